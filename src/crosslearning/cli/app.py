@@ -1,0 +1,62 @@
+"""The command ``crosslearning`` and what it does with errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import crosslearning
+from crosslearning.cli import reproduce
+from crosslearning.cli.help import show_help_if_alone
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# The base class of the errors typer raises itself, wherever this version of it keeps that.
+_CommandError: type[Exception] = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(pretty_exceptions_enable=False)
+app.add_typer(reproduce.app, name="reproduce")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"crosslearning {crosslearning.__version__}")
+        raise typer.Exit
+
+
+@app.callback(
+    invoke_without_command=True,
+    epilog="Example: crosslearning reproduce gaussian --out figures",
+)
+def root(
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 - its callback does the work
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Train related tasks together, none farther than a distance from a common centre."""
+    show_help_if_alone(context)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0, 2 for an error, 130 for Ctrl-C."""
+    try:
+        code = app(arguments, prog_name="crosslearning", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except _CommandError as error:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context else "crosslearning"
+        message = error.format_message()  # type: ignore[attr-defined]
+        return _fail(f"{message.rstrip('.')}. See `{path} --help`.")
+    except (ValueError, OSError) as error:
+        return _fail(str(error))
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str) -> int:
+    typer.echo("Error: " + " ".join(message.split()), err=True)
+    return 2

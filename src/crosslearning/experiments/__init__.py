@@ -1,0 +1,1 @@
+"""One module per figure or table of the paper: compute, store and draw are separate steps."""

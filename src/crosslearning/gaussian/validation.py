@@ -1,0 +1,93 @@
+"""Checks of what the user gives, each with the rule, the value and the next step."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Check = Callable[[NDArray[np.float64]], NDArray[np.bool_]]
+
+_RULES: dict[str, tuple[Check, str, str]] = {
+    "max_gap": (
+        lambda x: x >= 0,
+        "is a distance and must be at least 0",
+        "Use 0 to merge the two groups, `math.inf` to estimate them separately.",
+    ),
+    "gap": (
+        lambda x: (x >= 0) & (x < math.inf),
+        "is a distance and must be finite and at least 0",
+        "Use 0 if the two means are equal.",
+    ),
+    "sigma": (
+        lambda x: (x > 0) & (x < math.inf),
+        "is a standard deviation and must be finite and positive",
+        "Use the standard deviation of one sample.",
+    ),
+    "sigma_m": (
+        lambda x: (x > 0) & (x < math.inf),
+        "is a standard deviation and must be finite and positive",
+        "Use the standard deviation of one sample over the root of the number of samples.",
+    ),
+}
+
+
+def numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """Array of values that keep the rule of this name; NaN keeps none."""
+    keeps, rule, remedy = _RULES[name]
+    array = _floats(name, value)
+    good = keeps(array)
+    if not good.all():
+        raise ValueError(f"`{name}` {rule}; got {array[~good].flat[0]}. {remedy}")
+    return array
+
+
+def number(name: str, value: float) -> float:
+    """One value that keeps the rule of this name."""
+    array = numbers(name, value)
+    if array.ndim:
+        raise ValueError(
+            f"`{name}` must be one number; got an array of shape {array.shape}. "
+            "Call the function once for each value."
+        )
+    return float(array)
+
+
+def finite(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """Array of finite numbers."""
+    array = _floats(name, value)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        raise ValueError(
+            f"`{name}` must be finite; got {array[bad].flat[0]} at {np.argwhere(bad)[0].tolist()}. "
+            "Remove such values or fill them in."
+        )
+    return array
+
+
+def group_mean(name: str, group: ArrayLike, max_ndim: int) -> NDArray[np.float64]:
+    """Mean of the samples of one group, as a vector."""
+    samples = finite(name, group)
+    if not 1 <= samples.ndim <= max_ndim or samples.size == 0:
+        raise ValueError(
+            f"`{name}` must hold at least one sample and have at most {max_ndim} dimension(s); got "
+            f"the shape {samples.shape}. Leave out groups without samples."
+        )
+    return np.atleast_1d(samples.mean(axis=0))
+
+
+def _floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"`{name}` must be made of numbers, in rows of one length; got {reprlib.repr(value)}. "
+            "Convert it to an array of floats first."
+        ) from None

@@ -1,0 +1,108 @@
+"""A checked projection problem, and what becomes of its solution."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crosslearning.exceptions import ConvergenceWarning
+from crosslearning.projection.certificate import certify
+from crosslearning.projection.columns import column_blocks
+from crosslearning.projection.result import Projection, Status
+from crosslearning.projection.validation import (
+    check_center,
+    check_center_weight,
+    check_tether,
+    check_vectors,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from crosslearning.tether import Tether
+
+__all__ = ["Problem", "Solution", "warn_unless_converged"]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The pulls and the centre, which is relative to the base of the problem."""
+
+    pull: NDArray[np.float64]
+    offset: NDArray[np.float64]
+    n_iter: int
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Tasks `z` and a `base`: the given centre, or with weight 0 the mean of the tasks."""
+
+    z: NDArray[np.floating[Any]]
+    tether: Tether
+    base: NDArray[np.floating[Any]]
+    weight: float
+
+    @classmethod
+    def checked(
+        cls,
+        thetas: ArrayLike,
+        tether: Tether,
+        center: ArrayLike | None,
+        center_weight: float | None,
+    ) -> Problem:
+        """Build the problem from what a user gave."""
+        z = check_vectors(thetas)
+        tether = check_tether(tether, len(z))
+        z_g = check_center(center, z.shape[1])
+        if z_g is not None:
+            return cls(z, tether, z_g, check_center_weight(center_weight))
+        if center_weight is not None:
+            raise ValueError(
+                f"`center_weight` is the weight of a given centre; got {center_weight!r} without "
+                "one. Give `center` too, or leave both out for a free centre."
+            )
+        return cls(z, tether, z.mean(axis=0, dtype=np.float64), 0.0)
+
+    def combination(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Σ weights_i (z_i - base)."""
+        offset = np.empty(self.z.shape[1])
+        for b in column_blocks(self.z.shape):
+            offset[b] = weights @ (self.z[:, b] - self.base[b].astype(np.float64))
+        return offset
+
+    def apply(self, solution: Solution, tol: float, max_iter: int) -> Projection:
+        """Move the tasks, in the dtype they came in, and certify what came out."""
+        pull = solution.pull[:, None]
+        thetas, center = np.empty_like(self.z), np.empty_like(self.z[0])
+        for b in column_blocks(self.z.shape):
+            new = self.base[b] + solution.offset[b]
+            center[b] = new
+            # As a move: a task with no pull stays as it is, bit by bit.
+            moved = self.z[:, b] - pull * (self.z[:, b] - new)
+            thetas[:, b] = np.where(pull == 1.0, new, moved)
+        proof = certify(thetas, center, self.z, self.tether, self.base, self.weight)
+        return Projection(
+            thetas=thetas,
+            center=center,
+            pull=solution.pull,
+            active=proof.taut & (solution.pull > 0),
+            distances=proof.distances,
+            kkt_residual=proof.kkt_residual,
+            n_iter=solution.n_iter,
+            status=Status.of(proof.kkt_residual, tol + proof.rounding, solution.n_iter, max_iter),
+        )
+
+
+def warn_unless_converged(result: Projection) -> Projection:
+    """Return the result; warn the caller of the front door if it is not what was asked for."""
+    if result.status is not Status.CONVERGED:
+        warnings.warn(
+            f"{result.status.value} Relative KKT residual {result.kkt_residual:.1e} after "
+            f"{result.n_iter} iterations.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    return result

@@ -1,0 +1,189 @@
+"""The tether: the radial law that couples each task to the centre."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Tether"]
+
+_REMEDIES = {
+    "epsilon": "Use 0 to pool all tasks, `math.inf` to train them independently.",
+    "stiffness": "Use 0 for no spring, `epsilon=0` to pool all tasks.",
+    "tension": "Use 0 for no tension, `epsilon=0` to pool all tasks.",
+}
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Tether:
+    r"""How a task at distance :math:`d` from the centre is held.
+
+    .. math::
+
+        h(d) = \tau d + \tfrac12 \kappa d^2 \quad (d \le \varepsilon), \qquad
+        h(d) = \infty \quad (d > \varepsilon)
+
+    A hard bound (the paper's cross-learning), a spring (mean-regularised multi-task learning) and
+    a constant tension (which makes tasks coincide with the centre), alone or together.
+
+    The methods describe the proximal step of :math:`h`: a task that wants to be at distance
+    :math:`d` ends at ``final_distance(d)``, and the least cost of that,
+    :math:`\min_{d'} \tfrac12 (d - d')^2 + h(d')`, is ``envelope(d)``. They take any array of
+    distances. A parameter that holds one value per task goes with distances whose last axis runs
+    over the tasks.
+
+    Parameters
+    ----------
+    epsilon : float or array of shape (n_tasks,), default=inf
+        Radius: the largest distance allowed. 0 pools the tasks, ``inf`` sets no bound.
+    stiffness : float or array of shape (n_tasks,), default=0
+        :math:`\kappa`, the strength of the spring; finite.
+    tension : float or array of shape (n_tasks,), default=0
+        :math:`\tau`, a pull of constant strength; finite.
+
+    Examples
+    --------
+    >>> ball = Tether(epsilon=2)
+    >>> ball.final_distance([0.0, 1.0, 4.0])
+    array([0., 1., 2.])
+    >>> ball.pull([0.0, 1.0, 4.0])
+    array([0. , 0. , 0.5])
+    >>> Tether(stiffness=1).final_distance([0.0, 1.0, 4.0])
+    array([0. , 0.5, 2. ])
+    """
+
+    epsilon: float | NDArray[np.float64]
+    stiffness: float | NDArray[np.float64]
+    tension: float | NDArray[np.float64]
+
+    def __init__(
+        self, epsilon: ArrayLike = math.inf, stiffness: ArrayLike = 0.0, tension: ArrayLike = 0.0
+    ) -> None:
+        given = {"epsilon": epsilon, "stiffness": stiffness, "tension": tension}
+        for name, value in given.items():
+            object.__setattr__(self, name, _checked(name, value))
+        lengths = {len(value) for value in self._values() if isinstance(value, np.ndarray)}
+        if len(lengths) > 1:
+            raise ValueError(
+                "Parameters of a tether with one value per task must agree on the number of "
+                f"tasks; got lengths {sorted(lengths)}."
+            )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tether):
+            return NotImplemented
+        return all(map(np.array_equal, self._values(), other._values()))
+
+    def __hash__(self) -> int:
+        return hash(tuple(np.asarray(value).tobytes() for value in self._values()))
+
+    def _values(self) -> list[float | NDArray[np.float64]]:
+        return [getattr(self, field.name) for field in fields(self)]
+
+    @property
+    def n_tasks(self) -> int | None:
+        """Number of tasks the parameters are given for, or None if they hold for any number."""
+        return next((len(v) for v in self._values() if isinstance(v, np.ndarray)), None)
+
+    @property
+    def is_ball(self) -> bool:
+        """Whether this is the bound alone, with neither spring nor tension."""
+        return not (np.any(self.stiffness) or np.any(self.tension))
+
+    def scaled(self, *, step_size: float = 1.0, length: float = 1.0) -> Tether:
+        r"""Tether for a step of another size or distances in another unit.
+
+        Parameters
+        ----------
+        step_size : float, default=1
+            :math:`\eta` in the proximal step of :math:`\eta h` that follows a gradient step of
+            that length: spring and tension are scaled by it, the radius is not.
+        length : float, default=1
+            New unit of distance: radius and tension are divided by it, the spring is not.
+
+        Returns
+        -------
+        Tether
+        """
+        return Tether(
+            self.epsilon / length, self.stiffness * step_size, self.tension * step_size / length
+        )
+
+    def final_distance(self, distance: ArrayLike) -> NDArray[np.float64]:
+        """Distance from the centre at which the task ends, between 0 and ``epsilon``."""
+        d = np.asarray(distance, dtype=np.float64)
+        return np.clip((d - self.tension) / (1.0 + self.stiffness), 0.0, self.epsilon)
+
+    def pull(self, distance: ArrayLike) -> NDArray[np.float64]:
+        """Share of the way to the centre that the task is drawn: 1 - final / initial distance.
+
+        The limit for a vanishing distance at 0, so that every task has one: 1 if the task is
+        stuck to the centre there, the spring's share ``stiffness / (1 + stiffness)`` otherwise.
+        """
+        d, stuck, taut = self._regions(distance)
+        safe = np.where(d > 0, d, 1.0)
+        slack = (self.stiffness + self.tension / safe) / (1.0 + self.stiffness)
+        # d - epsilon before the division: 1 - epsilon / d would cancel near the bound.
+        bound = (d - np.where(taut, self.epsilon, d)) / safe
+        return np.select([stuck, taut], [np.ones_like(d), bound], slack)
+
+    def envelope(self, distance: ArrayLike) -> NDArray[np.float64]:
+        """Least cost of holding a task that wants to be at this distance (Moreau envelope)."""
+        d, stuck, taut = self._regions(distance)
+        k, t = self.stiffness, self.tension
+        slack = (k * d**2 + t * (2.0 * d - t)) / (2.0 * (1.0 + k))
+        e = np.where(taut, self.epsilon, 0.0)
+        bound = 0.5 * (d - e) ** 2 + t * e + 0.5 * k * e**2
+        return np.select([stuck, taut], [0.5 * d**2, bound], slack)
+
+    def slope(self, distance: ArrayLike) -> NDArray[np.float64]:
+        """Second derivative of the envelope; its first derivative is ``pull(d) * d``.
+
+        At the two kinks the value of the inner region.
+        """
+        _, stuck, taut = self._regions(distance)
+        return np.where(stuck | taut, 1.0, self.stiffness / (1.0 + self.stiffness))
+
+    def is_taut(self, distance: ArrayLike) -> NDArray[np.bool_]:
+        """Whether the bound holds the task back, which then ends at distance ``epsilon``."""
+        return self._regions(distance)[2]
+
+    def _regions(
+        self, distance: ArrayLike
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Distances, which of them end at the centre, and which of them the bound holds."""
+        d, epsilon, stiffness, tension = np.broadcast_arrays(
+            np.asarray(distance, dtype=np.float64), *self._values()
+        )
+        stuck = (epsilon == 0) | ((d <= tension) & (tension > 0))
+        taut = d > epsilon * (1.0 + stiffness) + tension
+        return d, stuck, taut
+
+
+def _checked(name: str, value: ArrayLike) -> float | NDArray[np.float64]:
+    """Return a float or a read-only copy of one value per task, all at least 0."""
+    raw = np.asarray(value)
+    if raw.dtype.kind not in "iuf" or raw.ndim > 1 or raw.size == 0:
+        raise ValueError(
+            f"`{name}` must be a number or one number per task; got {value!r}. {_REMEDIES[name]}"
+        )
+    numbers = raw.astype(np.float64) + 0.0  # no negative zero: equal tethers have equal hashes
+    largest = math.inf if name == "epsilon" else np.finfo(np.float64).max
+    wrong = np.flatnonzero(~((numbers >= 0) & (numbers <= largest)))  # ~ also catches NaN
+    if wrong.size:
+        rule = "a distance" if name == "epsilon" else "a finite strength"
+        where = f" for task {wrong[0]}" if numbers.ndim else ""
+        raise ValueError(
+            f"`{name}` is {rule} and must be at least 0; got {numbers.flat[wrong[0]]}{where}. "
+            f"{_REMEDIES[name]}"
+        )
+    if numbers.ndim == 0:
+        return float(numbers)
+    numbers.flags.writeable = False
+    return numbers

@@ -1,0 +1,187 @@
+"""The command line: what it prints, what it writes, how it fails."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import crosslearning
+from crosslearning.cli import main
+from crosslearning.experiments import gaussian as experiment
+
+FAST = ["reproduce", "gaussian", "--realizations", "500"]
+
+
+def shell(*arguments, **environment):
+    code = "import sys; from crosslearning.cli import main; sys.exit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"crosslearning {crosslearning.__version__}\n"
+
+
+@pytest.mark.parametrize("command", [[], ["reproduce"], ["reproduce", "gaussian"]])
+def test_help_shows_an_example(command, capsys):
+    assert main([*command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "Usage: " + " ".join(["crosslearning", *command]) in out
+    assert "Example: crosslearning reproduce gaussian" in out
+
+
+@pytest.mark.parametrize("command", [[], ["reproduce"]])
+def test_no_command_shows_help(command, capsys):
+    assert main(command) == 0
+    captured = capsys.readouterr()
+    assert "Usage: " in captured.out
+    assert captured.err == ""
+
+
+def test_help_starts_without_the_heavy_libraries():
+    code = (
+        "import sys; from crosslearning.cli import main; main(['--help']);"
+        "print([m for m in ('matplotlib', 'pandas', 'scipy', 'torch') if m in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert output.stdout.decode().splitlines()[-1] == "[]"
+
+
+def test_reproduce_gaussian_prints_what_it_found(tmp_path, capsys):
+    out = tmp_path / "a [bold] name that is long enough to be wrapped by a table" / "figures"
+    assert main([*FAST, "--out", str(out)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    for text in (
+        "0.74781 at max_gap 1.9808",
+        "0.74785",
+        "every max_gap above 0.76712",
+        "Claim 1          holds: ",
+        "Claim 2          holds: ",
+        f"{out / 'gaussian.png'} and .pdf",
+        f"{out / 'gaussian.csv'} and .json",
+    ):
+        assert text in captured.out
+    assert sorted(path.suffix for path in out.iterdir()) == [".csv", ".json", ".pdf", ".png"]
+
+
+def test_reproduce_gaussian_says_that_claim_2_is_not_strict(tmp_path, capsys):
+    assert main([*FAST, "--gap", "0", "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "Claim 2          does not hold: " in out
+    assert "The means are equal, so consensus is best; the claim needs a gap above 0." in out
+    assert "every max_gap, consensus too" in out
+
+
+def test_options_reach_the_experiment(tmp_path, capsys):
+    options = ["--gap", "1", "--sigma", "3", "--samples", "9", "--seed", "7", "--json"]
+    assert main([*FAST, *options, "--out", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    summary = json.loads(captured.out)
+    assert captured.err == ""
+    assert summary == json.loads((tmp_path / "gaussian.json").read_text())
+    settings = {"gap": 1, "sigma": 3, "samples": 9, "realizations": 500, "seed": 7}
+    assert summary["config"].items() >= settings.items()
+    assert summary["sigma_m"] == 1
+
+
+def test_quiet_prints_nothing(tmp_path, capsys):
+    assert main([*FAST, "--quiet", "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert (tmp_path / "gaussian.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--nope"], "--nope"),
+        (["nope"], "'nope'"),
+        (["reproduce", "nope"], "'nope'"),
+        ([*FAST, "--gap"], "--gap"),
+        ([*FAST, "--gap", "wide"], "--gap"),
+        ([*FAST, "extra"], "extra"),
+        ([*FAST, "--gap", "-1"], "`gap` is a distance and must be finite and at least 0; got -1"),
+        ([*FAST, "--gap", "nan"], "got nan"),
+        ([*FAST, "--sigma", "0"], "`sigma` is a standard deviation"),
+        ([*FAST, "--samples", "0"], "`samples` must be at least 1 and below 2**63; got 0"),
+        ([*FAST, "--samples", "1.5"], "--samples"),
+        (
+            [*FAST, "--realizations", "1"],
+            "`realizations` must be at least 2 and below 2**63; got 1",
+        ),
+        ([*FAST, "--seed", "-1"], "`seed` must be at least 0 and below 2**63; got -1"),
+    ],
+)
+def test_errors_are_one_line_and_exit_code_2(arguments, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("Error: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+    assert list(tmp_path.iterdir()) == []  # nothing half-done
+
+
+@pytest.mark.parametrize("below", ["", "folder"])
+def test_a_folder_that_cannot_be_written_to(below, tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    assert main([*FAST, "--out", str(tmp_path / "file" / below)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("Error: Cannot write to ")
+    assert error.endswith("Choose another folder with --out.\n")
+    assert error.count("\n") == 1
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_failing_write_leaves_nothing_half_written(tmp_path, capsys, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(experiment.json, "dumps", full)
+    assert main([*FAST, "--out", str(tmp_path)]) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interrupt_is_quiet(tmp_path, capsys, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(experiment, "run", interrupt)
+    assert main([*FAST, "--out", str(tmp_path)]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_as_a_process(tmp_path):
+    good = shell(*FAST, "--out", str(tmp_path), "--json")
+    assert (good.returncode, good.stderr) == (0, "")
+    assert json.loads(good.stdout)["claims"][0]["holds"]
+    bad = shell("reproduce", "gaussian", "--gap", "-1")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert "Traceback" not in bad.stderr
+
+
+def test_shell_completion():
+    done = shell(
+        _CROSSLEARNING_COMPLETE="complete_bash", COMP_WORDS="crosslearning re", COMP_CWORD="1"
+    )
+    assert done.stdout.strip() == "reproduce"
+
+
+def test_waiting_threads_are_told_to_sleep():
+    code = "import crosslearning.cli, os; print(os.environ['OMP_WAIT_POLICY'])"
+    for before, after in ({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE"):
+        environment = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"} | before
+        output = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, env=environment, check=True
+        )
+        assert output.stdout.decode().strip() == after
