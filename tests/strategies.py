@@ -91,14 +91,21 @@ def radii(draw: st.DrawFn, distances: np.ndarray) -> float | np.ndarray:
 
 
 @st.composite
-def cases(draw: st.DrawFn, max_tasks: int = 200, *, ball: bool = True) -> Case:
-    """Problems with a given or a free centre; `ball=False` adds spring and tension."""
+def cases(
+    draw: st.DrawFn, max_tasks: int = 200, *, ball: bool = True, single: bool = False
+) -> Case:
+    """Problems with a given or a free centre.
+
+    `ball=False` adds spring and tension, `single=True` single precision.
+    """
     thetas = draw(vectors(max_tasks))
+    if single and draw(st.booleans()):
+        thetas = thetas.astype(np.float32)
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     center = weight = None
     if draw(st.booleans()):
         center = thetas.mean(axis=0) + rng.normal(size=thetas.shape[1]) * np.abs(thetas).max()
-        weight = draw(st.none() | st.floats(1e-3, 1e3))
+        weight = draw(st.none() | st.floats(1e-3, 1e3) | st.just(1e-6))
     base = thetas.mean(axis=0) if center is None else center
     distances = np.linalg.norm(thetas - base, axis=1)
     epsilon = draw(radii(distances))

@@ -41,6 +41,12 @@ def test_residual_is_relative(problem):
     assert left.kkt_residual == pytest.approx(right.kkt_residual, rel=1e-12)
 
 
+def test_one_large_radius_does_not_hide_the_others(problem):
+    z, z_g = problem
+    radii = Tether([1e9, 1.0, 1.0, 1.0, 1.0])
+    assert certificate(z, z_g, z, radii, center=z_g).infeasibility > 0.1
+
+
 def test_known_value():
     proof = certificate([[3.0]], [0.0], [[3.0]], Tether(1.0), center=[0.0], center_weight=2.0)
     assert proof.infeasibility == pytest.approx(2 / 3)
@@ -58,8 +64,10 @@ def test_bad_candidates(problem):
     z, z_g = problem
     with pytest.raises(ValueError, match="shape of `thetas`"):
         certificate(z[:3], z_g, z, Tether(1.0))
-    with pytest.raises(ValueError, match="candidate_center"):
+    with pytest.raises(ValueError, match="`candidate_center` must have one number"):
         certificate(z, None, z, Tether(1.0))
+    with pytest.raises(ValueError, match="without one"):
+        certificate(z, z_g, z, Tether(1.0), center_weight=1.0)
     bad = z.copy()
     bad[2, 1] = np.nan
     with pytest.raises(ValueError, match=r"`candidate_thetas` has NaN.*task 2"):

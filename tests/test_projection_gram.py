@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from crosslearning import Status, Tether
+from crosslearning import ConvergenceWarning, Status, Tether
 from crosslearning.projection import prox_gram
 from tests.strategies import cases
 
@@ -82,11 +82,20 @@ def test_multipliers_and_active():
         (np.diag([1.0, np.nan, np.inf]), "tasks 1, 2"),
         (np.diag([1.0, -1.0]), "negative square.*task 1"),
         (np.array([[1.0, 0.5], [0.0, 1.0]]), "symmetric"),
+        (np.array([[1.0, 5.0], [5.0, 1.0]]), "positive semidefinite"),
     ],
 )
 def test_bad_gram_matrices(gram, message):
     with pytest.raises(ValueError, match=message):
         prox_gram(gram, Tether(1.0))
+
+
+def test_not_converging_is_said():
+    u = np.random.default_rng(3).normal(size=(20, 30)) ** 3
+    with pytest.warns(ConvergenceWarning, match="iteration limit") as caught:
+        step = prox_gram(u @ u.T, Tether(1.0), max_iter=1, tol=1e-14)
+    assert step.status is Status.MAX_ITER
+    assert caught[0].filename == __file__
 
 
 def test_bad_arguments():

@@ -58,6 +58,14 @@ def test_bad_tasks_and_radii(arguments, message):
         ({"method": "magic"}, "'newton' or 'subgradient'; got 'magic'"),
         ({"tol": 0.0}, "`tol`"),
         ({"tol": np.nan}, "`tol`"),
+        ({"tol": np.inf}, "`tol`"),
+        ({"tol": "small"}, "`tol`"),
+        ({"max_iter": 10.5}, "`max_iter`"),
+        ({"max_iter": "many"}, "`max_iter`"),
+        ({"start": "warm"}, "`start`"),
+        ({"center": [[1.0], [2.0, 3.0]]}, "`center` must have one number per parameter"),
+        ({"center": np.zeros(4), "center_weight": 1e-12}, "at least 1e-09"),
+        ({"method": ["newton"]}, "`method`"),
         ({"max_iter": 0}, "`max_iter`"),
         ({"start": [0.1]}, "`start`"),
     ],
@@ -70,6 +78,6 @@ def test_bad_options(options, message):
 def test_bad_prox_arguments():
     with pytest.raises(ValueError, match="must be a Tether"):
         prox(Z, 1.0)
-    for step_size in (0.0, -1.0, np.nan, np.inf):
+    for step_size in (0.0, -1.0, np.nan, np.inf, "1"):
         with pytest.raises(ValueError, match="step_size"):
             prox(Z, Tether(1.0), step_size=step_size)

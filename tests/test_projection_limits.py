@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosslearning import Status, Tether, project, prox, smallest_enclosing_ball
+from crosslearning import ConvergenceWarning, Status, Tether, project, prox, smallest_enclosing_ball
 from tests import laws
 from tests.strategies import Case, cases, vectors
 
@@ -122,9 +122,11 @@ def test_dtype_is_kept(dtype, shape):
 
 def test_float32_below_its_resolution_is_reported_not_hidden():
     z = (100 + np.random.default_rng(5).normal(size=(4, 1000))).astype(np.float32)
-    result = project(z, 1e-6)
-    assert result.status is Status.CONVERGED
+    with pytest.warns(ConvergenceWarning, match="Use float64 or a larger"):
+        result = project(z, 1e-6)
+    assert result.status is Status.UNRESOLVED
     assert result.distances.max() > 2e-6
+    assert project(z.astype(np.float64), 1e-6).status is Status.CONVERGED
     assert result.kkt_residual * np.linalg.norm(z - z.mean(axis=0), axis=1).max() > 1e-6
 
 

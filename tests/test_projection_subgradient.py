@@ -77,6 +77,13 @@ def test_feasible_input_is_returned_at_once(tasks):
         assert result.n_iter == 0
 
 
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="needs 2 values"):
+        next(subgradient_iterates(np.eye(2), [1.0, 1.0, 1.0]))
+    with pytest.raises(ValueError, match="`step` must be positive"):
+        next(subgradient_iterates(np.eye(2), 1.0, step=-1.0))
+
+
 def test_needs_a_centre(tasks):
     with pytest.raises(ValueError, match=r"given centre.*newton"):
         project(tasks[0], 1.0, method="subgradient")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,14 @@ _REMEDIES = {
     "stiffness": "Use 0 for no spring, `epsilon=0` to pool all tasks.",
     "tension": "Use 0 for no tension, `epsilon=0` to pool all tasks.",
 }
+
+
+class Law(NamedTuple):
+    """What a tether does at given distances; see the methods of the same names."""
+
+    pull: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    envelope: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -111,9 +119,9 @@ class Tether:
         -------
         Tether
         """
-        return Tether(
-            self.epsilon / length, self.stiffness * step_size, self.tension * step_size / length
-        )
+        with np.errstate(over="ignore"):  # an infinite radius is the right one then
+            epsilon = np.divide(self.epsilon, length)
+        return Tether(epsilon, self.stiffness * step_size, self.tension * step_size / length)
 
     def final_distance(self, distance: ArrayLike) -> NDArray[np.float64]:
         """Distance from the centre at which the task ends, between 0 and ``epsilon``."""
@@ -126,29 +134,34 @@ class Tether:
         The limit for a vanishing distance at 0, so that every task has one: 1 if the task is
         stuck to the centre there, the spring's share ``stiffness / (1 + stiffness)`` otherwise.
         """
-        d, stuck, taut = self._regions(distance)
-        safe = np.where(d > 0, d, 1.0)
-        slack = (self.stiffness + self.tension / safe) / (1.0 + self.stiffness)
-        # d - epsilon before the division: 1 - epsilon / d would cancel near the bound.
-        bound = (d - np.where(taut, self.epsilon, d)) / safe
-        return np.select([stuck, taut], [np.ones_like(d), bound], slack)
+        return self.law(distance).pull
 
     def envelope(self, distance: ArrayLike) -> NDArray[np.float64]:
         """Least cost of holding a task that wants to be at this distance (Moreau envelope)."""
-        d, stuck, taut = self._regions(distance)
-        k, t = self.stiffness, self.tension
-        slack = (k * d**2 + t * (2.0 * d - t)) / (2.0 * (1.0 + k))
-        e = np.where(taut, self.epsilon, 0.0)
-        bound = 0.5 * (d - e) ** 2 + t * e + 0.5 * k * e**2
-        return np.select([stuck, taut], [0.5 * d**2, bound], slack)
+        return self.law(distance).envelope
 
     def slope(self, distance: ArrayLike) -> NDArray[np.float64]:
         """Second derivative of the envelope; its first derivative is ``pull(d) * d``.
 
         At the two kinks the value of the inner region.
         """
-        _, stuck, taut = self._regions(distance)
-        return np.where(stuck | taut, 1.0, self.stiffness / (1.0 + self.stiffness))
+        return self.law(distance).slope
+
+    def law(self, distance: ArrayLike) -> Law:
+        """Pull, slope and envelope at once, for solvers that need all three."""
+        d, stuck, taut = self._regions(distance)
+        k, t = self.stiffness, self.tension
+        safe = np.where(stuck | (d == 0), 1.0, d)
+        e = np.where(taut, self.epsilon, 0.0)
+        # d - epsilon before the division: 1 - epsilon / d would cancel near the bound.
+        pull = np.where(taut, (d - e) / safe, (k + t / safe) / (1.0 + k))
+        slope = np.where(taut, 1.0, k / (1.0 + k))
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite cost is right then
+            bound = 0.5 * (d - e) ** 2 + t * e + 0.5 * k * e**2
+            slack = (k * d**2 + t * (2.0 * d - t)) / (2.0 * (1.0 + k))
+            envelope = np.where(stuck, 0.5 * d**2, np.where(taut, bound, slack))
+        pull[stuck] = slope[stuck] = 1.0
+        return Law(pull, slope, envelope)
 
     def is_taut(self, distance: ArrayLike) -> NDArray[np.bool_]:
         """Whether the bound holds the task back, which then ends at distance ``epsilon``."""

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "crosslearning"
         message = error.format_message()  # type: ignore[attr-defined]
-        return _fail(f"{message.rstrip('.')}. See `{path} --help`.")
+        return _fail(f"{message.rstrip('.?')}. See `{path} --help`.")
     except (ValueError, OSError) as error:
         return _fail(str(error))
     return code if isinstance(code, int) else 0

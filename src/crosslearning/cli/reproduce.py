@@ -30,7 +30,9 @@ def gaussian(
     sigma: Annotated[
         float, typer.Option(help="Standard deviation of one sample.")
     ] = GaussianConfig.sigma,
-    samples: Annotated[int, typer.Option(help="Samples per group.")] = GaussianConfig.samples,
+    samples: Annotated[
+        int, typer.Option(help="Samples per group (not simulations: see --realizations).")
+    ] = GaussianConfig.samples,
     realizations: Annotated[
         int, typer.Option(help="Repetitions of the Monte Carlo simulation.")
     ] = GaussianConfig.realizations,

@@ -129,8 +129,8 @@ class GaussianResult:
 def run(config: GaussianConfig, folder: str | os.PathLike[str]) -> GaussianResult:
     """Compute the curve and store it: ``gaussian.csv`` and ``gaussian.json`` in ``folder``."""
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     result, curve = _compute(config)
+    folder.mkdir(parents=True, exist_ok=True)
     with (
         replacing(folder / "gaussian.csv") as table,
         replacing(folder / "gaussian.json") as summary,

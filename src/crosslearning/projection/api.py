@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
 from crosslearning.projection.problem import Problem
 from crosslearning.projection.regimes import algorithm_2, newton
+from crosslearning.projection.result import warn_unless_converged
+from crosslearning.projection.validation import is_positive
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def project(
         The given centre :math:`z_g`. Without it the centre is free (:math:`w_g = 0`); where
         nothing holds it, it is the admissible one nearest the mean of the tasks.
     center_weight : float, optional
-        :math:`w_g`, 1 by default as in the paper.
+        :math:`w_g`, 1 by default as in the paper; at least 1e-9.
     method : {"newton", "subgradient"}, default="newton"
         Newton's method, exact in a few steps; or the paper's Algorithm 2, a dual subgradient
         method that is orders of magnitude slower and needs a given centre.
@@ -70,7 +70,8 @@ def project(
     Warns
     -----
     ConvergenceWarning
-        If the tolerance was not reached. The result is returned with its ``status``.
+        If the tolerance was not reached, or if ε is below what the dtype resolves at the size of
+        the tasks. The result is returned with its ``status``.
 
     Examples
     --------
@@ -84,15 +85,14 @@ def project(
     >>> result.active
     array([ True, False,  True])
     """
-    if method not in _DEFAULTS:
+    if method not in tuple(_DEFAULTS):
         raise ValueError(f"`method` must be 'newton' or 'subgradient'; got {method!r}.")
     default_tol, default_max_iter = _DEFAULTS[method]
     tol = default_tol if tol is None else tol
     max_iter = default_max_iter if max_iter is None else max_iter
     problem = Problem.checked(thetas, Tether(epsilon), center, center_weight)
-    if method == "newton":
-        return newton(problem, start, tol, max_iter)
-    return algorithm_2(problem, start, tol, max_iter)
+    solver = newton if method == "newton" else algorithm_2
+    return _warned(solver(problem, start, tol, max_iter))
 
 
 def prox(
@@ -129,6 +129,11 @@ def prox(
     -------
     Projection
 
+    Notes
+    -----
+    Tension alone may leave a free centre open among tasks on one line, as a median is between two
+    values; one of the minimisers is returned.
+
     Examples
     --------
     >>> from crosslearning import Tether
@@ -136,8 +141,13 @@ def prox(
     array([[ 2.],
            [-2.]])
     """
-    if not 0 < step_size < np.inf:
+    if not is_positive(step_size):
         raise ValueError(f"`step_size` must be a positive finite number; got {step_size!r}.")
     problem = Problem.checked(thetas, tether, center, center_weight)
     problem = replace(problem, tether=tether.scaled(step_size=step_size))
-    return newton(problem, start, tol, max_iter)
+    return _warned(newton(problem, start, tol, max_iter))
+
+
+def _warned(result: Projection) -> Projection:
+    warn_unless_converged(result.status, result.kkt_residual, result.n_iter, stacklevel=3)
+    return result

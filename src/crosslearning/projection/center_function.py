@@ -73,14 +73,14 @@ class CenterFunction:
     def at(self, center: NDArray[np.float64]) -> CenterPoint:
         """Evaluate at a centre."""
         d = self._distances(center)
-        pull = self.tether.pull(d)
+        pull, slope, envelope = self.tether.law(d)
         own = self.weight * float(center @ center)
         return CenterPoint(
             center=center,
             distance=d,
             pull=pull,
-            slope=self.tether.slope(d),
-            value=0.5 * own + float(self.tether.envelope(d).sum()),
+            slope=slope,
+            value=0.5 * own + float(envelope.sum()),
             value_error=4.0 * _EPS * (own + float(pull @ d**2)),
             gradient=(self.weight + pull.sum()) * center - pull @ self.points,
             # A pull (d - ε) / d near 0 has an absolute error.

@@ -8,19 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crosslearning.projection.columns import column_blocks
-from crosslearning.projection.validation import (
-    check_center,
-    check_center_weight,
-    check_tether,
-    check_vectors,
-)
+from crosslearning.projection.validation import check_center, check_problem, check_vectors
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from crosslearning.tether import Tether
 
-__all__ = ["Certificate", "certificate", "certify", "largest_finite"]
+__all__ = ["Certificate", "certificate", "certify"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +66,8 @@ def certificate(
     are :math:`\|\theta_i - \theta_g\| \le \varepsilon`,
     :math:`w_g(\theta_g - z_g) + \sum_i p_i (\theta_g - z_i) = 0` and
     :math:`\theta_i = (1 - p_i) z_i + p_i \theta_g`. Their residuals, the second divided by
-    :math:`w_g + N`, are relative to :math:`\max(\varepsilon, \max_i \|z_i - z_g\|)`, where the
-    mean of the tasks stands in for a free centre :math:`z_g`.
+    :math:`w_g + N`, are relative to :math:`\max_i \|z_i - z_g\|`, where the mean of the tasks
+    stands in for a free centre :math:`z_g`. (A radius beyond that moves nothing.)
 
     Parameters
     ----------
@@ -97,19 +92,14 @@ def certificate(
     >>> round(certificate(tasks, [0.0, 0.0], tasks, Tether(1.0)).kkt_residual, 3)
     0.667
     """
-    z = check_vectors(thetas)
+    z, tether, base, weight = check_problem(thetas, tether, center, center_weight)
     candidate = check_vectors(candidate_thetas, "candidate_thetas")
     if candidate.shape != z.shape:
         raise ValueError(
             f"`candidate_thetas` must have the shape of `thetas`, {z.shape}; got {candidate.shape}."
         )
-    around = check_center(candidate_center, z.shape[1])
-    if around is None:
-        raise ValueError("`candidate_center` is needed: without it nothing can be certified.")
-    z_g = check_center(center, z.shape[1])
-    weight = 0.0 if z_g is None else check_center_weight(center_weight)
-    base = z.mean(axis=0, dtype=np.float64) if z_g is None else z_g
-    return certify(candidate, around, z, check_tether(tether, len(z)), base, weight)
+    around = check_center(candidate_center, z.shape[1], "candidate_center")
+    return certify(candidate, around, z, tether, base, weight)
 
 
 def certify(
@@ -138,7 +128,7 @@ def certify(
         force += float(net @ net)
         difference *= 1.0 - pull[:, None]
         misplaced += _squares(candidate[:, b] - c - difference)
-    scale = max(largest_finite(tether.epsilon), float(initial.max()) ** 0.5) or 1.0
+    scale = float(initial.max()) ** 0.5 or 1.0
     return Certificate(
         infeasibility=float(np.maximum(final - tether.epsilon, 0.0).max()) / scale,
         imbalance=force**0.5 / (weight + len(z)) / scale,
@@ -147,12 +137,6 @@ def certify(
         taut=tether.is_taut(wanted),
         rounding=4.0 * float(np.finfo(candidate.dtype).eps) * float(size.max()) ** 0.5 / scale,
     )
-
-
-def largest_finite(epsilon: float | NDArray[np.float64]) -> float:
-    """Largest radius that is a number, 0 if there is none."""
-    values = np.atleast_1d(epsilon)
-    return float(values[np.isfinite(values)].max(initial=0.0))
 
 
 def _squares(rows: NDArray[np.floating[Any]]) -> NDArray[np.float64]:

@@ -91,6 +91,7 @@ def _supported_center(
     Drops points with no weight from the support, adds the farthest point outside the ball, and
     ends when there is none; each round increases the radius that the support alone demands.
     """
+    weights = _few(points, weights)
     support = np.flatnonzero(weights > 0)
     weights = weights[support]
     for _ in range(10 * len(points)):
@@ -101,6 +102,38 @@ def _supported_center(
             break
         support, weights = np.append(support, farthest), np.append(weights, 0.0)
     return center
+
+
+def _few(points: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights on few points, with the same centre and a radius that is no smaller.
+
+    Carathéodory's theorem: no more points than dimensions plus 1 are needed.
+    """
+    weights = weights.copy()
+    enough = points.shape[1] + 1
+    while np.count_nonzero(weights) > enough:
+        some = np.flatnonzero(weights)[: 2 * enough]
+        weights[some] = _independent(points[some], weights[some])
+    return weights
+
+
+def _independent(points: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Move weights along the dependencies of the points, each time until one more is 0."""
+    rows = np.vstack([points.T, np.ones(len(points))])
+    dependencies = np.linalg.svd(rows)[2][len(rows) :]
+    square = np.einsum("ij,ij->i", points, points)
+    while len(dependencies):
+        change = dependencies[0] * (1.0 if dependencies[0] @ square >= 0 else -1.0)
+        limits = np.full(len(change), np.inf)
+        np.divide(weights, -change, out=limits, where=change < -_ROUNDING)
+        first = int(limits.argmin())
+        weights = np.maximum(weights + limits[first] * change, 0.0)
+        weights[first] = 0.0
+        share = dependencies[1:, first] / change[first]
+        dependencies = dependencies[1:] - share[:, None] * change
+        dependencies[:, first] = 0.0
+        dependencies /= np.linalg.norm(dependencies, axis=1, keepdims=True)
+    return weights
 
 
 def _balanced(

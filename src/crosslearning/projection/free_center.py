@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crosslearning.projection.center_function import CenterFunction
 from crosslearning.projection.newton import minimise
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
-    from crosslearning.projection.center_function import CenterFunction, CenterPoint
+    from numpy.typing import NDArray
 
-__all__ = ["nearest_to_mean"]
+    from crosslearning.projection.center_function import CenterPoint
+
+__all__ = ["nearest_center", "nearest_to_mean"]
 
 _FIRST_WEIGHT = 1e-2
 _LAST_WEIGHT = 1e-8
@@ -54,3 +57,33 @@ def nearest_to_mean(
     if np.any(point.distance - radii > tol):
         return None
     return replace(point, pull=np.zeros_like(point.pull)), total_iter
+
+
+def nearest_center(
+    points: NDArray[np.float64],
+    epsilon: float | NDArray[np.float64],
+    anchor: NDArray[np.float64],
+    fallback: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the centre nearest an anchor that has all points within their radii.
+
+    Parameters
+    ----------
+    points : array of shape (n_tasks, n_dimensions)
+        The tasks.
+    epsilon : float or array of shape (n_tasks,)
+        Radius.
+    anchor, fallback : array of shape (n_dimensions,)
+        What to be near to, and what to return if there is no such centre.
+
+    Returns
+    -------
+    array of shape (n_dimensions,)
+    """
+    differences = points - anchor
+    scale = float(np.linalg.norm(differences, axis=1).max()) or 1.0
+    function = CenterFunction(differences / scale, Tether(epsilon).scaled(length=scale), 0.0)
+    if not function.at(np.zeros(len(anchor))).pull.any():
+        return anchor
+    nearest = nearest_to_mean(function, 1e-12, 100)
+    return fallback if nearest is None else anchor + scale * nearest[0].center

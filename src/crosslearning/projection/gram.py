@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crosslearning.projection.center_function import CenterFunction
-from crosslearning.projection.certificate import largest_finite
-from crosslearning.projection.result import Status, multipliers
+from crosslearning.projection.result import Status, multipliers, warn_unless_converged
 from crosslearning.projection.solve import solve
 from crosslearning.projection.validation import (
     check_center_weight,
@@ -24,7 +23,9 @@ if TYPE_CHECKING:
 
     from crosslearning.tether import Tether
 
-__all__ = ["GramProjection", "prox_gram"]
+__all__ = ["GramProjection", "prox_gram", "solve_gram"]
+
+_LARGEST_JITTER = 1e-3  # beyond this, no rounding explains that a matrix is not semidefinite
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,20 +115,38 @@ def prox_gram(
     """
     K = check_gram(gram)
     weight = check_center_weight(center_weight, allow_zero=True)
-    tether = check_tether(tether, len(K))
     check_stopping(tol, max_iter)
-    scale = float(np.sqrt(K.diagonal().max())) or 1.0
+    result = solve_gram(
+        K, check_tether(tether, len(K)), weight, check_start(start, len(K)), tol, max_iter
+    )
+    warn_unless_converged(result.status, result.kkt_residual, result.n_iter, stacklevel=2)
+    return result
+
+
+def solve_gram(
+    K: NDArray[np.float64],
+    tether: Tether,
+    weight: float,
+    start: NDArray[np.float64] | None,
+    tol: float,
+    max_iter: int,
+) -> GramProjection:
+    """Solve from a checked Gram matrix, and leave it to the caller to warn."""
+    scale = float(np.sqrt(K.diagonal().max()))
+    if scale == 0:  # all tasks are at the centre
+        still = np.zeros(len(K))
+        pull, active = tether.pull(still), still.astype(bool)
+        return GramProjection(pull, still, still, active, 0.0, 0, Status.CONVERGED)
     factor = _factor(K / scale**2)
     origin = factor.mean(axis=0) if weight == 0 else np.zeros(len(K))
     function = CenterFunction(factor - origin, tether.scaled(length=scale), weight)
-    point, n_iter = solve(function, check_start(start, len(K)), tol, max_iter)
+    point, n_iter = solve(function, start, tol, max_iter)
     residual = point.gradient_norm / function.total_weight
-    residual /= max(1.0, largest_finite(function.tether.epsilon))
     return GramProjection(
         pull=point.pull,
         weights=np.linalg.solve(factor.T, origin + point.center),
         distances=(1.0 - point.pull) * point.distance * scale,
-        active=function.tether.is_taut(point.distance),
+        active=function.tether.is_taut(point.distance) & (point.pull > 0),
         kkt_residual=residual,
         n_iter=n_iter,
         status=Status.of(residual, tol, n_iter, max_iter),
@@ -141,9 +160,13 @@ def _factor(K: NDArray[np.float64]) -> NDArray[np.float64]:
     that K has anyway, and grows only if K was summed in lower precision.
     """
     jitter = 4.0 * np.finfo(np.float64).eps
-    while True:
+    while jitter < _LARGEST_JITTER:
         try:
             factor = np.linalg.cholesky(K + jitter * np.eye(len(K)))
             return np.asarray(factor, dtype=np.float64)
         except np.linalg.LinAlgError:
             jitter *= 10.0
+    raise ValueError(
+        "`gram` must be positive semidefinite, as inner products are. Compute U @ U.T from the "
+        "differences U."
+    )

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.projection.certificate import certify
 from crosslearning.projection.columns import column_blocks
 from crosslearning.projection.result import Projection, Status
-from crosslearning.projection.validation import (
-    check_center,
-    check_center_weight,
-    check_tether,
-    check_vectors,
-)
+from crosslearning.projection.validation import check_problem
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from crosslearning.tether import Tether
 
-__all__ = ["Problem", "Solution", "warn_unless_converged"]
+__all__ = ["Problem", "Solution"]
+
+_BEYOND = 1.01  # distances beyond this share of the radius are more than a rounding error
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,17 +49,7 @@ class Problem:
         center_weight: float | None,
     ) -> Problem:
         """Build the problem from what a user gave."""
-        z = check_vectors(thetas)
-        tether = check_tether(tether, len(z))
-        z_g = check_center(center, z.shape[1])
-        if z_g is not None:
-            return cls(z, tether, z_g, check_center_weight(center_weight))
-        if center_weight is not None:
-            raise ValueError(
-                f"`center_weight` is the weight of a given centre; got {center_weight!r} without "
-                "one. Give `center` too, or leave both out for a free centre."
-            )
-        return cls(z, tether, z.mean(axis=0, dtype=np.float64), 0.0)
+        return cls(*check_problem(thetas, tether, center, center_weight))
 
     def combination(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Σ weights_i (z_i - base)."""
@@ -84,6 +69,11 @@ class Problem:
             moved = self.z[:, b] - pull * (self.z[:, b] - new)
             thetas[:, b] = np.where(pull == 1.0, new, moved)
         proof = certify(thetas, center, self.z, self.tether, self.base, self.weight)
+        status = Status.of(proof.kkt_residual, tol + proof.rounding, solution.n_iter, max_iter)
+        if status is Status.CONVERGED and np.any(
+            proof.distances > _BEYOND * np.asarray(self.tether.epsilon)
+        ):
+            status = Status.UNRESOLVED
         return Projection(
             thetas=thetas,
             center=center,
@@ -92,17 +82,5 @@ class Problem:
             distances=proof.distances,
             kkt_residual=proof.kkt_residual,
             n_iter=solution.n_iter,
-            status=Status.of(proof.kkt_residual, tol + proof.rounding, solution.n_iter, max_iter),
+            status=status,
         )
-
-
-def warn_unless_converged(result: Projection) -> Projection:
-    """Return the result; warn the caller of the front door if it is not what was asked for."""
-    if result.status is not Status.CONVERGED:
-        warnings.warn(
-            f"{result.status.value} Relative KKT residual {result.kkt_residual:.1e} after "
-            f"{result.n_iter} iterations.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    return result

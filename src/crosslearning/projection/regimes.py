@@ -9,11 +9,11 @@ import numpy as np
 
 from crosslearning.projection.center_function import CenterFunction
 from crosslearning.projection.columns import gram_of_differences
-from crosslearning.projection.gram import prox_gram
+from crosslearning.projection.gram import solve_gram
 from crosslearning.projection.newton import minimise
-from crosslearning.projection.problem import Problem, Solution, warn_unless_converged
+from crosslearning.projection.problem import Problem, Solution
 from crosslearning.projection.result import Projection, Status
-from crosslearning.projection.solve import solve
+from crosslearning.projection.solve import SAFETY, solve
 from crosslearning.projection.subgradient import subgradient_pulls
 from crosslearning.projection.validation import check_start, check_stopping
 
@@ -31,18 +31,15 @@ def newton(problem: Problem, start: ArrayLike | None, tol: float, max_iter: int)
     if n_parameters < n_tasks:
         function, scale = _function_of_parameters(problem)
         point, n_iter = solve(function, pull, tol, max_iter)
-        solution = Solution(point.pull, point.center * scale, n_iter)
-        return warn_unless_converged(problem.apply(solution, tol, max_iter))
+        return problem.apply(Solution(point.pull, point.center * scale, n_iter), tol, max_iter)
     gram = gram_of_differences(problem.z, problem.base)
-    step = prox_gram(
-        gram, problem.tether, center_weight=problem.weight, start=pull, tol=tol, max_iter=max_iter
-    )
+    step = solve_gram(gram, problem.tether, problem.weight, pull, tol, max_iter)
     solution = Solution(step.pull, problem.combination(step.weights), step.n_iter)
     result = problem.apply(solution, tol, max_iter)
-    if result.status is not Status.CONVERGED:
-        # The squares in a Gram matrix hide distances below 1e-8 of the largest one.
-        result = problem.apply(_polished(problem, solution, tol, max_iter), tol, max_iter)
-    return warn_unless_converged(result)
+    if result.status in (Status.CONVERGED, Status.UNRESOLVED):
+        return result
+    # The squares in a Gram matrix hide distances below 1e-8 of the largest one.
+    return problem.apply(_polished(problem, solution, tol, max_iter), tol, max_iter)
 
 
 def algorithm_2(problem: Problem, start: ArrayLike | None, tol: float, max_iter: int) -> Projection:
@@ -64,7 +61,7 @@ def algorithm_2(problem: Problem, start: ArrayLike | None, tol: float, max_iter:
     offset = problem.combination(pull / (problem.weight + pull.sum()))
     result = problem.apply(Solution(pull, offset, n_iter), tol, max_iter)
     status = Status.CONVERGED if converged else Status.MAX_ITER
-    return warn_unless_converged(replace(result, status=status))
+    return replace(result, status=status)
 
 
 def _function_of_parameters(problem: Problem) -> tuple[CenterFunction, float]:
@@ -78,5 +75,6 @@ def _function_of_parameters(problem: Problem) -> tuple[CenterFunction, float]:
 def _polished(problem: Problem, solution: Solution, tol: float, max_iter: int) -> Solution:
     """Newton steps over all parameters, from a centre that is exact but for a Gram matrix."""
     function, scale = _function_of_parameters(problem)
-    point, n_iter = minimise(function, solution.offset / scale, 1e-2 * tol, max_iter)
+    budget = max(1, max_iter - solution.n_iter)
+    point, n_iter = minimise(function, solution.offset / scale, SAFETY * tol, budget)
     return Solution(point.pull, point.center * scale, solution.n_iter + n_iter)

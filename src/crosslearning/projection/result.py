@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crosslearning.exceptions import ConvergenceWarning
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Projection", "Status"]
+__all__ = ["Projection", "Status", "multipliers", "warn_unless_converged"]
 
 
 class Status(Enum):
@@ -25,6 +28,11 @@ class Status(Enum):
     STALLED = (
         "Rounding stopped the solver before the optimality conditions held to the tolerance. "
         "Raise `tol` or give float64 input."
+    )
+
+    UNRESOLVED = (
+        "The radius is below what numbers of this size resolve: storing the result moved tasks "
+        "beyond it. Use float64 or a larger `epsilon`."
     )
 
     @classmethod
@@ -79,3 +87,13 @@ def multipliers(pull: NDArray[np.float64]) -> NDArray[np.float64]:
     """Multipliers μ that belong to the pulls λ = μ / (1 + μ)."""
     with np.errstate(divide="ignore"):
         return pull / (1.0 - pull)
+
+
+def warn_unless_converged(status: Status, residual: float, n_iter: int, stacklevel: int) -> None:
+    """Warn the caller that many levels up if a result is not what was asked for."""
+    if status is not Status.CONVERGED:
+        warnings.warn(
+            f"{status.value} Relative KKT residual {residual:.1e} after {n_iter} iterations.",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )

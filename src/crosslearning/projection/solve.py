@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     from crosslearning.projection.center_function import CenterFunction, CenterPoint
 
-__all__ = ["solve"]
+__all__ = ["SAFETY", "solve"]
 
-_SAFETY = 1e-2  # the solver aims below the tolerance that it promises
+SAFETY = 1e-2  # the solver aims below the tolerance that it promises
 _ROUNDING = 1e-14  # pulls that a task exactly on its bound may show
+_LIGHT = 1e-2  # the least weight of a centre that is solved for at once
 _NO_PULL = 1e-12  # all pulls below this: a free centre that nothing holds
 
 
@@ -46,13 +47,24 @@ def solve(
     origin = function.at(np.zeros(function.points.shape[1]))
     if origin.pull.max() <= _ROUNDING:
         return replace(origin, pull=np.zeros_like(origin.pull)), 0
-    goal = _SAFETY * tol
-    point, n_iter = minimise(function, _first_center(function, start), goal, max_iter)
+    goal = SAFETY * tol
+    center, n_iter = _first_center(function, start), 0
+    for weight in _ever_lighter(function.weight):
+        heavier = replace(function, weight=weight)
+        point, n_steps = minimise(heavier, center, goal, max(1, max_iter - n_iter))
+        center, n_iter = point.center, n_iter + n_steps
     if function.weight == 0 and function.tether.is_ball and point.pull.max() < _NO_PULL:
-        nearest = nearest_to_mean(function, goal, max_iter)
+        nearest = nearest_to_mean(function, goal, max(1, max_iter - n_iter))
         if nearest is not None:
             return nearest[0], n_iter + nearest[1]
     return point, n_iter
+
+
+def _ever_lighter(weight: float) -> list[float]:
+    """Weights on the way to a light one, with which alone Newton steps zigzag between bounds."""
+    if not 0 < weight < _LIGHT:
+        return [weight]
+    return [float(w) for w in np.geomspace(1.0, weight, 1 + int(np.ceil(-np.log10(weight))))]
 
 
 def _first_center(

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.projection.validation import check_center_weight, check_gram, check_start
+from crosslearning.projection.validation import (
+    check_center_weight,
+    check_gram,
+    check_start,
+    check_tether,
+)
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
@@ -62,7 +67,9 @@ def subgradient_iterates(
     weight = check_center_weight(center_weight)
     unit = float(K.diagonal().max()) or 1.0
     K = K / unit
-    radius = np.broadcast_to(np.asarray(Tether(epsilon).epsilon), len(K))
+    if not step > 0:
+        raise ValueError(f"`step` must be positive; got {step!r}. 1 is a cautious choice.")
+    radius = np.broadcast_to(check_tether(Tether(epsilon), len(K)).epsilon, len(K))
     bound = np.where(np.isfinite(radius), radius, 0.0) ** 2 / unit
     pull = np.zeros(len(K)) if (checked := check_start(start, len(K))) is None else checked
     mu = pull / np.maximum(1.0 - pull, np.finfo(np.float64).eps)

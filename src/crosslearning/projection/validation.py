@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import reprlib
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +17,22 @@ __all__ = [
     "check_center",
     "check_center_weight",
     "check_gram",
+    "check_problem",
     "check_start",
     "check_stopping",
     "check_tether",
     "check_vectors",
+    "is_positive",
 ]
 
 _LARGEST = 1e150  # squares beyond this overflow
+_SMALLEST_WEIGHT = 1e-9  # a centre with less weight is lost in rounding
+
+
+def is_positive(value: object, least: float = 0.0) -> bool:
+    """Whether this is a finite number above 0, and not below `least`."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    return is_number and 0 < float(value) < np.inf and float(value) >= least  # type: ignore[arg-type]
 
 
 def check_vectors(
@@ -51,32 +62,48 @@ def check_vectors(
     return array
 
 
-def check_center(center: ArrayLike | None, n_parameters: int) -> NDArray[np.floating[Any]] | None:
-    """Return the given centre as a vector as long as the tasks, or None for a free one."""
-    if center is None:
-        return None
-    array = np.asarray(center)
+def check_center(
+    center: ArrayLike, n_parameters: int, name: str = "center"
+) -> NDArray[np.floating[Any]]:
+    """Return a centre as a vector as long as the tasks."""
+    try:
+        array = np.asarray(center)
+    except ValueError:
+        array = np.empty(0)
     if array.shape != (n_parameters,):
         raise ValueError(
-            f"`center` must have one number per parameter, shape ({n_parameters},); got shape "
-            f"{array.shape}. Leave it out for a free centre."
+            f"`{name}` must have one number per parameter, shape ({n_parameters},); got shape "
+            f"{array.shape} from {reprlib.repr(center)}."
         )
-    row: NDArray[np.floating[Any]] = check_vectors(array[np.newaxis], "center", "centre")[0]
+    row: NDArray[np.floating[Any]] = check_vectors(array[np.newaxis], name, "centre")[0]
     return row
 
 
-def check_center_weight(weight: float | None, *, allow_zero: bool = False) -> float:
-    """Return the weight of a given centre, 1 by default."""
-    if weight is None:
-        return 1.0
-    value = np.asarray(weight)
-    lowest = 0.0 if allow_zero else np.finfo(np.float64).tiny
-    if value.ndim or value.dtype.kind not in "iuf" or not lowest <= value < np.inf:
+def check_problem(
+    thetas: ArrayLike, tether: Tether, center: ArrayLike | None, center_weight: float | None
+) -> tuple[NDArray[np.floating[Any]], Tether, NDArray[np.floating[Any]], float]:
+    """Return tasks, tether, base and weight: a given centre, or the mean with weight 0."""
+    z = check_vectors(thetas)
+    tether = check_tether(tether, len(z))
+    if center is not None:
+        weight = check_center_weight(1.0 if center_weight is None else center_weight)
+        return z, tether, check_center(center, z.shape[1]), weight
+    if center_weight is not None:
         raise ValueError(
-            f"`center_weight` must be a positive finite number; got {weight!r}. "
-            f"Use {'0' if allow_zero else 'no `center`'} for a free centre."
+            f"`center_weight` is the weight of a given centre; got {center_weight!r} without "
+            "one. Give `center` too, or leave both out for a free centre."
         )
-    return float(value)
+    return z, tether, z.mean(axis=0, dtype=np.float64), 0.0
+
+
+def check_center_weight(weight: float, *, allow_zero: bool = False) -> float:
+    """Return the weight of a given centre."""
+    if is_positive(weight, _SMALLEST_WEIGHT) or (allow_zero and weight == 0):
+        return float(weight)
+    raise ValueError(
+        f"`center_weight` must be a finite number of at least {_SMALLEST_WEIGHT:g}; got "
+        f"{weight!r}. Use {'0' if allow_zero else 'no `center`'} for a free centre."
+    )
 
 
 def check_tether(tether: Tether, n_tasks: int) -> Tether:
@@ -95,7 +122,10 @@ def check_start(start: ArrayLike | None, n_tasks: int) -> NDArray[np.float64] | 
     """Return the pulls to start from: one per task, between 0 and 1."""
     if start is None:
         return None
-    pull = np.asarray(start, dtype=np.float64)
+    try:
+        pull = np.asarray(start, dtype=np.float64)
+    except (TypeError, ValueError):
+        pull = np.empty(0)
     if pull.shape != (n_tasks,) or not np.all((pull >= 0) & (pull <= 1)):
         raise ValueError(
             f"`start` must hold one pull between 0 and 1 for each of the {n_tasks} tasks; got "
@@ -106,10 +136,12 @@ def check_start(start: ArrayLike | None, n_tasks: int) -> NDArray[np.float64] | 
 
 def check_stopping(tol: float, max_iter: int) -> None:
     """Refuse a tolerance or an iteration limit that makes no sense."""
-    if not tol > 0:
-        raise ValueError(f"`tol` must be positive; got {tol!r}. The default suits most uses.")
-    if not max_iter >= 1:
-        raise ValueError(f"`max_iter` must be at least 1; got {max_iter!r}.")
+    if not is_positive(tol):
+        raise ValueError(
+            f"`tol` must be a positive finite number; got {tol!r}. The default suits most uses."
+        )
+    if not is_positive(max_iter) or max_iter != int(max_iter):
+        raise ValueError(f"`max_iter` must be a whole number of at least 1; got {max_iter!r}.")
 
 
 def check_gram(gram: ArrayLike) -> NDArray[np.float64]:
