@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["column_blocks", "gram_of_differences"]
 
-_BLOCK = 1 << 18  # elements of a temporary; stays within the second-level cache
+_BLOCK = (
+    1 << 14
+)  # elements of a temporary: larger ones are fresh pages, which cost more than the sums
 _NARROWEST = 256  # narrower products waste the processor
 
 

@@ -60,14 +60,14 @@ class Problem:
 
     def apply(self, solution: Solution, tol: float, max_iter: int) -> Projection:
         """Move the tasks, in the dtype they came in, and certify what came out."""
-        pull = solution.pull[:, None]
+        pull, together = solution.pull[:, None], solution.pull == 1.0
         thetas, center = np.empty_like(self.z), np.empty_like(self.z[0])
         for b in column_blocks(self.z.shape):
             new = self.base[b] + solution.offset[b]
             center[b] = new
             # As a move: a task with no pull stays as it is, bit by bit.
-            moved = self.z[:, b] - pull * (self.z[:, b] - new)
-            thetas[:, b] = np.where(pull == 1.0, new, moved)
+            thetas[:, b] = self.z[:, b] - pull * (self.z[:, b] - new)
+            thetas[together, b] = new
         proof = certify(thetas, center, self.z, self.tether, self.base, self.weight)
         status = Status.of(proof.kkt_residual, tol + proof.rounding, solution.n_iter, max_iter)
         if status is Status.CONVERGED and np.any(
