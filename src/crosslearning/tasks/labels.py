@@ -1,0 +1,299 @@
+"""What a task label is: any hashable, one per row, none missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.extensions import ExtensionArray
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+    from typing import TypeAlias
+
+    from numpy.typing import NDArray
+
+    Labels: TypeAlias = (
+        Sequence[Hashable]
+        | NDArray[Any]
+        | ExtensionArray
+        | pd.Series[Any]
+        | pd.Index[Any]
+        | pd.DataFrame
+    )
+
+__all__ = ["TaskIndex", "check_tasks", "factorize", "split_task_column"]
+
+_LISTED_ROWS = 10
+_LISTED_COLUMNS = 20
+
+
+@dataclass(frozen=True)
+class TaskIndex:
+    """The distinct task labels of a data set, each with a position.
+
+    Labels are equal when Python says so: 1, 1.0 and ``numpy.int64(1)`` are one label, 1 and "1"
+    are two. NumPy scalars are kept as the Python objects they stand for.
+
+    Parameters
+    ----------
+    labels : tuple of hashables
+        Distinct labels; the position of a label is the number of its task.
+
+    Examples
+    --------
+    >>> index, codes = TaskIndex.of(["north", "east", "north"])
+    >>> index
+    TaskIndex(labels=('east', 'north'))
+    >>> codes
+    array([1, 0, 1])
+    >>> index.encode(["east", "south"])
+    array([ 0, -1])
+    """
+
+    labels: tuple[Hashable, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", tuple(self.labels))
+        if len(self._positions) < len(self.labels):
+            raise ValueError(
+                f"`labels` must be distinct; got {len(self.labels)} labels of which "
+                f"{len(self._positions)} differ. Use TaskIndex.of(tasks) to collect them."
+            )
+
+    @classmethod
+    def of(cls, tasks: Labels) -> tuple[TaskIndex, NDArray[np.int64]]:
+        """Collect the labels of a data set.
+
+        Parameters
+        ----------
+        tasks : array-like of shape (n_rows,)
+            One label per row.
+
+        Returns
+        -------
+        index : TaskIndex
+            Labels in sorted order; those that cannot be compared in order of appearance, those
+            of a pandas categorical in the order of its categories (the ones that occur).
+        codes : array of int64, shape (n_rows,)
+            Position of the label of each row.
+        """
+        codes, labels, ranks = factorize(tasks, "tasks")
+        index = cls(_ordered(labels, ranks))
+        return index, index._lookup(labels)[codes]
+
+    def encode(self, tasks: Labels) -> NDArray[np.int64]:
+        """Position of the label of each row, -1 for a label that is not in the index.
+
+        Parameters
+        ----------
+        tasks : array-like of shape (n_rows,)
+            One label per row.
+
+        Returns
+        -------
+        array of int64, shape (n_rows,)
+        """
+        codes, labels, _ = factorize(tasks, "tasks")
+        return self._lookup(labels)[codes]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def _positions(self) -> dict[Hashable, int]:
+        return {label: position for position, label in enumerate(self.labels)}
+
+    def _lookup(self, labels: list[Hashable]) -> NDArray[np.int64]:
+        return np.array([self._positions.get(label, -1) for label in labels], dtype=np.int64)
+
+
+def check_tasks(tasks: Labels, n_rows: int) -> pd.Series[Any]:
+    """Return the task labels as a column of their own, one per row of X and none missing.
+
+    Parameters
+    ----------
+    tasks : array-like of shape (n_rows,) or (n_rows, 1)
+        Task label of each row.
+    n_rows : int
+        Number of rows of X.
+
+    Returns
+    -------
+    Series of length n_rows
+        The labels, numbered from 0 whatever index they came with.
+
+    Examples
+    --------
+    >>> check_tasks(["a", "b", None], 3)
+    Traceback (most recent call last):
+    ...
+    ValueError: `tasks` has no label in 1 row: 2. Fill it in or drop the row.
+    """
+    column = _column(tasks, "tasks")
+    if len(column) != n_rows:
+        raise ValueError(
+            f"`tasks` must hold one label per row of X; got {len(column)} labels for {n_rows} rows."
+        )
+    _refuse_missing(column.isna().to_numpy(), "tasks")
+    return column
+
+
+def split_task_column(
+    X: pd.DataFrame, task_column: Hashable
+) -> tuple[pd.DataFrame, pd.Series[Any]]:
+    """Separate the column that holds the task labels from the features.
+
+    Parameters
+    ----------
+    X : DataFrame
+        Features and task labels; left as it is.
+    task_column : hashable
+        Name of the column of labels.
+
+    Returns
+    -------
+    X_without : DataFrame
+        The other columns.
+    tasks : Series
+        The labels.
+
+    Examples
+    --------
+    >>> X = pd.DataFrame({"school": ["a", "b"], "ses": [0.5, -0.2]})
+    >>> features, tasks = split_task_column(X, "school")
+    >>> list(features), list(tasks)
+    (['ses'], ['a', 'b'])
+    """
+    if not isinstance(X, pd.DataFrame):
+        raise ValueError(
+            f"`task_column` names a column, so X must be a pandas DataFrame; got "
+            f"{type(X).__name__}. Pass the labels as `tasks` instead."
+        )
+    names = list(X.columns)
+    is_label = np.array([name == task_column for name in names], dtype=bool)
+    if is_label.sum() != 1:
+        listed = ", ".join(map(repr, names[:_LISTED_COLUMNS]))
+        more = ", …" if len(names) > _LISTED_COLUMNS else ""
+        raise ValueError(
+            f"`task_column` must name one column of X; {task_column!r} names {is_label.sum()}. "
+            f"The columns are {listed}{more}."
+        )
+    return X.loc[:, ~is_label].copy(), X.iloc[:, int(is_label.argmax())].copy()
+
+
+def factorize(
+    values: Labels, name: str
+) -> tuple[NDArray[np.intp], list[Hashable], NDArray[np.intp] | None]:
+    """Code of each row, the label of each code, and for a categorical the rank of each label.
+
+    Labels may repeat: pandas and Python need not agree on what is equal.
+    """
+    column = _column(values, name)
+    try:
+        codes, uniques = column.array.factorize()
+    except TypeError:
+        _refuse_unhashable(column, name)
+        raise
+    labels = [_native(label) for label in uniques]
+    missing = codes == -1
+    incomplete = [code for code, label in enumerate(labels) if _is_incomplete(label)]
+    if incomplete:
+        missing |= np.isin(codes, incomplete)
+    _refuse_missing(missing, name)
+    return codes, labels, uniques.codes if isinstance(uniques, pd.Categorical) else None
+
+
+def _ordered(labels: list[Hashable], ranks: NDArray[np.intp] | None) -> tuple[Hashable, ...]:
+    if ranks is not None:
+        return tuple(dict.fromkeys(labels[k] for k in np.argsort(ranks)))
+    distinct: dict[Any, None] = dict.fromkeys(labels)
+    try:
+        return tuple(sorted(distinct))
+    except TypeError:
+        return tuple(distinct)
+
+
+def _native(label: Any) -> Hashable:
+    """Python object that a NumPy scalar stands for."""
+    if isinstance(label, np.datetime64):
+        return pd.Timestamp(label)
+    if isinstance(label, np.timedelta64):
+        return pd.Timedelta(label)
+    native: Hashable = label.item() if isinstance(label, np.generic) else label
+    return native
+
+
+def _is_incomplete(label: Hashable) -> bool:
+    """Whether a part of a tuple is missing; NaN, which is not itself, could not be found again."""
+    return isinstance(label, tuple) and any(
+        _is_incomplete(part) or (pd.api.types.is_scalar(part) and bool(pd.isna(part)))
+        for part in label
+    )
+
+
+def _column(values: Labels, name: str) -> pd.Series[Any]:
+    """Labels as a Series with positions for index; tuples stay labels."""
+    if isinstance(values, str):
+        remedy = f"To name a column of a DataFrame, use task_column={values!r} instead."
+        raise ValueError(
+            f"`{name}` must hold one label per row; got the string {values!r}."
+            + (f" {remedy}" if name == "tasks" else "")
+        )
+    if isinstance(values, pd.DataFrame) and values.shape[1] == 1:
+        values = values.iloc[:, 0]
+    if isinstance(values, pd.MultiIndex):
+        values = values.to_numpy()
+    if isinstance(values, (pd.Series, pd.Index, ExtensionArray)):
+        return pd.Series(values).reset_index(drop=True)
+    array = _array(values, name)
+    if array.ndim != 1 and array.shape != (len(array), 1):
+        raise ValueError(
+            f"`{name}` must hold one label per row, shape (n_rows,); got shape {array.shape}. "
+            "Use tuples as labels to tell tasks apart by several columns."
+        )
+    array = array.ravel()
+    # Strings as objects: pandas keeps them as they are and converts nothing.
+    return pd.Series(array, dtype=object if array.dtype.kind in "OU" else None)
+
+
+def _array(values: Any, name: str) -> NDArray[Any]:
+    if isinstance(values, Sequence) and not isinstance(values, bytes):
+        if len(values) and isinstance(values[0], (list, np.ndarray)):
+            return np.array(values, dtype=object)
+        # np.asarray would turn tuples into columns and numbers beside strings into strings.
+        return np.fromiter(values, dtype=object, count=len(values))
+    array = np.asarray(values) if hasattr(values, "__array__") else np.array(None)
+    if array.ndim == 0:
+        raise ValueError(
+            f"`{name}` must hold one label per row, in a list, an array or a column; got "
+            f"{type(values).__name__}."
+        )
+    return array
+
+
+def _refuse_missing(missing: NDArray[np.bool_], name: str) -> None:
+    rows = np.flatnonzero(missing)
+    if not rows.size:
+        return
+    listed = ", ".join(map(str, rows[:_LISTED_ROWS])) + (", …" if len(rows) > _LISTED_ROWS else "")
+    many = len(rows) > 1
+    raise ValueError(
+        f"`{name}` has no label in {len(rows)} row{'s' if many else ''}: {listed}. "
+        f"Fill {'them' if many else 'it'} in or drop the row{'s' if many else ''}."
+    )
+
+
+def _refuse_unhashable(column: pd.Series[Any], name: str) -> None:
+    for row, label in enumerate(column):
+        try:
+            hash(label)
+        except TypeError:
+            raise ValueError(
+                f"`{name}` must hold hashable labels such as strings, numbers or tuples; got "
+                f"{label!r} in row {row}."
+            ) from None
