@@ -5,18 +5,44 @@
 array([1.5, 0. ])
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.projection import Projection, Status, project, prox, smallest_enclosing_ball
 from crosslearning.tether import Tether
+
+if TYPE_CHECKING:
+    from crosslearning.linear import (
+        CrossLogisticRegression,
+        CrossLogisticRegressionCV,
+        CrossRidge,
+        CrossRidgeCV,
+        cross_logistic_path,
+        cross_ridge_path,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ConvergenceWarning",
+    "CrossLogisticRegression",
+    "CrossLogisticRegressionCV",
+    "CrossRidge",
+    "CrossRidgeCV",
     "Projection",
     "Status",
     "Tether",
+    "cross_logistic_path",
+    "cross_ridge_path",
     "project",
     "prox",
     "smallest_enclosing_ball",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimators when they are asked for: scikit-learn takes long to import."""
+    if name in __all__:
+        return getattr(import_module("crosslearning.linear"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

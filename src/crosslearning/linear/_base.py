@@ -1,0 +1,307 @@
+"""What the cross-learned linear models share."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABCMeta, abstractmethod
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from crosslearning.exceptions import ConvergenceWarning
+from crosslearning.linear.blocks import BLOCKS, coupling_of, per_block
+from crosslearning.linear.design import Rows
+from crosslearning.linear.persistence import load, save
+from crosslearning.linear.scaling import Scaling
+from crosslearning.tasks import TaskIndex, check_tasks, split_task_column
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from crosslearning.linear.blocks import Knob
+    from crosslearning.linear.coupling import Coupling
+    from crosslearning.linear.design import Design
+    from crosslearning.linear.fitting import Problem
+    from crosslearning.linear.solver import Solution
+
+__all__ = ["CrossLinearModel"]
+
+
+class CrossLinearModel(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+    """Base of the estimators; see :class:`CrossRidge` and :class:`CrossLogisticRegression`."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "epsilon": "no_validation",  # Tether says what to use instead
+        "stiffness": "no_validation",
+        "tension": "no_validation",
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "task_weights": [StrOptions({"samples", "equal"})],
+        "fit_intercept": ["boolean"],
+        "standardize": ["boolean"],
+        "task_column": "no_validation",
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        epsilon: float | dict[str, float] = 1.0,
+        *,
+        alpha: float = 1.0,
+        stiffness: float | dict[str, float] = 0.0,
+        tension: float | dict[str, float] = 0.0,
+        task_weights: str = "samples",
+        fit_intercept: bool = True,
+        standardize: bool = True,
+        task_column: Any = None,
+        tol: float = 1e-8,
+        max_iter: int = 2000,
+    ) -> None:
+        self.epsilon = epsilon
+        self.alpha = alpha
+        self.stiffness = stiffness
+        self.tension = tension
+        self.task_weights = task_weights
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.task_column = task_column
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit one model per task.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_rows, n_features)
+            Features; sparse matrices are made dense.
+        y : array of shape (n_rows,)
+            Targets.
+        tasks : array of shape (n_rows,), optional
+            Task label of each row: any hashable values. Without it, and without `task_column`,
+            all rows are one task.
+        sample_weight : array of shape (n_rows,), optional
+            Weight of each row.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        self._fit_rows(self._check_rows(X, y, tasks, sample_weight), self.alpha)
+        return self
+
+    def _fit_rows(self, rows: Rows, alpha: float) -> None:
+        """Solve, and write the fitted attributes."""
+        design = self._design()
+        scaling = design.scaling(rows)
+        problem = design.problem(rows, scaling, alpha)
+        coupling = coupling_of(*self._knobs(), problem)
+        solution = problem.fit(coupling)
+        self._store(design, scaling, problem, coupling, solution)
+        ends = [problem.end(coupling, b, solution) for b in range(len(coupling.blocks))]
+        self.epsilon_ = self._named([tether.epsilon for tether in coupling.tethers])
+        self.epsilon_max_ = self._named(ends)
+
+    def fit_task(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        task: Any = "new",
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit a new task within the tether around the centre, which stays where it is.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows of the new task.
+        task : hashable, default="new"
+            Its label.
+
+        Returns
+        -------
+        estimator
+            A new estimator that knows this task and the same centre; this one is not changed.
+        """
+        check_is_fitted(self)
+        new: Self = clone(self)
+        new.__dict__.update({k: v for k, v in vars(self).items() if k.endswith("_")})
+        features, _ = self._split(X, None)
+        array, target = validate_data(self, features, y, reset=False, **self._checks)
+        weights = _checked_weights(sample_weight, array)
+        own, share = weights.sum(), 1.0 / self.n_tasks_fitted_
+        if self.task_weights == "equal":
+            weights = weights * (self.total_weight_ * share / own)
+        else:
+            share = own / self.total_weight_
+        codes = np.zeros(len(weights), dtype=np.int64)
+        rows = Rows(_dense(array), self._encoded(target), weights, codes, 1)
+        design, scaling = self._design(), Scaling(self.feature_mean_, self.feature_scale_)
+        problem = design.problem(rows, scaling, share * self._alpha())
+        center = scaling.from_user(*self._center(), fit_intercept=self.fit_intercept)
+        coupling = coupling_of(*self._knobs(), problem)
+        new.tasks_ = _labels([task])
+        new._store(design, scaling, problem, coupling, problem.fit_task(coupling, center.ravel()))
+        return new
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, which :meth:`load` reads without unpickling."""
+        check_is_fitted(self)
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that :meth:`save` wrote; a file with anything else in it is refused."""
+        return load(cls, path)
+
+    @abstractmethod
+    def _design(self) -> Design:
+        """Return the settings that make a problem of rows."""
+
+    @abstractmethod
+    def _learn_target(self, y: NDArray[Any], weights: NDArray[np.float64]) -> None:
+        """Remember what is needed to encode targets."""
+
+    @abstractmethod
+    def _encoded(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Encode targets."""
+
+    @abstractmethod
+    def _to_user(
+        self, coef: NDArray[np.float64], intercept: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Turn scores' coefficients and intercepts into those that users see."""
+
+    @abstractmethod
+    def _center(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return coefficients and intercepts of the centre's scores: the inverse of `_to_user`."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def _checks(self) -> dict[str, Any]:
+        return {"accept_sparse": "csr", "dtype": np.float64}
+
+    def _alpha(self) -> float:
+        """Strength of the ridge term that was used."""
+        return self.alpha
+
+    def _knobs(self) -> tuple[Knob, Knob, Knob]:
+        """Radius, stiffness and tension to use."""
+        return self.epsilon, self.stiffness, self.tension
+
+    def _named(self, values: list[Any]) -> Any:
+        """One value, or one by name of block."""
+        if per_block(*self._knobs()):
+            return dict(zip(BLOCKS, values, strict=False))
+        return values[0]
+
+    def _split(self, X: Any, tasks: Any) -> tuple[Any, Any]:
+        """Separate features and task labels, wherever the labels are."""
+        if self.task_column is None:
+            return X, tasks
+        if tasks is not None:
+            raise ValueError(
+                "Task labels were given twice, as `tasks` and in the column that `task_column` "
+                "names. Give them once."
+            )
+        return split_task_column(X, self.task_column)
+
+    def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Rows:
+        X, tasks = self._split(X, tasks)
+        array, target = validate_data(self, X, y, **self._checks)
+        weights = _checked_weights(sample_weight, array)
+        if tasks is None:
+            index, codes = TaskIndex((0,)), np.zeros(len(weights), dtype=np.int64)
+        else:
+            index, codes = TaskIndex.of(check_tasks(tasks, len(weights)))
+        self._learn_target(target, weights)
+        self.tasks_ = _labels(index.labels)
+        self.total_weight_ = float(weights.sum())
+        self.n_tasks_fitted_ = int(np.count_nonzero(np.bincount(codes, weights)))
+        return Rows(_dense(array), self._encoded(target), weights, codes, len(index))
+
+    def _store(
+        self,
+        design: Design,
+        scaling: Scaling,
+        problem: Problem,
+        coupling: Coupling,
+        solution: Solution,
+    ) -> None:
+        """Write the fitted attributes."""
+        everyone = np.vstack([solution.thetas, solution.center])
+        coef, intercept = self._to_user(*scaling.to_user(design.matrices(everyone)))
+        self.coef_, self.center_coef_ = coef[:-1], coef[-1]
+        self.intercept_, self.center_intercept_ = intercept[:-1], intercept[-1]
+        self.feature_mean_, self.feature_scale_ = scaling.mean, scaling.scale
+        self.distances_ = self._named(list(coupling.distances(solution.thetas - solution.center)))
+        self.forces_ = self._named(list(coupling.distances(solution.forces)))
+        offsets = solution.thetas - solution.center
+        losses = problem.loss.value(solution.thetas).sum()
+        self.objective_ = float(losses) + coupling.penalty(offsets)
+        self.kkt_residual_ = solution.kkt_residual
+        self.n_iter_ = max(solution.n_iter, 1)
+        if not self.kkt_residual_ <= self.tol:
+            warnings.warn(
+                f"The solver stopped at a relative KKT residual of {self.kkt_residual_:.1e}, above "
+                f"`tol`={self.tol:g}, after {self.n_iter_} iterations. Raise `max_iter` or `tol`, "
+                "or add a ridge term with `alpha`.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
+        """Linear scores of rows, of the centre where the task is not known."""
+        check_is_fitted(self)
+        X, tasks = self._split(X, tasks)
+        array = _dense(validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64))
+        known = len(self.tasks_)
+        if tasks is None:
+            codes = np.full(len(array), 0 if known == 1 else -1)
+        else:
+            codes = TaskIndex(tuple(self.tasks_)).encode(check_tasks(tasks, len(array)))
+        coef = np.concatenate([self.coef_, self.center_coef_[np.newaxis]]).reshape(
+            known + 1, -1, array.shape[1]
+        )
+        intercept = np.vstack([self.intercept_.reshape(known, -1), self.center_intercept_])
+        scores: NDArray[np.float64] = np.einsum("rp,rqp->rq", array, coef[codes])
+        scores += intercept[codes]
+        return scores
+
+
+def _checked_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
+    weights: NDArray[np.float64] = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    if not weights.any():
+        raise ValueError("`sample_weight` must not be 0 for all rows; got no positive weight.")
+    return weights
+
+
+def _dense(X: Any) -> NDArray[np.float64]:
+    dense: NDArray[np.float64] = X.toarray() if hasattr(X, "toarray") else X
+    return dense
+
+
+def _labels(labels: Any) -> NDArray[Any]:
+    """Task labels as an array of objects, so that no label changes its type."""
+    array = np.empty(len(labels), dtype=object)
+    array[:] = list(labels)
+    return array

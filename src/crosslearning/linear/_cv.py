@@ -1,0 +1,214 @@
+"""What the cross-validated linear models share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from functools import cache
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.model_selection import check_cv
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from crosslearning.linear._base import CrossLinearModel
+from crosslearning.linear.blocks import BLOCKS
+from crosslearning.linear.candidates import Axis
+from crosslearning.linear.comparison import compared
+from crosslearning.linear.evaluation import Evaluation, Fold
+from crosslearning.linear.search import Search
+from crosslearning.tasks import within_task_folds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from crosslearning.linear.blocks import Knob
+    from crosslearning.linear.design import Rows
+    from crosslearning.linear.fitting import Problem
+
+__all__ = ["CrossLinearModelCV"]
+
+_ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # default ridge strengths, in curvatures of all the data
+_ROUGH = 1e-6  # relative residual that is plenty where only scores are compared
+
+
+class CrossLinearModelCV(CrossLinearModel):
+    """Base of the cross-validated estimators; see :class:`CrossRidgeCV`."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "epsilons": ["array-like", None],
+        "n_epsilons": [Interval(Integral, 2, None, closed="left")],
+        "smallest": [Interval(Real, 0, 1, closed="neither")],
+        "per_block": ["boolean"],
+        "tether": [StrOptions({"ball", "spring", "tension", "auto"})],
+        "alphas": ["array-like", None],
+        "cv": ["cv_object"],
+        "scoring": [str, callable, None],
+        "average": [StrOptions({"tasks", "rows"})],
+        "one_standard_error": ["boolean"],
+        "n_jobs": [Integral, None],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+        "task_weights": [StrOptions({"samples", "equal"})],
+        "fit_intercept": ["boolean"],
+        "standardize": ["boolean"],
+        "task_column": "no_validation",
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        epsilons: Sequence[float] | None = None,
+        *,
+        n_epsilons: int = 20,
+        smallest: float = 1e-3,
+        per_block: bool = False,
+        tether: str = "ball",
+        alphas: Sequence[float] | None = None,
+        cv: Any = 5,
+        scoring: Any = None,
+        average: str = "tasks",
+        one_standard_error: bool = False,
+        n_jobs: int | None = None,
+        random_state: int = 0,
+        task_weights: str = "samples",
+        fit_intercept: bool = True,
+        standardize: bool = True,
+        task_column: Any = None,
+        tol: float = 1e-8,
+        max_iter: int = 2000,
+    ) -> None:
+        self.epsilons = epsilons
+        self.n_epsilons = n_epsilons
+        self.smallest = smallest
+        self.per_block = per_block
+        self.tether = tether
+        self.alphas = alphas
+        self.cv = cv
+        self.scoring = scoring
+        self.average = average
+        self.one_standard_error = one_standard_error
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.task_weights = task_weights
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.task_column = task_column
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Choose tether and ridge strength by cross-validation, then fit one model per task.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_rows, n_features)
+            Features; sparse matrices are made dense.
+        y : array of shape (n_rows,)
+            Targets.
+        tasks : array of shape (n_rows,), optional
+            Task label of each row: any hashable values. Without it, and without `task_column`,
+            all rows are one task.
+        sample_weight : array of shape (n_rows,), optional
+            Weight of each row.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        rows = self._check_rows(X, y, tasks, sample_weight)
+        search = self._search(rows)
+        best, self.tether_ = search.best(self.tether)
+        self.alpha_ = best.alpha
+        self.epsilon_, self.stiffness_, self.tension_ = (
+            best.knob(name) for name in ("epsilon", "stiffness", "tension")
+        )
+        self.alphas_ = np.array(search.alphas)
+        self.best_score_ = search.score(best)
+        self._store_paths(search, best)
+        self.comparison_ = compared(
+            search.evaluation,
+            {
+                "pooled": search.pooled(),
+                "separate": search.separate(),
+                "cross": list(search.evaluation.known),
+            },
+            self.tasks_,
+            np.bincount(rows.tasks, minlength=rows.n_tasks).astype(np.float64),
+        )
+        self._fit_rows(rows, best.alpha)
+        return self
+
+    def _search(self, rows: Rows) -> Search:
+        design = replace(self._design(), tol=_ROUGH)
+        scaling = design.scaling(rows)
+
+        @cache
+        def problem(alpha: float) -> Problem:
+            return design.problem(rows, scaling, alpha)
+
+        alphas = self.alphas
+        if alphas is None:
+            curvature = float(problem(0.0).loss.pooled().curvature[0])
+            alphas = [share * curvature for share in _ALPHAS]
+        folds = [
+            Fold(design, rows.take(held_out != fold), rows.take(held_out == fold), self._scorer())
+            for held_out in [self._folds(rows)]
+            for fold in range(int(held_out.max()) + 1)
+        ]
+        return Search(
+            evaluation=Evaluation(folds, self.average == "tasks", self.n_jobs),
+            problem=problem,
+            alphas=[float(alpha) for alpha in alphas],
+            n_blocks=2 if self.per_block and self.fit_intercept else 1,
+            n_values=self.n_epsilons,
+            smallest=self.smallest,
+            epsilons=None if self.epsilons is None else [float(e) for e in self.epsilons],
+            one_standard_error=self.one_standard_error,
+        )
+
+    def _folds(self, rows: Rows) -> NDArray[np.int64]:
+        """Fold in which each row is held out, or -1 for never."""
+        if isinstance(self.cv, Integral) or self.cv is None:
+            n_splits = min(int(self.cv or 5), len(rows.tasks))
+            return within_task_folds(rows.tasks, n_splits, self.random_state, self._strata(rows.y))
+        held_out = np.full(len(rows.tasks), -1)
+        for fold, (_, test) in enumerate(check_cv(self.cv).split(rows.X, rows.y, rows.tasks)):
+            held_out[test] = fold
+        return held_out
+
+    def _store_paths(self, search: Search, best: Any) -> None:
+        """Radii and scores of the folds there, for each block with all else as chosen."""
+        names = BLOCKS if search.n_blocks > 1 else (None,)
+        paths = {
+            name: search.path(best, Axis("epsilon", None if name is None else b))
+            for b, name in enumerate(names)
+        }
+        radii = {name: np.array(values) for name, (values, _) in paths.items()}
+        scores = {name: values for name, (_, values) in paths.items()}
+        self.epsilons_ = radii if search.n_blocks > 1 else radii[None]
+        self.score_path_ = scores if search.n_blocks > 1 else scores[None]
+
+    @abstractmethod
+    def _scorer(self) -> Any:
+        """Return a function that scores predictions by task."""
+
+    @abstractmethod
+    def _strata(self, y: NDArray[Any]) -> NDArray[Any] | None:
+        """Return what folds are stratified by, within tasks."""
+
+    def _alpha(self) -> float:
+        return float(self.alpha_)
+
+    def _knobs(self) -> tuple[Knob, Knob, Knob]:
+        return self.epsilon_, self.stiffness_, self.tension_

@@ -1,0 +1,104 @@
+"""Did sharing help, whom, and how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from crosslearning.linear.candidates import Candidate
+    from crosslearning.linear.evaluation import Evaluation
+
+__all__ = ["Comparison", "compared"]
+
+METHODS = ("pooled", "separate", "cross")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Cross-validated scores of pooled, separate and cross-learned models, greater is better.
+
+    Every score is of rows that neither the model nor the choice of its settings has seen: the
+    settings for a fold are those that are best on the other folds.
+
+    Attributes
+    ----------
+    tasks : DataFrame
+        One row per task: ``rows``, and the scores ``pooled``, ``separate`` and ``cross``. A task
+        that has a single row is scored as one never seen.
+    summary : DataFrame
+        One row per method: ``score``, averaged as the estimator says; ``gain`` of ``cross`` over
+        it, with ``standard_error``, paired by task; and the numbers of tasks ``helped`` and
+        ``hurt`` by cross-learning in its place.
+    """
+
+    tasks: pd.DataFrame
+    summary: pd.DataFrame
+
+    def sentence(self) -> str:
+        """Say in words whether sharing helps, and how sure that is."""
+        rival = str(self.summary.drop(index="cross")["score"].idxmax())
+        gain = float(self.summary["gain"][rival])
+        error = float(self.summary["standard_error"][rival])
+        name = {"pooled": "one pooled model", "separate": "separate models"}[rival]
+        size = f"{abs(gain):.4g} ± {error:.2g} in score"
+        if gain > 2 * error:
+            return f"Sharing helps: cross-learning is better than {name} by {size}."
+        if gain < -2 * error:
+            return f"Sharing as done here does not help: {name} is better by {size}."
+        return f"Cross-learning and {name}, the better of the two ends, are about equal: {size}."
+
+    def __str__(self) -> str:
+        return f"{self.summary.to_string(float_format='{:.4g}'.format)}\n{self.sentence()}"
+
+
+def compared(
+    evaluation: Evaluation,
+    rivals: dict[str, list[Candidate]],
+    labels: NDArray[Any],
+    rows: NDArray[np.float64],
+) -> Comparison:
+    """Compare the methods, each with its best settings among its candidates."""
+    import pandas as pd
+
+    scored = {name: _honest(evaluation, candidates) for name, candidates in rivals.items()}
+    scores = {name: evaluation.task_scores(values) for name, values in scored.items()}
+    tasks = pd.DataFrame(scores, index=pd.Index(labels, name="task"))[list(METHODS)]
+    tasks.insert(0, "rows", rows)
+    share = np.where(tasks[list(METHODS)].notna().all(axis=1), 1.0, 0.0)
+    if not evaluation.by_task:
+        share = share * rows
+    summary = {name: _gain(tasks["cross"], tasks[name], share) for name in METHODS}
+    return Comparison(tasks, pd.DataFrame(summary).T.astype({"helped": int, "hurt": int}))
+
+
+def _honest(evaluation: Evaluation, candidates: list[Candidate]) -> NDArray[np.float64]:
+    """Scores by fold and task, with settings for each fold that are best on the other folds."""
+    scored = evaluation.of(candidates)
+    by_fold = evaluation.fold_scores(candidates)
+    others = by_fold.sum(axis=1, keepdims=True) - by_fold
+    best = others.argmax(axis=0)
+    return np.stack([scored[k, :, fold] for fold, k in enumerate(best)], axis=1)
+
+
+def _gain(
+    cross: pd.Series[float], other: pd.Series[float], share: NDArray[np.float64]
+) -> dict[str, float]:
+    """Weighted mean score, paired difference and its standard error over tasks."""
+    weight = share / share.sum()
+    difference = (cross - other).fillna(0.0).to_numpy()
+    gain = float(weight @ difference)
+    spread = float(np.sum(weight**2 * (difference - gain) ** 2))
+    n = int(np.count_nonzero(share))
+    return {
+        "score": float(weight @ other.fillna(0.0).to_numpy()),
+        "gain": gain,
+        "standard_error": (spread * n / max(n - 1, 1)) ** 0.5,
+        "helped": int(np.sum(difference > 0)),
+        "hurt": int(np.sum(difference < 0)),
+    }

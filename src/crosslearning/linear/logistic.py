@@ -1,0 +1,170 @@
+"""Logistic regression for related tasks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.multiclass import check_classification_targets
+
+from crosslearning.linear._base import CrossLinearModel
+from crosslearning.linear.design import Design
+from crosslearning.linear.logistic_loss import Logistic, contrasts
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["CrossLogisticRegression", "LogisticTarget"]
+
+_AIM = 1e-3  # the solver aims below the tolerance that it promises
+
+
+class LogisticTarget(ClassifierMixin):  # type: ignore[misc]
+    """Targets, losses and predictions of a cross-learned logistic regression."""
+
+    def decision_function(
+        self, X: ArrayLike, tasks: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
+        """Scores: of the second class if there are two, else one per class; shapes as in sklearn.
+
+        Parameters are those of `predict`.
+        """
+        scores: NDArray[np.float64] = self._scores(X, tasks)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict_proba(self, X: ArrayLike, tasks: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Probabilities of the classes, shape (n_rows, n_classes); parameters as in `predict`."""
+        scores = self._scores(X, tasks)
+        if scores.shape[1] == 1:
+            scores = np.hstack([np.zeros_like(scores), scores])
+        return np.asarray(softmax(scores, axis=1))
+
+    def predict(self, X: ArrayLike, tasks: ArrayLike | None = None) -> NDArray[Any]:
+        """Predict classes.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_rows, n_features)
+            Features.
+        tasks : array of shape (n_rows,), optional
+            Task label of each row. Tasks never seen in `fit`, or rows without labels if there was
+            more than one task, are predicted by the centre.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        scores = self._scores(X, tasks)
+        best = scores[:, 0] > 0 if scores.shape[1] == 1 else scores.argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[best.astype(np.intp)]
+        return labels
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Accuracy of the predictions, over all rows."""
+        return float(accuracy_score(y, self.predict(X, tasks), sample_weight=sample_weight))
+
+    def _design(self) -> Design:
+        basis = contrasts(len(self.classes_))
+        return Design(
+            loss=partial(Logistic, basis=basis),
+            n_scores=basis.shape[1],
+            fit_intercept=self.fit_intercept,
+            standardize=self.standardize,
+            task_weights=self.task_weights,
+            tol=_AIM * self.tol,
+            max_iter=self.max_iter,
+        )
+
+    def _learn_target(self, y: NDArray[Any], weights: NDArray[np.float64]) -> None:  # noqa: ARG002
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"A classifier needs at least 2 classes; got one class, {self.classes_[0]!r}."
+            )
+
+    def _encoded(self, y: NDArray[Any]) -> NDArray[np.intp]:
+        y = np.asarray(y)
+        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        unknown = self.classes_[codes] != y
+        if unknown.any():
+            raise ValueError(
+                f"Classes must be among those of `fit`, {self.classes_.tolist()}; got "
+                f"{np.unique(y[unknown]).tolist()}."
+            )
+        return codes
+
+    def _to_user(
+        self, coef: NDArray[np.float64], intercept: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if len(self.classes_) == 2:
+            return coef, intercept
+        basis = contrasts(len(self.classes_))
+        return np.einsum("kq,...qp->...kp", basis, coef), intercept @ basis.T
+
+    def _center(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if len(self.classes_) == 2:
+            return self.center_coef_, self.center_intercept_
+        basis = contrasts(len(self.classes_))
+        return basis.T @ self.center_coef_, self.center_intercept_ @ basis
+
+
+class CrossLogisticRegression(LogisticTarget, CrossLinearModel):
+    r"""Logistic regressions for related tasks, none farther than ε from a common centre.
+
+    .. math::
+
+        \min_{\theta, c} \sum_i \Bigl[\sum_{\text{rows of } i} w\,\text{log-loss}(y, x^\top\theta_i)
+        + \tfrac12 \alpha_i \|\text{coef}_i\|^2\Bigr] + \sum_i h(\|\theta_i - c\|)
+
+    Like :class:`CrossRidge`, for classes. ``epsilon=0`` is
+    ``LogisticRegression(C=1 / alpha)`` on the merged data. Two classes have one score. More
+    classes have one each, multinomial, and they add up to 0; the distance is that between the
+    coefficients of all classes. A task may lack some of the classes.
+
+    Parameters
+    ----------
+    epsilon, alpha, stiffness, tension, task_weights, fit_intercept, standardize
+        As in :class:`CrossRidge`; distances are those of log-odds per standard deviation.
+    task_column, tol, max_iter
+        As in :class:`CrossRidge`.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The classes.
+    coef_ : array of shape (n_tasks, n_scores, n_features)
+        Coefficients of each task; ``n_scores`` is 1 for two classes, else the number of classes.
+    intercept_ : array of shape (n_tasks, n_scores)
+        Intercepts.
+    center_coef_, center_intercept_ : array of shape (n_scores, n_features), (n_scores,)
+        The centre.
+    tasks_, distances_, forces_, epsilon_, epsilon_max_, objective_, kkt_residual_, n_iter_
+        As in :class:`CrossRidge`.
+
+    Notes
+    -----
+    A task whose classes can be separated has no best coefficients by itself. Any bound, spring or
+    ridge term cures that; with none of them its coefficients grow until the gradient is
+    negligible.
+
+    Examples
+    --------
+    >>> from crosslearning.datasets import load_hsb82
+    >>> from crosslearning.linear import CrossLogisticRegression
+    >>> pupils = load_hsb82()
+    >>> model = CrossLogisticRegression(epsilon=0.5)
+    >>> model = model.fit(pupils.X, pupils.y > 15, tasks=pupils.tasks)
+    >>> model.coef_.shape
+    (160, 1, 3)
+    """

@@ -1,0 +1,104 @@
+"""Logistic regression for related tasks, with the tether chosen by cross-validation."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import log_softmax
+from sklearn.metrics import check_scoring
+
+from crosslearning.linear._cv import CrossLinearModelCV
+from crosslearning.linear.logistic import LogisticTarget
+from crosslearning.linear.logistic_loss import contrasts
+from crosslearning.linear.scoring import by_task, scores_by_task
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.linear.design import Rows
+
+__all__ = ["CrossLogisticRegressionCV"]
+
+
+class CrossLogisticRegressionCV(LogisticTarget, CrossLinearModelCV):
+    """Cross-learned logistic regressions whose radius the data choose.
+
+    Like :class:`CrossRidgeCV`, for classes: folds are stratified by class within tasks, and the
+    default score is the negative log-loss.
+
+    Parameters
+    ----------
+    epsilons, n_epsilons, smallest, per_block, tether, alphas, cv, scoring, average
+        As in :class:`CrossRidgeCV`.
+    one_standard_error, n_jobs, random_state
+        As in :class:`CrossRidgeCV`.
+    task_weights, fit_intercept, standardize, task_column, tol, max_iter
+        As in :class:`CrossRidge`.
+
+    Attributes
+    ----------
+    alpha_, epsilon_, stiffness_, tension_, tether_, best_score_
+        As in :class:`CrossRidgeCV`.
+    alphas_, epsilons_, score_path_, comparison_
+        As in :class:`CrossRidgeCV`.
+    classes_, coef_, intercept_, center_coef_, center_intercept_, tasks_, distances_, forces_
+        As in :class:`CrossLogisticRegression`.
+    epsilon_max_, objective_, kkt_residual_, n_iter_
+        As in :class:`CrossRidge`.
+    """
+
+    def _scorer(self) -> Any:
+        basis = contrasts(len(self.classes_))
+        if self.scoring is None:
+            return partial(_negative_log_loss, basis)
+        return partial(_scored, check_scoring(self, self.scoring), self.classes_, basis)
+
+    def _strata(self, y: NDArray[Any]) -> NDArray[Any]:
+        return y
+
+
+def _log_probabilities(
+    basis: NDArray[np.float64],
+    coef: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    rows: Rows,
+    codes: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    scores = np.einsum("rp,rqp->rq", rows.X, coef[codes]) + intercept[codes]
+    return np.asarray(log_softmax(scores @ basis.T, axis=1))
+
+
+def _negative_log_loss(
+    basis: NDArray[np.float64],
+    coef: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    rows: Rows,
+    codes: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    logs = _log_probabilities(basis, coef, intercept, rows, codes)
+    return by_task(logs[np.arange(len(logs)), rows.y], rows.weights, rows.tasks, rows.n_tasks)
+
+
+def _scored(
+    scorer: Any,
+    classes: NDArray[Any],
+    basis: NDArray[np.float64],
+    coef: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    rows: Rows,
+    codes: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    logs = _log_probabilities(basis, coef, intercept, rows, codes)
+    return scores_by_task(
+        scorer,
+        rows.X,
+        classes[rows.y],
+        rows.tasks,
+        rows.n_tasks,
+        classes,
+        predictions=classes[logs.argmax(axis=1)],
+        probabilities=np.exp(logs),
+        decisions=logs[:, 1] - logs[:, 0] if len(classes) == 2 else logs,
+    )

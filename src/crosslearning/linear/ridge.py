@@ -1,0 +1,171 @@
+"""Ridge regression for related tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+
+from crosslearning.linear._base import CrossLinearModel
+from crosslearning.linear.design import Design
+from crosslearning.linear.losses import Quadratic
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["CrossRidge", "RidgeTarget"]
+
+_AIM = 1e-3  # the solver aims below the tolerance that it promises
+
+
+class RidgeTarget(RegressorMixin):  # type: ignore[misc]
+    """Targets, losses and predictions of a cross-learned ridge regression."""
+
+    def predict(self, X: ArrayLike, tasks: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_rows, n_features)
+            Features.
+        tasks : array of shape (n_rows,), optional
+            Task label of each row. Tasks never seen in `fit`, or rows without labels if there was
+            more than one task, are predicted by the centre.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        scores: NDArray[np.float64] = self._scores(X, tasks)[:, 0]
+        return scores
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Coefficient of determination R² of the predictions, over all rows."""
+        return float(r2_score(y, self.predict(X, tasks), sample_weight=sample_weight))
+
+    @property
+    def _checks(self) -> dict[str, Any]:
+        checks: dict[str, Any] = super()._checks
+        return checks | {"y_numeric": True}
+
+    def _design(self) -> Design:
+        return Design(
+            loss=Quadratic.of_rows,
+            n_scores=1,
+            fit_intercept=self.fit_intercept,
+            standardize=self.standardize,
+            task_weights=self.task_weights,
+            tol=_AIM * self.tol,
+            max_iter=self.max_iter,
+        )
+
+    def _learn_target(self, y: NDArray[Any], weights: NDArray[np.float64]) -> None:
+        # Intercepts are relative to it: digits are not spent on what all tasks share.
+        self.target_mean_ = float(np.average(y, weights=weights)) if self.fit_intercept else 0.0
+
+    def _encoded(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        return np.asarray(y, dtype=np.float64) - self.target_mean_
+
+    def _to_user(
+        self, coef: NDArray[np.float64], intercept: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return coef[..., 0, :], intercept[..., 0] + self.target_mean_
+
+    def _center(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self.center_coef_[np.newaxis], np.array([self.center_intercept_ - self.target_mean_])
+
+
+class CrossRidge(RidgeTarget, CrossLinearModel):
+    r"""Linear regressions for related tasks, none farther than ε from a common centre.
+
+    .. math::
+
+        \min_{\theta, c} \sum_i \Bigl[\tfrac12 \sum_{\text{rows of } i} w\,(y - x^\top\theta_i)^2
+        + \tfrac12 \alpha_i \|\text{coef}_i\|^2\Bigr] + \sum_i h(\|\theta_i - c\|)
+
+    :math:`\theta_i` holds coefficients and intercept of task i, and the tether :math:`h` is a
+    bound ``epsilon``, a spring ``stiffness``, a ``tension``, or a mixture; see
+    :class:`~crosslearning.Tether`. The task's share of the ridge term, :math:`\alpha_i`, is
+    ``alpha`` times its share of the rows, so that ``epsilon=0`` is ``Ridge(alpha)`` on the merged
+    data; ``epsilon=inf`` fits each task by itself. The problem is solved exactly.
+
+    Parameters
+    ----------
+    epsilon : float or dict, default=1.0
+        Largest distance to the centre over all parameters; or one by block, such as
+        ``{"coef": 0.5, "intercept": inf}``: ``inf`` leaves a block free, 0 shares it. Distances
+        are those of coefficients per standard deviation of a feature, in units of the target.
+    alpha : float, default=1.0
+        Strength of the ridge term on the coefficients, as in :class:`sklearn.linear_model.Ridge`.
+    stiffness, tension : float or dict, default=0.0
+        Spring and tension, on the scale of the sum of squares.
+    task_weights : {"samples", "equal"}, default="samples"
+        Whether each row counts the same, or each task: then the weights of a task's rows add up
+        to the total over the number of tasks, and so does its share of `alpha`.
+    fit_intercept : bool, default=True
+        Whether the models have an intercept.
+    standardize : bool, default=True
+        Whether distances and ridge term refer to standardised features (statistics over all
+        tasks). Coefficients are always returned for the features as given.
+    task_column : str, optional
+        Column of a DataFrame X that holds the task labels, in place of the argument `tasks`.
+    tol : float, default=1e-8
+        Largest relative KKT residual.
+    max_iter : int, default=2000
+        Largest number of Newton steps.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_tasks, n_features)
+        Coefficients of each task.
+    intercept_ : array of shape (n_tasks,)
+        Intercepts.
+    center_coef_, center_intercept_ : array of shape (n_features,), float
+        The centre: it predicts for tasks never seen. From ``epsilon_max_`` on it is not unique,
+        and the one nearest the mean of the tasks, weighted by rows, is taken.
+    tasks_ : array of object of shape (n_tasks,)
+        Labels, in the order of the rows of `coef_`.
+    distances_ : array of shape (n_tasks,), or dict of arrays by block
+        Distance of each task to the centre. At ``epsilon`` the task is held back; at 0 it is the
+        centre.
+    forces_ : array of shape (n_tasks,), or dict of arrays by block
+        How fast the task's own loss would fall per unit of extra freedom: large for tasks that
+        the tether holds back, 0 for those it does not touch.
+    epsilon_, epsilon_max_ : float, or dict by block
+        The radius, and the radius from which on the bound does not matter.
+    objective_ : float
+        Value of the objective.
+    kkt_residual_ : float
+        Relative residual of the optimality conditions.
+    n_iter_ : int
+        Newton steps.
+    n_features_in_, feature_names_in_, feature_mean_, feature_scale_, target_mean_
+        Number, names and pooled statistics of the features, and the mean target.
+    total_weight_, n_tasks_fitted_ : float, int
+        Sum of the weights, and number of tasks with a positive one.
+
+    Notes
+    -----
+    Data that leave a task's parameters open (fewer rows than features, constant columns) do no
+    harm: of the solutions the one nearest the centre is taken, and at ``epsilon=inf`` the one with
+    the smallest coefficients.
+
+    Examples
+    --------
+    >>> from crosslearning.datasets import load_hsb82
+    >>> from crosslearning.linear import CrossRidge
+    >>> pupils = load_hsb82()
+    >>> model = CrossRidge(epsilon=1.5).fit(pupils.X, pupils.y, tasks=pupils.tasks)
+    >>> model.coef_.shape
+    (160, 3)
+    >>> print(model.distances_.max().round(6))
+    1.5
+    """

@@ -1,0 +1,139 @@
+"""Ridge regression for related tasks, with the tether chosen by cross-validation."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.metrics import check_scoring
+
+from crosslearning.linear._cv import CrossLinearModelCV
+from crosslearning.linear.ridge import RidgeTarget
+from crosslearning.linear.scoring import by_task, scores_by_task
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.linear.design import Rows
+
+__all__ = ["CrossRidgeCV"]
+
+
+class CrossRidgeCV(RidgeTarget, CrossLinearModelCV):
+    """Cross-learned ridge regressions whose radius the data choose.
+
+    Radius and ridge strength are chosen together by cross-validation, with folds that divide
+    every task; then all rows are fitted. A task with a single row counts as one never seen when
+    that row is held out.
+
+    Parameters
+    ----------
+    epsilons : sequence of float, optional
+        Radii to try. By default 0, `n_epsilons` in geometric progression up to where the bound
+        does not matter, and infinity.
+    n_epsilons : int, default=20
+        Positive finite values to try of a radius, a stiffness or a tension.
+    smallest : float, default=1e-3
+        Smallest of the radii, as a share of the largest.
+    per_block : bool, default=False
+        Whether coefficients and intercept have a tether each, searched one after the other.
+    tether : {"ball", "spring", "tension", "auto"}, default="ball"
+        Kind of coupling. With "auto" the three, and a bound with a spring, compete.
+    alphas : sequence of float, optional
+        Ridge strengths to try; by default shares from 1e-4 to 1 of the curvature of the data.
+    cv : int, splitter or iterable, default=5
+        Number of folds within tasks, or anything that scikit-learn takes.
+    scoring : str or callable, optional
+        Any scikit-learn scorer; by default the negative mean squared error.
+    average : {"tasks", "rows"}, default="tasks"
+        Whether every task counts the same in a score, or every row.
+    one_standard_error : bool, default=False
+        Whether to share as much as possible within a standard error of the best score.
+    n_jobs : int, optional
+        Folds to work on in parallel.
+    random_state : int, default=0
+        Seed of the folds.
+    task_weights, fit_intercept, standardize, task_column, tol, max_iter
+        As in :class:`CrossRidge`.
+
+    Attributes
+    ----------
+    alpha_, epsilon_, stiffness_, tension_ : float, the last three by block if `per_block`
+        The choice.
+    tether_ : str
+        Its family.
+    best_score_ : float
+        Its score, which has seen the choice; `comparison_` has not.
+    alphas_, epsilons_ : array, the latter by block if `per_block`
+        Values tried.
+    score_path_ : array of shape (n_epsilons, n_folds), by block if `per_block`
+        Scores at `epsilons_`, all else as chosen.
+    comparison_ : Comparison
+        Pooled, separate and cross-learned models, by task and in all.
+    coef_, intercept_, center_coef_, center_intercept_, tasks_, distances_, forces_
+        As in :class:`CrossRidge`.
+    epsilon_max_, objective_, kkt_residual_, n_iter_
+        As in :class:`CrossRidge`.
+
+    Examples
+    --------
+    >>> from crosslearning.datasets import load_hsb82
+    >>> from crosslearning.linear import CrossRidgeCV
+    >>> pupils = load_hsb82()
+    >>> model = CrossRidgeCV(n_epsilons=5, alphas=[1.0], cv=3)
+    >>> model = model.fit(pupils.X, pupils.y, tasks=pupils.tasks)
+    >>> model.comparison_.summary.index.tolist()
+    ['pooled', 'separate', 'cross']
+    >>> bool(model.comparison_.summary.loc["pooled", "gain"] > 0)
+    True
+    """
+
+    def _scorer(self) -> Any:
+        if self.scoring is None:
+            return _negative_squared_error
+        return partial(_scored, check_scoring(self, self.scoring), self.target_mean_)
+
+    def _strata(self, y: NDArray[Any]) -> None:  # noqa: ARG002
+        return None
+
+
+def _predictions(
+    coef: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    rows: Rows,
+    codes: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    predicted: NDArray[np.float64] = np.einsum("rp,rp->r", rows.X, coef[codes, 0])
+    predicted += intercept[codes, 0]
+    return predicted
+
+
+def _negative_squared_error(
+    coef: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    rows: Rows,
+    codes: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    error = rows.y - _predictions(coef, intercept, rows, codes)
+    return by_task(-(error**2), rows.weights, rows.tasks, rows.n_tasks)
+
+
+def _scored(
+    scorer: Any,
+    target_mean: float,
+    coef: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    rows: Rows,
+    codes: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    predicted = _predictions(coef, intercept, rows, codes) + target_mean
+    return scores_by_task(
+        scorer,
+        rows.X,
+        rows.y + target_mean,
+        rows.tasks,
+        rows.n_tasks,
+        None,
+        predictions=predicted,
+    )

@@ -1,0 +1,69 @@
+"""The scale on which distances are measured, and the way back to the user's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Scaling"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Affine change of features: x -> (x - mean) / scale.
+
+    Parameters
+    ----------
+    mean, scale : array of shape (n_features,)
+        Pooled over all tasks; 0 and 1 where nothing is changed.
+    """
+
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls, X: NDArray[np.float64], weights: NDArray[np.float64], *, center: bool, scale: bool
+    ) -> Scaling:
+        """Weighted mean and standard deviation of each column; constant columns keep scale 1."""
+        total = weights.sum()
+        mean = weights @ X / total
+        deviation = np.ones(X.shape[1])
+        if scale:
+            spread = np.sqrt(weights @ (X - mean) ** 2 / total)
+            varies = spread > 10 * np.finfo(np.float64).eps * np.abs(X).max(axis=0, initial=0.0)
+            deviation = np.where(varies, spread, 1.0)
+        return cls(mean if center else np.zeros_like(mean), deviation)
+
+    def columns(self, X: NDArray[np.float64], *, intercept: bool) -> NDArray[np.float64]:
+        """Scaled features, followed by a column of ones if there is an intercept."""
+        columns = np.empty((len(X), X.shape[1] + intercept))
+        np.subtract(X, self.mean, out=columns[:, : X.shape[1]])
+        columns[:, : X.shape[1]] /= self.scale
+        columns[:, X.shape[1] :] = 1.0
+        return columns
+
+    def to_user(
+        self, thetas: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Coefficients (..., scores, features) and intercepts (..., scores) for unscaled features.
+
+        `thetas` has shape (..., columns, scores).
+        """
+        p = len(self.mean)
+        coef = np.swapaxes(thetas[..., :p, :], -1, -2) / self.scale
+        intercept = thetas[..., p:, :].sum(axis=-2) - coef @ self.mean
+        return coef, intercept
+
+    def from_user(
+        self, coef: NDArray[np.float64], intercept: NDArray[np.float64], *, fit_intercept: bool
+    ) -> NDArray[np.float64]:
+        """Invert `to_user`, for one model: shape (columns, scores)."""
+        rows = (coef * self.scale).T
+        own = (intercept + coef @ self.mean)[np.newaxis]
+        return np.vstack([rows, own]) if fit_intercept else rows

@@ -1,0 +1,143 @@
+r"""Convex models under a tether, solved together.
+
+.. math::
+
+    \min_{\theta, c} \sum_i f_i(\theta_i) + \sum_i \sum_b h_b(\|\theta_i^b - c^b\|)
+
+The method of multipliers: the offsets θ_i - c are given forces λ_i, and for fixed forces the
+problem is smooth, because the tether enters through its envelope. Newton steps for the smooth
+problem find out which bounds hold; from there on Newton steps in tasks, centre and forces together
+converge at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crosslearning.linear.smooth import SmoothProblem
+from crosslearning.linear.steps import descend, joint_step
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.linear.coupling import Coupling
+    from crosslearning.linear.losses import Loss
+    from crosslearning.linear.smooth import SmoothPoint
+
+__all__ = ["Iterate", "Solution", "certified", "solve"]
+
+_PATIENCE = 0.1  # forces that change by more of their last change ask for a stronger envelope
+_STRONGER, _WEAKER, _WEAKEST = 10.0, 1e-2, 1e-8
+_INNER = 0.5  # accuracy of the smooth problem, in changes of the forces
+
+
+@dataclass(frozen=True, eq=False)
+class Iterate:
+    """Tasks, centre and the forces that the tasks exert on their tethers: where to start."""
+
+    thetas: NDArray[np.float64]
+    center: NDArray[np.float64]
+    forces: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution(Iterate):
+    """An iterate with its proof: the relative residual of the optimality conditions."""
+
+    kkt_residual: float
+    n_iter: int
+
+
+def solve(
+    loss: Loss,
+    coupling: Coupling,
+    start: Iterate,
+    *,
+    fixed_center: bool = False,
+    tol: float = 1e-10,
+    max_iter: int = 2000,
+) -> Solution:
+    """Minimise from a starting point; warm starts pay.
+
+    Parameters
+    ----------
+    loss : Loss
+        The losses f_i.
+    coupling : Coupling
+        The tethers h_b.
+    start : Iterate
+        First tasks, centre and forces.
+    fixed_center : bool, default=False
+        Keep the centre of `start`.
+    tol : float, default=1e-10
+        Relative residual to aim for.
+    max_iter : int, default=2000
+        Largest number of Newton steps.
+
+    Returns
+    -------
+    Solution
+    """
+    goal = tol * loss.scale
+    smooth = SmoothProblem(loss, coupling, start.forces, loss.curvature, fixed_center)
+    point = smooth.at(start.thetas, start.center)
+    n_iter, last = 0, np.inf
+    while point.residual > goal and n_iter < max_iter:
+        change = point.force_change
+        if point.gradient_norm <= max(_INNER * change, 0.1 * goal):
+            point, n_steps = _joint_steps(point.with_own_forces(), goal, max_iter - n_iter)
+            if change > _PATIENCE * last:
+                point = point.with_strength(_STRONGER)
+            n_iter, last = n_iter + n_steps, change
+            continue
+        further = descend(point)
+        n_iter += 1
+        if further is None:
+            if point.problem.strength < _WEAKEST:
+                break
+            # A loss that is nearly flat here wants an envelope that is no steeper.
+            further = point.with_strength(_WEAKER)
+        point = further
+    return _finished(loss, coupling, point, n_iter, fixed_center=fixed_center)
+
+
+def _joint_steps(point: SmoothPoint, goal: float, max_steps: int) -> tuple[SmoothPoint, int]:
+    """Newton steps in everything at once, as long as each halves the residual."""
+    for n_steps in range(max_steps):
+        if point.residual <= goal:
+            return point, n_steps
+        further = joint_step(point)
+        if not further.residual <= max(0.5 * point.residual, goal):
+            return point, n_steps + 1
+        point = further
+    return point, max_steps
+
+
+def _finished(
+    loss: Loss, coupling: Coupling, point: SmoothPoint, n_iter: int, *, fixed_center: bool
+) -> Solution:
+    """Shorten offsets that exceed their radius by rounding, and certify."""
+    offsets = coupling.clipped(point.thetas - point.center)
+    solution = Solution(point.center + offsets, point.center, point.forces, np.inf, n_iter)
+    return certified(loss, coupling, solution, fixed_center=fixed_center)
+
+
+def certified(
+    loss: Loss, coupling: Coupling, solution: Solution, *, fixed_center: bool = False
+) -> Solution:
+    """Return the solution with the forces -∇f_i and the residual that its tasks and centre have.
+
+    Each task must be the proximal step of its tether from where its force would carry it, and
+    the forces must add up to 0.
+    """
+    gradient = loss.gradient(solution.thetas)
+    curvature = loss.curvature[:, None]
+    offsets = solution.thetas - solution.center
+    wanted = offsets - gradient / curvature
+    kept = wanted - coupling.scaled(loss.curvature).hold(wanted).moves
+    misfit = float(np.abs(curvature * (offsets - kept)).max())
+    balance = 0.0 if fixed_center else float(np.abs(gradient.sum(axis=0)).max())
+    return replace(solution, forces=-gradient, kkt_residual=max(misfit, balance) / loss.scale)
