@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from dataclasses import replace
 from functools import cache
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["CrossLinearModelCV"]
 
 _ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # default ridge strengths, in curvatures of all the data
-_ROUGH = 1e-6  # relative residual that is plenty where only scores are compared
+_ROUGH = 1e-8  # relative residual that is plenty where only scores are compared,
+_FEW = 100  # and so are these Newton steps
 
 
 class CrossLinearModelCV(CrossLinearModel):
@@ -135,7 +137,6 @@ class CrossLinearModelCV(CrossLinearModel):
         )
         self.alphas_ = np.array(search.alphas)
         self.best_score_ = search.score(best)
-        self._store_paths(search, best)
         self.comparison_ = compared(
             search.evaluation,
             {
@@ -144,48 +145,62 @@ class CrossLinearModelCV(CrossLinearModel):
                 "cross": list(search.evaluation.known),
             },
             self.tasks_,
-            np.bincount(rows.tasks, minlength=rows.n_tasks).astype(np.float64),
+            np.bincount(rows.tasks, minlength=rows.n_tasks),
+            np.bincount(rows.tasks, rows.weights, rows.n_tasks).astype(np.float64),
         )
+        self._store_paths(search, best)
         self._fit_rows(rows, best.alpha)
         return self
 
     def _search(self, rows: Rows) -> Search:
-        design = replace(self._design(), tol=_ROUGH)
+        design = replace(self._design(), tol=_ROUGH, max_iter=min(self.max_iter, _FEW))
         scaling = design.scaling(rows)
 
         @cache
         def problem(alpha: float) -> Problem:
             return design.problem(rows, scaling, alpha)
 
-        alphas = self.alphas
-        if alphas is None:
+        if self.alphas is None:
             curvature = float(problem(0.0).loss.pooled().curvature[0])
             alphas = [share * curvature for share in _ALPHAS]
+        else:
+            alphas = _checked("alphas", self.alphas, np.finfo(np.float64).max)
         folds = [
-            Fold(design, rows.take(held_out != fold), rows.take(held_out == fold), self._scorer())
-            for held_out in [self._folds(rows)]
-            for fold in range(int(held_out.max()) + 1)
+            Fold(design, rows.take(train), rows.take(test), self._scorer())
+            for train, test in self._splits(rows)
         ]
         return Search(
             evaluation=Evaluation(folds, self.average == "tasks", self.n_jobs),
             problem=problem,
-            alphas=[float(alpha) for alpha in alphas],
+            alphas=alphas,
             n_blocks=2 if self.per_block and self.fit_intercept else 1,
             n_values=self.n_epsilons,
             smallest=self.smallest,
-            epsilons=None if self.epsilons is None else [float(e) for e in self.epsilons],
+            epsilons=None if self.epsilons is None else _checked("epsilons", self.epsilons),
             one_standard_error=self.one_standard_error,
         )
 
-    def _folds(self, rows: Rows) -> NDArray[np.int64]:
-        """Fold in which each row is held out, or -1 for never."""
-        if isinstance(self.cv, Integral) or self.cv is None:
-            n_splits = min(int(self.cv or 5), len(rows.tasks))
-            return within_task_folds(rows.tasks, n_splits, self.random_state, self._strata(rows.y))
-        held_out = np.full(len(rows.tasks), -1)
-        for fold, (_, test) in enumerate(check_cv(self.cv).split(rows.X, rows.y, rows.tasks)):
-            held_out[test] = fold
-        return held_out
+    def _splits(self, rows: Rows) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Rows to fit on and rows to score on, for each fold."""
+        n_rows = len(rows.tasks)
+        if isinstance(self.cv, Integral):
+            n_splits = int(self.cv)
+            if not 2 <= n_splits <= n_rows:
+                raise ValueError(
+                    f"`cv`={self.cv} folds need at least 2 and at most as many as there are rows; "
+                    f"got n_samples={n_rows}."
+                )
+            strata = self._strata(rows.y)
+            fold = within_task_folds(rows.tasks, n_splits, self.random_state, strata)
+            held_out = [fold == k for k in range(n_splits)]
+            return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in held_out]
+        with warnings.catch_warnings():
+            # Tasks are the groups of splitters that want some; the others need not say so.
+            warnings.filterwarnings("ignore", "The groups parameter is ignored")
+            splits = list(check_cv(self.cv).split(rows.X, rows.y, rows.tasks))
+        if not splits:
+            raise ValueError(f"`cv` must give at least one split; got {self.cv!r}.")
+        return splits
 
     def _store_paths(self, search: Search, best: Any) -> None:
         """Radii and scores of the folds there, for each block with all else as chosen."""
@@ -212,3 +227,18 @@ class CrossLinearModelCV(CrossLinearModel):
 
     def _knobs(self) -> tuple[Knob, Knob, Knob]:
         return self.epsilon_, self.stiffness_, self.tension_
+
+
+def _checked(name: str, values: Any, largest: float = np.inf) -> list[float]:
+    """Return a list of numbers from 0 on, at least one."""
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    if numbers.ndim != 1 or not numbers.size:
+        raise ValueError(f"`{name}` must be a list of at least one number; got {values!r}.")
+    wrong = numbers[~((numbers >= 0) & (numbers <= largest))]
+    if wrong.size:
+        finite = "" if largest == np.inf else " and finite"
+        raise ValueError(f"`{name}` must be at least 0{finite}; got {wrong[0]}.")
+    return [float(number) for number in numbers]

@@ -46,11 +46,12 @@ class Comparison:
         gain = float(self.summary["gain"][rival])
         error = float(self.summary["standard_error"][rival])
         name = {"pooled": "one pooled model", "separate": "separate models"}[rival]
+        verb = {"pooled": "is", "separate": "are"}[rival]
         size = f"{abs(gain):.4g} ± {error:.2g} in score"
         if gain > 2 * error:
             return f"Sharing helps: cross-learning is better than {name} by {size}."
         if gain < -2 * error:
-            return f"Sharing as done here does not help: {name} is better by {size}."
+            return f"Sharing as done here does not help: {name} {verb} better by {size}."
         return f"Cross-learning and {name}, the better of the two ends, are about equal: {size}."
 
     def __str__(self) -> str:
@@ -61,7 +62,8 @@ def compared(
     evaluation: Evaluation,
     rivals: dict[str, list[Candidate]],
     labels: NDArray[Any],
-    rows: NDArray[np.float64],
+    rows: NDArray[np.intp],
+    weights: NDArray[np.float64] | None = None,
 ) -> Comparison:
     """Compare the methods, each with its best settings among its candidates."""
     import pandas as pd
@@ -72,7 +74,7 @@ def compared(
     tasks.insert(0, "rows", rows)
     share = np.where(tasks[list(METHODS)].notna().all(axis=1), 1.0, 0.0)
     if not evaluation.by_task:
-        share = share * rows
+        share = share * (rows if weights is None else weights)
     summary = {name: _gain(tasks["cross"], tasks[name], share) for name in METHODS}
     return Comparison(tasks, pd.DataFrame(summary).T.astype({"helped": int, "hurt": int}))
 
@@ -80,9 +82,8 @@ def compared(
 def _honest(evaluation: Evaluation, candidates: list[Candidate]) -> NDArray[np.float64]:
     """Scores by fold and task, with settings for each fold that are best on the other folds."""
     scored = evaluation.of(candidates)
-    by_fold = evaluation.fold_scores(candidates)
-    others = by_fold.sum(axis=1, keepdims=True) - by_fold
-    best = others.argmax(axis=0)
+    by_fold = np.nan_to_num(evaluation.fold_scores(candidates))
+    best = (by_fold.sum(axis=1, keepdims=True) - by_fold).argmax(axis=0)
     return np.stack([scored[k, :, fold] for fold, k in enumerate(best)], axis=1)
 
 
@@ -92,6 +93,7 @@ def _gain(
     """Weighted mean score, paired difference and its standard error over tasks."""
     weight = share / share.sum()
     difference = (cross - other).fillna(0.0).to_numpy()
+    rounding = 1e-6 * np.nanmax(np.abs(other.to_numpy()), initial=0.0)
     gain = float(weight @ difference)
     spread = float(np.sum(weight**2 * (difference - gain) ** 2))
     n = int(np.count_nonzero(share))
@@ -99,6 +101,6 @@ def _gain(
         "score": float(weight @ other.fillna(0.0).to_numpy()),
         "gain": gain,
         "standard_error": (spread * n / max(n - 1, 1)) ** 0.5,
-        "helped": int(np.sum(difference > 0)),
-        "hurt": int(np.sum(difference < 0)),
+        "helped": int(np.sum(difference > rounding)),
+        "hurt": int(np.sum(difference < -rounding)),
     }

@@ -35,7 +35,9 @@ class Coupling:
     tethers: tuple[Tether, ...]
 
     def scaled(self, strength: NDArray[np.float64]) -> Coupling:
-        """Divide springs and tensions by a strength per task."""
+        """Divide springs and tensions by a strength per task; bounds stay what they are."""
+        if all(tether.is_ball for tether in self.tethers):
+            return self
         tethers = tuple(
             Tether(t.epsilon, t.stiffness / strength, t.tension / strength) for t in self.tethers
         )

@@ -42,7 +42,7 @@ class Rows:
     tasks: NDArray[np.int64]
     n_tasks: int
 
-    def take(self, rows: NDArray[np.bool_]) -> Rows:
+    def take(self, rows: NDArray[np.intp]) -> Rows:
         """Return some of the rows; tasks keep their numbers."""
         return Rows(self.X[rows], self.y[rows], self.weights[rows], self.tasks[rows], self.n_tasks)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from crosslearning.linear.losses import Loss
 
-__all__ = ["determined_part", "independent"]
+__all__ = ["determined_part", "independent", "unseen_directions"]
 
 _RANK = 1e-13  # eigenvalues of a Gram matrix below this share of the largest are rounding
 _DECREASE = 1e-4  # Armijo's constant
@@ -70,6 +70,14 @@ def determined_part(H: NDArray[np.float64], offsets: NDArray[np.float64]) -> NDA
     seen = vectors * _significant(values)[:, None, :]
     coordinates = np.matmul(seen.transpose(0, 2, 1), offsets[:, :, None])
     return np.asarray(np.matmul(seen, coordinates)[:, :, 0])
+
+
+def unseen_directions(loss: Loss) -> NDArray[np.float64]:
+    """Orthonormal directions, as columns, that no task's data see; most often there are none."""
+    together = loss.hessian(np.zeros(loss.shape)).sum(axis=0, keepdims=True)
+    values, vectors = np.linalg.eigh(together)
+    unseen: NDArray[np.float64] = vectors[0][:, ~_significant(values)[0]]
+    return unseen
 
 
 def _least_norm_solution(

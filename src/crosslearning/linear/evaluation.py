@@ -45,13 +45,15 @@ class Fold:
         present = np.bincount(self.train.tasks, minlength=self.train.n_tasks) > 0
         codes = np.where(present[self.test.tasks], self.test.tasks, -1)
         results = []
-        for candidate in candidates:
+        for candidate in reversed(candidates):  # from separate on fewer steps are needed
             problem, scaling = self._problem(candidate.alpha)
-            self.last = problem.fit(candidate.coupling(problem), self.last)
+            coupling = candidate.coupling(problem)
+            is_bound = all(tether.is_ball for tether in coupling.tethers)
+            self.last = problem.fit(coupling, self.last if is_bound else None)
             everyone = np.vstack([self.last.thetas, self.last.center])
             coef, intercept = scaling.to_user(self.design.matrices(everyone))
             results.append(np.stack(self.scorer(coef, intercept, self.test, codes)))
-        return results
+        return results[::-1]
 
     def _problem(self, alpha: float) -> tuple[Problem, Scaling]:
         if alpha not in self._problems:
@@ -86,7 +88,7 @@ class Evaluation:
         return np.stack([self.known[candidate] for candidate in candidates])
 
     def fold_scores(self, candidates: Sequence[Candidate]) -> NDArray[np.float64]:
-        """Mean score of each fold, shape (n_candidates, n_folds)."""
+        """Mean score of each fold, NaN if it has none, shape (n_candidates, n_folds)."""
         score, weight = np.moveaxis(self.of(candidates), 1, 0)
         return self._mean(score, weight, axis=2)
 
@@ -105,4 +107,4 @@ class Evaluation:
         share = np.where(present, 1.0 if self.by_task else weight, 0.0)
         total = share.sum(axis=axis)
         sums = np.sum(share * np.where(present, score, 0.0), axis=axis)
-        return np.asarray(np.divide(sums, total, out=np.full_like(total, -np.inf), where=total > 0))
+        return np.asarray(np.divide(sums, total, out=np.full_like(total, np.nan), where=total > 0))

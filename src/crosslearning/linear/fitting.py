@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crosslearning.linear.coupling import Coupling
-from crosslearning.linear.ends import determined_part, independent
+from crosslearning.linear.ends import determined_part, independent, unseen_directions
 from crosslearning.linear.solver import Iterate, Solution, certified, solve
 from crosslearning.projection import nearest_center, smallest_enclosing_ball
 from crosslearning.tether import Tether
@@ -23,6 +23,7 @@ __all__ = ["Problem"]
 
 _NO_FORCE = 1e-8  # forces below this share of the scale hold nothing
 _MAX_ROUNDS = 100
+_ROUGH = 1e-7  # relative residual that is plenty for the end of a path
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +73,28 @@ class Problem:
             return self.pooled
         if all(tether == Tether() for tether in coupling.tethers):
             return self.separate
-        if start is None:
-            start = replace(self.pooled, forces=np.zeros(self.loss.shape))
-        solution = solve(self.loss, coupling, start, tol=self.tol, max_iter=self.max_iter)
+        solution = self._separate_within(coupling)
+        if solution is None:
+            if start is None:
+                start = replace(self.pooled, forces=np.zeros(self.loss.shape))
+            solution = solve(self.loss, coupling, start, tol=self.tol, max_iter=self.max_iter)
         return self._settled(coupling, solution)
+
+    def _separate_within(self, coupling: Coupling) -> Solution | None:
+        """Return the separate solutions around a centre that has them within the radii, if any."""
+        center = self.separate.center.copy()
+        for b, tether in zip(coupling.blocks, coupling.tethers, strict=True):
+            if not (tether.is_ball and np.ndim(tether.epsilon) == 0):
+                return None
+            points = self.separate.thetas[:, b]
+            # Half a distance is cheap, and most often enough to say no.
+            if np.linalg.norm(points - points[0], axis=1).max() > 2.0 * tether.epsilon:
+                return None
+            if tether.epsilon < np.inf:
+                center[b], radius = smallest_enclosing_ball(points)
+                if radius > tether.epsilon:
+                    return None
+        return replace(self.separate, center=center)
 
     def fit_task(self, coupling: Coupling, center: NDArray[np.float64]) -> Solution:
         """Solve for the tasks alone, around a given centre."""
@@ -87,11 +106,16 @@ class Problem:
 
     def end(self, coupling: Coupling, block: int, start: Iterate | None = None) -> float:
         """Radius of a block from which on its bound does not matter, the others as they are."""
-        own = coupling.tethers[block]
+        own, at = coupling.tethers[block], coupling.blocks[block]
         free = Tether(np.inf, own.stiffness, own.tension)
         tethers = (*coupling.tethers[:block], free, *coupling.tethers[block + 1 :])
-        solution = self.fit(Coupling(coupling.blocks, tethers), start)
-        at = coupling.blocks[block]
+        if start is not None and own.is_ball:
+            forces = start.forces.copy()
+            forces[:, at] = 0.0
+            start = Iterate(start.thetas, start.center, forces)
+        rough = replace(self, tol=max(self.tol, _ROUGH))
+        rough.__dict__.update({k: v for k, v in vars(self).items() if k in ("pooled", "separate")})
+        solution = rough.fit(Coupling(coupling.blocks, tethers), start)
         if own.is_ball:
             return smallest_enclosing_ball(solution.thetas[:, at])[1]
         offsets = solution.thetas[:, at] - solution.center[at]
@@ -112,19 +136,13 @@ class Problem:
             solution = replace(solution, center=center)
             if moved <= 1e-12 * (1.0 + np.abs(center).max()):
                 break
-        unseen = solution.center - self._seen(solution.center)
+        unseen = unseen_directions(self.loss)
+        shift = unseen @ (unseen.T @ solution.center)
         return certified(
             self.loss,
             coupling,
-            replace(solution, thetas=solution.thetas - unseen, center=solution.center - unseen),
+            replace(solution, thetas=solution.thetas - shift, center=solution.center - shift),
         )
-
-    def _seen(self, center: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Part of a centre that some task's data see."""
-        everywhere = np.tile(center, (self.loss.shape[0], 1))
-        together = self.loss.hessian(everywhere).sum(axis=0, keepdims=True)
-        seen: NDArray[np.float64] = determined_part(together, center[None])[0]
-        return seen
 
     def _nearest_center(self, coupling: Coupling, solution: Solution) -> NDArray[np.float64]:
         """Centre nearest the mean of the tasks, in the blocks where no force determines it."""
@@ -137,14 +155,19 @@ class Problem:
 
     def _nearest_tasks(self, coupling: Coupling, solution: Solution) -> Solution:
         """Drop from the offsets what neither data nor tether see."""
-        H = self.loss.hessian(solution.thetas).copy()
-        size = np.trace(H, axis1=1, axis2=2)
+        held = np.empty(self.loss.shape, dtype=bool)
         for b, tether in zip(coupling.blocks, coupling.tethers, strict=True):
-            held = np.abs(solution.forces[:, b]).max(axis=1) > _NO_FORCE * self.loss.scale
-            seen = np.where(held | (not tether.is_ball), size + (size == 0), 0.0)
-            at = np.arange(H.shape[1])[b]
-            H[:, at, at] += seen[:, None]
-        changed = determined_part(H, solution.thetas - solution.center)
-        fits = np.all(coupling.clipped(changed) == changed, axis=1)
-        thetas = np.where(fits[:, None], solution.center + changed, solution.thetas)
+            force = np.abs(solution.forces[:, b]).max(axis=1)
+            held[:, b] = ((force > _NO_FORCE * self.loss.scale) | (not tether.is_ball))[:, None]
+        loose = ~held.all(axis=1)
+        if not loose.any():
+            return solution
+        H = self.loss.hessian(solution.thetas)[loose]
+        size = np.trace(H, axis1=1, axis2=2)
+        diagonal = np.arange(H.shape[1])
+        H[:, diagonal, diagonal] += held[loose] * (size + (size == 0))[:, None]
+        offsets = solution.thetas - solution.center
+        offsets[loose] = determined_part(H, offsets[loose])
+        fits = np.all(coupling.clipped(offsets) == offsets, axis=1) & loose
+        thetas = np.where(fits[:, None], solution.center + offsets, solution.thetas)
         return replace(solution, thetas=thetas)

@@ -51,7 +51,7 @@ class CrossLogisticRegressionCV(LogisticTarget, CrossLinearModelCV):
 
     def _scorer(self) -> Any:
         basis = contrasts(len(self.classes_))
-        if self.scoring is None:
+        if self.scoring in (None, "neg_log_loss"):  # also where a task lacks a class
             return partial(_negative_log_loss, basis)
         return partial(_scored, check_scoring(self, self.scoring), self.classes_, basis)
 

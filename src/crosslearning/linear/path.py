@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crosslearning.linear.blocks import coupling_of
+from crosslearning.linear.blocks import BLOCKS, coupling_of, per_block
 from crosslearning.linear.logistic import CrossLogisticRegression
 from crosslearning.linear.ridge import CrossRidge
 
@@ -55,6 +55,11 @@ class CrossPath:
 
 def radii(end: float, n_epsilons: int, smallest: float) -> list[float]:
     """0, a geometric sequence up to the right end of the path, and infinity."""
+    if not (n_epsilons >= 2 and 0 < smallest < 1):
+        raise ValueError(
+            "`n_epsilons` must be at least 2 and `smallest` between 0 and 1; got "
+            f"{n_epsilons!r} and {smallest!r}."
+        )
     if end <= 0:
         return [0.0, np.inf]
     return [0.0, *np.geomspace(smallest * end, end, n_epsilons).tolist(), np.inf]
@@ -152,14 +157,18 @@ def _path(
     problem = design.problem(rows, scaling, model.alpha)
     if epsilons is None:
         free = coupling_of(np.inf, model.stiffness, model.tension, problem)
-        epsilons = radii(problem.end(free, 0), n_epsilons, smallest)
-    results, solution = [], None
-    for epsilon in epsilons:
+        end = max(problem.end(free, b) for b in range(len(free.blocks)))
+        epsilons = radii(end, n_epsilons, smallest)
+    if per_block(*epsilons):  # then a number is a radius of each block
+        epsilons = [e if isinstance(e, dict) else dict.fromkeys(BLOCKS, e) for e in epsilons]
+    results: list[dict[str, Any]] = []
+    solution = None
+    for epsilon in reversed(epsilons):  # from separate on fewer steps are needed
         coupling = coupling_of(epsilon, model.stiffness, model.tension, problem)
         solution = problem.fit(coupling, solution)
         model.epsilon = epsilon
         model._store(design, scaling, problem, coupling, solution)
-        results.append(vars(model).copy())
+        results.insert(0, vars(model).copy())
 
     def column(name: str) -> NDArray[Any]:
         values = [result[name] for result in results]

@@ -90,7 +90,7 @@ class CrossRidgeCV(RidgeTarget, CrossLinearModelCV):
     """
 
     def _scorer(self) -> Any:
-        if self.scoring is None:
+        if self.scoring in (None, "neg_mean_squared_error"):
             return _negative_squared_error
         return partial(_scored, check_scoring(self, self.scoring), self.target_mean_)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import UndefinedMetricWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,8 +71,10 @@ def scores_by_task(
         model = kind(**{name: values[at] for name, values in predictions.items()})
         if classes is not None:
             model.classes_ = classes
-        try:
-            scores[task] = scorer(model, X[at], y[at])
-        except ValueError:  # such as an area under a curve with one class only
-            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedMetricWarning)
+            try:
+                scores[task] = scorer(model, X[at], y[at])
+            except ValueError:  # such as an area under a curve with one class only
+                continue
     return scores, np.bincount(tasks, minlength=n_tasks).astype(np.float64)

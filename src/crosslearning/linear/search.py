@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Search"]
 
 _ROUNDS = 3
+_COARSE = 3  # every third value is enough for a first look
 _KNOBS: dict[str, Knob] = {"ball": "epsilon", "spring": "stiffness", "tension": "tension"}
 
 
@@ -70,32 +71,49 @@ class Search:
         families = ("ball", "spring", "tension") if tether == "auto" else (tether,)
         found = {name: self._climbed(name) for name in families}
         if tether == "auto":
-            # A bound and shrinkage: each of the two, with the other added.
-            axes = [*self._axes("spring"), *self._axes("ball")]
+            # A bound and shrinkage: the better of the two, with the other added.
             leader = max((found["ball"], found["spring"]), key=self.score)
-            found["bounded spring"] = self._climb(leader, [*axes, Axis("alpha")])
+            axes = [Axis("alpha"), *self._axes("spring"), *self._axes("ball")]
+            found["bounded spring"] = self._climb(leader, axes)
         family = max(found, key=lambda name: self.score(found[name]))
+        if self.one_standard_error:
+            return self._shared_more(found[family], family), family
         return found[family], family
 
     def score(self, candidate: Candidate) -> float:
         """Mean score over the folds."""
-        return float(self.evaluation.fold_scores([candidate]).mean())
+        return float(self._means([candidate])[0])
 
     def path(self, candidate: Candidate, axis: Axis) -> tuple[list[float], NDArray[np.float64]]:
         """Values of an axis and the scores of the folds there, all else as in the candidate."""
-        values = self._values(axis, candidate)
+        own: tuple[float, ...] = getattr(candidate, axis.knob)
+        values = sorted({*self._values(axis, candidate), own[axis.block or 0]})
         return values, self.evaluation.fold_scores([axis.at(candidate, v) for v in values])
 
     def _climbed(self, family: str) -> Candidate:
-        """Best of all ridge strengths with one value for all blocks; then block by block."""
+        """Look at all ridge strengths with few values for all blocks together; then climb."""
+        axis = Axis(_KNOBS[family])
         candidates: list[Candidate] = []
         for start in self.separate():
-            axis = Axis(_KNOBS[family])
-            candidates += [axis.at(start, value) for value in self._values(axis, start)]
-        best = self._best(candidates)
-        if self.n_blocks == 1:
-            return best
-        return self._climb(best, [*self._axes(family), Axis("alpha")])
+            values = self._values(axis, start)
+            few = [*values[:-1:_COARSE], values[-1]] if self.epsilons is None else values
+            candidates += [axis.at(start, value) for value in few]
+        return self._climb(self._best(candidates), [Axis("alpha"), *self._axes(family)])
+
+    def _shared_more(self, best: Candidate, family: str) -> Candidate:
+        """Return the candidate that shares most within a standard error of the best one."""
+        scores = self.evaluation.fold_scores([best])[0]
+        scores = scores[np.isfinite(scores)]
+        error = scores.std(ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else 0.0
+        enough = self.score(best) - error
+        families = ("spring", "ball") if family == "bounded spring" else (family,)
+        for axis in [axis for name in families for axis in self._axes(name)]:
+            candidates = [axis.at(best, value) for value in self._values(axis, best)]
+            for candidate, mean in zip(candidates, self._means(candidates), strict=True):
+                if mean >= enough:
+                    best = candidate
+                    break
+        return best
 
     def _axes(self, family: str) -> list[Axis]:
         if self.n_blocks == 1:
@@ -113,11 +131,7 @@ class Search:
         return candidate
 
     def _sweep(self, candidate: Candidate, axis: Axis) -> Candidate:
-        values = self._values(axis, candidate)
-        candidates = [axis.at(candidate, value) for value in values]
-        if candidate not in candidates and not self.one_standard_error:
-            candidates.append(candidate)
-        return self._best(candidates)
+        return self._best([axis.at(candidate, v) for v in self._values(axis, candidate)])
 
     def _values(self, axis: Axis, candidate: Candidate) -> list[float]:
         if axis.knob == "alpha":
@@ -128,10 +142,14 @@ class Search:
         return grid(axis, candidate, problem, self.n_values, self.smallest)
 
     def _best(self, candidates: Sequence[Candidate]) -> Candidate:
+        return candidates[int(self._means(candidates).argmax())]
+
+    def _means(self, candidates: Sequence[Candidate]) -> NDArray[np.float64]:
+        """Mean scores over the folds that have one."""
         scores = self.evaluation.fold_scores(candidates)
-        mean = scores.mean(axis=1)
-        if not self.one_standard_error:
-            return candidates[int(mean.argmax())]
-        top = int(mean.argmax())
-        error = scores[top].std(ddof=1) / np.sqrt(scores.shape[1])
-        return candidates[int(np.flatnonzero(mean >= mean[top] - error)[0])]
+        known = np.isfinite(scores)
+        if not known.any():
+            raise ValueError("`scoring` gives no score for any task. Choose another scorer.")
+        count = np.maximum(known.sum(axis=1), 1)
+        means = np.where(known, scores, 0.0).sum(axis=1) / count
+        return np.where(known.any(axis=1), means, -np.inf)

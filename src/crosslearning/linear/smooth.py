@@ -23,7 +23,8 @@ _STRONGEST = 1e6
 class SmoothProblem:
     """Minimise Σ f_i(θ_i) + σ_i e_i(θ_i - c + λ_i / σ_i) over tasks and centre.
 
-    e_i is the envelope of h / σ_i, with σ_i a `strength` in curvatures of the task.
+    e_i is the envelope of h / σ_i, with σ_i a `strength` in curvatures of the task. The columns
+    of `unseen` are directions in which the centre stays.
     """
 
     loss: Loss
@@ -31,6 +32,7 @@ class SmoothProblem:
     forces: NDArray[np.float64]
     curvature: NDArray[np.float64]
     fixed_center: bool
+    unseen: NDArray[np.float64]
     strength: float = 1.0
 
     @cached_property

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crosslearning.linear.ends import unseen_directions
 from crosslearning.linear.smooth import SmoothProblem
 from crosslearning.linear.steps import descend, joint_step
 
@@ -82,7 +83,9 @@ def solve(
     Solution
     """
     goal = tol * loss.scale
-    smooth = SmoothProblem(loss, coupling, start.forces, loss.curvature, fixed_center)
+    smooth = SmoothProblem(
+        loss, coupling, start.forces, loss.curvature, fixed_center, unseen_directions(loss)
+    )
     point = smooth.at(start.thetas, start.center)
     n_iter, last = 0, np.inf
     while point.residual > goal and n_iter < max_iter:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.linear.ends import determined_part
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -108,6 +106,7 @@ def _solved(
     schur = A.reshape(n * p, p).T @ Y.reshape(n * p, p)
     schur[diagonal, diagonal] += staying * curvature.sum()
     right = -center_gradient - np.einsum("npq,nq->p", E, y)
+    center_step = np.asarray(np.linalg.solve(schur, right))
     # What no task's data see, the centre has no reason to change.
-    center_step = determined_part(A.sum(axis=0)[None], np.linalg.solve(schur, right)[None])[0]
+    center_step = center_step - point.problem.unseen @ (point.problem.unseen.T @ center_step)
     return np.asarray(Y @ center_step - y), center_step
