@@ -103,7 +103,7 @@ def test_blocks_where_they_are_needed():
 )
 def test_auto_is_the_best_family(estimator, per_block):
     data = data_for(estimator, seed=1)
-    settings = FAST | {"per_block": per_block, "n_epsilons": 2}
+    settings = FAST | {"per_block": per_block, "n_epsilons": 2, "max_iter": 100}
     auto = data.fitted(estimator(**settings, tether="auto"))
     for tether in ("ball", "spring", "tension"):
         model = data.fitted(estimator(**settings, tether=tether))

@@ -185,3 +185,11 @@ def test_only_tasks_at_the_bound_are_held(estimator, share):
     assert np.all(model.forces_[inside] <= 1e-9 * problem.force_scale)
     assert np.all(model.forces_[~inside] >= 1e-6 * problem.force_scale)
     np.testing.assert_allclose(model.distances_[~inside], model.epsilon_, rtol=1e-12)
+
+
+def test_weak_tension_in_one_dimension():
+    """Between tasks on a line tension has no curvature: the centre must not creep."""
+    y, tasks = [0.0, 0.0, 1.0, 1.0, 1.0, 10.0, 10.0], [0, 0, 1, 1, 1, 2, 2]
+    model = CrossRidge(np.inf, tension=0.01).fit(np.zeros((7, 1)), y, tasks=tasks)
+    assert model.kkt_residual_ <= 1e-8
+    assert model.n_iter_ <= 20

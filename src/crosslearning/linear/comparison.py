@@ -24,7 +24,8 @@ class Comparison:
     """Cross-validated scores of pooled, separate and cross-learned models, greater is better.
 
     Every score is of rows that neither the model nor the choice of its settings has seen: the
-    settings for a fold are those that are best on the other folds.
+    settings for a fold are those that are best on the other folds. (With a single split there are
+    none; then the choice has seen the rows.)
 
     Attributes
     ----------
@@ -83,7 +84,8 @@ def _honest(evaluation: Evaluation, candidates: list[Candidate]) -> NDArray[np.f
     """Scores by fold and task, with settings for each fold that are best on the other folds."""
     scored = evaluation.of(candidates)
     by_fold = np.nan_to_num(evaluation.fold_scores(candidates))
-    best = (by_fold.sum(axis=1, keepdims=True) - by_fold).argmax(axis=0)
+    others = by_fold.sum(axis=1, keepdims=True) - by_fold
+    best = (others if by_fold.shape[1] > 1 else by_fold).argmax(axis=0)
     return np.stack([scored[k, :, fold] for fold, k in enumerate(best)], axis=1)
 
 

@@ -76,9 +76,20 @@ class Problem:
         solution = self._separate_within(coupling)
         if solution is None:
             if start is None:
-                start = replace(self.pooled, forces=np.zeros(self.loss.shape))
+                start = self._first(coupling)
             solution = solve(self.loss, coupling, start, tol=self.tol, max_iter=self.max_iter)
         return self._settled(coupling, solution)
+
+    def _first(self, coupling: Coupling) -> Iterate:
+        """Return where to start without a similar solution: at the pooled model.
+
+        Under tension, which has no curvature between tasks, at a task in the middle instead.
+        """
+        none = np.zeros(self.loss.shape)
+        if not any(np.any(tether.tension) for tether in coupling.tethers):
+            return replace(self.pooled, forces=none)
+        thetas = self.separate.thetas
+        return Iterate(thetas, np.sort(thetas, axis=0)[len(thetas) // 2], none)
 
     def _separate_within(self, coupling: Coupling) -> Solution | None:
         """Return the separate solutions around a centre that has them within the radii, if any."""
