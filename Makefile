@@ -39,9 +39,11 @@ $(VENV)/.run: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
+	@$(PIP) --editable '.[torch]'
 	@$(PIP) --group dev
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.run
+	@$(PIP) --editable '.[torch]'
 	@$(PIP) --group bench
 	@touch $@
