@@ -36,6 +36,11 @@ def test_unknown_task():
         TaskModels(network(), TASKS, epsilon=0.1)["photo"]
 
 
+def test_calling_all_models_at_once():
+    with pytest.raises(TypeError, match=r"call `models\[task\]\(x\)`"):
+        TaskModels(network(), TASKS, epsilon=0.1)(torch.zeros(1, 4))
+
+
 def test_parameters_are_those_of_the_tasks():
     models = TaskModels(network(), TASKS, epsilon=0.1)
     parameters = list(models.parameters())
@@ -83,6 +88,10 @@ def test_refused_labels(tasks, message):
         ({"epsilon": {"0": 0.1, "0.1": 0.2}}, "'0.1.weight' matches the prefixes '0' and '0.1'"),
         ({"epsilon": {}}, "empty mapping"),
         ({"epsilon": 0.1, "center_weight": -1.0}, "`center_weight` must be"),
+        (
+            {"epsilon": 0.1, "center_init": "zero", "center_weight": 0},
+            "free and starts nowhere; got center_init='zero'",
+        ),
         ({"epsilon": 0.1, "center_init": "first"}, "`center_init` must be 'mean' or 'zero'"),
     ],
 )

@@ -27,28 +27,32 @@ def move(work: Workspace, pull: NDArray[np.float64], weights: NDArray[np.float64
     pull, weights : array of shape (n_tasks,)
         As in :class:`crosslearning.projection.GramProjection`.
     """
+    device, dtype = work.flat.device, work.dtype
     if not pull.any() and not weights.any():
         return
-    coefficients = torch.from_numpy(_exact_combination(weights, work.dtype)).to(
-        device=work.flat.device, dtype=work.dtype
-    )
+    coefficients = torch.from_numpy(_exact_combination(weights, dtype)).to(device, dtype)
+    shares = torch.from_numpy(pull[:, None]).to(device, dtype)
+    inside = bool(np.all((pull > 0) & (pull < 1)))
     for chunk in work.chunks():
         width = chunk.shape[1]
-        native = chunk.dtype == work.dtype
+        native = chunk.dtype == dtype
         rows = chunk if native else work.rows[:, :width].copy_(chunk)
         center = torch.mv(rows.T, coefficients, out=work.center[:width])
-        _move_rows(rows, center, pull)
+        if inside:  # the usual case, in one call
+            rows[:-1].lerp_(center, shares)
+        else:
+            _move_one_by_one(rows[:-1], center, pull)
+        rows[-1].copy_(center)
         if not native:
             chunk.copy_(rows)
 
 
-def _move_rows(rows: torch.Tensor, center: torch.Tensor, pull: NDArray[np.float64]) -> None:
-    for task, share in zip(rows[:-1], pull.tolist(), strict=True):
+def _move_one_by_one(tasks: torch.Tensor, center: torch.Tensor, pull: NDArray[np.float64]) -> None:
+    for task, share in zip(tasks, pull.tolist(), strict=True):
         if share == 1.0:
             task.copy_(center)
         elif share > 0.0:
             task.lerp_(center, share)
-    rows[-1].copy_(center)
 
 
 def _exact_combination(weights: NDArray[np.float64], dtype: torch.dtype) -> NDArray[np.float64]:

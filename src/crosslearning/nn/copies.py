@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import torch
 from torch import nn
 
 from crosslearning.nn.blocks import ALL, divide
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from crosslearning.nn.blocks import Block
 
-__all__ = ["copy_modules", "divide_parameters", "sources_of"]
+__all__ = ["copy_modules", "divide_parameters", "set_start", "sources_of"]
 
 
 def sources_of(module: Any, labels: tuple[Hashable, ...]) -> list[nn.Module]:
@@ -68,6 +69,17 @@ def copy_modules(
         module.zero_grad(set_to_none=True)
         modules.append(module)
     return modules, buffers
+
+
+def set_start(flat: FlatBuffer, center_init: str, same_start: bool) -> None:
+    """Set where tasks and centre start, given the parameters of the tasks' modules."""
+    with torch.no_grad():
+        if same_start:
+            flat.tasks.copy_(flat.flat[0].clone())
+        if center_init == "zero":
+            flat.center.zero_()
+        else:
+            flat.center.copy_(flat.flat[0] if same_start else flat.tasks.mean(dim=0))
 
 
 def _check_agreement(

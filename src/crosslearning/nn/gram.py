@@ -7,41 +7,47 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy as np
     from numpy.typing import NDArray
 
     from crosslearning.nn.workspace import Workspace
 
-__all__ = ["gram_of_differences", "measure"]
+__all__ = ["gram_of_differences", "measure", "norm_of_parameters"]
 
 
-def gram_of_differences(work: Workspace) -> tuple[NDArray[np.float64], float]:
-    """Gram matrix ⟨z_i - z_g, z_j - z_g⟩ of the tasks, and the norm of the first of them.
+def gram_of_differences(work: Workspace) -> NDArray[np.float64]:
+    """Gram matrix ⟨z_i - z_g, z_j - z_g⟩ of the tasks.
 
     Subtracted first, multiplied in chunks of columns, and summed over the chunks in float64.
     """
     shape = work.n_tasks, work.n_tasks
     product = torch.empty(shape, dtype=work.dtype, device=work.flat.device)
     total = torch.zeros(shape, dtype=torch.float64, device=work.sums)
-    square = torch.zeros((), dtype=torch.float64, device=work.sums)
     for chunk in work.chunks():
         difference = work.differences(chunk)
         torch.mm(difference, difference.T, out=product)
         total += product.to(work.sums)
-        square += _squared_norms(chunk[0], work)
     gram: NDArray[np.float64] = total.cpu().numpy()
-    return 0.5 * (gram + gram.T), float(square) ** 0.5
+    return 0.5 * (gram + gram.T)
 
 
 def measure(work: Workspace) -> NDArray[np.float64]:
     """Distances of the tasks to the centre as they are stored."""
-    squares = torch.zeros(work.n_tasks, dtype=torch.float64, device=work.sums)
-    for chunk in work.chunks():
-        squares += _squared_norms(work.differences(chunk), work)
-    distances: NDArray[np.float64] = squares.sqrt().cpu().numpy()
-    return distances
+    return _norms((work.differences(chunk) for chunk in work.chunks()), work)
 
 
-def _squared_norms(rows: torch.Tensor, work: Workspace) -> torch.Tensor:
-    norms = torch.linalg.vector_norm(rows, dim=-1, dtype=work.dtype)
-    return norms.to(device=work.sums, dtype=torch.float64).square()
+def norm_of_parameters(work: Workspace) -> float:
+    """Norm of the first task, which stands for all."""
+    return float(_norms((chunk[:1] for chunk in work.chunks()), work)[0])
+
+
+def _norms(chunks: Iterable[torch.Tensor], work: Workspace) -> NDArray[np.float64]:
+    """Norms of rows that come in chunks, summed in float64."""
+    total = torch.zeros(1, dtype=torch.float64, device=work.sums)
+    for rows in chunks:
+        norms = torch.linalg.vector_norm(rows, dim=1, dtype=work.dtype)
+        total = total + norms.to(device=work.sums, dtype=torch.float64).square()
+    result: NDArray[np.float64] = total.sqrt().cpu().numpy()
+    return result

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 __all__ = ["average_buffers"]
 
 
-@torch.no_grad()
 def average_buffers(modules: list[nn.Module], center: nn.Module) -> None:
     """Give the centre the mean of the tasks' buffers.
 

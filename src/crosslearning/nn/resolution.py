@@ -15,17 +15,35 @@ import numpy as np
 import torch
 
 from crosslearning.exceptions import ResolutionWarning
+from crosslearning.nn.gram import norm_of_parameters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from crosslearning.nn.blocks import Block
+    from crosslearning.nn.workspace import Workspace
 
-__all__ = ["needs_measuring", "resolved_radius", "warn_if_unresolved"]
+__all__ = ["PresentNorm", "needs_measuring", "resolved_radius", "warn_if_unresolved"]
 
 _STORED = 0.25  # rounding of a stored vector, in units of eps times its norm
 _RESOLVED = 10.0  # realised within 1 % from so many times the rounding on
 _FOURTH_DIGIT = 1e-4
+_FRESH = 50  # projections between two looks at a norm, which changes slowly
+
+
+class PresentNorm:
+    """Norm of the parameters of a block, looked at now and then."""
+
+    def __init__(self) -> None:
+        self.value = 0.0
+        self._age = 0
+
+    def of(self, work: Workspace) -> float:
+        """Return the norm, at most so many projections old."""
+        if self._age % _FRESH == 0:
+            self.value = norm_of_parameters(work)
+        self._age += 1
+        return self.value
 
 
 def resolved_radius(norm: float, dtype: torch.dtype) -> float:

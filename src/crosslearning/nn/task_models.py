@@ -10,16 +10,16 @@ from torch import nn
 
 from crosslearning.nn import state
 from crosslearning.nn.certificate import StepCertificate
-from crosslearning.nn.copies import copy_modules, divide_parameters, sources_of
-from crosslearning.nn.finite import check_finite
-from crosslearning.nn.gram import gram_of_differences, measure
+from crosslearning.nn.copies import copy_modules, divide_parameters, set_start, sources_of
+from crosslearning.nn.gram import measure
 from crosslearning.nn.labels import check_labels
+from crosslearning.nn.linked_modules import LinkedModules
 from crosslearning.nn.module_buffers import average_buffers
 from crosslearning.nn.persistence import load_models, save_models
-from crosslearning.nn.resolution import warn_if_unresolved
-from crosslearning.nn.step import project_block
+from crosslearning.nn.resolution import PresentNorm, warn_if_unresolved
+from crosslearning.nn.step import project_blocks, step_tether
 from crosslearning.projection.result import Status, warn_unless_converged
-from crosslearning.projection.validation import check_center_weight, is_positive
+from crosslearning.projection.validation import check_center_weight
 
 if TYPE_CHECKING:
     import os
@@ -28,13 +28,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from crosslearning.nn.blocks import Block
-    from crosslearning.nn.buffer import FlatBuffer
     from crosslearning.tether import Tether
 
 __all__ = ["TaskModels"]
 
 
-class TaskModels(nn.Module):
+class TaskModels(LinkedModules):
     r"""Copies of a module, one per task, none farther than ε from a common centre.
 
     Keep the training loop: let the optimizer have ``models.parameters()``, compute each task's loss
@@ -105,9 +104,6 @@ class TaskModels(nn.Module):
     array([0.01, 0.01])
     """
 
-    center: nn.Module
-    per_task: nn.ModuleList
-
     def __init__(
         self,
         module: nn.Module | Mapping[Any, nn.Module],
@@ -119,27 +115,25 @@ class TaskModels(nn.Module):
         center_init: Literal["mean", "zero"] = "mean",
         same_start: bool = True,
     ) -> None:
-        super().__init__()
-        if center_init not in ("mean", "zero"):
-            raise ValueError(f"`center_init` must be 'mean' or 'zero'; got {center_init!r}.")
-        self._center_weight = check_center_weight(center_weight, allow_zero=True)
+        weight = check_center_weight(center_weight, allow_zero=True)
+        _check_start(center_init, weight)
         labels = check_labels(tasks, module)
         sources = sources_of(module, labels)
-        self._blocks = divide_parameters(sources, labels, epsilon, tether)
-        modules, self._flats = copy_modules(sources, self._blocks, labels)
-        self._rows: dict[Hashable, int] = {label: row for row, label in enumerate(labels)}
+        blocks = divide_parameters(sources, labels, epsilon, tether)
+        modules, flats = copy_modules(sources, blocks, labels)
+        for flat in flats:
+            set_start(flat, center_init, same_start)
+        super().__init__(modules, flats)
+        self._blocks = blocks
+        self._center_weight = weight
+        self._positions: dict[Hashable, int] = {label: row for row, label in enumerate(labels)}
         self._pulls: dict[str, NDArray[np.float64]] = {}
-        self._warned = False
-        self.per_task = nn.ModuleList(modules[:-1])
-        self.center = modules[-1].requires_grad_(False)
-        with torch.no_grad():
-            for buffer in self._flats:
-                _start(buffer, center_init, same_start)
+        self._forget_size()
 
     @property
     def tasks(self) -> tuple[Hashable, ...]:
         """Labels of the tasks, in the order of the rows."""
-        return tuple(self._rows)
+        return tuple(self._positions)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -152,35 +146,33 @@ class TaskModels(nn.Module):
         return self._center_weight
 
     def __getitem__(self, task: Hashable) -> nn.Module:
-        if task not in self._rows:
-            known = ", ".join(map(repr, self._rows))
+        if task not in self._positions:
+            known = ", ".join(map(repr, self._positions))
             raise KeyError(
                 f"There is no task {task!r}; the tasks are {known}. Use `models.center` for a "
                 "task never seen."
             )
-        return self.per_task[self._rows[task]]
+        return self.per_task[self._positions[task]]
+
+    def forward(self, *_: Any, **__: Any) -> Any:
+        """Refuse to guess which of the models is meant."""
+        raise TypeError(
+            "TaskModels holds one model per task: call `models[task](x)`, or `models.center(x)` "
+            "for a task never seen."
+        )
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._positions)
 
     def __iter__(self) -> Iterator[Hashable]:
-        return iter(self._rows)
+        return iter(self._positions)
 
     def __contains__(self, task: object) -> bool:
-        return task in self._rows
+        return task in self._positions
 
     def items(self) -> Iterator[tuple[Hashable, nn.Module]]:
         """Pairs of a task and its module."""
-        return zip(self._rows, self.per_task, strict=True)
-
-    def named_parameters(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, nn.Parameter]]:
-        """Parameters of the tasks; those of the centre take no gradient steps and are left out."""
-        hidden = f"{prefix}.center." if prefix else "center."
-        for name, parameter in super().named_parameters(prefix, recurse, remove_duplicate):
-            if not name.startswith(hidden):
-                yield name, parameter
+        return zip(self._positions, self.per_task, strict=True)
 
     def project(self, step_size: float | None = None) -> StepCertificate:
         r"""Move tasks and centre as little as possible into what the tethers allow, in place.
@@ -209,31 +201,20 @@ class TaskModels(nn.Module):
         ConvergenceWarning
             If the solver did not reach its tolerance.
         """
-        tethers = [_step_tether(block, step_size) for block in self._blocks]
-        modules = self._link()
-        device = self._flats[0].flat.device.type
-        with torch.no_grad(), torch.autocast(device, enabled=False):
-            grams = [gram_of_differences(buffer.workspace) for buffer in self._flats]
-            for (gram, _), buffer in zip(grams, self._flats, strict=True):
-                check_finite(gram, buffer, modules)
-            steps = {
-                block.name: project_block(
-                    buffer.workspace,
-                    gram,
-                    tether,
-                    self._center_weight,
-                    self._pulls.get(block.name),
-                    norm,
-                )
-                for block, buffer, tether, (gram, norm) in zip(
-                    self._blocks, self._flats, tethers, grams, strict=True
-                )
-            }
-            average_buffers(modules[:-1], self.center)
-        self._mark_changed(modules)
-        self._pulls = {name: step.pull for name, step in steps.items()}
-        certificate = StepCertificate(steps)
-        self._warn(certificate, [norm for _, norm in grams])
+        tethers = [step_tether(block, step_size) for block in self._blocks]
+        starts = [self._pulls.get(block.name) for block in self._blocks]
+        self._link()
+        steps = project_blocks(
+            self._flats, self._rows(), tethers, self._center_weight, starts, self._norms
+        )
+        with torch.no_grad():
+            average_buffers(list(self.per_task), self.center)
+        self._mark_changed()
+        certificate = StepCertificate(
+            {block.name: step for block, step in zip(self._blocks, steps, strict=True)}
+        )
+        self._pulls = {name: step.pull for name, step in certificate.blocks.items()}
+        self._warn(certificate)
         return certificate
 
     def distances(self, block: str | None = None) -> NDArray[np.float64]:
@@ -317,85 +298,38 @@ class TaskModels(nn.Module):
 
     def set_extra_state(self, encoded: torch.Tensor) -> None:
         """Take the pulls from a ``state_dict`` of the same tasks."""
+        self._forget_size()
         self._pulls = state.decode(encoded, self.tasks, [block.name for block in self._blocks])
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> Any:
-        """Load parameters, buffers and pulls of the same tasks, as torch does.
-
-        Whatever `assign` is, the parameters are views of one matrix afterwards.
-        """
-        keys = super().load_state_dict(state_dict, strict=strict, assign=assign)
-        self._link()
-        return keys
 
     def extra_repr(self) -> str:
         """Tasks and tethers in one line."""
         tethers = ", ".join(f"{block.name}: {block.tether}" for block in self._blocks)
         return f"tasks={list(self.tasks)}, {tethers}, center_weight={self._center_weight}"
 
-    def _modules_of_rows(self) -> list[nn.Module]:
-        return [*self.per_task, self.center]
-
-    def _link(self) -> list[nn.Module]:
-        """Make views again of parameters that somebody replaced; return the modules by row."""
-        modules = self._modules_of_rows()
-        with torch.no_grad():
-            for buffer in self._flats:
-                for row, module in enumerate(modules):
-                    buffer.adopt(row, module)
-        return modules
-
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
-        """Convert the matrices first, so that the modules' own conversion finds nothing to do."""
-        for buffer in self._flats:
-            buffer.convert(fn, self._modules_of_rows())
         super()._apply(fn, recurse)
-        self._link()
-        self._warned = False
+        self._forget_size()
         return self
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for buffer in self._flats:
-            buffer.rebuild(self._modules_of_rows())
+    def _forget_size(self) -> None:
+        """Look anew at the norms, and whether the dtype resolves the radii there."""
+        self._norms = [PresentNorm() for _ in self._blocks]
+        self._warned = False
 
-    def _mark_changed(self, modules: list[nn.Module]) -> None:
-        """Tell autograd, so that a backward pass through old values is refused, not wrong."""
-        for buffer in self._flats:
-            for row, module in enumerate(modules):
-                torch.autograd.graph.increment_version(buffer.parameters(row, module))
-
-    def _warn(self, certificate: StepCertificate, norms: list[float]) -> None:
+    def _warn(self, certificate: StepCertificate) -> None:
         if not self._warned:
-            for block, flat, norm in zip(self._blocks, self._flats, norms, strict=True):
-                self._warned |= warn_if_unresolved(block, norm, flat.flat.dtype, stacklevel=3)
+            for block, flat, norm in zip(self._blocks, self._flats, self._norms, strict=True):
+                self._warned |= warn_if_unresolved(block, norm.value, flat.flat.dtype, stacklevel=3)
         for step in certificate.blocks.values():
             if step.status is not Status.UNRESOLVED:
                 warn_unless_converged(step.status, step.kkt_residual, step.n_iter, stacklevel=3)
 
 
-def _start(buffer: FlatBuffer, center_init: str, same_start: bool) -> None:
-    if same_start:
-        buffer.tasks.copy_(buffer.flat[0].clone())
-    if center_init == "zero":
-        buffer.center.zero_()
-    elif same_start:
-        buffer.center.copy_(buffer.flat[0])
-    else:
-        buffer.center.copy_(buffer.tasks.mean(dim=0))
-
-
-def _step_tether(block: Block, step_size: float | None) -> Tether:
-    if step_size is not None and not is_positive(step_size):
-        raise ValueError(f"`step_size` must be a positive finite number; got {step_size!r}.")
-    if block.tether.is_ball:
-        return block.tether
-    if step_size is None:
+def _check_start(center_init: str, center_weight: float) -> None:
+    if center_init not in ("mean", "zero"):
+        raise ValueError(f"`center_init` must be 'mean' or 'zero'; got {center_init!r}.")
+    if center_init == "zero" and center_weight == 0:
         raise ValueError(
-            f"`step_size` is required: the tether of block {block.name!r} has a spring or a "
-            "tension, which act in proportion to the step. Use project(step_size=lr) with the "
-            "learning rate."
+            "A centre without weight is free and starts nowhere; got center_init='zero' with "
+            "center_weight=0. Use center_init='mean'."
         )
-    return block.tether.scaled(step_size=step_size)

@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Workspace"]
 
-_ELEMENTS = 1 << 19  # of a chunk: its temporaries stay in the cache
+_ELEMENTS = 1 << 20  # of a chunk: its temporaries stay in the cache
 _NARROWEST = 1 << 14  # narrower chunks cost more in calls than in arithmetic
-_WIDEST = 1 << 18  # wider sums in float32 lose digits
 
 
 class Workspace:
@@ -26,7 +25,9 @@ class Workspace:
 
     def __init__(self, flat: torch.Tensor) -> None:
         n_rows, n_columns = flat.shape
-        wide = min(_WIDEST, max(_NARROWEST, _ELEMENTS // n_rows), n_columns)
+        # A power of 2, so that the rows of the workspace are aligned in memory.
+        wide = 1 << (max(_NARROWEST, _ELEMENTS // max(n_rows - 1, 4)).bit_length() - 1)
+        wide = min(wide, n_columns)
         self.flat = flat
         self.width = wide
         self.dtype = torch.float64 if flat.dtype is torch.float64 else torch.float32
