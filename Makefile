@@ -25,6 +25,7 @@ test: $(VENV)/.dev ## run every check and every test
 
 bench: $(VENV)/.bench ## measure speed; tables and plots go to benchmarks/results
 	$(BIN)/python benchmarks/projection.py
+	$(BIN)/python benchmarks/networks.py
 
 clean: ## remove the environment and everything that was generated
 	rm -rf $(VENV) $(OUT) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
