@@ -39,7 +39,7 @@ def test_agrees_with_the_core(dtype, epsilon):
         assert np.array_equal(certificate.active, expected.active)
         measured = np.linalg.norm(moved - moved_center, axis=1)
         np.testing.assert_allclose(certificate.distances, measured, rtol=1e-4, atol=1e-12)
-        np.testing.assert_allclose(models.distances(), measured, rtol=1e-5, atol=1e-12)
+        np.testing.assert_allclose(models.distances(), measured, rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0, 5.0])

@@ -235,7 +235,7 @@ class TaskModels(LinkedModules):
         self._link()
         with torch.no_grad():
             squares = [
-                measure(buffer.workspace) ** 2
+                measure(buffer.workspace, exactly=True) ** 2
                 for name, buffer in zip(names, self._flats, strict=True)
                 if block in (None, name)
             ]
