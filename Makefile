@@ -27,6 +27,7 @@ bench: $(VENV)/.bench ## measure speed; tables and plots go to benchmarks/result
 	$(BIN)/python benchmarks/projection.py
 	$(BIN)/python benchmarks/linear.py
 	$(BIN)/python benchmarks/accuracy.py
+	$(BIN)/python benchmarks/networks.py
 
 clean: ## remove the environment and everything that was generated
 	rm -rf $(VENV) $(OUT) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -41,9 +42,11 @@ $(VENV)/.run: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
+	@$(PIP) --editable '.[torch]'
 	@$(PIP) --group dev
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.run
+	@$(PIP) --editable '.[torch]'
 	@$(PIP) --group bench
 	@touch $@

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ConvergenceWarning"]
+__all__ = ["ConvergenceWarning", "ResolutionWarning"]
 
 
 class ConvergenceWarning(UserWarning):
@@ -10,3 +10,7 @@ class ConvergenceWarning(UserWarning):
 
     The result is returned all the same, with its ``status`` and its residual.
     """
+
+
+class ResolutionWarning(ConvergenceWarning):
+    """A radius is below what the dtype of the parameters resolves at their present size."""

@@ -1,0 +1,58 @@
+"""A small convolutional network, for small images and quick runs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from torch import nn
+
+from crosslearning.nn.architectures.checks import check_count, check_dropout
+
+__all__ = ["small_cnn"]
+
+
+def small_cnn(
+    num_classes: int, in_channels: int = 3, width: int = 16, dropout: float = 0.0
+) -> nn.Sequential:
+    """Three convolutions with pooling between, and a linear layer.
+
+    Parameters
+    ----------
+    num_classes : int
+        Number of outputs.
+    in_channels : int, default=3
+        Channels of the images.
+    width : int, default=16
+        Channels after the first convolution; twice and four times as many after the others.
+    dropout : float, default=0
+        Share of inputs that the linear layer drops in training.
+
+    Returns
+    -------
+    Sequential
+        With the parts ``features``, ``pool`` and ``classifier``. It takes images of shape
+        (n, in_channels, height, width) of at least 4 × 4.
+
+    Examples
+    --------
+    >>> import torch
+    >>> small_cnn(10)(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 10])
+    """
+    counts = {"num_classes": num_classes, "in_channels": in_channels, "width": width}
+    for name, value in counts.items():
+        check_count(name, value)
+    check_dropout(dropout)
+    features = nn.Sequential(
+        nn.Conv2d(in_channels, width, kernel_size=3, padding=1),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Conv2d(width, 2 * width, kernel_size=3, padding=1),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Conv2d(2 * width, 4 * width, kernel_size=3, padding=1),
+        nn.ReLU(inplace=True),
+    )
+    pool = nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten())
+    classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(4 * width * 4 * 4, num_classes))
+    return nn.Sequential(OrderedDict(features=features, pool=pool, classifier=classifier))

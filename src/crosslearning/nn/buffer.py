@@ -1,0 +1,178 @@
+"""One flat buffer for a block of parameters: a row per task, the last row the centre.
+
+Every parameter of the modules is a view into its row, so that a projection is a pass over one
+matrix, and modules and optimizers see its result without a copy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from crosslearning.nn.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["FlatBuffer", "find_parameter"]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where in a row a parameter is."""
+
+    name: str
+    shape: torch.Size
+    start: int
+
+    @property
+    def stop(self) -> int:
+        """End of the parameter in its row."""
+        return self.start + math.prod(self.shape)
+
+
+class FlatBuffer:
+    """Matrix of shape (n_tasks + 1, n_parameters) with the parameters of a block as views.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the parameters.
+    like : Module
+        A module that has them: it tells shapes, dtype and device.
+    owners : sequence of str
+        What to call the module of each row in messages.
+    """
+
+    def __init__(self, names: Sequence[str], like: nn.Module, owners: Sequence[str]) -> None:
+        self.owners = tuple(owners)
+        self.slots = _layout(names, like)
+        first = find_parameter(like, self.slots[0].name)
+        self.flat: torch.Tensor = torch.empty(
+            (len(owners), self.slots[-1].stop), dtype=first.dtype, device=first.device
+        )
+        self._workspace: Workspace | None = None
+
+    @property
+    def tasks(self) -> torch.Tensor:
+        """The rows of the tasks."""
+        return self.flat[:-1]
+
+    @property
+    def center(self) -> torch.Tensor:
+        """The row of the centre."""
+        return self.flat[-1]
+
+    @property
+    def workspace(self) -> Workspace:
+        """Room for passes over the matrix, made when first needed."""
+        if self._workspace is None or self._workspace.flat is not self.flat:
+            self._workspace = Workspace(self.flat)
+        return self._workspace
+
+    def adopt(self, row: int, module: nn.Module) -> None:
+        """Bring the parameters of a module into its row, unless they are there already."""
+        for slot, parameter, linked in self._links(row, module):
+            if not linked:
+                self._refuse_changed(row, slot, parameter)
+                view = self._view(row, slot)
+                view.copy_(parameter.detach())
+                parameter.data = view
+
+    def convert(self, fn: Callable[[torch.Tensor], torch.Tensor], modules: list[nn.Module]) -> None:
+        """Move to another dtype or device, along with the parameters that are views."""
+        links = [self._links(row, module) for row, module in enumerate(modules)]
+        self.flat = fn(self.flat)
+        for row, parameters in enumerate(links):
+            for slot, parameter, linked in parameters:
+                if linked:
+                    parameter.data = self._view(row, slot)
+
+    def parameters(self, row: int, module: nn.Module) -> list[nn.Parameter]:
+        """Parameters of the module of a row that are views into it."""
+        return [parameter for _, parameter, _ in self._links(row, module)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the numbers to the modules, which are copied or pickled anyway."""
+        shape_only = torch.empty_like(self.flat, device="meta")
+        return {**self.__dict__, "flat": shape_only, "_workspace": None}
+
+    def rebuild(self, modules: list[nn.Module]) -> None:
+        """Allocate the matrix anew for modules that came out of a copy or a pickle."""
+        device = find_parameter(modules[0], self.slots[0].name).device
+        self.flat = torch.empty_like(self.flat, device=device)
+        for row, module in enumerate(modules):
+            self.adopt(row, module)
+
+    def _view(self, row: int, slot: Slot) -> torch.Tensor:
+        return self.flat[row, slot.start : slot.stop].view(slot.shape)
+
+    def _links(self, row: int, module: nn.Module) -> list[tuple[Slot, nn.Parameter, bool]]:
+        """Return the slots with their parameters, and whether those are views of them."""
+        base, size = self.flat[row].data_ptr(), self.flat.element_size()
+        try:
+            found = [find_parameter(module, slot.name) for slot in self.slots]
+        except KeyError as error:
+            raise ValueError(
+                f"The module of {self.owners[row]} has lost a tethered parameter, {error}. "
+                "Leave parameters that come and go untethered."
+            ) from None
+        return [
+            (slot, parameter, parameter.data_ptr() == base + slot.start * size)
+            for slot, parameter in zip(self.slots, found, strict=True)
+        ]
+
+    def _refuse_changed(self, row: int, slot: Slot, parameter: nn.Parameter) -> None:
+        found = tuple(parameter.shape), parameter.dtype, parameter.device
+        wanted = tuple(slot.shape), self.flat.dtype, self.flat.device
+        if found != wanted:
+            raise ValueError(
+                f"{slot.name!r} of {self.owners[row]} must have shape, dtype and device "
+                f"{wanted}; got {found}. Convert all modules at once with `models.to(...)`; "
+                "leave parameters that differ between tasks untethered: epsilon={prefix: ...}."
+            )
+
+
+def find_parameter(module: nn.Module, name: str) -> nn.Parameter:
+    """Return the parameter of this dotted name, or raise KeyError."""
+    *path, leaf = name.split(".")
+    for part in path:
+        child = module._modules[part]
+        if child is None:
+            raise KeyError(name)
+        module = child
+    parameter = module._parameters[leaf]
+    if parameter is None:
+        raise KeyError(name)
+    return parameter
+
+
+def _layout(names: Sequence[str], like: nn.Module) -> tuple[Slot, ...]:
+    slots: list[Slot] = []
+    kinds = {}
+    for name in names:
+        parameter = find_parameter(like, name)
+        if isinstance(parameter, nn.UninitializedParameter):
+            raise ValueError(
+                f"The parameter {name!r} has no shape yet. Pass one batch through the module "
+                "before giving it to TaskModels."
+            )
+        if not parameter.dtype.is_floating_point:
+            raise ValueError(
+                f"A tethered parameter must be real; {name!r} has dtype {parameter.dtype}. "
+                "Leave it untethered: epsilon={prefix: ...}."
+            )
+        kinds[parameter.dtype, parameter.device] = name
+        if parameter.numel():
+            slots.append(Slot(name, parameter.shape, slots[-1].stop if slots else 0))
+    if len(kinds) != 1 or not slots:
+        found = ", ".join(f"{kind} in {name!r}" for kind, name in kinds.items())
+        raise ValueError(
+            "The parameters of a block must not be empty and must have one dtype and device; got "
+            f"{found or 'no parameters'}. Convert the module, or put them into blocks of their own."
+        )
+    return tuple(slots)
