@@ -247,6 +247,7 @@ def figure(grown: dict[str, list[Any]], path: Path) -> None:
         axes.loglog(varied, estimator, "o-", color="C3", label="CrossRidge.fit")
         axes.loglog(varied, solver, "s--", color="0.5", label="solver alone")
         axes.set(xlabel=label, ylabel="" if k else "seconds")
+        axes.xaxis.set_minor_formatter("")
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].legend(frameon=False, loc="upper left")
