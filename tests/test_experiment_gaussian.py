@@ -10,8 +10,8 @@ import pytest
 
 from crosslearning.experiments import gaussian as experiment
 from crosslearning.experiments import gaussian_figure
-from crosslearning.experiments._files import replacing
 from crosslearning.experiments.gaussian import GaussianConfig, draw, run
+from crosslearning.files import replacing
 from crosslearning.gaussian import mse
 
 SMALL = GaussianConfig(realizations=2_000)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.experiments._files import replacing
 from crosslearning.experiments.gaussian_figure import draw
+from crosslearning.files import replacing
 from crosslearning.gaussian import (
     beneficial_from,
     best_max_gap,

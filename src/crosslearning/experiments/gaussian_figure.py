@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crosslearning.experiments._files import replacing
+from crosslearning.files import replacing
 
 if TYPE_CHECKING:
     import os

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from crosslearning.files import replacing
 from crosslearning.linear.comparison import Comparison
 
 if TYPE_CHECKING:
@@ -35,14 +36,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "fitted": _encoded(fitted, arrays, "attribute"),
     }
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(Path(path)) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def load(kind: type[Model], path: str | os.PathLike[str]) -> Model:

@@ -12,6 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from crosslearning.files import replacing
 from crosslearning.nn.blocks import ALL
 from crosslearning.nn.state import decode_label, encode_label
 from crosslearning.tether import Tether
@@ -39,15 +40,10 @@ def write_file(
     content: dict[str, Any],
 ) -> None:
     """Write tensors and a description to a temporary name, and rename it."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     header = {_KEY: json.dumps({"kind": kind, "version": _VERSION, **content}, allow_nan=False)}
     own = {name: value.detach().clone().contiguous() for name, value in tensors.items()}
-    try:
+    with replacing(Path(path)) as temporary:
         save_file(own, temporary, metadata=header)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def read_file(
