@@ -1,0 +1,136 @@
+"""Laws of the split into training and test images."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crosslearning.datasets import ImageData, load_icons65, split, split_codes
+
+
+class Codes(ImageData):
+    fingerprint = ""
+
+    def pixels(self, size, *, progress=None):
+        raise NotImplementedError
+
+
+@st.composite
+def tables(draw, alone=False):
+    n = draw(st.integers(1, 60))
+    codes = [draw(st.lists(st.integers(0, top), min_size=n, max_size=n)) for top in (2, 3)]
+    groups = st.integers(0, draw(st.integers(0, 70)))
+    codes.append(range(n) if alone else draw(st.lists(groups, min_size=n, max_size=n)))
+    return np.array(codes)
+
+
+shares = st.sampled_from([0.5, 0.75, 0.8, 0.9])
+seeds = st.integers(0, 5)
+
+
+def excess(codes, test, share):
+    """Images in the test part beyond its share, and images, in every cell."""
+    cells = np.unique(codes[:2], axis=1, return_inverse=True)[1]
+    sizes = np.bincount(cells)
+    return np.bincount(cells[test], minlength=len(sizes)) - (1 - share) * sizes, sizes, cells
+
+
+@given(tables(), shares, seeds)
+def test_parts_are_disjoint_cover_everything_and_keep_groups(codes, share, seed):
+    train, test = split_codes(*codes, share, seed)
+    np.testing.assert_array_equal(np.sort(np.r_[train, test]), np.arange(codes.shape[1]))
+    assert not set(codes[2, train]) & set(codes[2, test])
+
+
+@given(tables(alone=True), shares, seeds)
+def test_without_groups_every_cell_gives_its_share(codes, share, seed):
+    test = split_codes(*codes, share, seed)[1]
+    assert np.abs(excess(codes, test, share)[0]).max() <= 0.5 + 1e-9
+
+
+@given(tables(), shares, seeds)
+def test_moving_no_single_group_makes_the_shares_better(codes, share, seed):
+    test = np.isin(np.arange(codes.shape[1]), split_codes(*codes, share, seed)[1])
+    misfit, sizes, _ = excess(codes, test, share)
+    for group in np.unique(codes[2]):
+        moved, _, _ = excess(codes, test ^ (codes[2] == group), share)
+        assert np.sum(moved**2 / sizes) >= np.sum(misfit**2 / sizes) - 1e-8
+
+
+@given(tables(), seeds, st.randoms(use_true_random=False))
+def test_the_order_of_the_images_and_the_numbers_of_the_groups_do_not_matter(codes, seed, random):
+    order = np.array(random.sample(range(codes.shape[1]), codes.shape[1]))
+    test = split_codes(*codes, seed=seed)[1]
+    codes[2] = 3 * codes[2] - 7
+    again = split_codes(*codes[:, order], seed=seed)[1]
+    np.testing.assert_array_equal(np.sort(order[again]), test)
+
+
+@given(tables(), seeds, st.randoms(use_true_random=False))
+def test_a_fraction_of_the_training_images(codes, seed, random):
+    data = Codes(*codes[:2].astype(str), codes[2])
+    whole, test = split(data, seed=seed)
+    cells = codes[0] * 10 + codes[1]
+    smaller = np.array([], dtype=int)
+    for fraction in (0.1, 0.5, 1):
+        train, untouched = split(data, seed=seed, train_fraction=fraction)
+        np.testing.assert_array_equal(untouched, test)
+        assert set(smaller) <= set(train) <= set(whole)
+        for cell in np.unique(cells[whole]):
+            kept, there = np.sum(cells[train] == cell), np.sum(cells[whole] == cell)
+            assert kept >= 1
+            assert kept == 1 or abs(kept - fraction * there) <= 0.5
+        smaller = train
+    np.testing.assert_array_equal(smaller, whole)
+    order = np.array(random.sample(range(len(data)), len(data)))
+    shuffled = Codes(*codes[:2, order].astype(str), codes[2, order])
+    train = split(data, seed=seed, train_fraction=0.5)[0]
+    again = order[split(shuffled, seed=seed, train_fraction=0.5)[0]]
+    # Images that agree in domain, category and group cannot be told apart.
+    assert sorted(codes[:, again].T.tolist()) == sorted(codes[:, train].T.tolist())
+
+
+def test_icons_are_split_by_drawing():
+    icons = load_icons65()
+    train, test = split(icons)
+    assert not set(icons.groups[train]) & set(icons.groups[test])
+    codes = np.stack([icons.domain_codes, icons.category_codes, icons.groups])
+    misfit, sizes, _ = excess(codes, test, 0.8)
+    assert np.abs(misfit).mean() < 0.5
+    assert np.quantile(np.abs(misfit / sizes)[sizes >= 10], 0.9) < 0.05
+    assert split(icons, seed=1)[1].tolist() != test.tolist()
+    assert split(icons)[1].tolist() == test.tolist()
+    scarce, same = split(icons, train_fraction=0.3)
+    np.testing.assert_array_equal(same, test)
+    assert len(scarce) == pytest.approx(0.3 * len(train), rel=0.02)
+
+
+def test_a_validation_part_is_inside_the_training_part():
+    icons = load_icons65()
+    train, _ = split(icons)
+    fit, validation = split(icons, seed=3, within=train[::-1])
+    np.testing.assert_array_equal(np.sort(np.r_[fit, validation]), train)
+    assert not set(icons.groups[fit]) & set(icons.groups[validation])
+    assert len(validation) == pytest.approx(0.2 * len(train), rel=0.05)
+
+
+def test_a_given_split_is_returned_unless_a_part_is_split():
+    data = Codes(["a"] * 10, ["x"] * 10, range(10))
+    data.given_split = np.arange(3), np.arange(5, 10)
+    assert [part.tolist() for part in split(data, 0.5)] == [[0, 1, 2], [5, 6, 7, 8, 9]]
+    assert [len(part) for part in split(data, 0.5, within=np.arange(6))] == [3, 3]
+    assert len(split(data, train_fraction=0.4)[0]) == 1
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, float("nan")])
+def test_shares_that_are_none(share):
+    data = Codes(["a"] * 3, ["x"] * 3, range(3))
+    with pytest.raises(ValueError, match="`train` is the share of the training part"):
+        split(data, share)
+
+
+@pytest.mark.parametrize("fraction", [0, 1.1, float("nan")])
+def test_fractions_that_are_none(fraction):
+    data = Codes(["a"] * 3, ["x"] * 3, range(3))
+    with pytest.raises(ValueError, match="`train_fraction` is the part"):
+        split(data, train_fraction=fraction)
