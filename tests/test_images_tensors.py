@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-import torch
 
 from crosslearning.datasets import channel_statistics, statistics
-from crosslearning.nn.augmentation import ShiftAndFlip
-from crosslearning.nn.images import ImageBatches
+
+torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
+
+from crosslearning.nn.augmentation import ShiftAndFlip  # noqa: E402
+from crosslearning.nn.images import ImageBatches  # noqa: E402
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (20, 6, 5, 3), dtype=np.uint8)

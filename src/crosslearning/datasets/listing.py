@@ -1,0 +1,161 @@
+"""The image files of a folder ``domain/category/``, and files that name some of them."""
+
+from __future__ import annotations
+
+import csv
+import os
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unicodedata import normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence, Set
+
+__all__ = ["ImageFile", "digest", "find_images", "read_groups", "read_names"]
+
+_SUFFIXES = {
+    ".bmp",
+    ".gif",
+    ".jpe",
+    ".jpeg",
+    ".jpg",
+    ".pgm",
+    ".png",
+    ".ppm",
+    ".tif",
+    ".tiff",
+    ".webp",
+}
+
+
+@dataclass(frozen=True)
+class ImageFile:
+    """An image file.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is.
+    name : str
+        Its path inside the folder, with slashes, in Unicode's composed form: names that look the
+        same are the same.
+    domain, category : str
+        Names of the folders it is in.
+    size, modified : int
+        Bytes, and time of the last change in nanoseconds.
+    """
+
+    path: Path
+    name: str
+    domain: str
+    category: str
+    size: int
+    modified: int
+
+
+def find_images(root: Path) -> tuple[list[ImageFile], int]:
+    """List the images ``domain/category/*.jpg``, sorted by name, and count everything else."""
+    if not root.is_dir():
+        raise ValueError(f"`root` must be a folder domain/category/*.jpg; {root} is no folder.")
+    domains, ignored = _folders(root)
+    images = []
+    for domain in domains:
+        categories, others = _folders(_below_images(domain))
+        ignored += others
+        for category in categories:
+            for path in category.iterdir():
+                if path.suffix.lower() in _SUFFIXES and _visible(path) and path.is_file():
+                    images.append(_image_file(path, root, domain, category))
+                else:
+                    ignored += 1
+    if not images:
+        raise ValueError(
+            f"`root` must be a folder domain/category/*.jpg; {root} has no images two folders "
+            f"below it, and {ignored} other files or folders. Is it a folder above or below?"
+        )
+    return sorted(images, key=lambda image: image.name.split("/")), ignored
+
+
+def _folders(parent: Path) -> tuple[list[Path], int]:
+    entries = list(parent.iterdir())
+    folders = [path for path in entries if _visible(path) and path.is_dir()]
+    return folders, len(entries) - len(folders)
+
+
+def _visible(path: Path) -> bool:
+    return not path.name.startswith(".")
+
+
+def _below_images(domain: Path) -> Path:
+    """Pass over the one folder ``images`` that Office-31 has between domain and category."""
+    inner = domain / "images"
+    alone = inner.is_dir() and len(_folders(domain)[0]) == 1 and bool(_folders(inner)[0])
+    return inner if alone else domain
+
+
+def _image_file(path: Path, root: Path, domain: Path, category: Path) -> ImageFile:
+    status = path.stat()
+    return ImageFile(
+        path,
+        _composed(path.relative_to(root).as_posix()),
+        _composed(domain.name),
+        _composed(category.name),
+        status.st_size,
+        status.st_mtime_ns,
+    )
+
+
+def _composed(name: str) -> str:
+    return normalize("NFC", name)
+
+
+def digest(parts: Iterable[object]) -> str:
+    """SHA-256 of the texts of some values."""
+    result = sha256()
+    for part in parts:
+        # surrogateescape, because a name may hold bytes that are no text
+        result.update(str(part).encode("utf-8", "surrogateescape") + b"\0")
+    return result.hexdigest()
+
+
+def read_names(lists: Path | str | Sequence[Path | str], known: Set[str]) -> set[str]:
+    """Read text files that name an image, and maybe its label, in each line."""
+    files = [lists] if isinstance(lists, str | os.PathLike) else lists
+    found: set[str] = set()
+    for file in map(Path, files):
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+        names = [_without_label(line.strip(), known) for line in lines if line.strip()]
+        _refuse_unknown(names, known, file)
+        found.update(names)
+    return found
+
+
+def read_groups(file: Path, known: Set[str]) -> dict[str, str]:
+    """Read a CSV file with the columns ``path`` and ``group``: the group of each image."""
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.DictReader(stream)
+        if not {"path", "group"} <= set(reader.fieldnames or ()):
+            raise ValueError(
+                f"A group file must have the columns path and group; {file} has "
+                f"{', '.join(reader.fieldnames or ()) or 'none'}."
+            )
+        rows = [(_composed(row["path"]), row["group"]) for row in reader]
+    _refuse_unknown([name for name, _ in rows], known, file)
+    return dict(rows)
+
+
+def _without_label(line: str, known: Set[str]) -> str:
+    name = _composed(line)
+    head, *label = name.rsplit(maxsplit=1)
+    return head if name not in known and label and label[0].isdigit() else name
+
+
+def _refuse_unknown(names: Iterable[str], known: Set[str], file: Path) -> None:
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(
+            f"Every path in {file} must be that of an image, seen from the folder of images; "
+            f"{len(unknown)} are not, such as {unknown[0]!r}."
+        )
