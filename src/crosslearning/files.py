@@ -1,8 +1,9 @@
-"""Files that are there in full or not at all."""
+"""Files and folders that are there in full or not at all."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,35 @@ if TYPE_CHECKING:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary name to write to, renamed to ``path`` unless an exception is raised."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = _temporary(path)
     try:
         yield temporary
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Give a temporary folder to fill, renamed to ``path`` unless an exception is raised.
+
+    Raises
+    ------
+    ValueError
+        If ``path`` is a file or a folder that is not empty.
+    """
+    if path.exists() and not (path.is_dir() and next(path.iterdir(), None) is None):
+        raise ValueError(f"The folder must be new or empty; {path} is not. Choose another.")
+    temporary = _temporary(path)
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        if path.exists():
+            path.rmdir()
+        temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import crosslearning
-from crosslearning.cli import reproduce
+from crosslearning.cli import data, reproduce
 from crosslearning.cli.help import show_help_if_alone
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _CommandError: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(pretty_exceptions_enable=False)
+app.add_typer(data.app, name="data")
 app.add_typer(reproduce.app, name="reproduce")
 
 

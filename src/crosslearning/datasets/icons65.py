@@ -79,9 +79,10 @@ class Icons65(ImageData):
         if size == full:
             return self.images
         step = full // size
-        blocks = self.images.reshape(len(self), size, step, size, step, 3)
-        sums = blocks.sum(axis=(2, 4), dtype=np.uint32)
-        means: Pixels = ((sums + step**2 // 2) // step**2).astype(np.uint8)
+        sums = np.full((len(self), size, size, 3), step**2 // 2, dtype=np.uint32)  # to round
+        for row, column in np.ndindex(step, step):
+            sums += self.images[:, row::step, column::step]
+        means: Pixels = (sums // step**2).astype(np.uint8)
         return means
 
 

@@ -44,8 +44,9 @@ class ImageDomains(ImageData):
         Text files that prescribe the split: a path relative to ``root``, and maybe a label, in
         each line. If only one of them is given, the other part is all other images.
     groups : path, optional
-        CSV file with the columns ``path``, relative to ``root``, and ``group``. Images of one
-        group are never split; an image that the file does not name is a group of its own.
+        CSV file with the columns ``path``, relative to ``root``, and ``group``; by default
+        ``groups.csv`` in ``root``, if there is one. Images of one group are never split; an image
+        that the file does not name is a group of its own.
     skip_unreadable : bool, default=False
         Whether to leave out images that cannot be read. They are looked for at once, which takes
         as long as decoding all images. Otherwise `pixels` refuses them.
@@ -95,7 +96,8 @@ class ImageDomains(ImageData):
             raise ValueError(f"At least one image must be readable; none in {root} is.")
         self.names = tuple(file.name for file in self._files)
         known = {file.name for file in found}  # lists may name images that are skipped
-        group = {} if groups is None else read_groups(Path(groups), known)
+        file = Path(root, "groups.csv") if groups is None else Path(groups)
+        group = read_groups(file, known) if groups is not None or file.exists() else {}
         super().__init__(
             [file.domain for file in self._files],
             [file.category for file in self._files],

@@ -1,0 +1,80 @@
+"""The commands ``crosslearning data ...``: the data that come with the package."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path  # noqa: TC003 - typer looks at it
+from typing import Annotated, Any
+
+import typer
+
+from crosslearning.cli.help import show_help_if_alone
+
+app = typer.Typer(help="Show or write the data that come with the package.")
+
+_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+
+
+@app.callback(invoke_without_command=True, epilog="Example: crosslearning data list")
+def data(context: typer.Context) -> None:
+    """Show or write the data that come with the package."""
+    show_help_if_alone(context)
+
+
+@app.command("list", epilog="Example: crosslearning data list --json")
+def list_(as_json: _AsJson = False) -> None:
+    """List the data: their rows or images, their tasks, their licence."""
+    from crosslearning.datasets.export import LOADERS, describe
+
+    found = [describe(name) for name in LOADERS]
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        _print(found)
+
+
+@app.command(
+    epilog="Example: crosslearning data export icons65 icons, "
+    "crosslearning data export hsb82 pupils --format parquet"
+)
+def export(
+    name: Annotated[str, typer.Argument(help="hsb82, ames or icons65.")],
+    folder: Annotated[Path, typer.Argument(help="New folder for the files and their notices.")],
+    file_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="csv or parquet for a table, png or jpeg for icons.",
+            show_default=False,
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    as_json: _AsJson = False,
+) -> None:
+    """Write data to a new folder: a table as one file, icons as domain/category/*.png.
+
+    A file groups.csv beside the icons keeps the same drawing on one side of a split.
+    """
+    from crosslearning.datasets.export import export as write
+
+    try:
+        path = write(name, folder, file_format)
+    except OSError as error:
+        raise OSError(
+            f"Cannot write to {folder}: {error.strerror or error}. Choose another folder."
+        ) from error
+    if as_json:
+        typer.echo(json.dumps({"name": name, "path": str(path)}))
+    elif not quiet:
+        typer.echo(f"Wrote {path}; origin and licence: {folder / 'NOTICES.md'}")
+
+
+def _print(found: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("Name", "Rows", "Tasks", "Licence", box=None)
+    for row in found:
+        tasks = f"{row['tasks']} ({row['task']})"
+        table.add_row(row["name"], f"{row['rows']:,}", tasks, row["licence"])
+    Console().print(table, highlight=False)

@@ -1,0 +1,122 @@
+"""The packaged data as files of everyday formats, with their notices."""
+
+from __future__ import annotations
+
+import csv
+from importlib.resources import files
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from crosslearning.datasets.ames import load_ames
+from crosslearning.datasets.decoding import import_pillow
+from crosslearning.datasets.hsb82 import load_hsb82
+from crosslearning.datasets.icons65 import Icons65, load_icons65
+from crosslearning.files import new_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from crosslearning.datasets._table import TableData
+
+__all__ = ["LOADERS", "describe", "export", "export_icons", "export_table"]
+
+LOADERS: dict[str, Callable[[], TableData | Icons65]] = {
+    "hsb82": load_hsb82,
+    "ames": load_ames,
+    "icons65": load_icons65,
+}
+
+_NOTICES = ("NOTICES.md",)
+_NOTICES_OF_ICONS = ("LICENSE-Apache-2.0.txt", "icons65.csv", "icons65_sets.csv", *_NOTICES)
+_SAVING: dict[str, dict[str, Any]] = {"png": {}, "jpeg": {"quality": 95}}
+
+
+def describe(name: str) -> dict[str, Any]:
+    """Say of packaged data how many rows or images and tasks they have, and their licence."""
+    data = LOADERS[name]()
+    if isinstance(data, Icons65):
+        rows, tasks, task = len(data), len(data.domains), "domain"
+    else:
+        rows, tasks, task = len(data.frame), data.tasks.nunique(), str(data.tasks.name)
+    licence = data.description.partition("Licence: ")[2].rstrip(".")
+    return {"name": name, "rows": rows, "tasks": tasks, "task": task, "licence": licence}
+
+
+def export(name: str, folder: Path, file_format: str | None = None) -> Path:
+    """Write a packaged data set into a new folder, together with its notices.
+
+    Parameters
+    ----------
+    name : {"hsb82", "ames", "icons65"}
+        Which data.
+    folder : Path
+        Where to; a folder that is not empty is refused.
+    file_format : {"csv", "parquet", "png", "jpeg"}, optional
+        ``csv`` (the default) or ``parquet`` for a table, ``png`` (the default) or ``jpeg`` for
+        icons.
+
+    Returns
+    -------
+    Path
+        The file of a table, or the folder of icons.
+    """
+    if name not in LOADERS:
+        raise ValueError(f"The packaged data are {', '.join(LOADERS)}; got {name!r}.")
+    formats = ("png", "jpeg") if name == "icons65" else ("csv", "parquet")
+    wanted = file_format or formats[0]
+    if wanted not in formats:
+        raise ValueError(f"The format of {name} must be {' or '.join(formats)}; got {wanted!r}.")
+    data = LOADERS[name]()
+    if isinstance(data, Icons65):
+        return export_icons(data, folder, wanted)
+    return export_table(data, folder, wanted)
+
+
+def export_table(data: TableData, folder: Path, file_format: str) -> Path:
+    """Write all columns of a table to a file named after the data."""
+    if file_format == "parquet" and find_spec("pyarrow") is None:
+        raise ValueError(
+            "Parquet files need pyarrow, which is an extra. Install it with "
+            '`pip install "crosslearning[parquet]"`, or use the format csv.'
+        )
+    with new_folder(folder) as temporary:
+        target = temporary / f"{data.name}.{file_format}"
+        if file_format == "parquet":
+            data.frame.to_parquet(target)
+        else:
+            data.frame.to_csv(target, index=False)
+        _copy_notices(temporary, _NOTICES)
+    return folder / target.name
+
+
+def export_icons(icons: Icons65, folder: Path, file_format: str) -> Path:
+    """Write icons as ``domain/category/set_icon.png``, and their groups to ``groups.csv``.
+
+    The folder is one for `ImageDomains`, which reads the groups by itself.
+    """
+    pillow = import_pillow()
+    with new_folder(folder) as temporary:
+        names = []
+        for k, image in enumerate(icons.images):
+            domain = icons.domains[icons.domain_codes[k]]
+            category = icons.categories[icons.category_codes[k]]
+            name = f"{domain}/{category}/{icons.sets[k]}_{icons.icons[k]}.{file_format}"
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+            pillow.fromarray(image).save(temporary / name, **_SAVING[file_format])
+            names.append(name)
+        with (temporary / "groups.csv").open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(["path", "group"])
+            # Digits that sort like numbers give the folder the same split as the packaged icons.
+            writer.writerows(
+                (name, f"{group:04}") for name, group in zip(names, icons.groups, strict=True)
+            )
+        _copy_notices(temporary, _NOTICES_OF_ICONS)
+    return folder
+
+
+def _copy_notices(folder: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        data = (files("crosslearning.datasets") / "data" / name).read_bytes()
+        (folder / name).write_bytes(data)

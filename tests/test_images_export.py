@@ -1,0 +1,187 @@
+"""The packaged data as files, by the library and by the command line."""
+
+import csv
+import json
+import subprocess
+import sys
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from crosslearning.cli import main
+from crosslearning.datasets import ImageDomains, export, load_ames, load_hsb82, load_icons65, split
+from crosslearning.datasets.icons65 import Icons65
+from crosslearning.files import new_folder
+
+
+@pytest.fixture(scope="module")
+def few():
+    """Every fifth icon of six categories."""
+    text = (files("crosslearning.datasets") / "data" / "icons65.csv").read_text(encoding="utf-8")
+    table = list(csv.DictReader(text.splitlines()))
+    icons = load_icons65()
+    rows = np.flatnonzero(icons.category_codes < 6)[::5]
+    return Icons65(icons.images[rows], [table[k] for k in rows])
+
+
+@pytest.fixture
+def exported(few, tmp_path):
+    return export.export_icons(few, tmp_path / "icons", "png")
+
+
+def rows_of(icons, names):
+    """Which icon each of the files is."""
+    stems = [f"{a}_{b}" for a, b in zip(icons.sets, icons.icons, strict=True)]
+    labels = zip(icons.domain_codes, icons.category_codes, stems, strict=True)
+    known = {
+        (icons.domains[d], icons.categories[c], stem): k for k, (d, c, stem) in enumerate(labels)
+    }
+    return [known[(*name.rsplit(".", 1)[0].split("/"),)] for name in names]
+
+
+def test_the_folder_pipeline_gives_the_packaged_icons(few, exported, tmp_path):
+    data = ImageDomains(exported, cache_dir=tmp_path / "cache")
+    assert len(data) == len(few)
+    assert data.ignored == 5
+    rows = rows_of(few, data.names)
+    np.testing.assert_array_equal(data.pixels(64), few.images[rows])
+    assert data.domains == few.domains
+    assert data.categories == few.categories
+    np.testing.assert_array_equal(data.domain_codes, few.domain_codes[rows])
+    np.testing.assert_array_equal(data.category_codes, few.category_codes[rows])
+    np.testing.assert_array_equal(data.groups, few.groups[rows])
+    test = np.sort(np.array(rows)[split(data)[1]])
+    np.testing.assert_array_equal(test, split(few)[1])
+
+
+def test_icons_keep_their_notices(exported):
+    names = {path.name for path in exported.iterdir() if path.is_file()}
+    notices = {"NOTICES.md", "icons65.csv", "icons65_sets.csv", "LICENSE-Apache-2.0.txt"}
+    assert names == {"groups.csv", *notices}
+    assert all((exported / name).stat().st_size > 1000 for name in notices)
+
+
+def test_icons_as_jpeg(few, tmp_path):
+    folder = export.export_icons(few, tmp_path / "icons", "jpeg")
+    data = ImageDomains(folder, cache_dir=tmp_path / "cache")
+    with Image.open(folder / data.names[0]) as image:
+        assert (image.format, image.size) == ("JPEG", (64, 64))
+    difference = data.pixels(64).astype(int) - few.images[rows_of(few, data.names)]
+    assert np.abs(difference).mean() < 2
+
+
+@pytest.mark.parametrize(("name", "load"), [("hsb82", load_hsb82), ("ames", load_ames)])
+@pytest.mark.parametrize("file_format", [None, "csv", "parquet"])
+def test_tables(name, load, file_format, tmp_path):
+    folder = tmp_path / "new" / "folder"
+    path = export.export(name, folder, file_format)
+    assert path == folder / f"{name}.{file_format or 'csv'}"
+    read = pd.read_parquet if file_format == "parquet" else pd.read_csv
+    frame = load().frame
+    if file_format != "parquet":  # which has no types
+        frame = frame.astype(dict.fromkeys(frame.select_dtypes("category"), "str"))
+    pd.testing.assert_frame_equal(read(path).astype(frame.dtypes), frame)
+    assert {file.name for file in folder.iterdir()} == {path.name, "NOTICES.md"}
+
+
+def test_a_folder_is_new_in_full_or_not_at_all(tmp_path):
+    path = tmp_path / "folder"
+    with pytest.raises(ZeroDivisionError), new_folder(path) as temporary:
+        (temporary / "half").write_text(str(1 / 0))
+    assert list(tmp_path.iterdir()) == []
+    path.mkdir()
+    with new_folder(path) as temporary:
+        (temporary / "whole").write_text("done")
+    assert [file.name for file in tmp_path.rglob("*")] == ["folder", "whole"]
+    with pytest.raises(ValueError, match="must be new or empty"), new_folder(path):
+        raise AssertionError
+    with pytest.raises(ValueError, match="must be new or empty"), new_folder(path / "whole"):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("options", [["--format", "csv"], ["--quiet"], ["--json"]])
+def test_command_export(options, tmp_path, capsys):
+    assert main(["data", "export", "hsb82", str(tmp_path / "pupils"), *options]) == 0
+    captured = capsys.readouterr()
+    path = tmp_path / "pupils" / "hsb82.csv"
+    assert path.exists()
+    assert captured.err == ""
+    if "--json" in options:
+        assert json.loads(captured.out) == {"name": "hsb82", "path": str(path)}
+    elif "--quiet" in options:
+        assert captured.out == ""
+    else:
+        assert captured.out.startswith(f"Wrote {path}; ")
+
+
+def test_command_export_of_icons(few, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(export.LOADERS, "icons65", lambda: few)
+    assert main(["data", "export", "icons65", str(tmp_path / "icons")]) == 0
+    assert capsys.readouterr().out.startswith(f"Wrote {tmp_path / 'icons'}; ")
+    assert len(ImageDomains(tmp_path / "icons")) == len(few)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nope", "new"], "The packaged data are hsb82, ames, icons65; got 'nope'"),
+        (["hsb82", "new", "--format", "png"], "must be csv or parquet; got 'png'"),
+        (["icons65", "new", "--format", "csv"], "must be png or jpeg; got 'csv'"),
+        (["hsb82", "full"], "full is not. Choose another."),
+        (["hsb82", "full/file"], "must be new or empty"),
+        (["hsb82", "full/file/new"], "Cannot write to full/file/new: Not a directory."),
+        (["hsb82"], "folder"),
+    ],
+)
+def test_errors_are_one_line_and_write_nothing(arguments, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("mine")
+    assert main(["data", "export", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("Error: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+    assert len(list(tmp_path.rglob("*"))) == 2
+
+
+def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "find_spec", lambda _: None)
+    with pytest.raises(ValueError, match=r'pip install "crosslearning\[parquet\]"'):
+        export.export("hsb82", tmp_path / "new", "parquet")
+
+
+def test_command_list(capsys):
+    assert main(["data", "list"]) == 0
+    out = capsys.readouterr().out
+    for text in ("7,185", "160 (school)", "2,919", "25 (Neighborhood)", "7,531", "4 (domain)"):
+        assert text in out
+    assert main(["data", "list", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in found] == ["hsb82", "ames", "icons65"]
+    assert found[0]["licence"] == "a work of the US government"
+
+
+@pytest.mark.parametrize("command", [["data"], ["data", "list"], ["data", "export"]])
+def test_help_shows_an_example(command, capsys):
+    assert main([*command, "--help"]) == 0
+    assert "Example: crosslearning data" in capsys.readouterr().out
+
+
+def test_no_command_shows_help(capsys):
+    assert main(["data"]) == 0
+    assert "Usage: crosslearning data" in capsys.readouterr().out
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed():
+    code = (
+        "import sys; from crosslearning.datasets import export; from crosslearning.cli import main;"
+        "main(['data', '--help']);"
+        "print([m for m in ('PIL', 'matplotlib', 'pandas', 'torch') if m in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert output.stdout.decode().splitlines()[-1] == "[]"
