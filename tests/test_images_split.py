@@ -122,6 +122,12 @@ def test_a_given_split_is_returned_unless_a_part_is_split():
     assert len(split(data, train_fraction=0.4)[0]) == 1
 
 
+def test_nothing_is_split_into_nothing():
+    assert [len(part) for part in split_codes([], [], [])] == [0, 0]
+    data = Codes(["a"] * 3, ["x"] * 3, range(3))
+    assert [len(part) for part in split(data, within=[])] == [0, 0]
+
+
 @pytest.mark.parametrize("share", [0, 1, -0.1, float("nan")])
 def test_shares_that_are_none(share):
     data = Codes(["a"] * 3, ["x"] * 3, range(3))

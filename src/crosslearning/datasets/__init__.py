@@ -1,4 +1,4 @@
-"""Real data with tasks, shipped with the package; origin and licence in ``data/NOTICES.md``."""
+"""Packaged data with tasks (origin and licence in ``data/NOTICES.md``), and folders of images."""
 
 from crosslearning.datasets._table import TableData
 from crosslearning.datasets.ames import load_ames

@@ -69,11 +69,17 @@ class ImageDomains(ImageData):
 
     Examples
     --------
-    >>> data = ImageDomains("OfficeHomeDataset_10072016")  # doctest: +SKIP
-    >>> data.domains  # doctest: +SKIP
-    ('Art', 'Clipart', 'Product', 'Real World')
-    >>> data.pixels(224).shape  # doctest: +SKIP
-    (15588, 224, 224, 3)
+    >>> from tempfile import TemporaryDirectory
+    >>> from PIL import Image
+    >>> with TemporaryDirectory() as folder:
+    ...     root = Path(folder, "images")
+    ...     for domain in ("Art", "Real World"):
+    ...         (root / domain / "Mug").mkdir(parents=True)
+    ...         Image.new("RGB", (300, 200)).save(root / domain / "Mug" / "00001.jpg")
+    ...     data = ImageDomains(root, cache_dir=folder)
+    ...     pixels = data.pixels(224)
+    >>> data.domains, data.categories, pixels.shape
+    (('Art', 'Real World'), ('Mug',), (2, 224, 224, 3))
     """
 
     def __init__(
