@@ -43,7 +43,7 @@ def cached_pixels(
     if not target.exists():
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            _remove_leftovers(target)
+            _remove_leftovers(target.parent)
             with replacing(target) as temporary:
                 _write(temporary, images, size, progress)
         except OSError as error:
@@ -75,9 +75,9 @@ def _write(target: Path, images: Sequence[ImageFile], size: int, progress: Progr
         )
 
 
-def _remove_leftovers(target: Path) -> None:
+def _remove_leftovers(folder: Path) -> None:
     """Remove what killed processes left: files that nobody has written to for a day."""
-    for path in target.parent.glob(f".{target.name}.*.tmp"):
+    for path in folder.glob(".*.npy.*.tmp"):
         if time.time() - path.stat().st_mtime > _SECONDS_OF_A_DAY:
             path.unlink(missing_ok=True)
 
