@@ -10,6 +10,18 @@ except ImportError as error:  # pragma: no cover - run by a test in a process of
 
 from crosslearning.nn import architectures
 from crosslearning.nn.certificate import BlockCertificate, StepCertificate
+from crosslearning.nn.evaluation import evaluate
+from crosslearning.nn.history import EpochRecord, History
 from crosslearning.nn.task_models import TaskModels
+from crosslearning.nn.training import fit
 
-__all__ = ["BlockCertificate", "StepCertificate", "TaskModels", "architectures"]
+__all__ = [
+    "BlockCertificate",
+    "EpochRecord",
+    "History",
+    "StepCertificate",
+    "TaskModels",
+    "architectures",
+    "evaluate",
+    "fit",
+]

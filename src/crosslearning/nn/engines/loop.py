@@ -1,0 +1,55 @@
+"""One task after the other, as in any loop written by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from crosslearning.nn.seeds import seed_torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from crosslearning.nn.sampling import TaskBatch
+    from crosslearning.nn.task_models import TaskModels
+
+__all__ = ["LoopEngine"]
+
+
+class LoopEngine:
+    """Gradients of the tasks' losses, one task after the other.
+
+    Parameters
+    ----------
+    models : TaskModels
+        Whose parameters receive gradients.
+    loss : callable
+        Scalar loss of output and target.
+    """
+
+    def __init__(self, models: TaskModels, loss: Callable[[Any, Any], torch.Tensor]) -> None:
+        self.models, self.loss = models, loss
+        self.device = next(models.parameters()).device
+
+    def gradients(self, batches: Iterable[TaskBatch]) -> tuple[list[int], torch.Tensor]:
+        """Leave gradients in ``.grad``; return positions of tasks, and their losses."""
+        rows, losses = [], []
+        for batch in batches:
+            seed_torch(self.device, batch.seed)
+            rows.append(batch.row)
+            losses.append(self.task_gradient(batch))
+        return rows, torch.stack(losses)
+
+    def task_gradient(self, batch: TaskBatch) -> torch.Tensor:
+        """Leave the gradient of one task, and return its loss."""
+        try:
+            loss = self.loss(self.models.per_task[batch.row](batch.x), batch.y)
+            loss.backward()
+        except Exception as error:
+            error.add_note(f"This happened to task {self.models.tasks[batch.row]!r}.")
+            raise
+        return loss.detach()
+
+    def close(self) -> None:
+        """Nothing to give back."""

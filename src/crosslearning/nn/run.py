@@ -1,0 +1,169 @@
+"""The loop of a training run: gradients, a step, a projection; and what ends an epoch."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crosslearning.nn.history import EpochRecord, History
+from crosslearning.nn.optimization import advance, learning_rate, step_size
+from crosslearning.nn.stationarity import StepLength
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+    from torch.optim import Optimizer
+
+    from crosslearning.nn.certificate import StepCertificate
+    from crosslearning.nn.engines import Engine
+    from crosslearning.nn.progress import Bar
+    from crosslearning.nn.sampling import Feed
+    from crosslearning.nn.stopping import Validation
+    from crosslearning.nn.task_models import TaskModels
+
+__all__ = ["Run"]
+
+
+class Run:
+    """A training run, from any step on.
+
+    Parameters
+    ----------
+    models : TaskModels
+        In training mode.
+    feed : Feed
+        Batches of every step.
+    optimizer, scheduler : Optimizer, scheduler or None
+        Of the models.
+    validation : Validation or None
+        Judges the models after each epoch.
+    callbacks : sequence of callable
+        Called with the record of each epoch; True stops.
+    project_every : int
+        Steps from one projection to the next.
+
+    Attributes
+    ----------
+    step : int
+        Steps done.
+    stopped : bool
+        Whether validation or a callback ended the run.
+    sums, counts : array of shape (n_tasks,)
+        Losses of the present epoch, and how many there were.
+    seconds : float
+        Time of the present epoch spent before `train` was called.
+    history : History
+        Epochs done.
+    """
+
+    def __init__(
+        self,
+        models: TaskModels,
+        feed: Feed,
+        optimizer: Optimizer,
+        scheduler: Any,
+        validation: Validation | None,
+        callbacks: Sequence[Callable[[EpochRecord], Any]],
+        project_every: int,
+    ) -> None:
+        self.models, self.feed = models, feed
+        self.optimizer, self.scheduler = optimizer, scheduler
+        self.validation, self.callbacks = validation, callbacks
+        self.project_every = project_every
+        self.step = 0
+        self.stopped = False
+        self.sums, self.counts = np.zeros(len(models)), np.zeros(len(models))
+        self.seconds = 0.0
+        self.history = History(models.tasks)
+        self._parameters = list(models.parameters())
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch."""
+        return self.feed.plan.steps
+
+    def train(self, engine: Engine, epochs: int, bar: Bar, save: Callable[[Run], None]) -> None:
+        """Train until the end; `save` is called after every step, when all is in order."""
+        self._started = time.perf_counter() - self.seconds
+        moved, certificate = 0.0, None
+        while self.step < epochs * self.steps and not self.stopped:
+            ends_epoch = (self.step + 1) % self.steps == 0
+            self._take_gradients(engine)
+            ruler = StepLength(self.models) if ends_epoch else None
+            self.optimizer.step()
+            self.step += 1
+            certificate = self._project(ends_epoch) or certificate
+            bar.show(
+                self.step,
+                f"epoch {1 + (self.step - 1) // self.steps}/{epochs}",
+                self.sums / np.maximum(self.counts, 1),
+                None if certificate is None else certificate.distances,
+            )
+            self.seconds = time.perf_counter() - self._started
+            if ruler is not None:
+                moved = ruler.since()
+                self._end_epoch(moved, certificate)
+            save(self)
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def _take_gradients(self, engine: Engine) -> None:
+        for parameter in self._parameters:
+            parameter.grad = None
+        rows, losses = engine.gradients(self.feed.step(self.step))
+        values = losses.double().cpu().numpy()
+        if not np.isfinite(values).all():
+            self._refuse(rows, values)
+        self.sums[rows] += values
+        self.counts[rows] += 1
+
+    def _refuse(self, rows: list[int], values: NDArray[np.float64]) -> None:
+        bad = [
+            f"task {self.models.tasks[row]!r} is {value}"
+            for row, value in zip(rows, values, strict=True)
+            if not np.isfinite(value)
+        ]
+        raise ValueError(
+            f"A loss must be finite; that of {', that of '.join(bad)} in step {self.step + 1}. "
+            "The models are as they were before this step. Lower the learning rate, and look at "
+            "the data of the task."
+        )
+
+    def _project(self, ends_epoch: bool) -> StepCertificate | None:
+        since = (self.step - 1) % self.steps % self.project_every + 1
+        if since < self.project_every and not ends_epoch:
+            return None
+        rate = step_size(self.models, self.optimizer)
+        if rate == 0.0:  # nothing has moved, and springs act in proportion
+            return None
+        return self.models.project(step_size=None if rate is None else since * rate)
+
+    def _end_epoch(self, moved: float, certificate: StepCertificate | None) -> None:
+        models, rate = self.models, learning_rate(self.optimizer)
+        epoch = self.step // self.steps
+        scores, score = np.full(len(models), np.nan), np.nan
+        if self.validation is not None:
+            scores, score = self.validation.scores(models)
+            self.stopped = self.validation.note(models, epoch, score)
+            self.history.best_epoch = self.validation.best_epoch
+        record = EpochRecord(
+            epoch=epoch,
+            step=self.step,
+            losses=self.sums / self.counts,
+            distances=models.distances(),
+            pulls=np.zeros(len(models)) if certificate is None else certificate.pull,
+            scores=scores,
+            score=score,
+            learning_rate=rate,
+            stationarity=moved / rate if rate else 0.0,
+            seconds=self.seconds,
+        )
+        self.history.records.append(record)
+        advance(self.scheduler, record.loss if self.validation is None else score)
+        for callback in self.callbacks:
+            self.stopped |= callback(record) is True
+        self.sums, self.counts = np.zeros(len(models)), np.zeros(len(models))
+        self.seconds, self._started = 0.0, time.perf_counter()
