@@ -220,11 +220,11 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
     whole = path.read_bytes()
     for damaged in (whole[:-10], whole[:40], b"", b"\x80\x04N.", whole[:8] + b"x" + whole[9:]):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="is not a file that `save` wrote, or it is damaged"):
+        with pytest.raises(ValueError, match="does not hold TaskModels, or it is damaged"):
             TaskModels.load(path, network())
     for metadata in (None, {"crosslearning": "{}"}, {"crosslearning": "[1]"}, {"other": "1"}):
         safetensors.save_file({"x": torch.zeros(2)}, path, metadata=metadata)
-        with pytest.raises(ValueError, match="is not a file that `save` wrote"):
+        with pytest.raises(ValueError, match="does not hold TaskModels"):
             TaskModels.load(path, network())
     kind = {"kind": "TaskModels", "version": 1}
     safetensors.save_file({}, path, metadata={"crosslearning": json.dumps(kind)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["EpochRecord", "History"]
+__all__ = ["EpochRecord", "History", "from_matrix", "to_matrix"]
+
+
+_NUMBERS = ("epoch", "step", "score", "learning_rate", "stationarity", "seconds")
+_PER_TASK = ("losses", "distances", "pulls", "scores")
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,3 +119,29 @@ class History:
 
     def _numbers(self) -> list[int]:
         return [record.epoch for record in self.records]
+
+
+def to_matrix(records: list[EpochRecord], n_tasks: int) -> NDArray[np.float64]:
+    """Return records as rows of float64, which holds all of them exactly."""
+    rows = [
+        np.concatenate(
+            [
+                [getattr(record, name) for name in _NUMBERS],
+                *(getattr(record, name) for name in _PER_TASK),
+            ]
+        )
+        for record in records
+    ]
+    return np.array(rows).reshape(len(rows), len(_NUMBERS) + len(_PER_TASK) * n_tasks)
+
+
+def from_matrix(matrix: NDArray[np.float64], n_tasks: int) -> list[EpochRecord]:
+    """Turn around :func:`to_matrix`."""
+    records = []
+    for row in matrix:
+        numbers: dict[str, Any] = dict(zip(_NUMBERS, row.tolist(), strict=False))
+        numbers |= {"epoch": int(numbers["epoch"]), "step": int(numbers["step"])}
+        per_task = row[len(_NUMBERS) :].reshape(len(_PER_TASK), n_tasks)
+        arrays = {name: part.copy() for name, part in zip(_PER_TASK, per_task, strict=True)}
+        records.append(EpochRecord(**numbers, **arrays))
+    return records

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Models = TypeVar("Models", bound=TaskModels)
 
-__all__ = ["load_models", "read_file", "save_models", "write_file"]
+__all__ = ["encode_tether", "load_models", "read_file", "save_models", "write_file"]
 
 _KEY = "crosslearning"
 _KIND = "TaskModels"
@@ -47,9 +47,9 @@ def write_file(
 
 
 def read_file(
-    path: str | os.PathLike[str], kind: str
+    path: str | os.PathLike[str], kind: str, remedy: str = "Save it again."
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Read what :func:`write_file` wrote for the same kind, or raise ValueError."""
+    """Read what :func:`write_file` wrote for the same kind, or raise ValueError with a remedy."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no file {os.fspath(path)}.")
     try:
@@ -57,12 +57,11 @@ def read_file(
             content = json.loads((file.metadata() or {}).get(_KEY, "{}"))
             found = content.get("kind"), content.get("version")
             if found != (kind, _VERSION):
-                raise ValueError(f"it does not say that it holds {kind}, version {_VERSION}")
+                raise ValueError(f"it does not say so, for version {_VERSION}")
             return {name: file.get_tensor(name) for name in file.keys()}, content  # noqa: SIM118
     except (SafetensorError, AttributeError, ValueError) as error:
         raise ValueError(
-            f"{os.fspath(path)} is not a file that `save` wrote, or it is damaged: {error}. "
-            "Save it again."
+            f"{os.fspath(path)} does not hold {kind}, or it is damaged: {error}. {remedy}"
         ) from error
 
 
@@ -70,7 +69,7 @@ def save_models(models: TaskModels, path: str | os.PathLike[str]) -> None:
     """Write models with all that is needed to build them again, given their architecture."""
     content = {
         "tasks": [_stored_label(task) for task in models.tasks],
-        "tethers": {block.name: _encode_tether(block.tether) for block in models.blocks},
+        "tethers": {block.name: encode_tether(block.tether) for block in models.blocks},
         "center_weight": models.center_weight,
     }
     write_file(path, _KIND, models.state_dict(), content)
@@ -116,7 +115,7 @@ def _stored_label(label: Hashable) -> Any:
     return encoded
 
 
-def _encode_tether(tether: Tether) -> dict[str, Any]:
+def encode_tether(tether: Tether) -> dict[str, Any]:
     """Knobs of a tether, infinities as a word because JSON has no number for them."""
     knobs = {"epsilon": tether.epsilon, "stiffness": tether.stiffness, "tension": tether.tension}
     return {

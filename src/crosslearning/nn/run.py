@@ -85,7 +85,7 @@ class Run:
         """Steps of an epoch."""
         return self.feed.plan.steps
 
-    def train(self, engine: Engine, epochs: int, bar: Bar, save: Callable[[Run], None]) -> None:
+    def train(self, engine: Engine, epochs: int, bar: Bar, save: Callable[[], None]) -> None:
         """Train until the end; `save` is called after every step, when all is in order."""
         self._started = time.perf_counter() - self.seconds
         moved, certificate = 0.0, None
@@ -106,7 +106,7 @@ class Run:
             if ruler is not None:
                 moved = ruler.since()
                 self._end_epoch(moved, certificate)
-            save(self)
+            save()
         for parameter in self._parameters:
             parameter.grad = None
 

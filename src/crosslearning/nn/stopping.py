@@ -63,6 +63,15 @@ class Validation:
                 self.best_state = {name: value.detach().clone() for name, value in state.items()}
         return self.patience is not None and epoch - self.best_epoch >= self.patience
 
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds of it."""
+        return {"best": self.best, "epoch": self.best_epoch, "models": self.best_state}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take over what :meth:`state` returned."""
+        self.best, self.best_epoch = state["best"], state["epoch"]
+        self.best_state = state["models"]
+
     def restore(self, models: TaskModels) -> None:
         """Give the models their best parameters, where they were kept."""
         if self.best_state is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from crosslearning.nn.architectures.checks import check_count
+from crosslearning.nn.checkpoint import Checkpoint
 from crosslearning.nn.engines import choose_engine
 from crosslearning.nn.modes import mode
 from crosslearning.nn.optimization import make_optimizer, make_scheduler
@@ -16,6 +17,7 @@ from crosslearning.nn.sources import as_sources
 from crosslearning.nn.stopping import Validation, check_validation
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     import torch
@@ -47,6 +49,8 @@ def fit(
     callbacks: Sequence[Callable[[EpochRecord], Any]] = (),
     engine: Literal["auto", "loop", "threads"] = "auto",
     seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
     progress: bool = False,
 ) -> History:
     r"""Train the models of all tasks together: Algorithm 1 of the paper, with what training needs.
@@ -105,6 +109,14 @@ def fit(
         task, by its label and the number of the step. With ε = ∞, tasks therefore train exactly as
         they would alone. The global generators of torch, NumPy and Python are given back as they
         were; the start of the models is drawn when they are built, not here.
+    checkpoint : path, optional
+        A file that training is saved to after every epoch, and resumed from if it exists: the
+        models then end as they would have without the interruption, bit by bit on the CPU with
+        the loop. Give the same arguments again; more epochs are fine, and a run that is complete
+        is only read. Tasks, architecture, tethers, optimizer, seed and sizes are compared with
+        the file; the loss, the data and other functions cannot be.
+    checkpoint_every : int, optional
+        Save also whenever the number of steps is a multiple of this.
     progress : bool, default=False
         Show a bar with losses, distances and the time left on the error stream.
 
@@ -116,8 +128,9 @@ def fit(
     Raises
     ------
     ValueError
-        If an argument is not as described, or if the loss or the parameters of a task become NaN
-        or infinite, which is noticed before a projection hands it on to other tasks.
+        If an argument is not as described, if the checkpoint is damaged or of another run, or if
+        the loss or the parameters of a task become NaN or infinite, which is noticed before a
+        projection hands it on to other tasks.
 
     Notes
     -----
@@ -157,16 +170,30 @@ def fit(
         callbacks,
         project_every,
     )
+    save = _resume(checkpoint, checkpoint_every, run, epochs)
     with forked_generators(device), mode(models, training=True):
         computing = choose_engine(engine, models, loss)
         try:
             with Bar(progress, models.tasks, epochs * plan.steps) as bar:
-                run.train(computing, epochs, bar, lambda _: None)
+                run.train(computing, epochs, bar, save)
         finally:
             computing.close()
     if run.validation is not None:
         run.validation.restore(models)
     return run.history
+
+
+def _resume(path: Any, every: int | None, run: Run, epochs: int) -> Callable[[], None]:
+    """Bring the run to where a checkpoint left it; return what saves it after a step."""
+    if every is not None:
+        check_count("checkpoint_every", every)
+    if path is None:
+        if every is not None:
+            raise ValueError("`checkpoint_every` needs `checkpoint`: the file to save to.")
+        return lambda: None
+    checkpoint = Checkpoint(path, every, run)
+    checkpoint.resume(epochs)
+    return checkpoint.save_if_due
 
 
 def _sources(data: Mapping[Any, Any], models: TaskModels) -> dict[Hashable, Source]:
