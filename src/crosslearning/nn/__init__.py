@@ -10,18 +10,25 @@ except ImportError as error:  # pragma: no cover - run by a test in a process of
 
 from crosslearning.nn import architectures
 from crosslearning.nn.certificate import BlockCertificate, StepCertificate
+from crosslearning.nn.estimators import CrossNetClassifier, CrossNetRegressor
 from crosslearning.nn.evaluation import evaluate
 from crosslearning.nn.history import EpochRecord, History
+from crosslearning.nn.sweeps import Selection, select_epsilon, sweep
 from crosslearning.nn.task_models import TaskModels
 from crosslearning.nn.training import fit
 
 __all__ = [
     "BlockCertificate",
+    "CrossNetClassifier",
+    "CrossNetRegressor",
     "EpochRecord",
     "History",
+    "Selection",
     "StepCertificate",
     "TaskModels",
     "architectures",
     "evaluate",
     "fit",
+    "select_epsilon",
+    "sweep",
 ]

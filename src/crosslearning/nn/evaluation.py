@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from crosslearning.nn.sources import Source
     from crosslearning.nn.task_models import TaskModels
 
-__all__ = ["accuracy", "as_metric", "evaluate", "score_sources"]
+__all__ = ["accuracy", "as_metric", "evaluate", "in_order", "score_sources"]
 
 Metric = Callable[[Any, Any], Any]
 
@@ -117,13 +117,14 @@ def _score(module: torch.nn.Module, source: Source, metric: Metric, batch_size: 
     parameter = next(module.parameters(), None)
     device = torch.device("cpu") if parameter is None else parameter.device
     outputs, targets = [], []
-    for x, y in _in_order(source, batch_size):
+    for x, y in in_order(source, batch_size):
         outputs.append(module(x.to(device)))
         targets.append(y.to(device))
     return float(metric(torch.cat(outputs), torch.cat(targets)))
 
 
-def _in_order(source: Source, batch_size: int) -> Iterator[tuple[Any, Any]]:
+def in_order(source: Source, batch_size: int) -> Iterator[tuple[Any, Any]]:
+    """Give all rows of a task, batch by batch."""
     if isinstance(source, Batches):
         yield from source.loader
         return

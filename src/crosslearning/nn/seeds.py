@@ -15,9 +15,11 @@ import numpy as np
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-__all__ = ["derive", "forked_generators", "seed_globals", "seed_torch"]
+    from torch import nn
+
+__all__ = ["build", "derive", "forked_generators", "seed_globals", "seed_torch"]
 
 
 def derive(*words: object) -> int:
@@ -58,3 +60,11 @@ def forked_generators(device: torch.device) -> Iterator[None]:
     finally:
         np.random.set_state(numpys)  # noqa: NPY002
         random.setstate(pythons)
+
+
+def build(module: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """Make a module whose initial parameters follow from the seed alone."""
+    cpu = torch.device("cpu")
+    with forked_generators(cpu):
+        seed_torch(cpu, seed)
+        return module()

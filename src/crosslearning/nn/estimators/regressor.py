@@ -1,0 +1,124 @@
+"""Networks for regression as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from torch import nn
+
+from crosslearning.nn.estimators.base import CrossNet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["CrossNetRegressor"]
+
+
+class CrossNetRegressor(RegressorMixin, CrossNet):
+    """Networks for related regressions, none farther than ε from a common centre.
+
+    Parameters
+    ----------
+    module : callable, optional
+        ``module(n_features, n_outputs)`` makes the network; by default
+        :func:`~crosslearning.nn.architectures.mlp`.
+    epsilon : float or dict, default=1.0
+        Largest distance of a task's parameters to the centre, or one by prefix of their names, as
+        in :class:`TaskModels`. 0 trains one network on all rows, ``math.inf`` one for each task.
+    epochs : int, default=100
+        Passes over the rows of the largest task.
+    batch_size : int or None, default=32
+        Rows of each task in a step; None takes all.
+    optimizer : callable, default=torch.optim.Adam
+        ``optimizer(parameters, lr=learning_rate)`` makes the optimizer.
+    learning_rate : float, default=0.001
+        Its learning rate.
+    sampling : {"cycle", "proportional"}, default="cycle"
+        As in :func:`fit`.
+    center_weight : float, default=1
+        As in :class:`TaskModels`.
+    standardize : bool, default=True
+        Whether the features are standardised, with statistics over all tasks.
+    task_column : str, optional
+        Column of a DataFrame X that holds the task labels, in place of the argument `tasks`.
+    engine : str, default="auto"
+        As in :func:`fit`.
+    random_state : int, default=0
+        Seed of the initial parameters and of training.
+
+    Attributes
+    ----------
+    models_ : TaskModels
+        The networks.
+    tasks_ : array of object of shape (n_tasks,)
+        Task labels.
+    distances_ : array of shape (n_tasks,)
+        Distances to the centre.
+    history_ : History
+        What happened in training.
+    n_features_in_, feature_names_in_, feature_mean_, feature_scale_, target_mean_, target_scale_
+        Number, names and statistics of the features, and those of the target.
+    n_iter_ : int
+        Epochs.
+
+    Examples
+    --------
+    >>> from crosslearning.datasets import load_hsb82
+    >>> from crosslearning.nn import CrossNetRegressor
+    >>> pupils = load_hsb82()
+    >>> few = pupils.tasks.isin(pupils.tasks.unique()[:8])
+    >>> X, y, school = pupils.X[few], pupils.y[few], pupils.tasks[few]
+    >>> model = CrossNetRegressor(epsilon=0.1, epochs=5).fit(X, y, tasks=school)
+    >>> model.predict(X, tasks=school).shape == y.shape
+    True
+    """
+
+    def predict(self, X: ArrayLike, tasks: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_rows, n_features)
+            Features.
+        tasks : array of shape (n_rows,), optional
+            Task label of each row. Tasks never seen in `fit`, or rows without labels if there was
+            more than one task, are predicted by the centre.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        outputs = self._outputs(X, tasks)[:, 0]
+        return np.asarray(outputs * self.target_scale_ + self.target_mean_)
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Coefficient of determination R² of the predictions, over all rows."""
+        return float(r2_score(y, self.predict(X, tasks), sample_weight=sample_weight))
+
+    @property
+    def _checks(self) -> dict[str, Any]:
+        return {"y_numeric": True}
+
+    def _learn_target(self, y: NDArray[Any]) -> torch.Tensor:
+        target = np.asarray(y, dtype=np.float64)
+        self.target_mean_, self.target_scale_ = float(target.mean()), float(target.std()) or 1.0
+        scaled = (target - self.target_mean_) / self.target_scale_
+        return torch.as_tensor(scaled, dtype=torch.get_default_dtype())[:, None]
+
+    def _n_outputs(self) -> int:
+        return 1
+
+    def _loss(self) -> Callable[[Any, Any], torch.Tensor]:
+        return nn.MSELoss()

@@ -1,0 +1,183 @@
+"""Radii, seeds and baselines, trained and judged in one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
+from joblib import Parallel, delayed
+
+from crosslearning.nn.sweeps.folder import Folder
+from crosslearning.nn.sweeps.plan import Plan
+from crosslearning.nn.sweeps.settings import settings_of
+from crosslearning.nn.sweeps.single import train_single
+from crosslearning.nn.sweeps.stacked import train_stacked, why_not_stacked
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import torch
+    from torch import nn
+
+    from crosslearning.nn.evaluation import Metric
+    from crosslearning.nn.sampling import Augment
+    from crosslearning.nn.sweeps.settings import Setting
+
+__all__ = ["sweep"]
+
+
+def sweep(
+    module: Callable[[], nn.Module],
+    data: Mapping[Any, Any],
+    loss: Callable[[Any, Any], torch.Tensor],
+    optimizer: Callable[[Any], torch.optim.Optimizer],
+    epochs: int,
+    *,
+    epsilons: Iterable[float] = (),
+    baselines: Iterable[str] = (),
+    stiffness: Iterable[float] = (1.0,),
+    seeds: Sequence[int] = (0,),
+    test: Mapping[Any, Any] | None = None,
+    metric: str | Metric | None = None,
+    batch_size: int | None = 1,
+    sampling: Literal["cycle", "proportional"] = "cycle",
+    project_every: int = 1,
+    center_weight: float = 1.0,
+    scheduler: Callable[[torch.optim.Optimizer], Any] | None = None,
+    augment: Augment | None = None,
+    engine: str = "auto",
+    stacked: bool | Literal["auto"] = "auto",
+    n_jobs: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+) -> pd.DataFrame:
+    """Train with every radius and seed, and with the usual baselines, and judge the models.
+
+    Parameters
+    ----------
+    module : callable
+        Makes a module. It is called once per seed, with torch's generator seeded.
+    data : mapping from task to data
+        To train on, as in :func:`fit`.
+    loss, epochs, batch_size, sampling, project_every, augment
+        As in :func:`fit`.
+    optimizer, scheduler : callable
+        Make an optimizer of parameters, and a scheduler of an optimizer.
+    epsilons : iterable of float
+        Radii; 0 pools the tasks, ``math.inf`` separates them.
+    baselines : iterable of {"pooled", "separate", "spring", "fine-tuned"}
+        What to compare with: radius 0; radius infinity; springs to the centre in place of a radius
+        (mean-regularised learning); and the pooled model, trained on task by task for as many
+        epochs again.
+    stiffness : iterable of float, default=(1.0,)
+        Of the springs.
+    seeds : sequence of int, default=(0,)
+        Each determines initial parameters, order of the data and dropout.
+    test : mapping from task to data, optional
+        To judge the models by; by default the training data.
+    metric : "accuracy" or callable, optional
+        Function of a task's outputs and targets, as in :func:`evaluate`; by default the loss.
+    center_weight : float, default=1
+        As in :class:`TaskModels`.
+    engine : str, default="auto"
+        As in :func:`fit`, for runs that are not stacked.
+    stacked : bool or "auto", default="auto"
+        Whether to train all runs at the same time, in one vmap, which is several times faster for
+        linear models and multi-layer perceptrons. "auto" does so where it gives the same numbers
+        and is no slower: no convolutions, dropout, buffers or fine-tuning, equal batches, and an
+        optimizer that treats each number by itself.
+    n_jobs : int, optional
+        Processes for runs that are not stacked; by default one after the other in this one.
+    folder : path, optional
+        Keeps finished runs, and the state of others, so that an interrupted sweep goes on where it
+        was. A folder of another sweep is refused.
+
+    Returns
+    -------
+    DataFrame
+        One row per setting, seed and task, with the columns ``method``, ``epsilon``,
+        ``stiffness``, ``seed``, ``task``, ``loss`` (mean of the last epoch in training), ``score``,
+        ``distance`` (to the centre) and ``pull`` (of the last projection).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> from crosslearning.nn import sweep
+    >>> _ = torch.manual_seed(0)
+    >>> x = torch.randn(40, 3)
+    >>> data = {"north": (x, x @ torch.ones(3, 1)), "south": (x, x @ torch.ones(3, 1) + 1)}
+    >>> table = sweep(
+    ...     lambda: nn.Linear(3, 1), data, nn.MSELoss(), lambda p: torch.optim.SGD(p, lr=0.1), 20,
+    ...     epsilons=[0.1], baselines=["pooled", "separate"], batch_size=8,
+    ... )  # fmt: skip
+    >>> table.groupby("method")["score"].mean().round(2)
+    method
+    cross       0.16
+    pooled      0.25
+    separate    0.00
+    Name: score, dtype: float64
+    """
+    plan = Plan(
+        module=module,
+        data=data,
+        loss=loss,
+        optimizer=optimizer,
+        epochs=epochs,
+        test=test,
+        metric=metric,
+        batch_size=batch_size,
+        sampling=sampling,
+        project_every=project_every,
+        center_weight=center_weight,
+        scheduler=scheduler,
+        augment=augment,
+    )
+    settings = settings_of(epsilons, baselines, stiffness)
+    kept = None if folder is None else Folder(folder, plan)
+    wanted = [(setting, seed) for setting in settings for seed in seeds]
+    runs = {run: kept.find(*run) for run in wanted} if kept else dict.fromkeys(wanted)
+    missing = [run for run, rows in runs.items() if rows is None]
+    if missing and _to_stack(stacked, plan, settings):
+        finished = train_stacked(plan, missing)
+    else:
+        work = (delayed(_train)(plan, *run, engine, kept) for run in missing)
+        finished = Parallel(n_jobs=n_jobs, return_as="generator")(work)
+    for run, rows in zip(missing, finished, strict=True):
+        runs[run] = rows
+        if kept:
+            kept.keep(*run, rows)
+    return _table(runs, list(data))
+
+
+def _train(
+    plan: Plan, setting: Setting, seed: int, engine: str, kept: Folder | None
+) -> list[dict[str, Any]]:
+    checkpoint = None if kept is None else kept.checkpoint(setting, seed)
+    return train_single(plan, setting, seed, engine, checkpoint)
+
+
+def _to_stack(stacked: bool | Literal["auto"], plan: Plan, settings: list[Setting]) -> bool:
+    if not (isinstance(stacked, bool) or stacked == "auto"):
+        raise ValueError(f"`stacked` must be True, False or 'auto'; got {stacked!r}.")
+    obstacle = None if stacked is False else why_not_stacked(plan, settings)
+    if stacked is True and obstacle:
+        raise ValueError(f"The runs cannot be stacked: {obstacle}. Use stacked='auto'.")
+    return stacked is not False and obstacle is None
+
+
+def _table(runs: dict[tuple[Setting, int], Any], tasks: list[Any]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "method": setting.method,
+                "epsilon": setting.epsilon,
+                "stiffness": setting.stiffness,
+                "seed": seed,
+                "task": task,
+                **row,
+            }
+            for (setting, seed), rows in runs.items()
+            for task, row in zip(tasks, rows, strict=True)
+        ]
+    )
