@@ -9,6 +9,7 @@ import typer
 import crosslearning
 from crosslearning.cli import data, reproduce
 from crosslearning.cli.help import show_help_if_alone
+from crosslearning.cli.report import report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,7 @@ _CommandError: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.add_typer(data.app, name="data")
+app.command(epilog="Example: crosslearning report crosslearning-pupils --open")(report)
 app.add_typer(reproduce.app, name="reproduce")
 
 

@@ -1,0 +1,44 @@
+"""The command ``crosslearning report``: a page from results that are there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import Annotated
+
+import typer
+
+__all__ = ["report"]
+
+
+def report(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder with results, or with folders that hold some.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Page to write; report.html in the folder if not given.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the path of the page as JSON and nothing else.")
+    ] = False,
+) -> None:
+    """Write the report on results as one HTML page that works offline.
+
+    The results of the folder come first, then those of its sub-folders by name.
+    """
+    from crosslearning.report import write
+
+    try:
+        page = write(folder, out=out)
+    except OSError as error:
+        raise OSError(
+            f"Cannot write the report: {error}. Choose another file with --out."
+        ) from error
+    if as_json:
+        typer.echo(json.dumps({"report": str(page)}))
+    elif not quiet:
+        typer.echo(f"Report  {page}")
+    if show:
+        typer.launch(page.resolve().as_uri())

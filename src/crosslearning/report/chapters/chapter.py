@@ -1,0 +1,49 @@
+"""A chapter of the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crosslearning.report.charts.style import Spec
+
+__all__ = ["Chapter", "Figure", "Number", "Remark"]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number to remember: what it is, its value and how to read it."""
+
+    name: str
+    value: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A finding: the words to see first, and the rest."""
+
+    lead: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with the words above it."""
+
+    caption: str
+    spec: Spec
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """What a template needs: the answer first, then whatever its kind has to show."""
+
+    kind: str
+    title: str
+    subtitle: str
+    sentence: str
+    numbers: tuple[Number, Number, Number]
+    remarks: tuple[Remark, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,244 @@
+"""The chapter on images: networks at several radii."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from crosslearning.report.chapters.chapter import Chapter, Figure, Number, Remark
+from crosslearning.report.chapters.contact_sheet import contact_sheet
+from crosslearning.report.chapters.provenance import provenance
+from crosslearning.report.charts.images import confusion, domain_bars
+from crosslearning.report.charts.radius import score_lines, score_path
+from crosslearning.report.wording import count, percent, points, radius
+
+if TYPE_CHECKING:
+    from crosslearning.report.reading import Results
+
+__all__ = ["images"]
+
+# The paper says consensus and agnostic, the report what they are.
+METHODS = {"consensus": "pooled", "cross": "cross-learned", "agnostic": "separate"}
+_PAIRS = 12
+
+
+def images(results: Results) -> Chapter:
+    """Lay out what sharing did for networks on the domains of images."""
+    content = results.content
+    data, config = content["data"], content["config"]
+    return Chapter(
+        kind="images",
+        title=content["title"],
+        subtitle=f"{count(data['images'], 'image')} of "
+        f"{count(len(data['categories']), 'category', 'categories')} in "
+        f"{count(len(data['domains']), 'domain')}; one network ({config['model']}, "
+        f"{config['image_size']} px) for every domain",
+        sentence=content["sentence"],
+        numbers=(_choice(content), _accuracy(content), _gain(content)),
+        remarks=_most(content),
+        details={
+            "notes": content.get("notes", []),
+            "accuracy": _path(content),
+            "domains": _domain_lines(content),
+            "bars": domain_bars(_bars(content)),
+            "sheet": contact_sheet(results.folder / "contact_sheet.png"),
+            "methods": METHODS,
+            **_tables(content),
+            **_confusion(content["confusion"]),
+            "reported": _reported(content),
+            "provenance": provenance(
+                content,
+                **{name.replace("_", " "): _text(value) for name, value in config.items()},
+                **{"data fingerprint": data.get("fingerprint")},
+            ),
+        },
+    )
+
+
+def _text(value: Any) -> Any:
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _choice(content: dict[str, Any]) -> Number:
+    chosen = content["chosen"]
+    return Number(
+        "Chosen ε",
+        radius(chosen["epsilon"]),
+        f"best of {count(len(content['path']), 'radius', 'radii')} on validation images; "
+        f"on test images it is {radius(chosen['best_on_test'])}",
+    )
+
+
+def _accuracy(content: dict[str, Any]) -> Number:
+    rivals = [
+        f"{METHODS[row['method']]} {percent(row['test']['mean'])}"
+        for row in content["comparison"]
+        if row["method"] != "cross"
+    ]
+    return Number("Test accuracy", _spread(content["chosen"]["test"]), " · ".join(rivals))
+
+
+def _spread(summary: dict[str, Any]) -> str:
+    """Write a mean and, if there is one, its standard deviation over seeds."""
+    if summary["std"] is None or summary["mean"] is None:
+        return percent(summary["mean"])
+    return f"{100 * summary['mean']:.1f} ± {100 * summary['std']:.1f} %"
+
+
+def _gain(content: dict[str, Any]) -> Number:
+    gains = {row["method"]: row for row in content["comparison"] if row["gain"] is not None}
+    if not gains:
+        return Number("Gain by sharing", "–", "no network with 0 < ε < ∞ to compare with the ends")
+    notes = [
+        f"{METHODS[method]} {points(row['gain'], row['standard_error'])}"
+        for method, row in gains.items()
+    ]
+    rival = min(gains.values(), key=lambda row: row["gain"])
+    return Number(
+        f"Gain over {METHODS[rival['method']]}, the better end",
+        points(rival["gain"]),
+        "over " + " · ".join(notes),
+    )
+
+
+def _at(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Points of the path to compare, by method."""
+    between = content["chosen"]["between"]
+    wanted = {"pooled": 0, "cross-learned": between, "separate": "inf"}
+    by_radius = {_same(point["epsilon"]): point for point in content["path"]}
+    return {
+        method: by_radius[_same(epsilon)]
+        for method, epsilon in wanted.items()
+        if epsilon is not None and _same(epsilon) in by_radius
+    }
+
+
+def _same(epsilon: float | str) -> float:
+    return float(epsilon)
+
+
+def _bars(content: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "domain": domain["domain"],
+            "method": method,
+            "epsilon": radius(point["epsilon"]),
+            "accuracy": domain["test"]["mean"],
+            "spread": _spread(domain["test"]),
+        }
+        for method, point in _at(content).items()
+        for domain in point["domains"]
+    ]
+
+
+def _most(content: dict[str, Any]) -> tuple[Remark, ...]:
+    """Say which domain gains most over its separate network."""
+    at = _at(content)
+    if "cross-learned" not in at or "separate" not in at:
+        return ()
+    cross, alone = (
+        {domain["domain"]: domain["test"]["mean"] for domain in at[method]["domains"]}
+        for method in ("cross-learned", "separate")
+    )
+    gains = {name: cross[name] - alone[name] for name in cross if name in alone}
+    best = max(gains, key=lambda name: gains[name])
+    if gains[best] <= 0:
+        return ()
+    return (
+        Remark(
+            f"Domain {best} gains most",
+            f"test accuracy {percent(alone[best])} alone, {percent(cross[best])} cross-learned.",
+        ),
+    )
+
+
+def _path(content: dict[str, Any]) -> Figure:
+    rows = []
+    for point in content["path"]:
+        mean, std = point["test"]["mean"], point["test"]["std"]
+        ends = (None, None) if std is None else (mean - std, mean + std)
+        rows.append({"epsilon": point["epsilon"], "score": mean, "low": ends[0], "high": ends[1]})
+    levels = {
+        METHODS[row["method"]]: row["test"]["mean"]
+        for row in content["comparison"]
+        if row["method"] != "cross"
+    }
+    chosen = float(content["chosen"]["epsilon"])
+    return Figure(
+        f"Test accuracy by ε; {radius(chosen)} was chosen",
+        score_path(rows, levels, chosen, name="test accuracy", form=".1%"),
+    )
+
+
+def _domain_lines(content: dict[str, Any]) -> Figure:
+    rows = [
+        {
+            "epsilon": point["epsilon"],
+            "series": domain["domain"],
+            "score": domain["test"]["mean"],
+        }
+        for point in content["path"]
+        for domain in point["domains"]
+    ]
+    return Figure("Test accuracy by ε in every domain", score_lines(rows, name="test accuracy"))
+
+
+def _tables(content: dict[str, Any]) -> dict[str, Any]:
+    """Return rows of the tables of domains and of categories, with a column for each method."""
+    at = _at(content)
+    columns = {name: content["path"].index(point) for name, point in at.items()}
+    shown = at.get("cross-learned", content["path"][0])
+    bound = {domain["domain"]: domain for domain in shown["domains"]}
+    domains = [
+        {
+            **domain,
+            "accuracy": [_of(at[name], domain["domain"]) for name in at],
+            "distance": bound[domain["domain"]]["distance"],
+            "pull": bound[domain["domain"]]["pull"],
+        }
+        for domain in content["data"]["domains"]
+        if domain["domain"] in bound
+    ]
+    categories = [
+        {**row, "accuracy": [row["accuracy"][k] for k in columns.values()]}
+        for row in content["categories"]
+    ]
+    return {"columns": list(columns), "domain_rows": domains, "category_rows": categories}
+
+
+def _of(point: dict[str, Any], name: str) -> float | None:
+    return next((d["test"]["mean"] for d in point["domains"] if d["domain"] == name), None)
+
+
+def _confusion(stored: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the pairs mixed up most often, and a chart of the categories recognised worst."""
+    if not stored:
+        return {"pairs": [], "confusion": None}
+    names, totals = stored["worst"]["categories"], stored["worst"]["totals"]
+    cells = [
+        {
+            "truth": truth,
+            "predicted": predicted,
+            "count": count,
+            "total": total,
+            "share": count / total if total else 0.0,
+        }
+        for truth, total, counts in zip(names, totals, stored["worst"]["counts"], strict=True)
+        for predicted, count in zip(names, counts, strict=True)
+    ]
+    pairs = sorted(stored["pairs"], key=lambda pair: -pair["count"])[:_PAIRS]
+    return {"pairs": pairs, "confusion": confusion(cells, names) if cells else None}
+
+
+def _reported(content: dict[str, Any]) -> dict[str, Any] | None:
+    """Put the improvements the paper reports beside those found here."""
+    reported = content.get("reported")
+    if not reported:
+        return None
+    ours = {(row["domain"], row["over"]): row["percent"] for row in content.get("improvement", [])}
+    return {
+        "source": reported["source"],
+        "rows": [
+            {**row, "ours": ours.get((row["domain"], row["over"]))}
+            for row in reported["improvement"]
+        ],
+    }

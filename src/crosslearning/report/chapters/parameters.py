@@ -1,0 +1,92 @@
+"""Coefficients of the tasks around the centre, and the map of the tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crosslearning.report.chapters.chapter import Figure
+from crosslearning.report.charts.parameters import atlas, strips
+from crosslearning.report.wording import percent
+
+__all__ = ["coefficients", "parameter_map"]
+
+_FEATURES = 20
+_CLASSES = 6
+_STROKES = 5000
+
+
+def coefficients(content: dict[str, Any]) -> list[Figure]:
+    """Draw the coefficients that differ most between tasks, and the intercept apart."""
+    stored = content.get("coefficients")
+    if not stored:
+        return []
+    labels = [str(task["task"]) for task in content["tasks"]]
+    figures = []
+    for part in (stored.get("classes") or [stored])[:_CLASSES]:
+        about = f" of class {part['class']}" if "class" in part else ""
+        figures += _figures(about, part, stored["features"], labels, content["task"])
+    return figures
+
+
+def _figures(
+    about: str, part: dict[str, Any], features: list[str], labels: list[str], kind: str
+) -> list[Figure]:
+    columns = list(zip(*part["tasks"], strict=True))
+    spread = {j: max(column) - min(column) for j, column in enumerate(columns)}
+    shown = sorted(spread, key=lambda j: -spread[j])[:_FEATURES]
+    some = (
+        f": the {_FEATURES} of {len(features)} that differ most"
+        if len(shown) < len(features)
+        else ""
+    )
+    figures = [
+        _strips(
+            f"Coefficients{about}{some}",
+            [(features[j], part["center"][j], columns[j]) for j in shown],
+            labels,
+            kind,
+        )
+    ]
+    intercept = part.get("intercept")
+    if intercept:
+        row = ("intercept", intercept["center"], intercept["tasks"])
+        figures.append(_strips(f"Intercept{about}", [row], labels, kind))
+    return figures
+
+
+def _strips(caption: str, parameters: list[Any], labels: list[str], kind: str) -> Figure:
+    """Draw parameters, each with its name, its value at the centre and those of the tasks."""
+    # Too many strokes hide each other and slow the page down.
+    step = -(-len(parameters) * len(labels) // _STROKES)
+    if step > 1:
+        caption += f" (one task in {step} is drawn)"
+    values = [
+        {"feature": name, "label": label, "value": value}
+        for name, _, tasks in parameters
+        for label, value in list(zip(labels, tasks, strict=True))[::step]
+    ]
+    centers = [{"feature": name, "value": center} for name, center, _ in parameters]
+    return Figure(caption, strips(values, centers, kind=kind))
+
+
+def parameter_map(content: dict[str, Any], tasks: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Draw the map, and say how much of the differences it shows."""
+    stored = content.get("map")
+    if not stored or not stored["tasks"]:
+        return None
+    gain = {task["label"]: task["gain"] for task in tasks}
+    points = [
+        {
+            "label": str(task["task"]),
+            "rows": task["rows"],
+            "gain": gain.get(str(task["task"])),
+            "x": point[0],
+            "y": point[1] if len(point) > 1 else 0.0,  # a single task spans a line only
+        }
+        for task, point in zip(content["tasks"], stored["tasks"], strict=True)
+    ]
+    return {
+        "chart": atlas(points, tuple(stored["center"]), stored["radius"], kind=content["task"]),
+        "explained": percent(stored["explained"]),
+        "ball": stored["radius"] is not None,
+    }

@@ -1,0 +1,135 @@
+"""The chapter on a table: linear models of many tasks."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from crosslearning.report.chapters.chapter import Chapter, Figure, Number, Remark
+from crosslearning.report.chapters.parameters import coefficients, parameter_map
+from crosslearning.report.chapters.provenance import provenance
+from crosslearning.report.chapters.task_list import listed, task_figures
+from crosslearning.report.charts.radius import score_path
+from crosslearning.report.wording import count, named, number, percent, radius
+
+if TYPE_CHECKING:
+    from crosslearning.report.reading import Results
+
+__all__ = ["table"]
+
+BLOCK_NAMES = {"all": "", "coef": "coefficients", "intercept": "intercept"}
+
+
+def table(results: Results) -> Chapter:
+    """Lay out what sharing did for the tasks of a table."""
+    content = results.content
+    tasks = listed(content)
+    overall = {row["method"]: row for row in content["comparison"]["overall"]}
+    rows = sum(task["rows"] for task in tasks)
+    return Chapter(
+        kind="table",
+        title=content["title"],
+        subtitle=f"{count(rows, 'row')}, {count(len(tasks), 'task')}: one model of "
+        f"{content['target']} for every {content['task']} ({content['estimator']})",
+        sentence=content["sentence"],
+        numbers=(
+            _choice(content["chosen"]),
+            _score(content["score"], overall),
+            _helped(overall["separate"], len(tasks)),
+        ),
+        remarks=_extremes(content, tasks),
+        details={
+            "task": content["task"],
+            "score": content["score"]["name"],
+            "better": _better(content["score"]),
+            "paths": _paths(content, overall),
+            "blocks": list(content["chosen"]),
+            "block_names": BLOCK_NAMES,
+            **task_figures(content, tasks),
+            "coefficients": coefficients(content),
+            "map": parameter_map(content, tasks),
+            "provenance": provenance(content),
+        },
+    )
+
+
+def _better(score: dict[str, Any]) -> str:
+    return "higher is better" if score["greater_is_better"] else "lower is better"
+
+
+def _choice(chosen: dict[str, Any]) -> Number:
+    values = [radius(choice["epsilon"]).split()[0] for choice in chosen.values()]
+    if len(chosen) > 1:
+        return Number("Chosen ε", " · ".join(values), " · ".join(map(_block, chosen)))
+    choice = next(iter(chosen.values()))
+    ends = {0.0: "one pooled model for all", math.inf: "separate models"}
+    share = choice["share"]
+    note = ends.get(float(choice["epsilon"])) or (
+        "how far a model may be from the centre"
+        if share is None
+        else f"{percent(float(share))} of the distance at which nothing is shared"
+    )
+    return Number("Chosen ε", values[0], note)
+
+
+def _block(name: str) -> str:
+    return BLOCK_NAMES.get(name, name)
+
+
+def _score(score: dict[str, Any], overall: dict[str, Any]) -> Number:
+    values = {method: number(row["score"]) for method, row in overall.items()}
+    return Number(
+        f"{score['name'][:1].upper()}{score['name'][1:]}",
+        values["cross"],
+        f"separate {values['separate']} · pooled {values['pooled']} ({_better(score)})",
+    )
+
+
+def _helped(against: dict[str, Any], tasks: int) -> Number:
+    return Number(
+        "Tasks helped",
+        f"{against['helped']:,} of {tasks:,}",
+        f"do better than alone; {against['hurt']:,} do worse",
+    )
+
+
+def _extremes(content: dict[str, Any], tasks: list[dict[str, Any]]) -> tuple[Remark, ...]:
+    """Say who gains and who loses most; `tasks` are sorted by gain."""
+    scored = [task for task in tasks if task["gain"] is not None]
+    if not scored:
+        return ()
+    name = content["score"]["name"]
+
+    def story(task: dict[str, Any], verb: str) -> Remark:
+        return Remark(
+            f"{named(content['task'], task['label'])} {verb}",
+            f"{name} {number(task['separate'])} alone, {number(task['cross'])} cross-learned "
+            f"({count(task['rows'], 'row')}).",
+        )
+
+    first, last = scored[0], scored[-1]
+    found = [story(first, "gains most")] if first["gain"] > 0 else []
+    return (*found, *([story(last, "loses most")] if last["gain"] < 0 else []))
+
+
+def _paths(content: dict[str, Any], overall: dict[str, Any]) -> list[Figure]:
+    levels = {method: overall[method]["score"] for method in ("pooled", "separate")}
+    name = f"{content['score']['name']} ({_better(content['score'])})"
+    figures = []
+    for block, points in content["path"].items():
+        choice = content["chosen"].get(block)
+        about = f" of the {_block(block)}" if _block(block) else ""
+        if choice is None:
+            continue
+        figures.append(
+            Figure(
+                f"{name[:1].upper()}{name[1:]} by ε{about}; {radius(choice['epsilon'])} was chosen",
+                score_path(
+                    [point for point in points if point["score"] is not None],
+                    levels,
+                    float(choice["epsilon"]),
+                    name=content["score"]["name"],
+                ),
+            )
+        )
+    return figures

@@ -1,0 +1,100 @@
+"""Figure 1 of the paper for the page: the error of two means against the gap allowed to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+
+from crosslearning.report.charts.style import INK, METHODS, rows, spec
+from crosslearning.report.wording import number
+
+if TYPE_CHECKING:
+    from crosslearning.report.charts.style import Spec
+
+__all__ = ["error_curve"]
+
+
+def error_curve(content: dict[str, Any]) -> Spec:
+    """Draw the closed form as a line, the simulation as points and the two ends as levels."""
+    low, (bottom, top) = content["minimum"], _view(content)
+    x = alt.X(
+        "max_gap:Q",
+        title="largest gap allowed between the two means",
+        scale=alt.Scale(nice=False),
+        axis=alt.Axis(tickCount=7, grid=False),
+    )
+    y = alt.Scale(domain=[bottom, top], zero=False, nice=False)
+    base = alt.Chart(rows(content["curve"])).encode(x=x)
+    tooltip = [
+        alt.Tooltip("max_gap:Q", title="gap allowed", format=".3~g"),
+        alt.Tooltip("mse:Q", title="closed form", format=".4~g"),
+        alt.Tooltip("monte_carlo:Q", title="simulated", format=".4~g"),
+    ]
+    layers = [
+        *_levels(content, top),
+        base.mark_line(color=METHODS["cross"], strokeWidth=2.5, clip=True).encode(
+            y=alt.Y("mse:Q", title=None, scale=y)
+        ),
+        base.mark_point(color=INK, size=28, strokeWidth=1, opacity=0.8, clip=True).encode(
+            y="monte_carlo:Q", tooltip=tooltip
+        ),
+        *_lowest(content["minimum_at"], low, content["curve"][-1]["max_gap"]),
+    ]
+    return spec(
+        alt.layer(*layers),
+        "Mean squared error of two cross-learned means against the gap allowed between them",
+        height=300,
+    )
+
+
+def _view(content: dict[str, Any]) -> tuple[float, float]:
+    """Choose the ends of the vertical axis; a pooled mean far off would flatten the rest."""
+    low, separate = content["minimum"], content["agnostic"]
+    high = min(max(content["consensus"], separate), 2 * separate)
+    room = high - low or high
+    return low - 0.22 * room, high + 0.12 * room
+
+
+def _levels(content: dict[str, Any], top: float) -> list[alt.Chart]:
+    """Draw dashed lines at the errors without sharing and with nothing else, named on the right."""
+    pooled, separate = content["consensus"], content["agnostic"]
+    close = abs(pooled - separate) < 0.1 * top
+    charts = []
+    for method, level, text in (
+        ("pooled", pooled, "one pooled mean"),
+        ("separate", separate, "separate means"),
+    ):
+        if level > top:
+            continue
+        below = close and level == min(pooled, separate)
+        base = alt.Chart(rows([{"level": level, "end": content["curve"][-1]["max_gap"]}])).encode(
+            y="level:Q"
+        )
+        charts.append(base.mark_rule(color=METHODS[method], strokeDash=[5, 4], strokeWidth=1.5))
+        charts.append(
+            base.mark_text(
+                text=f"{text} {number(level, 3)}",
+                color=METHODS[method],
+                align="right",
+                baseline="top" if below else "bottom",
+                dy=4 if below else -4,
+                fontWeight="bold",
+            ).encode(x="end:Q")
+        )
+    return charts
+
+
+def _lowest(place: float, error: float, end: float) -> list[alt.Chart]:
+    base = alt.Chart(rows([{"place": place, "error": error}])).encode(x="place:Q", y="error:Q")
+    share = place / end
+    return [
+        base.mark_point(size=130, color=INK, strokeWidth=2),
+        base.mark_text(
+            text=f"lowest: {number(error, 3)} at {number(place, 3)}",
+            baseline="top",
+            align="left" if share < 0.3 else "right" if share > 0.7 else "center",
+            dy=12,
+            fontWeight="bold",
+        ),
+    ]

@@ -1,0 +1,98 @@
+"""Domains and categories of images: what radius does for them, and what gets mixed up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import altair as alt
+
+from crosslearning.report.charts.style import INK, METHODS, rows, spec
+
+if TYPE_CHECKING:
+    from crosslearning.report.charts.style import Rows, Spec
+
+__all__ = ["confusion", "domain_bars"]
+
+_METHODS = {
+    "pooled": METHODS["pooled"],
+    "cross-learned": METHODS["cross"],
+    "separate": METHODS["separate"],
+}
+
+
+def domain_bars(values: Rows) -> Spec:
+    """Draw test accuracies as bars.
+
+    Parameters
+    ----------
+    values : rows with `domain`, `method`, `epsilon`, `accuracy` and `spread`
+    """
+    methods = [name for name in _METHODS if any(row["method"] == name for row in values)]
+    base = alt.Chart(rows(values)).encode(
+        y=alt.Y("domain:N", sort=None, title=None, axis=alt.Axis(labelFontSize=13)),
+        yOffset=alt.YOffset("method:N", sort=methods),
+        x=alt.X("accuracy:Q", axis=alt.Axis(title=None, orient="top", format="%", tickCount=5)),
+    )
+    bars = base.mark_bar(height=13, cornerRadiusEnd=2).encode(
+        color=alt.Color(
+            "method:N",
+            sort=methods,
+            scale=alt.Scale(domain=methods, range=[_METHODS[name] for name in methods]),
+            legend=None,
+        ),
+        tooltip=[
+            alt.Tooltip("domain:N"),
+            alt.Tooltip("method:N"),
+            alt.Tooltip("epsilon:N", title="ε"),
+            alt.Tooltip("accuracy:Q", title="test accuracy", format=".1%"),
+            alt.Tooltip("spread:N", title="over seeds"),
+        ],
+    )
+    text = base.mark_text(align="left", dx=4, fontSize=11).encode(
+        text=alt.Text("accuracy:Q", format=".1%")
+    )
+    domains = len({row["domain"] for row in values})
+    return spec(
+        bars + text,
+        "Test accuracy of each domain: pooled, cross-learned and separate networks",
+        height=domains * (17 * len(methods) + 12),
+    )
+
+
+def confusion(cells: Rows, names: list[str]) -> Spec:
+    """Draw the shares of the images of a category that are taken for another.
+
+    Parameters
+    ----------
+    cells : rows with `truth`, `predicted`, `count`, `total` and `share`
+    names : categories in the order to show
+    """
+    base = alt.Chart(rows(cells)).encode(
+        y=alt.Y("truth:N", sort=names, title="what it is", axis=alt.Axis(labelLimit=120)),
+        x=alt.X(
+            "predicted:N",
+            sort=names,
+            title="what it was taken for",
+            axis=alt.Axis(orient="top", labelAngle=-50, labelLimit=100, domain=False, ticks=False),
+        ),
+        tooltip=[
+            alt.Tooltip("truth:N", title="is"),
+            alt.Tooltip("predicted:N", title="taken for"),
+            alt.Tooltip("count:Q", title="images"),
+            alt.Tooltip("total:Q", title="of"),
+            alt.Tooltip("share:Q", format=".0%"),
+        ],
+    )
+    squares = base.mark_rect(stroke="var(--surface)").encode(
+        color=alt.condition(
+            "datum.truth == datum.predicted", alt.value(INK), alt.value(METHODS["cross"])
+        ),
+        # Opacity, not a colour scheme, as the page may be light or dark.
+        opacity=alt.Opacity(
+            "share:Q", scale=alt.Scale(domain=[0, 1], range=[0.04, 1]), legend=None
+        ),
+    )
+    side = 27 * len(names)
+    return spec(
+        squares, "Confusion between the categories recognised worst", height=side, width=side
+    )

@@ -1,0 +1,134 @@
+"""Where the models of the tasks are: their coefficients around the centre, and a map."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+
+from crosslearning.report.charts.style import INK, METHODS, SOFT, rows, spec
+
+if TYPE_CHECKING:
+    from crosslearning.report.charts.style import Rows, Spec
+
+__all__ = ["atlas", "strips"]
+
+_SIDE = 330
+
+
+def strips(values: Rows, centers: Rows, *, kind: str) -> Spec:
+    """Draw coefficients of the tasks as strokes, and of the centre as a diamond.
+
+    Parameters
+    ----------
+    values : rows with `feature`, `label` and `value`
+    centers : rows with `feature` and `value`, in the order to show
+    kind : what a task is
+    """
+    feature = alt.Y(
+        "feature:N",
+        sort=[row["feature"] for row in centers],
+        title=None,
+        axis=alt.Axis(labelLimit=150, labelFontSize=13),
+    )
+    value = alt.X(
+        "value:Q",
+        title=None,
+        axis=alt.Axis(orient="top", tickCount=6),
+        scale=alt.Scale(zero=False),
+    )
+    each = (
+        alt.Chart(rows(values))
+        .mark_tick(thickness=1.5, size=22, opacity=0.45, color=METHODS["cross"])
+        .encode(
+            y=feature,
+            x=value,
+            tooltip=[
+                alt.Tooltip("label:N", title=kind),
+                alt.Tooltip("feature:N"),
+                alt.Tooltip("value:Q", title="coefficient", format=".4~g"),
+            ],
+        )
+    )
+    center = (
+        alt.Chart(rows(centers))
+        .mark_point(shape="diamond", size=110, filled=True, color=INK, opacity=1)
+        .encode(
+            y=feature,
+            x=value,
+            tooltip=[
+                alt.Tooltip("feature:N"),
+                alt.Tooltip("value:Q", title="centre", format=".4~g"),
+            ],
+        )
+    )
+    return spec(
+        each + center,
+        f"Coefficients of every {kind} around those of the centre",
+        height=38 * len(centers),
+    )
+
+
+def atlas(tasks: Rows, center: tuple[float, float], radius: float | None, *, kind: str) -> Spec:
+    """Draw tasks in the plane, with the centre and the ball that holds them.
+
+    Parameters
+    ----------
+    tasks : rows with `label`, `rows`, `x`, `y` and `gain`
+    center : its place
+    radius : of the ball, if there is one
+    kind : what a task is
+    """
+    reach = max(
+        radius or 0.0,
+        *(abs(task[axis] - c) for task in tasks for axis, c in zip("xy", center, strict=True)),
+    )
+    reach = 1.08 * reach or 1.0
+
+    def across(axis: str, middle: float) -> dict[str, Any]:
+        scale = alt.Scale(domain=[middle - reach, middle + reach], nice=False, zero=False)
+        return {"field": axis, "type": "quantitative", "scale": scale, "axis": None}
+
+    x, y = alt.X(**across("x", center[0])), alt.Y(**across("y", center[1]))
+    points = (
+        alt.Chart(rows(tasks))
+        .mark_point(filled=True, opacity=0.7)
+        .encode(
+            x=x,
+            y=y,
+            size=alt.Size("rows:Q", scale=alt.Scale(range=[18, 160]), legend=None),
+            color=alt.condition("datum.gain > 0", alt.value(METHODS["cross"]), alt.value(SOFT)),
+            shape=alt.condition("datum.gain > 0", alt.value("circle"), alt.value("triangle-down")),
+            tooltip=[
+                alt.Tooltip("label:N", title=kind),
+                alt.Tooltip("rows:Q", format=","),
+                alt.Tooltip("gain:Q", title="gain over separate", format="+.4~g"),
+            ],
+        )
+    )
+    middle = (
+        alt.Chart(rows([{"x": center[0], "y": center[1]}]))
+        .mark_point(shape="diamond", size=150, filled=True, color=INK, opacity=1)
+        .encode(x=x, y=y, tooltip=alt.value("centre"))
+    )
+    layers = [points, middle]
+    if radius:
+        layers.insert(0, _circle(center, radius).encode(x=x, y=y, order="turn:Q"))
+    return spec(
+        alt.layer(*layers),
+        f"Map of the parameters of every {kind} around the centre",
+        height=_SIDE,
+        width=_SIDE,
+    )
+
+
+def _circle(center: tuple[float, float], radius: float) -> Any:
+    turns = [math.tau * k / 90 for k in range(91)]
+    ring = [
+        {"turn": t, "x": center[0] + radius * math.cos(t), "y": center[1] + radius * math.sin(t)}
+        for t in turns
+    ]
+    return alt.Chart(rows(ring)).mark_line(
+        color=INK, strokeWidth=1.2, strokeDash=[5, 4], fill=METHODS["cross"], fillOpacity=0.06
+    )

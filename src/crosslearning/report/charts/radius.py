@@ -1,0 +1,198 @@
+"""Scores against the radius, on a logarithmic axis that has room for 0 and ∞ at its ends."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+
+from crosslearning.report.charts.style import INK, METHODS, SERIES, rows, spec
+from crosslearning.report.wording import number
+from crosslearning.report.wording import radius as written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crosslearning.report.charts.style import Rows, Spec
+
+__all__ = ["score_lines", "score_path"]
+
+_HEIGHT = 300
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """Where radii stand: logarithms from `low` to `high`, and `room` beyond for 0 and ∞."""
+
+    low: float
+    high: float
+    room: float
+
+    @classmethod
+    def of(cls, radii: Sequence[float]) -> _Axis:
+        logarithms = [math.log10(radius) for radius in radii if 0 < radius < math.inf] or [0.0]
+        low, high = min(logarithms), max(logarithms)
+        return cls(low, high, max(0.12 * (high - low), 0.1))
+
+    def place(self, radius: float) -> float:
+        if radius == 0:
+            return self.low - self.room
+        return self.high + self.room if radius == math.inf else math.log10(radius)
+
+    def ticks(self) -> list[float]:
+        """Places of round numbers, as many as a phone has room for, with those of 0 and ∞."""
+        decades = range(math.floor(self.low), math.ceil(self.high) + 1)
+        for digits in ((1, 2, 5), (1, 3), (1,)):
+            places = [decade + math.log10(digit) for decade in decades for digit in digits]
+            inside = [p for p in places if self.low - 1e-9 <= p <= self.high + 1e-9]
+            if len(inside) <= 6:
+                break
+        step = math.ceil(len(inside) / 6) or 1
+        return [self.place(0), *inside[::step], self.place(math.inf)]
+
+    def encoding(self) -> alt.X:
+        ends = f"datum.value < {self.low - self.room / 2} ? ['0', 'pooled'] : datum.value > "
+        ends += f"{self.high + self.room / 2} ? ['∞', 'separate'] : "
+        return alt.X(
+            "place:Q",
+            axis=alt.Axis(
+                title="largest distance ε from the centre",
+                values=self.ticks(),
+                labelExpr=ends + "format(pow(10, datum.value), '.3~g')",
+                labelOverlap=False,
+                labelFlush=False,
+                grid=False,
+            ),
+            scale=alt.Scale(
+                domain=[self.place(0) - self.room / 3, self.place(math.inf) + self.room / 3],
+                nice=False,
+            ),
+        )
+
+
+def _placed(axis: _Axis, points: Rows) -> list[dict[str, Any]]:
+    return [
+        {**point, "place": axis.place(float(point["epsilon"])), "label": written(point["epsilon"])}
+        for point in points
+    ]
+
+
+def score_path(
+    points: Rows, levels: dict[str, float], chosen: float, *, name: str, form: str = ".4~g"
+) -> Spec:
+    """Draw one score against ε, with a band, levels to compare with and the choice.
+
+    Parameters
+    ----------
+    points : rows with `epsilon`, `score`, `low` and `high`
+    levels : scores of the methods ``pooled`` and ``separate``
+    chosen : radius to mark
+    name : what the score is
+    form : how to write it
+    """
+    axis = _Axis.of([float(point["epsilon"]) for point in points])
+    placed = _placed(axis, points)
+    base = alt.Chart(rows(placed)).encode(x=axis.encoding())
+    score = alt.Y("score:Q", title=None, scale=alt.Scale(zero=False), axis=_vertical(form))
+    banded = any(point["low"] is not None for point in points)
+    tooltip = [
+        alt.Tooltip("label:N", title="ε"),
+        alt.Tooltip("score:Q", title=name, format=form),
+        *(alt.Tooltip(f"{end}:Q", format=form) for end in ("low", "high") if banded),
+    ]
+    near = alt.selection_point(
+        on="pointerover", nearest=True, fields=["place"], empty=False, clear="pointerout"
+    )
+    band = base.mark_area(color=METHODS["cross"], opacity=0.14).encode(y="low:Q", y2="high:Q")
+    layers = [
+        *([band] if banded else []),
+        *_levels(levels),
+        base.mark_line(color=METHODS["cross"], strokeWidth=2.5).encode(y=score),
+        base.mark_circle(color=METHODS["cross"], opacity=1)
+        .encode(y=score, size=alt.condition(near, alt.value(110), alt.value(28)), tooltip=tooltip)
+        .add_params(near),
+        *_names(levels, axis, form),
+        *_choice(placed, axis.place(chosen), axis),
+    ]
+    return spec(
+        alt.layer(*layers),
+        f"{name} against the radius ε, which was chosen as {written(chosen)}",
+        height=_HEIGHT,
+    )
+
+
+def _vertical(form: str) -> alt.Axis:
+    return alt.Axis(format=form.replace(".1%", ".1~%"))
+
+
+def _levels(levels: dict[str, float]) -> list[alt.Chart]:
+    """Draw dashed lines at the scores to compare with."""
+    return [
+        alt.Chart(rows([{"level": level}]))
+        .mark_rule(color=METHODS[method], strokeDash=[5, 4], strokeWidth=1.5)
+        .encode(y="level:Q")
+        for method, level in levels.items()
+    ]
+
+
+def _names(levels: dict[str, float], axis: _Axis, form: str) -> list[alt.Chart]:
+    """Name the dashed lines, each at the end where the curve is not."""
+    top = max(levels.values(), default=0.0)
+    return [
+        alt.Chart(
+            rows([{"level": level, "place": axis.place(math.inf if method == "pooled" else 0.0)}])
+        )
+        .mark_text(
+            text=f"{method} " + (f"{level:.1%}" if form == ".1%" else number(level)),
+            color=METHODS[method],
+            align="right" if method == "pooled" else "left",
+            baseline="bottom" if level == top else "top",
+            dy=-4 if level == top else 4,
+            fontWeight="bold",
+        )
+        .encode(x="place:Q", y="level:Q")
+        for method, level in levels.items()
+    ]
+
+
+def _choice(placed: Rows, place: float, axis: _Axis) -> list[alt.Chart]:
+    """Mark the chosen radius by a line and a label above the chart."""
+    left = place > (axis.low + axis.high) / 2
+    nearest = min(placed, key=lambda point: abs(point["place"] - place))
+    base = alt.Chart(rows([{**nearest, "place": place}])).encode(x="place:Q")
+    return [
+        base.mark_rule(color=INK, strokeWidth=1),
+        base.mark_point(shape="circle", size=130, color=INK, strokeWidth=2).encode(y="score:Q"),
+        base.mark_text(
+            align="right" if left else "left",
+            baseline="bottom",
+            dx=4 if left else -4,
+            dy=-3,
+            y=0,
+            text=f"chosen: ε = {nearest['label']}",
+            fontWeight="bold",
+        ),
+    ]
+
+
+def score_lines(points: Rows, *, name: str, form: str = ".1%") -> Spec:
+    """Draw a score against ε, a line for each `series` of the points."""
+    axis = _Axis.of([float(point["epsilon"]) for point in points])
+    names = list(dict.fromkeys(point["series"] for point in points))
+    base = alt.Chart(rows(_placed(axis, points))).encode(
+        x=axis.encoding(),
+        y=alt.Y("score:Q", title=None, scale=alt.Scale(zero=False), axis=_vertical(form)),
+        color=alt.Color("series:N", sort=names, scale=alt.Scale(domain=names, range=SERIES)),
+        shape=alt.Shape("series:N", sort=names, scale=alt.Scale(domain=names)),
+        tooltip=[
+            alt.Tooltip("series:N", title=" "),
+            alt.Tooltip("label:N", title="ε"),
+            alt.Tooltip("score:Q", title=name, format=form),
+        ],
+    )
+    layers = alt.layer(
+        base.mark_line(strokeWidth=2), base.mark_point(filled=True, size=60, opacity=1)
+    )
+    return spec(layers, f"{name} against the radius ε, by domain", height=_HEIGHT)

@@ -1,0 +1,73 @@
+"""What all charts share: colours by name, a configuration and how a chart becomes a specification.
+
+Colours are CSS variables, so that the page's style sheet decides on them, for light and dark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import altair as alt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["CONFIG", "INK", "LINE", "METHODS", "SERIES", "SOFT", "Rows", "Spec", "rows", "spec"]
+
+Rows: TypeAlias = "Sequence[dict[str, Any]]"
+Spec: TypeAlias = dict[str, Any]
+
+INK, SOFT, LINE = "var(--ink)", "var(--soft)", "var(--line)"
+METHODS = {name: f"var(--{name})" for name in ("pooled", "separate", "cross")}
+SERIES = [f"var(--series-{k})" for k in range(1, 7)]
+
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
+
+CONFIG: dict[str, Any] = {
+    "background": "transparent",
+    "font": _FONT,
+    "padding": {"left": 2, "right": 6, "top": 2, "bottom": 2},
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": SOFT,
+        "titleColor": SOFT,
+        "gridColor": LINE,
+        "domainColor": SOFT,
+        "tickColor": SOFT,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+    },
+    "axisY": {"domain": False, "ticks": False, "labelPadding": 6},
+    "legend": {
+        "orient": "top",
+        "direction": "horizontal",
+        "labelColor": INK,
+        "titleColor": SOFT,
+        "labelFontSize": 12,
+        "title": None,
+    },
+    # With `paint-order: stroke` in the style sheet, this keeps lines off the letters.
+    "text": {"fontSize": 12, "color": INK, "stroke": "var(--surface)", "strokeWidth": 3},
+}
+
+
+def rows(values: Rows) -> alt.InlineData:
+    """Give rows to a chart as they are, without a data frame between."""
+    return alt.InlineData(values=list(values))
+
+
+def spec(
+    chart: Any,
+    description: str,
+    *,
+    height: int,
+    width: int | str = "container",
+) -> Spec:
+    """Return the specification of a chart, without the theme Altair adds."""
+    fit = "fit-x" if width == "container" else "pad"
+    sized = chart.properties(width=width, height=height, description=description, autosize=fit)
+    result: Spec = sized.to_dict()
+    del result["config"]
+    return result

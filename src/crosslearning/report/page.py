@@ -1,0 +1,115 @@
+"""The page: chapters from results, put into one file that needs nothing else."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crosslearning.files import replacing
+from crosslearning.report.reading import read
+
+if TYPE_CHECKING:
+    import os
+
+    from crosslearning.report.chapters.chapter import Chapter
+    from crosslearning.report.reading import Results
+
+__all__ = ["write"]
+
+
+def write(folder: str | os.PathLike[str], *, out: str | os.PathLike[str] | None = None) -> Path:
+    """Write the report on the results in a folder as one HTML page that works offline.
+
+    Every results file is a chapter: first those of the folder itself, then those of its
+    sub-folders by name. In each, ``gaussian.json`` comes before ``results.json``.
+
+    Parameters
+    ----------
+    folder : path
+        Folder with ``results.json`` or ``gaussian.json``, or with sub-folders that have them.
+    out : path, optional
+        Page to write; ``report.html`` in the folder if not given.
+
+    Returns
+    -------
+    Path
+        The page.
+
+    Raises
+    ------
+    ValueError
+        If there are no results, or if a field of them is missing or wrong.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from crosslearning.experiments import gaussian
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = gaussian.run(gaussian.GaussianConfig(realizations=100), folder)
+    ...     write(folder).name
+    'report.html'
+    """
+    folder = Path(folder)
+    page = folder / "report.html" if out is None else Path(out)
+    text = _render([_chapter(results) for results in read(folder)])
+    page.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(page) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return page
+
+
+def _chapter(results: Results) -> Chapter:
+    from crosslearning.report.chapters.gaussian import gaussian
+    from crosslearning.report.chapters.images import images
+    from crosslearning.report.chapters.table import table
+
+    return {"gaussian": gaussian, "table": table, "images": images}[results.kind](results)
+
+
+def _render(chapters: list[Chapter]) -> str:
+    from crosslearning import __version__
+    from crosslearning.report.charts.style import CONFIG
+
+    title = chapters[0].title if len(chapters) == 1 else "Cross-learning report"
+    page: str = (
+        _templates()
+        .get_template("page.html")
+        .render(
+            chapters=chapters,
+            title=title,
+            version=__version__,
+            config=CONFIG,
+            bundle=_bundle(),
+        )
+    )
+    return page
+
+
+def _templates() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from crosslearning.report import wording
+
+    environment = Environment(
+        loader=PackageLoader("crosslearning.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    # A chart with a NaN would be no JSON, and the page would stay empty without a word.
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "ensure_ascii": False}
+    for name in wording.__all__:
+        environment.filters[name] = getattr(wording, name)
+    return environment
+
+
+@cache
+def _bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed, of the version that Altair writes charts for."""
+    import altair as alt
+    import vl_convert
+
+    version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version)

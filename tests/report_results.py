@@ -1,0 +1,222 @@
+"""Results made up by the contract between those who write and who draw them."""
+
+import json
+import math
+
+import numpy as np
+
+VERSIONS = {"crosslearning": "0.1.0", "numpy": "2.4.0"}
+EPSILONS = [0.0, 0.01, 0.1, 1.0, 10.0, math.inf]
+
+
+def radius(value):
+    return "inf" if math.isinf(value) else value
+
+
+def save(folder, content):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(json.dumps(content))
+    return folder
+
+
+def table_results(labels=range(100, 160), blocks=("all",), features=("age", "income")):
+    """Results of a table whose first task gains most, the others less and less."""
+    labels = list(labels)
+    rng = np.random.default_rng(0)
+    n = len(labels)
+    rows = (10 + 3 * np.arange(n)).tolist()
+    gain = np.linspace(4, -1, n)
+    separate = 30 + rng.normal(size=n)
+    coef = rng.normal(size=(n, len(features))).round(3)
+    scores = {"pooled": 33.0, "separate": 31.0, "cross": 29.5}
+    return {
+        "kind": "table",
+        "version": 1,
+        "created": "2026-01-02T03:04:05+00:00",
+        "title": "spending by shop",
+        "target": "spending",
+        "task": "shop",
+        "estimator": "CrossRidgeCV",
+        "target_kind": "regression",
+        "sentence": "Sharing helps: cross-learning is better than separate models by 1.5 ± 0.2.",
+        "score": {"name": "mean squared error", "greater_is_better": False},
+        "comparison": {
+            "overall": [
+                {
+                    "method": method,
+                    "score": score,
+                    "gain": score - scores["cross"],
+                    "standard_error": 0.2,
+                    "helped": int((gain > 0).sum()),
+                    "hurt": int((gain < 0).sum()),
+                }
+                for method, score in scores.items()
+            ],
+            "tasks": [
+                {
+                    "task": label,
+                    "rows": rows[i],
+                    "pooled": 33.0,
+                    "separate": separate[i],
+                    "cross": separate[i] - gain[i],
+                }
+                for i, label in enumerate(labels)
+            ],
+        },
+        "path": {
+            block: [
+                {"epsilon": radius(e), "score": 30 + k, "low": 29 + k, "high": 31 + k}
+                for k, e in enumerate(EPSILONS)
+            ]
+            for block in blocks
+        },
+        "chosen": {block: {"epsilon": 0.1, "epsilon_max": 10.0, "share": 0.01} for block in blocks},
+        "alpha": 1.5,
+        "tether": "ball",
+        "tasks": [
+            {
+                "task": label,
+                "rows": rows[i],
+                "distance": dict.fromkeys(blocks, 0.1),
+                "force": dict.fromkeys(blocks, float(i)),
+            }
+            for i, label in enumerate(labels)
+        ],
+        "coefficients": {
+            "features": list(features),
+            "center": coef.mean(axis=0).tolist(),
+            "tasks": coef.tolist(),
+            "intercept": {"center": 12.0, "tasks": rng.normal(12, 1, size=n).tolist()},
+        },
+        "map": {
+            "tasks": rng.uniform(-0.07, 0.07, size=(n, 2)).tolist(),
+            "center": [0.0, 0.0],
+            "radius": 0.1,
+            "explained": 0.8,
+        },
+        "provenance": {
+            "command": "crosslearning fit shops.csv --task shop --target spending",
+            "versions": VERSIONS,
+            "seed": 0,
+            "fingerprint": "sha256:" + 16 * "00ff",
+            "rows": sum(rows),
+            "dropped": 2,
+            "seconds": 3.25,
+            "columns": [{"name": name, "type": "number", "missing": 1} for name in features],
+        },
+    }
+
+
+def summary(mean, std=0.01):
+    return {"mean": float(mean), "std": std}
+
+
+def images_results(domains=("icons", "photos"), categories=12, std=0.01, radii=EPSILONS):
+    """Results of networks, best at the third radius, the first domain easier than the others."""
+    names = [f"thing {k}" for k in range(categories)]
+    best = 2 if len(radii) > 2 else 0
+
+    def accuracy(k, d):
+        return 0.7 - 0.1 * d - 0.05 * abs(k - best)
+
+    path = [
+        {
+            "epsilon": radius(e),
+            "validation": summary(np.mean([accuracy(k, d) for d in range(len(domains))]), std),
+            "test": summary(np.mean([accuracy(k, d) for d in range(len(domains))]), std),
+            "distance": min(e, 5.0),
+            "domains": [
+                {
+                    "domain": domain,
+                    "test": summary(accuracy(k, d), std),
+                    "distance": min(e, 5.0),
+                    "pull": 0.25,
+                }
+                for d, domain in enumerate(domains)
+            ],
+        }
+        for k, e in enumerate(radii)
+    ]
+    methods = {0.0: "consensus", radii[best]: "cross", math.inf: "agnostic"}
+    comparison = [
+        {
+            "method": methods[e],
+            "epsilon": radius(e),
+            "test": path[k]["test"],
+            "gain": None if k == best else path[best]["test"]["mean"] - path[k]["test"]["mean"],
+            "standard_error": None if std is None else 0.01,
+        }
+        for k, e in enumerate(radii)
+        if e in methods
+    ]
+    improvement = [
+        {"domain": domain, "over": over, "percent": 10.0}
+        for domain in ("all", *domains)
+        for over in ("agnostic", "consensus")
+    ]
+    return {
+        "kind": "images",
+        "version": 1,
+        "created": "2026-01-02T03:04:05+00:00",
+        "title": "made-up images: small_cnn at 32 px",
+        "sentence": "Sharing helps: test accuracy is 65 % at ε = 0.1, 50 % for separate networks.",
+        "notes": ["Radii below 1e-7 are not resolved."],
+        "config": {"model": "small_cnn", "image_size": 32, "epochs": 5, "seeds": [0, 1]},
+        "data": {
+            "name": "made-up",
+            "fingerprint": "sha256:" + 16 * "00ff",
+            "images": 1000,
+            "categories": names,
+            "domains": [
+                {"domain": domain, "images": 500, "train": 320, "validation": 80, "test": 100}
+                for domain in domains
+            ],
+        },
+        "path": path,
+        "runs": [],
+        "chosen": {
+            "epsilon": radius(radii[best]),
+            "test": path[best]["test"],
+            "between": radius(radii[best]),
+            "between_test": path[best]["test"],
+            "best_on_test": radius(radii[best]),
+            "best_test": path[best]["test"],
+            "domains": [],
+        },
+        "comparison": comparison,
+        "improvement": improvement,
+        "categories": [
+            {
+                "domain": domain,
+                "category": name,
+                "images": 10,
+                "accuracy": [accuracy(k, d) - 0.02 * c for k in range(len(radii))],
+            }
+            for d, domain in enumerate(domains)
+            for c, name in enumerate(names)
+        ],
+        "confusion": {
+            "epsilon": radius(radii[best]),
+            "pairs": [
+                {"domain": domain, "truth": names[-1], "predicted": names[0], "count": 4, "of": 10}
+                for domain in domains
+            ],
+            "worst": {
+                "categories": names[::-1],
+                "counts": (np.eye(categories, dtype=int) * 3 + 1).tolist(),
+                "totals": [categories + 5] * categories,
+            },
+        },
+        "reported": {
+            "source": "the paper, Office-Home",
+            "agnostic": 0.2444,
+            "consensus": 0.3397,
+            "best_epsilon": 1e-6,
+            "improvement": improvement,
+        },
+        "provenance": {
+            "command": "crosslearning train pictures --out results",
+            "versions": VERSIONS,
+            "seconds": 4000.0,
+        },
+    }
