@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from crosslearning.report.chapters.chapter import Chapter, Figure, Number, Remark
@@ -43,6 +42,7 @@ def table(results: Results) -> Chapter:
             "score": content["score"]["name"],
             "better": _better(content["score"]),
             "paths": _paths(content, overall),
+            "notes": content.get("notes", []),
             "blocks": list(content["chosen"]),
             "block_names": BLOCK_NAMES,
             **task_figures(content, tasks),
@@ -58,18 +58,13 @@ def _better(score: dict[str, Any]) -> str:
 
 
 def _choice(chosen: dict[str, Any]) -> Number:
-    values = [radius(choice["epsilon"]).split()[0] for choice in chosen.values()]
-    if len(chosen) > 1:
-        return Number("Chosen ε", " · ".join(values), " · ".join(map(_block, chosen)))
-    choice = next(iter(chosen.values()))
-    ends = {0.0: "one pooled model for all", math.inf: "separate models"}
-    share = choice["share"]
-    note = ends.get(float(choice["epsilon"])) or (
-        "how far a model may be from the centre"
-        if share is None
-        else f"{percent(float(share))} of the distance at which nothing is shared"
-    )
-    return Number("Chosen ε", values[0], note)
+    """Tell the radius, or that of each block; shares are of the way from pooled to separate."""
+    values = " · ".join(radius(choice["epsilon"]).split()[0] for choice in chosen.values())
+    shares = [
+        f"{_block(block)} {percent(float(choice['share']))}".strip()
+        for block, choice in chosen.items()
+    ]
+    return Number("Chosen ε", values, f"{' · '.join(shares)} of the way from pooled to separate")
 
 
 def _block(name: str) -> str:
@@ -129,6 +124,7 @@ def _paths(content: dict[str, Any], overall: dict[str, Any]) -> list[Figure]:
                     levels,
                     float(choice["epsilon"]),
                     name=content["score"]["name"],
+                    ends=("same", "free") if _block(block) else ("pooled", "separate"),
                 ),
             )
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from crosslearning.report.chapters.chapter import Figure
 from crosslearning.report.charts.tasks import dumbbells, forces, gains
-from crosslearning.report.wording import named, number
+from crosslearning.report.wording import named
 
 __all__ = ["listed", "task_figures"]
 
@@ -19,6 +20,7 @@ def listed(content: dict[str, Any]) -> list[dict[str, Any]]:
     """Return all that is known of each task, those that gain most first, unscored ones last."""
     sign = 1 if content["score"]["greater_is_better"] else -1
     fitted = {_key(task["task"]): task for task in content["tasks"]}
+    least = _least_force(content)
     tasks = []
     for task in content["comparison"]["tasks"]:
         scored = task["cross"] is not None and task["separate"] is not None
@@ -29,10 +31,23 @@ def listed(content: dict[str, Any]) -> list[dict[str, Any]]:
                 "label": str(task["task"]),
                 "gain": sign * (task["cross"] - task["separate"]) if scored else None,
                 "distance": bound.get("distance", {}),
-                "force": bound.get("force", {}),
+                "force": {
+                    block: force if force > least[block] else 0.0
+                    for block, force in bound.get("force", {}).items()
+                },
             }
         )
     return sorted(tasks, key=lambda task: (task["gain"] is None, -(task["gain"] or 0.0)))
+
+
+def _least_force(content: dict[str, Any]) -> dict[str, float]:
+    """Return what is more than rounding, by block; a bound that reaches no task has no force."""
+    forces = [force for task in content["tasks"] for force in task["force"].values()]
+    rounding = 1e-6 * max(forces, default=0.0)
+    return {
+        block: rounding if choice["share"] < 1 else math.inf
+        for block, choice in content["chosen"].items()
+    }
 
 
 def _key(label: Any) -> tuple[str, Any]:
@@ -97,14 +112,10 @@ def _forces(content: dict[str, Any], tasks: list[dict[str, Any]], block: str) ->
         if task["force"].get(block, 0.0) > 0
     ]
     held.sort(key=lambda task: -task["force"])
-    largest = held[0]["force"] if held else 0.0
-    # What is left of rounding is no force.
-    held = [task for task in held if task["force"] > 1e-6 * largest]
     return {
         "block": block,
         "count": len(held),
         "of": len(tasks),
-        "first": f"{named(content['task'], held[0]['label'])}" if held else None,
-        "value": number(largest),
+        "first": named(content["task"], held[0]["label"]) if held else None,
         "chart": forces(held[:_HELD], kind=content["task"]) if held else None,
     }

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["atlas", "strips"]
 
-_SIDE = 330
+_SIDE, _FLAT = 330, 70
 
 
 def strips(values: Rows, centers: Rows, *, kind: str) -> Spec:
@@ -80,17 +80,15 @@ def atlas(tasks: Rows, center: tuple[float, float], radius: float | None, *, kin
     radius : of the ball, if there is one
     kind : what a task is
     """
-    reach = max(
-        radius or 0.0,
-        *(abs(task[axis] - c) for task in tasks for axis, c in zip("xy", center, strict=True)),
+    wide, high = (
+        1.1 * max(radius or 0.0, *(abs(task[axis] - middle) for task in tasks))
+        for axis, middle in zip("xy", center, strict=True)
     )
-    reach = 1.08 * reach or 1.0
-
-    def across(axis: str, middle: float) -> dict[str, Any]:
-        scale = alt.Scale(domain=[middle - reach, middle + reach], nice=False, zero=False)
-        return {"field": axis, "type": "quantitative", "scale": scale, "axis": None}
-
-    x, y = alt.X(**across("x", center[0])), alt.Y(**across("y", center[1]))
+    # One scale for both directions, and no more height than the tasks need.
+    reach = max(wide, high) or 1.0
+    height = max(_FLAT, round(_SIDE * high / reach))
+    x = alt.X("x:Q", axis=None, scale=_scale(center[0], reach))
+    y = alt.Y("y:Q", axis=None, scale=_scale(center[1], reach * height / _SIDE))
     points = (
         alt.Chart(rows(tasks))
         .mark_point(filled=True, opacity=0.7)
@@ -118,9 +116,13 @@ def atlas(tasks: Rows, center: tuple[float, float], radius: float | None, *, kin
     return spec(
         alt.layer(*layers),
         f"Map of the parameters of every {kind} around the centre",
-        height=_SIDE,
+        height=height,
         width=_SIDE,
     )
+
+
+def _scale(middle: float, reach: float) -> alt.Scale:
+    return alt.Scale(domain=[middle - reach, middle + reach], nice=False, zero=False)
 
 
 def _circle(center: tuple[float, float], radius: float) -> Any:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["score_lines", "score_path"]
 
 _HEIGHT = 300
+_ENDS = ("pooled", "separate")
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,16 @@ class _Axis:
         step = math.ceil(len(inside) / 6) or 1
         return [self.place(0), *inside[::step], self.place(math.inf)]
 
-    def encoding(self) -> alt.X:
-        ends = f"datum.value < {self.low - self.room / 2} ? ['0', 'pooled'] : datum.value > "
-        ends += f"{self.high + self.room / 2} ? ['∞', 'separate'] : "
+    def encoding(self, ends: tuple[str, str]) -> alt.X:
+        first, last = ends
+        labels = f"datum.value < {self.low - self.room / 2} ? ['0', '{first}'] : "
+        labels += f"datum.value > {self.high + self.room / 2} ? ['∞', '{last}'] : "
         return alt.X(
             "place:Q",
             axis=alt.Axis(
                 title="largest distance ε from the centre",
                 values=self.ticks(),
-                labelExpr=ends + "format(pow(10, datum.value), '.3~g')",
+                labelExpr=labels + "format(pow(10, datum.value), '.3~g')",
                 labelOverlap=False,
                 labelFlush=False,
                 grid=False,
@@ -80,7 +82,13 @@ def _placed(axis: _Axis, points: Rows) -> list[dict[str, Any]]:
 
 
 def score_path(
-    points: Rows, levels: dict[str, float], chosen: float, *, name: str, form: str = ".4~g"
+    points: Rows,
+    levels: dict[str, float],
+    chosen: float,
+    *,
+    name: str,
+    form: str = ".4~g",
+    ends: tuple[str, str] = _ENDS,
 ) -> Spec:
     """Draw one score against ε, with a band, levels to compare with and the choice.
 
@@ -91,10 +99,11 @@ def score_path(
     chosen : radius to mark
     name : what the score is
     form : how to write it
+    ends : what 0 and ∞ mean
     """
     axis = _Axis.of([float(point["epsilon"]) for point in points])
     placed = _placed(axis, points)
-    base = alt.Chart(rows(placed)).encode(x=axis.encoding())
+    base = alt.Chart(rows(placed)).encode(x=axis.encoding(ends))
     score = alt.Y("score:Q", title=None, scale=alt.Scale(zero=False), axis=_vertical(form))
     banded = any(point["low"] is not None for point in points)
     tooltip = [
@@ -113,8 +122,8 @@ def score_path(
         base.mark_circle(color=METHODS["cross"], opacity=1)
         .encode(y=score, size=alt.condition(near, alt.value(110), alt.value(28)), tooltip=tooltip)
         .add_params(near),
-        *_names(levels, axis, form),
         *_choice(placed, axis.place(chosen), axis),
+        *_names(levels, placed, form),
     ]
     return spec(
         alt.layer(*layers),
@@ -137,24 +146,22 @@ def _levels(levels: dict[str, float]) -> list[alt.Chart]:
     ]
 
 
-def _names(levels: dict[str, float], axis: _Axis, form: str) -> list[alt.Chart]:
-    """Name the dashed lines, each at the end where the curve is not."""
+def _names(levels: dict[str, float], placed: Rows, form: str) -> list[alt.Chart]:
+    """Name the dashed lines, each at the end where the curve is farther off."""
     top = max(levels.values(), default=0.0)
-    return [
-        alt.Chart(
-            rows([{"level": level, "place": axis.place(math.inf if method == "pooled" else 0.0)}])
-        )
-        .mark_text(
+    charts = []
+    for method, level in levels.items():
+        end = max(placed[0], placed[-1], key=lambda point: abs(point["score"] - level))
+        text = alt.Chart(rows([{"level": level, "place": end["place"]}])).mark_text(
             text=f"{method} " + (f"{level:.1%}" if form == ".1%" else number(level)),
             color=METHODS[method],
-            align="right" if method == "pooled" else "left",
+            align="left" if end is placed[0] else "right",
             baseline="bottom" if level == top else "top",
             dy=-4 if level == top else 4,
             fontWeight="bold",
         )
-        .encode(x="place:Q", y="level:Q")
-        for method, level in levels.items()
-    ]
+        charts.append(text.encode(x="place:Q", y="level:Q"))
+    return charts
 
 
 def _choice(placed: Rows, place: float, axis: _Axis) -> list[alt.Chart]:
@@ -182,7 +189,7 @@ def score_lines(points: Rows, *, name: str, form: str = ".1%") -> Spec:
     axis = _Axis.of([float(point["epsilon"]) for point in points])
     names = list(dict.fromkeys(point["series"] for point in points))
     base = alt.Chart(rows(_placed(axis, points))).encode(
-        x=axis.encoding(),
+        x=axis.encoding(_ENDS),
         y=alt.Y("score:Q", title=None, scale=alt.Scale(zero=False), axis=_vertical(form)),
         color=alt.Color("series:N", sort=names, scale=alt.Scale(domain=names, range=SERIES)),
         shape=alt.Shape("series:N", sort=names, scale=alt.Scale(domain=names)),

@@ -1,0 +1,322 @@
+"""The report as a file: what it says, in which order, and that nothing can break out of it."""
+
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from matplotlib.image import imsave
+
+from crosslearning.experiments import gaussian
+from crosslearning.report import write
+from tests.report_results import images_results, save, table_results
+
+LARGEST = 3_000_000
+HOSTILE = "</script><script>alert(1)</script><b>"
+
+
+class Page(HTMLParser):
+    """Elements, words and charts of a page."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.size = path.stat().st_size
+        self.elements, self.words, self.charts, self.scripts = [], [], [], []
+        self.inside = None
+        self.feed(path.read_text(encoding="utf-8"))
+        self.text = re.sub(r"\s+", " ", " ".join(self.words))
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self.inside = tag if tag in ("script", "style") else None
+        if tag == "script":
+            self.scripts.append(dict(attrs).get("type"))
+
+    def handle_endtag(self, _):
+        self.inside = None
+
+    def handle_data(self, data):
+        if self.inside == "script" and self.scripts[-1] == "application/json":
+            content = json.loads(data)
+            if "$schema" in content:
+                self.charts.append(content)
+        elif self.inside is None:
+            self.words.append(data)
+
+    def __contains__(self, words):
+        return words in self.text
+
+    def charts_of(self, description):
+        return [chart for chart in self.charts if description in chart["description"]]
+
+
+def page_of(folder, content):
+    return Page(write(save(folder, content)))
+
+
+def values(chart):
+    """All rows of a chart, whatever layer they belong to."""
+    return [row for rows in chart["datasets"].values() for row in rows]
+
+
+@pytest.fixture(scope="module")
+def table_page(tmp_path_factory):
+    return page_of(tmp_path_factory.mktemp("table"), table_results())
+
+
+@pytest.fixture(scope="module")
+def images_page(tmp_path_factory):
+    folder = save(tmp_path_factory.mktemp("images"), images_results())
+    imsave(folder / "contact_sheet.png", np.zeros((30, 60, 3), np.uint8))
+    return Page(write(folder))
+
+
+def test_a_table_gives_the_answer_first(table_page):
+    text = table_page.text
+    order = [
+        text.index(words)
+        for words in (
+            "spending by shop",
+            "Sharing helps: cross-learning is better than separate models by 1.5 ± 0.2.",
+            "Chosen ε 0.1",
+            "Mean squared error 29.50 separate 31.00 · pooled 33.00 (lower is better)",
+            "Tasks helped 48 of 60 do better than alone; 12 do worse",
+            "Shop 100 gains most:",
+            "Shop 159 loses most:",
+            "How much to share",
+            "Who gains, who loses",
+            "Who is held back",
+            "How to reproduce this",
+        )
+    ]
+    assert order == sorted(order)
+
+
+def test_a_table_says_how_to_make_it_again(table_page):
+    for words in (
+        "crosslearning fit shops.csv --task shop --target spending",
+        "seed 0",
+        "ridge strength 1.500",
+        "00ff00ff",
+        "3.2 s",
+        "numpy 2.4.0",
+        "2 columns used as features",
+    ):
+        assert words in table_page
+
+
+def test_a_table_shows_its_charts(table_page):
+    (path,) = table_page.charts_of("against the radius")
+    first, last = table_page.charts_of("separate, cross-learned and pooled")
+    assert {row["label"] for row in values(path) if "label" in row} == {
+        "0 (pooled)",
+        "0.01",
+        "0.1",
+        "1",
+        "10",
+        "∞ (separate)",
+    }
+    assert [row["label"] for row in values(first)] == [str(k) for k in range(100, 120)]
+    assert [row["label"] for row in values(last)] == [str(k) for k in range(140, 160)]
+    assert len(table_page.charts_of("Gain over separate")) == 1
+    assert len(table_page.charts_of("Coefficients of every shop")) == 2  # and the intercept
+    (force,) = table_page.charts_of("Force")
+    assert values(force)[0]["label"] == "159"
+    assert "59 of 60 models are at the bound" in table_page
+    (atlas,) = table_page.charts_of("Map")
+    assert atlas["width"] == atlas["height"]  # a ball is round
+
+
+def test_every_task_is_in_the_table_with_values_to_sort_by(table_page):
+    cells = [
+        attributes["data-value"]
+        for tag, attributes in table_page.elements
+        if tag == "td" and "data-value" in attributes
+    ]
+    assert len(cells) == 60 * 7
+    assert cells[0] == "10"
+    headings = [a for tag, a in table_page.elements if tag == "th" and a.get("aria-sort")]
+    assert [heading["aria-sort"] for heading in headings] == ["descending"]
+
+
+def test_images(images_page):
+    text = images_page.text
+    assert "Chosen ε 0.1 best of 6 radii on validation images" in images_page
+    for words in (
+        "Test accuracy 65.0 ± 1.0 %",
+        "Gain over pooled, the better end +10.0 points",
+        "Domain icons gains most: test accuracy 55.0 % alone, 70.0 % cross-learned.",
+        "Radii below 1e-7 are not resolved.",
+        "Most frequent mistakes",
+        "thing 11 thing 0 icons 4 of 10",
+        "Reported: the paper, Office-Home",
+        "1 h 6 min",
+    ):
+        assert words in text
+    assert len(images_page.charts_of("against the radius")) == 2
+    (bars,) = images_page.charts_of("Test accuracy of each domain")
+    assert {row["method"] for row in values(bars)} == {"pooled", "cross-learned", "separate"}
+    (confusion,) = images_page.charts_of("Confusion")
+    assert len(values(confusion)) == 144
+    (sheet,) = [attributes for tag, attributes in images_page.elements if tag == "img"]
+    assert sheet["src"].startswith("data:image/png;base64,")
+    assert (sheet["width"], sheet["height"]) == ("60", "30")
+
+
+def test_chapters_come_in_a_stated_order(tmp_path):
+    save(tmp_path, {**table_results(range(3)), "title": "first"})
+    save(tmp_path / "b", {**table_results(range(3)), "title": "third"})
+    save(tmp_path / "a", {**table_results(range(3)), "title": "second"})
+    gaussian.run(gaussian.GaussianConfig(realizations=50), tmp_path / "c")
+    (tmp_path / "model").mkdir()
+    page = Page(write(tmp_path))
+    targets = [a["href"] for tag, a in page.elements if tag == "a"]
+    assert targets == [f"#chapter-{k}" for k in (1, 2, 3, 4)]
+    titles = ["first", "second", "third", "The idea"]
+    assert [page.text.index(title) for title in titles] == sorted(map(page.text.index, titles))
+
+
+def test_the_page_stands_alone(table_page, images_page):
+    for page in (table_page, images_page):
+        assert page.size < LARGEST
+        policy = next(a["content"] for tag, a in page.elements if "http-equiv" in a)
+        assert "default-src 'none'" in policy
+        assert "unsafe-eval" not in policy
+        links = [a.get(name) for _, a in page.elements for name in ("src", "href")]
+        assert all(link.startswith(("data:", "#")) for link in links if link)
+
+
+def test_labels_cannot_break_out(tmp_path):
+    content = table_results([HOSTILE, "a & b", "quote \" and ' it"], features=(HOSTILE, "x.y[0]"))
+    content |= {"title": HOSTILE, "task": HOSTILE, "target": HOSTILE, "sentence": HOSTILE}
+    content["notes"] = [HOSTILE]
+    content["provenance"]["command"] = HOSTILE
+    save(tmp_path / "table", content)
+    save(tmp_path / "images", images_results((HOSTILE, "photos")))
+    page = write(tmp_path)
+    assert "<script>alert" not in page.read_text(encoding="utf-8")
+    parsed = Page(page)
+    assert HOSTILE in parsed
+    assert not any(tag == "b" for tag, _ in parsed.elements)
+    assert any(HOSTILE in json.dumps(chart) for chart in parsed.charts)
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 41])
+def test_few_tasks(tmp_path, tasks):
+    content = table_results(range(tasks))
+    if tasks == 1:
+        content["map"]["tasks"] = [[0.0]]
+    page = page_of(tmp_path, content)
+    assert len(page.charts_of("separate, cross-learned and pooled")) == (2 if tasks > 40 else 1)
+
+
+def test_many_tasks_and_features_stay_small(tmp_path):
+    features = [f"feature {j}" for j in range(25)]
+    page = page_of(tmp_path, table_results(range(2100), features=features))
+    assert page.size < LARGEST
+    assert "100 tasks in the middle are left out here" in page
+    assert "the 20 of 25 that differ most (one task in 9 is drawn)" in page
+
+
+def test_blocks_have_a_chart_each_and_a_bound_that_reaches_nobody_no_force(tmp_path):
+    content = table_results(blocks=("coef", "intercept"))
+    content["chosen"]["intercept"] |= {"epsilon": "inf", "share": 1.0}
+    page = page_of(tmp_path, content)
+    assert len(page.charts_of("against the radius")) == 2
+    assert "Chosen ε 0.1 · ∞" in page
+    assert "59 of 60 models have their coefficients at the bound" in page
+    assert "No model has its intercept at the bound." in page
+
+
+def test_classes_have_coefficients_each(tmp_path):
+    content = table_results(range(5))
+    part = content["coefficients"]
+    features = part.pop("features")
+    content["coefficients"] = {
+        "features": features,
+        "classes": [{"class": name, **part} for name in ("low", "high")],
+    }
+    page = page_of(tmp_path, content)
+    assert "Coefficients of class low" in page
+    assert "Intercept of class high" in page
+
+
+def test_higher_scores_may_be_better(tmp_path):
+    content = table_results()
+    content["score"] = {"name": "accuracy", "greater_is_better": True}
+    page = page_of(tmp_path, content)
+    assert "higher is better" in page
+    assert "Shop 159 gains most" in page
+
+
+def test_tasks_without_a_score_are_listed_last(tmp_path):
+    content = table_results(range(4))
+    content["comparison"]["tasks"][0] |= {"separate": None, "cross": math.nan}
+    page = page_of(tmp_path, content)
+    assert "Shop 1 gains most" in page
+    labels = re.findall(r"\b[0-3] (?:10|13|16|19) ", page.text)
+    assert labels[-1].startswith("0 ")
+
+
+def test_nobody_scored_nobody_held_nothing_optional(tmp_path):
+    content = table_results(range(2))
+    for task in content["comparison"]["tasks"]:
+        task["cross"] = None
+    for task in content["tasks"]:
+        task["force"]["all"] = 0.0
+    del content["coefficients"]
+    content["map"] = None
+    page = page_of(tmp_path, content)
+    assert "gains most" not in page
+    assert "No model is at the bound." in page
+    assert "Map of the models" not in page
+    assert len(page.charts) == 1
+
+
+def test_one_radius_one_seed_and_no_extras(tmp_path):
+    content = images_results(std=None, radii=[1e-6])
+    content["chosen"]["between"] = None
+    content["comparison"] = []
+    content["confusion"] = content["reported"] = None
+    page = page_of(tmp_path, content)
+    assert "Chosen ε 1e-6" in page
+    assert "no network with 0 < ε < ∞ to compare" in page
+    assert "What is mixed up" not in page
+    assert not page.charts_of("Confusion")
+
+
+def test_a_large_contact_sheet_is_made_small(tmp_path):
+    folder = save(tmp_path, images_results())
+    noise = np.random.default_rng(0).integers(0, 256, size=(900, 2400, 3), dtype=np.uint8)
+    imsave(folder / "contact_sheet.png", noise)
+    page = Page(write(folder))
+    (sheet,) = [attributes for tag, attributes in page.elements if tag == "img"]
+    assert sheet["src"].startswith("data:image/jpeg;base64,")
+    assert sheet["width"] == "1200"
+    assert page.size < LARGEST
+
+
+@pytest.mark.parametrize(
+    ("gap", "words"),
+    [
+        (2.0, "differ by up to 1.98"),
+        (0.0, "The true means are equal, so one pooled mean is best"),
+        (20.0, "too far off to be shown"),
+    ],
+)
+def test_gaussian(tmp_path, gap, words):
+    gaussian.run(gaussian.GaussianConfig(gap=gap, realizations=50), tmp_path)
+    page = Page(write(tmp_path))
+    assert words in page
+    assert f"crosslearning reproduce gaussian --gap {gap}" in page
+    assert len(page.charts_of("two cross-learned means")) == 1
+
+
+def test_another_file(tmp_path):
+    folder = save(tmp_path / "results", table_results(range(3)))
+    page = write(str(folder), out=tmp_path / "new" / "page.html")
+    assert page == tmp_path / "new" / "page.html"
+    assert page.is_file()
+    assert [path.name for path in folder.iterdir()] == ["results.json"]
