@@ -24,7 +24,7 @@ def table_results(labels=range(100, 160), blocks=("all",), features=("age", "inc
     labels = list(labels)
     rng = np.random.default_rng(0)
     n = len(labels)
-    rows = (10 + 3 * np.arange(n)).tolist()
+    rows = (5 + 3 * np.arange(n)).tolist()
     gain = np.linspace(4, -1, n)
     separate = 30 + rng.normal(size=n)
     coef = rng.normal(size=(n, len(features))).round(3)

@@ -34,7 +34,7 @@ def changed(content, path, value):
         (["comparison", "tasks", 3, "cross"], "x", "`comparison.tasks[3].cross`: 'x' is not"),
         (["path", "all", 0, "epsilon"], "big", "`path.all[0].epsilon`: 'big' does not match"),
         (["path", "all", 0, "epsilon"], -1, "`path.all[0].epsilon`: -1 is less than"),
-        (["tasks"], 9 * ["long"], "`tasks"),
+        (["title"], 99 * ["long"], "… "),
         (["map", "tasks"], [[0.0, 0.0]], "`map.tasks` has 1, `tasks` has 60"),
         (["coefficients", "tasks", 5], [1.0], "`coefficients` has 1, `coefficients.features`"),
         (["coefficients", "intercept", "tasks"], [1.0], "`coefficients.intercept.tasks` has 1"),

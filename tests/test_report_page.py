@@ -136,7 +136,7 @@ def test_every_task_is_in_the_table_with_values_to_sort_by(table_page):
         if tag == "td" and "data-value" in attributes
     ]
     assert len(cells) == 60 * 7
-    assert cells[0] == "10"
+    assert cells[0] == "5"
     headings = [a for tag, a in table_page.elements if tag == "th" and a.get("aria-sort")]
     assert [heading["aria-sort"] for heading in headings] == ["descending"]
 
@@ -256,7 +256,7 @@ def test_tasks_without_a_score_are_listed_last(tmp_path):
     content["comparison"]["tasks"][0] |= {"separate": None, "cross": math.nan}
     page = page_of(tmp_path, content)
     assert "Shop 1 gains most" in page
-    labels = re.findall(r"\b[0-3] (?:10|13|16|19) ", page.text)
+    labels = re.findall(r"\b[0-3] (?:5|8|11|14) ", page.text)
     assert labels[-1].startswith("0 ")
 
 
@@ -268,11 +268,13 @@ def test_nobody_scored_nobody_held_nothing_optional(tmp_path):
         task["force"]["all"] = 0.0
     del content["coefficients"]
     content["map"] = None
+    for point in content["path"]["all"]:
+        point["score"] = None
     page = page_of(tmp_path, content)
     assert "gains most" not in page
     assert "No model is at the bound." in page
     assert "Map of the models" not in page
-    assert len(page.charts) == 1
+    assert page.charts == []
 
 
 def test_one_radius_one_seed_and_no_extras(tmp_path):
@@ -285,6 +287,13 @@ def test_one_radius_one_seed_and_no_extras(tmp_path):
     assert "no network with 0 < ε < ∞ to compare" in page
     assert "What is mixed up" not in page
     assert not page.charts_of("Confusion")
+
+
+def test_no_domain_gains(tmp_path):
+    content = images_results()
+    for domain in content["path"][-1]["domains"]:
+        domain["test"]["mean"] = 0.99
+    assert "gains most" not in page_of(tmp_path, content)
 
 
 def test_a_large_contact_sheet_is_made_small(tmp_path):

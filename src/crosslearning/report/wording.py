@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
-__all__ = ["count", "duration", "named", "number", "percent", "points", "radius"]
+__all__ = ["capital", "count", "duration", "named", "number", "percent", "points", "radius"]
+
+
+_LARGE = {1e6: "M", 1e9: "B", 1e12: "T"}
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Write a number with so many significant digits, and without an exponent if that is short.
+    """Write a number with so many significant digits; counts in full.
 
-    >>> [number(x) for x in (0.59013, 38.4, 1234567.0, 2.5e-9, math.inf, None)]
-    ['0.5901', '38.40', '1,234,567', '2.5e-09', '∞', '–']
+    >>> [number(x) for x in (0.59013, 38.4, 12345.6, 824_625_947.0, 2.5e-9, math.inf, None)]
+    ['0.5901', '38.40', '12,346', '824.6M', '2.5e-9', '∞', '–']
+    >>> number(1_234_567)
+    '1,234,567'
     """
     if value is None or math.isnan(value):
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    if value == 0:
-        return "0"
-    if not 1e-4 <= abs(value) < 1e9:
-        return f"{value:.{digits}g}"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{places}f}".replace("-", "−")
+    if isinstance(value, int) or value == 0:
+        return f"{value:,.0f}"
+    size = abs(value)
+    if not 1e-4 <= size < 1e15:
+        text = re.sub(r"e([+-])0?", r"e\1", f"{value:.{digits}g}")
+    else:
+        unit = max((start for start in _LARGE if start <= size), default=1.0)
+        places = max(0, digits - 1 - math.floor(math.log10(size / unit)))
+        text = f"{value / unit:,.{places}f}" + _LARGE.get(unit, "")
+    return text.replace("-", "−") if value < 0 and size >= 1e-4 else text
 
 
 def count(value: int, one: str, many: str | None = None) -> str:
@@ -59,12 +69,23 @@ def radius(value: float | str) -> str:
 
     >>> radius(1.338), radius(0), radius("inf")
     ('1.34', '0 (pooled)', '∞ (separate)')
-    >>> radius(0.1), radius(1e-6)
-    ('0.1', '1e-6')
+    >>> radius(0.1), radius(1e-6), radius(16716.4)
+    ('0.1', '1e-6', '16,716')
     """
     ends = {0.0: " (pooled)", math.inf: " (separate)"}
-    size = number(float(value)) if math.isinf(float(value)) else f"{float(value):.3g}"
-    return size.replace("e-0", "e-").replace("e+0", "e") + ends.get(float(value), "")
+    size = number(float(value), 3)
+    if "." in size and "e" not in size:
+        size = size.rstrip("0").rstrip(".")
+    return size + ends.get(float(value), "")
+
+
+def capital(text: str) -> str:
+    """Start with a capital letter, and leave the rest as it is.
+
+    >>> capital("log loss of A")
+    'Log loss of A'
+    """
+    return text[:1].upper() + text[1:]
 
 
 def named(kind: str, label: Any) -> str:
@@ -73,7 +94,7 @@ def named(kind: str, label: Any) -> str:
     >>> named("school", 8367)
     'School 8367'
     """
-    return f"{kind[:1].upper()}{kind[1:]} {label}"
+    return f"{capital(kind)} {label}"
 
 
 def duration(seconds: float) -> str:

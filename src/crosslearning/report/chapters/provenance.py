@@ -23,8 +23,8 @@ def provenance(content: dict[str, Any], **facts: Any) -> dict[str, Any]:
         "seed": stored.get("seed"),
         "ridge strength": _number(content.get("alpha")),
         "kind of tether": content.get("tether"),
-        "rows": _number(stored.get("rows"), 1),
-        "rows dropped": _number(stored.get("dropped"), 1),
+        "rows": _number(stored.get("rows")),
+        "rows dropped": _number(stored.get("dropped")),
         "data fingerprint": stored.get("fingerprint"),
         **facts,
         "time spent": duration(stored["seconds"]) if "seconds" in stored else None,
@@ -37,5 +37,5 @@ def provenance(content: dict[str, Any], **facts: Any) -> dict[str, Any]:
     }
 
 
-def _number(value: float | None, digits: int = 4) -> str | None:
-    return None if value is None else number(value, digits)
+def _number(value: float | None) -> str | None:
+    return None if value is None else number(value)

@@ -9,7 +9,7 @@ from crosslearning.report.chapters.parameters import coefficients, parameter_map
 from crosslearning.report.chapters.provenance import provenance
 from crosslearning.report.chapters.task_list import listed, task_figures
 from crosslearning.report.charts.radius import score_path
-from crosslearning.report.wording import count, named, number, percent, radius
+from crosslearning.report.wording import capital, count, named, number, percent, radius
 
 if TYPE_CHECKING:
     from crosslearning.report.reading import Results
@@ -74,7 +74,7 @@ def _block(name: str) -> str:
 def _score(score: dict[str, Any], overall: dict[str, Any]) -> Number:
     values = {method: number(row["score"]) for method, row in overall.items()}
     return Number(
-        f"{score['name'][:1].upper()}{score['name'][1:]}",
+        capital(score["name"]),
         values["cross"],
         f"separate {values['separate']} · pooled {values['pooled']} ({_better(score)})",
     )
@@ -109,23 +109,15 @@ def _extremes(content: dict[str, Any], tasks: list[dict[str, Any]]) -> tuple[Rem
 
 def _paths(content: dict[str, Any], overall: dict[str, Any]) -> list[Figure]:
     levels = {method: overall[method]["score"] for method in ("pooled", "separate")}
-    name = f"{content['score']['name']} ({_better(content['score'])})"
+    name = content["score"]["name"]
     figures = []
-    for block, points in content["path"].items():
-        choice = content["chosen"].get(block)
-        about = f" of the {_block(block)}" if _block(block) else ""
-        if choice is None:
-            continue
-        figures.append(
-            Figure(
-                f"{name[:1].upper()}{name[1:]} by ε{about}; {radius(choice['epsilon'])} was chosen",
-                score_path(
-                    [point for point in points if point["score"] is not None],
-                    levels,
-                    float(choice["epsilon"]),
-                    name=content["score"]["name"],
-                    ends=("same", "free") if _block(block) else ("pooled", "separate"),
-                ),
-            )
-        )
+    for block, choice in content["chosen"].items():
+        points = [point for point in content["path"].get(block, []) if point["score"] is not None]
+        about, ends = "", ("pooled", "separate")
+        if _block(block):
+            about, ends = f" of the {_block(block)}", ("same", "free")
+        caption = f"{capital(name)} ({_better(content['score'])}) by ε{about}; "
+        if points:
+            chart = score_path(points, levels, float(choice["epsilon"]), name=name, ends=ends)
+            figures.append(Figure(f"{caption}{radius(choice['epsilon'])} was chosen", chart))
     return figures

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from crosslearning.report.charts.style import INK, METHODS, rows, spec
+from crosslearning.report.charts.style import INK, METHODS, VALUE, rows, spec
 from crosslearning.report.wording import number
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def error_curve(content: dict[str, Any]) -> Spec:
     base = alt.Chart(rows(content["curve"])).encode(x=x)
     tooltip = [
         alt.Tooltip("max_gap:Q", title="gap allowed", format=".3~g"),
-        alt.Tooltip("mse:Q", title="closed form", format=".4~g"),
-        alt.Tooltip("monte_carlo:Q", title="simulated", format=".4~g"),
+        alt.Tooltip("mse:Q", title="closed form", format=VALUE),
+        alt.Tooltip("monte_carlo:Q", title="simulated", format=VALUE),
     ]
     layers = [
         *_levels(content, top),

@@ -92,7 +92,7 @@ def confusion(cells: Rows, names: list[str]) -> Spec:
             "share:Q", scale=alt.Scale(domain=[0, 1], range=[0.04, 1]), legend=None
         ),
     )
-    side = 27 * len(names)
+    side = 24 * len(names)
     return spec(
         squares, "Confusion between the categories recognised worst", height=side, width=side
     )

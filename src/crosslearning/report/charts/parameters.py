@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from crosslearning.report.charts.style import INK, METHODS, SOFT, rows, spec
+from crosslearning.report.charts.style import GAIN, INK, METHODS, SHORT, SOFT, VALUE, rows, spec
 
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Rows, Spec
@@ -35,7 +35,7 @@ def strips(values: Rows, centers: Rows, *, kind: str) -> Spec:
     value = alt.X(
         "value:Q",
         title=None,
-        axis=alt.Axis(orient="top", tickCount=6),
+        axis=alt.Axis(orient="top", tickCount=6, labelExpr=SHORT),
         scale=alt.Scale(zero=False),
     )
     each = (
@@ -47,7 +47,7 @@ def strips(values: Rows, centers: Rows, *, kind: str) -> Spec:
             tooltip=[
                 alt.Tooltip("label:N", title=kind),
                 alt.Tooltip("feature:N"),
-                alt.Tooltip("value:Q", title="coefficient", format=".4~g"),
+                alt.Tooltip("value:Q", title="coefficient", format=VALUE),
             ],
         )
     )
@@ -59,14 +59,14 @@ def strips(values: Rows, centers: Rows, *, kind: str) -> Spec:
             x=value,
             tooltip=[
                 alt.Tooltip("feature:N"),
-                alt.Tooltip("value:Q", title="centre", format=".4~g"),
+                alt.Tooltip("value:Q", title="centre", format=VALUE),
             ],
         )
     )
     return spec(
         each + center,
         f"Coefficients of every {kind} around those of the centre",
-        height=38 * len(centers),
+        height=(38 if len(centers) < 6 else 28) * len(centers),
     )
 
 
@@ -101,7 +101,7 @@ def atlas(tasks: Rows, center: tuple[float, float], radius: float | None, *, kin
             tooltip=[
                 alt.Tooltip("label:N", title=kind),
                 alt.Tooltip("rows:Q", format=","),
-                alt.Tooltip("gain:Q", title="gain over separate", format="+.4~g"),
+                alt.Tooltip("gain:Q", title="gain over separate", format=GAIN),
             ],
         )
     )

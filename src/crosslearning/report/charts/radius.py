@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from crosslearning.report.charts.style import INK, METHODS, SERIES, rows, spec
+from crosslearning.report.charts.style import INK, METHODS, SERIES, SHORT, VALUE, rows, spec
 from crosslearning.report.wording import number
 from crosslearning.report.wording import radius as written
 
@@ -62,7 +62,7 @@ class _Axis:
             axis=alt.Axis(
                 title="largest distance ε from the centre",
                 values=self.ticks(),
-                labelExpr=labels + "format(pow(10, datum.value), '.3~g')",
+                labelExpr=labels + SHORT.replace("datum.value", "pow(10, datum.value)"),
                 labelOverlap=False,
                 labelFlush=False,
                 grid=False,
@@ -87,7 +87,7 @@ def score_path(
     chosen: float,
     *,
     name: str,
-    form: str = ".4~g",
+    form: str = VALUE,
     ends: tuple[str, str] = _ENDS,
 ) -> Spec:
     """Draw one score against ε, with a band, levels to compare with and the choice.
@@ -133,7 +133,7 @@ def score_path(
 
 
 def _vertical(form: str) -> alt.Axis:
-    return alt.Axis(format=form.replace(".1%", ".1~%"))
+    return alt.Axis(format=".1~%") if form == ".1%" else alt.Axis(labelExpr=SHORT)
 
 
 def _levels(levels: dict[str, float]) -> list[alt.Chart]:

@@ -12,7 +12,21 @@ import altair as alt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CONFIG", "INK", "LINE", "METHODS", "SERIES", "SOFT", "Rows", "Spec", "rows", "spec"]
+__all__ = [
+    "CONFIG",
+    "GAIN",
+    "INK",
+    "LINE",
+    "METHODS",
+    "SERIES",
+    "SHORT",
+    "SOFT",
+    "VALUE",
+    "Rows",
+    "Spec",
+    "rows",
+    "spec",
+]
 
 Rows: TypeAlias = "Sequence[dict[str, Any]]"
 Spec: TypeAlias = dict[str, Any]
@@ -20,6 +34,15 @@ Spec: TypeAlias = dict[str, Any]
 INK, SOFT, LINE = "var(--ink)", "var(--soft)", "var(--line)"
 METHODS = {name: f"var(--{name})" for name in ("pooled", "separate", "cross")}
 SERIES = [f"var(--series-{k})" for k in range(1, 7)]
+
+# How tooltips write numbers: four digits that count, none of them as an exponent.
+VALUE, GAIN = ",.4~r", "+,.4~r"
+# How axes do, where room is short: millions as M, billions as B.
+SHORT = (
+    "abs(datum.value) >= 1e6 ? replace(format(datum.value, '.4~s'), 'G', 'B') : "
+    "datum.value != 0 && abs(datum.value) < 1e-4 ? format(datum.value, '.2~e') : "
+    "format(datum.value, ',.4~r')"
+)
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from crosslearning.report.charts.style import LINE, METHODS, SOFT, rows, spec
+from crosslearning.report.charts.style import GAIN, METHODS, SHORT, SOFT, VALUE, rows, spec
 
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Rows, Spec
@@ -34,16 +34,18 @@ def dumbbells(tasks: Rows, domain: tuple[float, float], *, name: str, kind: str)
         tooltip=[
             alt.Tooltip("label:N", title=kind),
             alt.Tooltip("rows:Q", format=","),
-            alt.Tooltip("separate:Q", format=".4~g"),
-            alt.Tooltip("cross:Q", title="cross-learned", format=".4~g"),
-            alt.Tooltip("pooled:Q", format=".4~g"),
-            alt.Tooltip("gain:Q", title="gain over separate", format="+.4~g"),
+            alt.Tooltip("separate:Q", format=VALUE),
+            alt.Tooltip("cross:Q", title="cross-learned", format=VALUE),
+            alt.Tooltip("pooled:Q", format=VALUE),
+            alt.Tooltip("gain:Q", title="gain over separate", format=GAIN),
         ],
     )
 
     def at(method: str) -> alt.X:
         return alt.X(
-            f"{method}:Q", scale=scale, axis=alt.Axis(title=None, orient="top", tickCount=5)
+            f"{method}:Q",
+            scale=scale,
+            axis=alt.Axis(title=None, orient="top", tickCount=5, labelExpr=SHORT),
         )
 
     def point(method: str, shape: str, *, filled: bool) -> Any:
@@ -76,16 +78,16 @@ def gains(tasks: Rows, *, kind: str) -> Spec:
         x=alt.X(
             "rows:Q",
             title=f"rows of the {kind}",
-            scale=alt.Scale(type="log" if wide else "linear", zero=False),
+            scale=alt.Scale(type="log") if wide else alt.Scale(zero=False),
             axis=alt.Axis(grid=False, tickCount=6, format="~s"),
         ),
-        y=alt.Y("gain:Q", title=None, axis=alt.Axis(format="+.4~g")),
+        y=alt.Y("gain:Q", title=None, axis=alt.Axis(labelExpr=SHORT)),
         color=alt.condition("datum.gain > 0", alt.value(METHODS["cross"]), alt.value(SOFT)),
         shape=alt.condition("datum.gain > 0", alt.value("circle"), alt.value("triangle-down")),
         tooltip=[
             alt.Tooltip("label:N", title=kind),
             alt.Tooltip("rows:Q", format=","),
-            alt.Tooltip("gain:Q", format="+.4~g"),
+            alt.Tooltip("gain:Q", format=GAIN),
         ],
     )
     zero = alt.Chart(rows([{"gain": 0}])).mark_rule(color=SOFT).encode(y="gain:Q")
@@ -106,12 +108,12 @@ def forces(tasks: Rows, *, kind: str) -> Spec:
     """
     base = alt.Chart(rows(tasks)).encode(
         y=alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=150)),
-        x=alt.X("force:Q", axis=alt.Axis(title=None, orient="top", tickCount=4, gridColor=LINE)),
+        x=alt.X("force:Q", axis=alt.Axis(title=None, orient="top", tickCount=4, labelExpr=SHORT)),
         tooltip=[
             alt.Tooltip("label:N", title=kind),
             alt.Tooltip("rows:Q", format=","),
-            alt.Tooltip("force:Q", format=".4~g"),
-            alt.Tooltip("distance:Q", title="distance from the centre", format=".4~g"),
+            alt.Tooltip("force:Q", format=VALUE),
+            alt.Tooltip("distance:Q", title="distance from the centre", format=VALUE),
         ],
     )
     return spec(
