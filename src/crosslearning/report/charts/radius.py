@@ -147,17 +147,20 @@ def _levels(levels: dict[str, float]) -> list[alt.Chart]:
 
 
 def _names(levels: dict[str, float], placed: Rows, form: str) -> list[alt.Chart]:
-    """Name the dashed lines, each at the end where the curve is farther off."""
-    top = max(levels.values(), default=0.0)
+    """Name the dashed lines, each at the end and on the side where the curve is not."""
+    heights = [*levels.values(), *(point["score"] for point in placed)]
+    close = max(levels.values(), default=0.0) - min(levels.values(), default=0.0)
+    crowded = close < 0.12 * (max(heights) - min(heights))
     charts = []
     for method, level in levels.items():
         end = max(placed[0], placed[-1], key=lambda point: abs(point["score"] - level))
+        above = level == max(levels.values()) if crowded else end["score"] < level
         text = alt.Chart(rows([{"level": level, "place": end["place"]}])).mark_text(
             text=f"{method} " + (f"{level:.1%}" if form == ".1%" else number(level)),
             color=METHODS[method],
             align="left" if end is placed[0] else "right",
-            baseline="bottom" if level == top else "top",
-            dy=-4 if level == top else 4,
+            baseline="bottom" if above else "top",
+            dy=-4 if above else 4,
             fontWeight="bold",
         )
         charts.append(text.encode(x="place:Q", y="level:Q"))

@@ -37,9 +37,9 @@ SERIES = [f"var(--series-{k})" for k in range(1, 7)]
 
 # How tooltips write numbers: four digits that count, none of them as an exponent.
 VALUE, GAIN = ",.4~r", "+,.4~r"
-# How axes do, where room is short: millions as M, billions as B.
+# How axes do, where room is short: thousands as k, millions as M, billions as B.
 SHORT = (
-    "abs(datum.value) >= 1e6 ? replace(format(datum.value, '.4~s'), 'G', 'B') : "
+    "abs(datum.value) >= 1e4 ? replace(format(datum.value, '.4~s'), 'G', 'B') : "
     "datum.value != 0 && abs(datum.value) < 1e-4 ? format(datum.value, '.2~e') : "
     "format(datum.value, ',.4~r')"
 )
