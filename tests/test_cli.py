@@ -172,7 +172,7 @@ def test_as_a_process(tmp_path):
 
 def test_shell_completion():
     done = shell(
-        _CROSSLEARNING_COMPLETE="complete_bash", COMP_WORDS="crosslearning re", COMP_CWORD="1"
+        _CROSSLEARNING_COMPLETE="complete_bash", COMP_WORDS="crosslearning repr", COMP_CWORD="1"
     )
     assert done.stdout.strip() == "reproduce"
 
