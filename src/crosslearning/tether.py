@@ -168,13 +168,16 @@ class Tether:
 
     def _law_of_ball(self, distance: NDArray[np.float64]) -> Law:
         """Pull, slope and envelope of a bound alone: the same as in general, with less to do."""
-        d, epsilon = np.broadcast_arrays(distance, self.epsilon)
         # d - epsilon before the division: 1 - epsilon / d would cancel near the bound.
-        excess = np.maximum(d - epsilon, 0.0)
-        together = epsilon == 0
-        pull = np.where(together, 1.0, excess / np.where(d > 0, d, 1.0))
+        excess = np.maximum(distance - self.epsilon, 0.0)
         with np.errstate(over="ignore"):  # an infinite cost is right then
-            return Law(pull, np.where((excess > 0) | together, 1.0, 0.0), 0.5 * excess**2)
+            envelope = 0.5 * excess * excess
+        pull = np.divide(excess, distance, out=np.zeros_like(excess), where=excess > 0)
+        slope = np.where(excess > 0, 1.0, 0.0)
+        together = np.equal(self.epsilon, 0.0)
+        if together.any():
+            pull, slope = np.where(together, 1.0, pull), np.where(together, 1.0, slope)
+        return Law(pull, slope, envelope)
 
     def is_taut(self, distance: ArrayLike) -> NDArray[np.bool_]:
         """Whether the bound holds the task back, which then ends at distance ``epsilon``."""

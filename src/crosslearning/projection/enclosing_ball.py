@@ -52,6 +52,9 @@ def smallest_enclosing_ball(points: ArrayLike) -> tuple[NDArray[np.float64], flo
     array -= base
     scale = float(np.linalg.norm(array, axis=1).max()) or 1.0
     array /= scale
+    if array.shape[1] == 1:
+        center = 0.5 * (array.min(axis=0) + array.max(axis=0))
+        return base + scale * center, scale * float(np.abs(array - center).max())
     basis = None
     if array.shape[1] > array.shape[0]:
         basis, triangle = np.linalg.qr(array.T)

@@ -80,6 +80,10 @@ def nearest_center(
     -------
     array of shape (n_dimensions,)
     """
+    if len(anchor) == 1:  # an interval
+        radii = np.asarray(epsilon)[..., np.newaxis]
+        low, high = (points - radii).max(axis=0), (points + radii).min(axis=0)
+        return np.clip(anchor, low, high) if low <= high else fallback
     differences = points - anchor
     scale = float(np.linalg.norm(differences, axis=1).max()) or 1.0
     function = CenterFunction(differences / scale, Tether(epsilon).scaled(length=scale), 0.0)
