@@ -13,7 +13,7 @@ from crosslearning.tasks import within_task_folds
 from tests.linear_laws import Data, random_data
 
 INF, NAN = np.inf, np.nan
-SCORE = 1e-4  # agreement of scores from rough fits with those from exact ones
+SCORE = 1e-5  # agreement of scores from rough fits with those from exact ones
 LABELS = np.array(["a", "b", "c", "d"], dtype=object)
 ROWS = np.array([4.0, 4.0, 2.0, 1.0])
 
@@ -170,7 +170,7 @@ def test_classes():
     np.testing.assert_allclose(tasks.mean(), model.comparison_.summary["score"])
 
 
-def told(pooled, separate, gain, error):
+def told(pooled, separate, gain, error, n_tasks=160):
     """A comparison whose better end loses by `gain`."""
     summary = pd.DataFrame(
         {
@@ -182,14 +182,20 @@ def told(pooled, separate, gain, error):
         },
         index=["pooled", "separate", "cross"],
     )
-    return Comparison(pd.DataFrame(), summary)
+    columns = dict.fromkeys(["pooled", "separate", "cross"], [-1.0] * n_tasks + [NAN])
+    return Comparison(pd.DataFrame(columns), summary)
 
 
 SENTENCES = {
     "helps": (told(-2.0, -3.0, 0.5, 0.1), ["Sharing helps", "one pooled model by 0.5 ± 0.1"]),
     "not": (told(-3.0, -2.0, -0.5, 0.1), ["does not help", "separate models", "0.5 ± 0.1"]),
-    "equal": (told(-3.0, -2.0, 0.1, 0.06), ["about equal", "separate models", "0.1 ± 0.06"]),
-    "worse": (told(-2.0, -3.0, -0.1, 0.06), ["about equal", "one pooled model", "0.1 ± 0.06"]),
+    "better": (told(-3.0, -2.0, 0.1, 0.06), ["160 tasks cannot tell", "better than separate"]),
+    "worse": (told(-2.0, -3.0, -0.1, 0.06), ["cannot tell", "worse than one pooled", "0.1 ± 0.06"]),
+    "three": (told(-2.0, -3.0, 0.4, 0.1, 3), ["These 3 tasks cannot tell", "0.4 ± 0.1"]),
+    "three, surely": (told(-2.0, -3.0, 0.44, 0.1, 3), ["Sharing helps"]),  # t is 4.303
+    "three, worse": (told(-2.0, -3.0, -0.44, 0.1, 3), ["does not help"]),
+    "same": (told(-3.0, -2.0, 0.0, 0.0), ["no difference", "separate models"]),
+    "one": (told(-3.0, -2.0, 0.5, 0.0, 1), ["One task cannot tell"]),
 }
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import t as student_t
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "compared"]
 
 METHODS = ("pooled", "separate", "cross")
+_LEVEL = 0.975  # in each direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,18 +44,32 @@ class Comparison:
     summary: pd.DataFrame
 
     def sentence(self) -> str:
-        """Say in words whether sharing helps, and how sure that is."""
+        """Say in words whether sharing helps, and how sure that is.
+
+        The gain over the better of the two ends decides, at a level of 95 % by Student's t test
+        over tasks: few tasks must agree closely before they count as evidence.
+        """
         rival = str(self.summary.drop(index="cross")["score"].idxmax())
         gain = float(self.summary["gain"][rival])
         error = float(self.summary["standard_error"][rival])
         name = {"pooled": "one pooled model", "separate": "separate models"}[rival]
         verb = {"pooled": "is", "separate": "are"}[rival]
+        n = int(self.tasks[list(METHODS)].notna().all(axis=1).sum())
+        if n < 2:
+            return "One task cannot tell whether sharing helps; two with scores are needed."
+        if gain == error == 0.0:
+            return f"Sharing makes no difference: {name}, the better end, {verb} as good."
         size = f"{abs(gain):.4g} ± {error:.2g} in score"
-        if gain > 2 * error:
+        enough = float(student_t.ppf(_LEVEL, n - 1)) * error
+        if gain > enough:
             return f"Sharing helps: cross-learning is better than {name} by {size}."
-        if gain < -2 * error:
+        if gain < -enough:
             return f"Sharing as done here does not help: {name} {verb} better by {size}."
-        return f"Cross-learning and {name}, the better of the two ends, are about equal: {size}."
+        word = "better" if gain > 0 else "worse"
+        return (
+            f"These {n} tasks cannot tell whether sharing helps: cross-learning is {word} than "
+            f"{name}, the better of the two ends, by {size}."
+        )
 
     def __str__(self) -> str:
         return f"{self.summary.to_string(float_format='{:.4g}'.format)}\n{self.sentence()}"
