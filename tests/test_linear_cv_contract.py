@@ -1,6 +1,7 @@
 """What a cross-validated model searches and promises: settings, seeds, scikit-learn's contract."""
 
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear import CrossLogisticRegressionCV, CrossRidge, CrossRidgeCV
 from tests.linear_laws import Data, random_data
 
@@ -51,8 +53,10 @@ def test_default_radii_go_from_pooled_to_separate(estimator, alphas):
     assert model.epsilons_[0] == 0
     assert model.epsilons_[-1] == INF
     end = model.epsilon_max_
-    np.testing.assert_allclose(model.epsilons_[1:-1], end * np.geomspace(0.1, 1, 3), rtol=1e-6)
-    assert model.score_path_.shape == (5, 3)
+    for radius in (*end * np.geomspace(0.1, 1, 3), model.epsilon_):
+        assert np.isclose(model.epsilons_, radius, rtol=1e-6).any()
+    assert len(model.epsilons_) <= 6  # the choice may lie between the others
+    assert model.score_path_.shape == (len(model.epsilons_), 3)
     assert len(model.alphas_) == (5 if alphas is None else 2)
     assert model.alpha_ in model.alphas_
     assert (model.stiffness_, model.tension_, model.tether_) == (0.0, 0.0, "ball")
@@ -103,13 +107,24 @@ def test_blocks_where_they_are_needed():
 )
 def test_auto_is_the_best_family(estimator, per_block):
     data = data_for(estimator, seed=1)
-    settings = FAST | {"per_block": per_block, "n_epsilons": 2, "max_iter": 100}
+    settings = FAST | {"per_block": per_block, "n_epsilons": 2}
     auto = data.fitted(estimator(**settings, tether="auto"))
     for tether in ("ball", "spring", "tension"):
         model = data.fitted(estimator(**settings, tether=tether))
         assert model.tether_ == tether
         assert auto.best_score_ >= model.best_score_ - CLOSE * abs(model.best_score_)
     assert auto.tether_ in ("ball", "spring", "tension", "bounded spring")
+
+
+@estimators
+def test_fits_that_do_not_converge_are_counted(estimator):
+    data = data_for(estimator)
+    with pytest.warns(ConvergenceWarning) as caught:
+        data.fitted(estimator(**FAST, max_iter=1))
+    messages = [str(warning.message) for warning in caught]
+    (counted,) = [m for m in messages if "inside the folds" in m]
+    n_rough, n_fits = map(int, re.findall(r"(\d+) of (\d+) fits", counted)[0])
+    assert 0 < n_rough <= n_fits
 
 
 @pytest.mark.parametrize("alphas", [[1.0], [0.04, 0.4, 4.0]], ids=["one alpha", "alphas"])

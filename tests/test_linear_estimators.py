@@ -166,6 +166,20 @@ def test_sparse_is_dense(estimator, kind):
 
 
 @estimators
+def test_right_end_is_worked_out_when_asked_for(estimator):
+    data = data_for(estimator)
+    assert not hasattr(estimator(), "epsilon_max_")
+    model = data.fitted(estimator({"coef": 0.3, "intercept": 1.0}))
+    copy = pickle.loads(pickle.dumps(data.fitted(clone(model))))
+    new = data.fitted(clone(model)).fit_task(data.X[:9], data.y[:9])
+    assert copy.epsilon_max_ == new.epsilon_max_ == model.epsilon_max_
+    assert "_ends" in vars(data.fitted(clone(model)))
+    assert "_ends" not in vars(copy) | vars(new) | vars(model)  # no data are kept
+    one = model.epsilon_max_
+    assert data.fitted(model.set_params(epsilon=0.3)).epsilon_max_ != one
+
+
+@estimators
 def test_not_fitted(estimator):
     with pytest.raises(NotFittedError):
         estimator().predict([[1.0]])

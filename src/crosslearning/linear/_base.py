@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import warnings
 from abc import ABCMeta, abstractmethod
+from functools import cached_property, partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear.blocks import BLOCKS, coupling_of, per_block
 from crosslearning.linear.design import Rows
+from crosslearning.linear.inputs import TaskRows, checked_weights, dense, labels
 from crosslearning.linear.persistence import load, save
 from crosslearning.linear.scaling import Scaling
-from crosslearning.tasks import TaskIndex, check_tasks, split_task_column
+from crosslearning.tasks import TaskIndex, check_tasks
 
 if TYPE_CHECKING:
     import os
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["CrossLinearModel"]
 
 
-class CrossLinearModel(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+class CrossLinearModel(TaskRows, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     """Base of the estimators; see :class:`CrossRidge` and :class:`CrossLogisticRegression`."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -107,13 +109,31 @@ class CrossLinearModel(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         """Solve, and write the fitted attributes."""
         design = self._design()
         scaling = design.scaling(rows)
-        problem = design.problem(rows, scaling, alpha)
+        problem = design.problem(rows, scaling).with_ridge(alpha)
         coupling = coupling_of(*self._knobs(), problem)
         solution = problem.fit(coupling)
         self._store(design, scaling, problem, coupling, solution)
-        ends = [problem.end(coupling, b, solution) for b in range(len(coupling.blocks))]
         self.epsilon_ = self._named([tether.epsilon for tether in coupling.tethers])
-        self.epsilon_max_ = self._named(ends)
+        self.__dict__.pop("epsilon_max_", None)  # of an earlier fit
+        self._ends = partial(problem.ends, coupling, solution)
+
+    @cached_property
+    def epsilon_max_(self) -> float | dict[str, float]:
+        """Radius from which on the bound does not matter; worked out when first asked for."""
+        check_is_fitted(self)
+        ends = self._named(self._ends())
+        del self._ends  # and with it what it takes to work it out
+        return ends  # type: ignore[no-any-return]
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._work_out_ends()
+        state: dict[str, Any] = super().__getstate__()
+        return state
+
+    def _work_out_ends(self) -> None:
+        """Leave nothing to be worked out from the data, before the model goes elsewhere."""
+        if "_ends" in vars(self):
+            _ = self.epsilon_max_
 
     def fit_task(
         self,
@@ -137,29 +157,31 @@ class CrossLinearModel(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
             A new estimator that knows this task and the same centre; this one is not changed.
         """
         check_is_fitted(self)
+        self._work_out_ends()
         new: Self = clone(self)
         new.__dict__.update({k: v for k, v in vars(self).items() if k.endswith("_")})
         features, _ = self._split(X, None)
         array, target = validate_data(self, features, y, reset=False, **self._checks)
-        weights = _checked_weights(sample_weight, array)
+        weights = checked_weights(sample_weight, array)
         own, share = weights.sum(), 1.0 / self.n_tasks_fitted_
         if self.task_weights == "equal":
             weights = weights * (self.total_weight_ * share / own)
         else:
             share = own / self.total_weight_
         codes = np.zeros(len(weights), dtype=np.int64)
-        rows = Rows(_dense(array), self._encoded(target), weights, codes, 1)
+        rows = Rows(dense(array), self._encoded(target), weights, codes, 1)
         design, scaling = self._design(), Scaling(self.feature_mean_, self.feature_scale_)
-        problem = design.problem(rows, scaling, share * self._alpha())
+        problem = design.problem(rows, scaling).with_ridge(share * self._alpha())
         center = scaling.from_user(*self._center(), fit_intercept=self.fit_intercept)
         coupling = coupling_of(*self._knobs(), problem)
-        new.tasks_ = _labels([task])
+        new.tasks_ = labels([task])
         new._store(design, scaling, problem, coupling, problem.fit_task(coupling, center.ravel()))
         return new
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file, which :meth:`load` reads without unpickling."""
         check_is_fitted(self)
+        self._work_out_ends()
         save(self, path)
 
     @classmethod
@@ -170,14 +192,6 @@ class CrossLinearModel(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     @abstractmethod
     def _design(self) -> Design:
         """Return the settings that make a problem of rows."""
-
-    @abstractmethod
-    def _learn_target(self, y: NDArray[Any], weights: NDArray[np.float64]) -> None:
-        """Remember what is needed to encode targets."""
-
-    @abstractmethod
-    def _encoded(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Encode targets."""
 
     @abstractmethod
     def _to_user(
@@ -194,10 +208,6 @@ class CrossLinearModel(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
-    @property
-    def _checks(self) -> dict[str, Any]:
-        return {"accept_sparse": "csr", "dtype": np.float64}
-
     def _alpha(self) -> float:
         """Strength of the ridge term that was used."""
         return self.alpha
@@ -211,31 +221,6 @@ class CrossLinearModel(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         if per_block(*self._knobs()):
             return dict(zip(BLOCKS, values, strict=False))
         return values[0]
-
-    def _split(self, X: Any, tasks: Any) -> tuple[Any, Any]:
-        """Separate features and task labels, wherever the labels are."""
-        if self.task_column is None:
-            return X, tasks
-        if tasks is not None:
-            raise ValueError(
-                "Task labels were given twice, as `tasks` and in the column that `task_column` "
-                "names. Give them once."
-            )
-        return split_task_column(X, self.task_column)
-
-    def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Rows:
-        X, tasks = self._split(X, tasks)
-        array, target = validate_data(self, X, y, **self._checks)
-        weights = _checked_weights(sample_weight, array)
-        if tasks is None:
-            index, codes = TaskIndex((0,)), np.zeros(len(weights), dtype=np.int64)
-        else:
-            index, codes = TaskIndex.of(check_tasks(tasks, len(weights)))
-        self._learn_target(target, weights)
-        self.tasks_ = _labels(index.labels)
-        self.total_weight_ = float(weights.sum())
-        self.n_tasks_fitted_ = int(np.count_nonzero(np.bincount(codes, weights)))
-        return Rows(_dense(array), self._encoded(target), weights, codes, len(index))
 
     def _store(
         self,
@@ -272,7 +257,7 @@ class CrossLinearModel(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         """Linear scores of rows, of the centre where the task is not known."""
         check_is_fitted(self)
         X, tasks = self._split(X, tasks)
-        array = _dense(validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64))
+        array = dense(validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64))
         known = len(self.tasks_)
         if tasks is None:
             codes = np.full(len(array), 0 if known == 1 else -1)
@@ -285,24 +270,3 @@ class CrossLinearModel(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         scores: NDArray[np.float64] = np.einsum("rp,rqp->rq", array, coef[codes])
         scores += intercept[codes]
         return scores
-
-
-def _checked_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
-    weights: NDArray[np.float64] = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
-    if not weights.any():
-        raise ValueError("`sample_weight` must not be 0 for all rows; got no positive weight.")
-    return weights
-
-
-def _dense(X: Any) -> NDArray[np.float64]:
-    dense: NDArray[np.float64] = X.toarray() if hasattr(X, "toarray") else X
-    return dense
-
-
-def _labels(labels: Any) -> NDArray[Any]:
-    """Task labels as an array of objects, so that no label changes its type."""
-    array = np.empty(len(labels), dtype=object)
-    array[:] = list(labels)
-    return array

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._base import CrossLinearModel
 from crosslearning.linear.blocks import BLOCKS
 from crosslearning.linear.candidates import Axis
@@ -28,12 +29,11 @@ if TYPE_CHECKING:
 
     from crosslearning.linear.blocks import Knob
     from crosslearning.linear.design import Rows
-    from crosslearning.linear.fitting import Problem
 
 __all__ = ["CrossLinearModelCV"]
 
 _ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # default ridge strengths, in curvatures of all the data
-_ROUGH = 1e-8  # relative residual that is plenty where only scores are compared,
+_ROUGH = 1e-7  # relative residual that is plenty where only scores are compared,
 _FEW = 100  # and so are these Newton steps
 
 
@@ -149,24 +149,21 @@ class CrossLinearModelCV(CrossLinearModel):
             np.bincount(rows.tasks, rows.weights, rows.n_tasks).astype(np.float64),
         )
         self._store_paths(search, best)
+        _warn_of_rough_scores(search.evaluation)
         self._fit_rows(rows, best.alpha)
         return self
 
     def _search(self, rows: Rows) -> Search:
         design = replace(self._design(), tol=_ROUGH, max_iter=min(self.max_iter, _FEW))
-        scaling = design.scaling(rows)
-
-        @cache
-        def problem(alpha: float) -> Problem:
-            return design.problem(rows, scaling, alpha)
-
+        whole = design.problem(rows, design.scaling(rows))
+        problem = cache(whole.with_ridge)
         if self.alphas is None:
-            curvature = float(problem(0.0).loss.pooled().curvature[0])
+            curvature = float(whole.loss.pooled().curvature[0])
             alphas = [share * curvature for share in _ALPHAS]
         else:
             alphas = _checked("alphas", self.alphas, np.finfo(np.float64).max)
         folds = [
-            Fold(design, rows.take(train), rows.take(test), self._scorer())
+            Fold.of(design, rows.take(train), rows.take(test), self._scorer())
             for train, test in self._splits(rows)
         ]
         return Search(
@@ -227,6 +224,17 @@ class CrossLinearModelCV(CrossLinearModel):
 
     def _knobs(self) -> tuple[Knob, Knob, Knob]:
         return self.epsilon_, self.stiffness_, self.tension_
+
+
+def _warn_of_rough_scores(evaluation: Evaluation) -> None:
+    if evaluation.n_unconverged:
+        warnings.warn(
+            f"{evaluation.n_unconverged} of {evaluation.n_fits} fits inside the folds did not "
+            "converge: their scores, and with them the choice, may be off. Leave the smallest "
+            "`alphas` out, which make fits hard.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
 
 def _checked(name: str, values: Any, largest: float = np.inf) -> list[float]:

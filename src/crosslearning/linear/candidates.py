@@ -64,6 +64,11 @@ class Axis:
     knob: Knob
     block: int | None = None
 
+    def of(self, candidate: Candidate) -> float:
+        """Value of the candidate on this axis."""
+        values: float | tuple[float, ...] = getattr(candidate, self.knob)
+        return values[self.block or 0] if isinstance(values, tuple) else values
+
     def at(self, candidate: Candidate, value: float) -> Candidate:
         """Return the candidate with another value on this axis."""
         if self.knob == "alpha":

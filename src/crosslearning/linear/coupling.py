@@ -108,6 +108,9 @@ class Hold:
         result = np.zeros((n_tasks, n_parameters, n_parameters))
         for b, d, pull, slope in self.radial:
             across, along = function(pull), function(slope)
+            if b.stop - b.start == 1:  # a number has no other directions
+                result[:, b.start, b.start] = along
+                continue
             v = self.offsets[:, b] / np.where(d > 0, d, 1.0)[:, None]
             block = (along - across)[:, None, None] * v[:, :, None] * v[:, None, :]
             diagonal = np.arange(v.shape[1])
@@ -117,4 +120,6 @@ class Hold:
 
 
 def _lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    if rows.shape[1] == 1:
+        return np.abs(rows[:, 0])
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))

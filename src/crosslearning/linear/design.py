@@ -27,9 +27,9 @@ class LossOfRows(Protocol):
         y: NDArray[Any],
         weights: NDArray[np.float64],
         tasks: NDArray[np.int64],
-        ridge: NDArray[np.float64],
+        n_tasks: int,
     ) -> Loss:
-        """Losses of scaled columns, encoded targets, weights, task numbers and ridge terms."""
+        """Losses of scaled columns, encoded targets, weights and task numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +79,8 @@ class Design:
             scale=self.standardize,
         )
 
-    def problem(self, rows: Rows, scaling: Scaling, alpha: float) -> Problem:
-        """Losses of scaled columns, with the ridge term divided among the tasks."""
+    def problem(self, rows: Rows, scaling: Scaling) -> Problem:
+        """Losses of scaled columns; what a ridge term is divided by among the tasks."""
         columns = scaling.columns(rows.X, intercept=self.fit_intercept)
         own = np.bincount(rows.tasks, rows.weights, rows.n_tasks).astype(np.float64)
         weights = rows.weights
@@ -91,10 +91,8 @@ class Design:
             weights = weights * each[rows.tasks]
         n_parameters = columns.shape[1] * self.n_scores
         intercept = slice(rows.X.shape[1] * self.n_scores, n_parameters)
-        ridge = np.tile(alpha * share[:, None], n_parameters)
-        ridge[:, intercept] = 0.0
-        loss = self.loss(columns, rows.y, weights, rows.tasks, ridge)
-        return Problem(loss, own, intercept, self.tol, self.max_iter)
+        loss = self.loss(columns, rows.y, weights, rows.tasks, rows.n_tasks)
+        return Problem(loss, own, share, intercept, self.tol, self.max_iter)
 
     def matrices(self, thetas: NDArray[np.float64]) -> NDArray[np.float64]:
         """Parameter vectors as matrices of shape (..., columns, scores)."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from crosslearning.linear.losses import Loss
 
-__all__ = ["determined_part", "independent", "unseen_directions"]
+__all__ = ["determined_part", "independent", "undetermined", "unseen_directions"]
 
 _RANK = 1e-13  # eigenvalues of a Gram matrix below this share of the largest are rounding
 _DECREASE = 1e-4  # Armijo's constant
@@ -70,6 +70,12 @@ def determined_part(H: NDArray[np.float64], offsets: NDArray[np.float64]) -> NDA
     seen = vectors * _significant(values)[:, None, :]
     coordinates = np.matmul(seen.transpose(0, 2, 1), offsets[:, :, None])
     return np.asarray(np.matmul(seen, coordinates)[:, :, 0])
+
+
+def undetermined(H: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which of the H_i have directions that the data do not see."""
+    values = np.asarray(np.linalg.eigvalsh(H), dtype=np.float64)
+    return np.asarray(~_significant(values).all(axis=1))
 
 
 def unseen_directions(loss: Loss) -> NDArray[np.float64]:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crosslearning.linear.coupling import Coupling
-from crosslearning.linear.ends import determined_part, independent, unseen_directions
+from crosslearning.linear.ends import (
+    determined_part,
+    independent,
+    undetermined,
+    unseen_directions,
+)
 from crosslearning.linear.solver import Iterate, Solution, certified, solve
 from crosslearning.projection import nearest_center, smallest_enclosing_ball
 from crosslearning.tether import Tether
@@ -23,6 +28,9 @@ __all__ = ["Problem"]
 
 _NO_FORCE = 1e-8  # forces below this share of the scale hold nothing
 _MAX_ROUNDS = 100
+_WARM = 50  # Newton steps from a similar solution, before another start is tried
+_FAR = 1e3  # residual, in tolerances, that asks for another start
+_SHARED = ("pooled", "separate", "_unseen", "_undetermined", "_balls")  # whatever the tolerance
 _ROUGH = 1e-7  # relative residual that is plenty for the end of a path
 
 
@@ -36,6 +44,8 @@ class Problem:
         One loss per task.
     weights : array of shape (n_tasks,)
         Weight of each task where a mean of tasks is wanted.
+    shares : array of shape (n_tasks,)
+        Share of each task in a ridge term.
     intercept : slice
         Positions of the intercepts among the parameters; all others are coefficients.
     tol : float
@@ -46,9 +56,16 @@ class Problem:
 
     loss: Loss
     weights: NDArray[np.float64]
+    shares: NDArray[np.float64]
     intercept: slice
     tol: float = 1e-10
     max_iter: int = 2000
+
+    def with_ridge(self, alpha: float) -> Problem:
+        """Add a ridge term on the coefficients, divided among the tasks."""
+        ridge = np.tile(alpha * self.shares[:, None], self.loss.shape[1])
+        ridge[:, self.intercept] = 0.0
+        return replace(self, loss=self.loss.with_ridge(ridge))
 
     @cached_property
     def separate(self) -> Solution:
@@ -62,6 +79,15 @@ class Problem:
         center = independent(self.loss.pooled(), self.intercept, max_iter=self.max_iter)[0]
         return self._limit(np.tile(center, (self.loss.shape[0], 1)), center, Tether(0.0))
 
+    @cached_property
+    def _unseen(self) -> NDArray[np.float64]:
+        return unseen_directions(self.loss)
+
+    @cached_property
+    def _undetermined(self) -> NDArray[np.bool_]:
+        """Which tasks have data that leave parameters open."""
+        return undetermined(self.loss.hessian(np.zeros(self.loss.shape)))
+
     def mean(self, thetas: NDArray[np.float64]) -> NDArray[np.float64]:
         """Weighted mean of the tasks."""
         mean: NDArray[np.float64] = self.weights @ thetas / self.weights.sum()
@@ -74,11 +100,31 @@ class Problem:
         if all(tether == Tether() for tether in coupling.tethers):
             return self.separate
         solution = self._separate_within(coupling)
+        if solution is None and start is not None:
+            solution = self._solved(coupling, start, max_iter=min(self.max_iter, _WARM))
+            if solution.kkt_residual > _FAR * self.tol:
+                solution = None  # near, but on the wrong side of a kink
         if solution is None:
-            if start is None:
-                start = self._first(coupling)
-            solution = solve(self.loss, coupling, start, tol=self.tol, max_iter=self.max_iter)
+            solution = self._solved(coupling, self._first(coupling))
         return self._settled(coupling, solution)
+
+    def _solved(
+        self,
+        coupling: Coupling,
+        start: Iterate,
+        *,
+        fixed_center: bool = False,
+        max_iter: int | None = None,
+    ) -> Solution:
+        return solve(
+            self.loss,
+            coupling,
+            start,
+            self._unseen,
+            fixed_center=fixed_center,
+            tol=self.tol,
+            max_iter=self.max_iter if max_iter is None else max_iter,
+        )
 
     def _first(self, coupling: Coupling) -> Iterate:
         """Return where to start without a similar solution: at the pooled model.
@@ -97,23 +143,40 @@ class Problem:
         for b, tether in zip(coupling.blocks, coupling.tethers, strict=True):
             if not (tether.is_ball and np.ndim(tether.epsilon) == 0):
                 return None
-            points = self.separate.thetas[:, b]
             # Half a distance is cheap, and most often enough to say no.
-            if np.linalg.norm(points - points[0], axis=1).max() > 2.0 * tether.epsilon:
+            if self._half_width(b) > tether.epsilon:
                 return None
             if tether.epsilon < np.inf:
-                center[b], radius = smallest_enclosing_ball(points)
+                center[b], radius = self._enclosing(b)
                 if radius > tether.epsilon:
                     return None
         return replace(self.separate, center=center)
 
+    def _half_width(self, block: slice) -> float:
+        points = self.separate.thetas[:, block]
+        return 0.5 * float(np.linalg.norm(points - points[0], axis=1).max())
+
+    def _enclosing(self, block: slice) -> tuple[NDArray[np.float64], float]:
+        """Smallest ball around a block of the separate solutions."""
+        key = (block.start, block.stop)
+        if key not in self._balls:
+            self._balls[key] = smallest_enclosing_ball(self.separate.thetas[:, block])
+        return self._balls[key]
+
+    @cached_property
+    def _balls(self) -> dict[tuple[int, int], tuple[NDArray[np.float64], float]]:
+        return {}
+
     def fit_task(self, coupling: Coupling, center: NDArray[np.float64]) -> Solution:
         """Solve for the tasks alone, around a given centre."""
         start = Iterate(np.tile(center, (self.loss.shape[0], 1)), center, np.zeros(self.loss.shape))
-        solution = solve(
-            self.loss, coupling, start, fixed_center=True, tol=self.tol, max_iter=self.max_iter
-        )
-        return self._nearest_tasks(coupling, solution)
+        solution = self._solved(coupling, start, fixed_center=True)
+        solution = self._nearest_tasks(coupling, solution)
+        return certified(self.loss, coupling, solution, fixed_center=True)
+
+    def ends(self, coupling: Coupling, start: Iterate) -> list[float]:
+        """Radius of each block from which on its bound does not matter."""
+        return [self.end(coupling, b, start) for b in range(len(coupling.blocks))]
 
     def end(self, coupling: Coupling, block: int, start: Iterate | None = None) -> float:
         """Radius of a block from which on its bound does not matter, the others as they are."""
@@ -125,7 +188,7 @@ class Problem:
             forces[:, at] = 0.0
             start = Iterate(start.thetas, start.center, forces)
         rough = replace(self, tol=max(self.tol, _ROUGH))
-        rough.__dict__.update({k: v for k, v in vars(self).items() if k in ("pooled", "separate")})
+        rough.__dict__.update({k: v for k, v in vars(self).items() if k in _SHARED})
         solution = rough.fit(Coupling(coupling.blocks, tethers), start)
         if own.is_ball:
             return smallest_enclosing_ball(solution.thetas[:, at])[1]
@@ -147,8 +210,7 @@ class Problem:
             solution = replace(solution, center=center)
             if moved <= 1e-12 * (1.0 + np.abs(center).max()):
                 break
-        unseen = unseen_directions(self.loss)
-        shift = unseen @ (unseen.T @ solution.center)
+        shift = self._unseen @ (self._unseen.T @ solution.center)
         return certified(
             self.loss,
             coupling,
@@ -170,7 +232,7 @@ class Problem:
         for b, tether in zip(coupling.blocks, coupling.tethers, strict=True):
             force = np.abs(solution.forces[:, b]).max(axis=1)
             held[:, b] = ((force > _NO_FORCE * self.loss.scale) | (not tether.is_ball))[:, None]
-        loose = ~held.all(axis=1)
+        loose = self._undetermined & ~held.all(axis=1)
         if not loose.any():
             return solution
         H = self.loss.hessian(solution.thetas)[loose]

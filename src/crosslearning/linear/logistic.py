@@ -76,7 +76,7 @@ class LogisticTarget(ClassifierMixin):  # type: ignore[misc]
     def _design(self) -> Design:
         basis = contrasts(len(self.classes_))
         return Design(
-            loss=partial(Logistic, basis=basis),
+            loss=partial(Logistic.of_rows, basis=basis),
             n_scores=basis.shape[1],
             fit_intercept=self.fit_intercept,
             standardize=self.standardize,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -52,11 +53,55 @@ class CrossLogisticRegressionCV(LogisticTarget, CrossLinearModelCV):
     def _scorer(self) -> Any:
         basis = contrasts(len(self.classes_))
         if self.scoring in (None, "neg_log_loss"):  # also where a task lacks a class
-            return partial(_negative_log_loss, basis)
-        return partial(_scored, check_scoring(self, self.scoring), self.classes_, basis)
+            return partial(_LogLoss, basis)
+        return partial(_Scored, check_scoring(self, self.scoring), self.classes_, basis)
 
     def _strata(self, y: NDArray[Any]) -> NDArray[Any]:
         return y
+
+
+@dataclass(frozen=True, eq=False)
+class _LogLoss:
+    """Negative log-loss of each task."""
+
+    basis: NDArray[np.float64]
+    rows: Rows
+    models: NDArray[np.intp]
+
+    def __call__(
+        self, coef: NDArray[np.float64], intercept: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        rows = self.rows
+        logs = _log_probabilities(self.basis, coef, intercept, rows, self.models)
+        return by_task(logs[np.arange(len(logs)), rows.y], rows.weights, rows.tasks, rows.n_tasks)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """Applies a scikit-learn scorer to the predictions for each task."""
+
+    scorer: Any
+    classes: NDArray[Any]
+    basis: NDArray[np.float64]
+    rows: Rows
+    models: NDArray[np.intp]
+
+    def __call__(
+        self, coef: NDArray[np.float64], intercept: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        rows = self.rows
+        logs = _log_probabilities(self.basis, coef, intercept, rows, self.models)
+        return scores_by_task(
+            self.scorer,
+            rows.X,
+            self.classes[rows.y],
+            rows.tasks,
+            rows.n_tasks,
+            self.classes,
+            predictions=self.classes[logs.argmax(axis=1)],
+            probabilities=np.exp(logs),
+            decisions=logs[:, 1] - logs[:, 0] if len(self.classes) == 2 else logs,
+        )
 
 
 def _log_probabilities(
@@ -64,41 +109,8 @@ def _log_probabilities(
     coef: NDArray[np.float64],
     intercept: NDArray[np.float64],
     rows: Rows,
-    codes: NDArray[np.int64],
+    models: NDArray[np.intp],
 ) -> NDArray[np.float64]:
-    scores = np.einsum("rp,rqp->rq", rows.X, coef[codes]) + intercept[codes]
+    at = models[rows.tasks]
+    scores = np.einsum("rp,rqp->rq", rows.X, coef[at]) + intercept[at]
     return np.asarray(log_softmax(scores @ basis.T, axis=1))
-
-
-def _negative_log_loss(
-    basis: NDArray[np.float64],
-    coef: NDArray[np.float64],
-    intercept: NDArray[np.float64],
-    rows: Rows,
-    codes: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    logs = _log_probabilities(basis, coef, intercept, rows, codes)
-    return by_task(logs[np.arange(len(logs)), rows.y], rows.weights, rows.tasks, rows.n_tasks)
-
-
-def _scored(
-    scorer: Any,
-    classes: NDArray[Any],
-    basis: NDArray[np.float64],
-    coef: NDArray[np.float64],
-    intercept: NDArray[np.float64],
-    rows: Rows,
-    codes: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    logs = _log_probabilities(basis, coef, intercept, rows, codes)
-    return scores_by_task(
-        scorer,
-        rows.X,
-        classes[rows.y],
-        rows.tasks,
-        rows.n_tasks,
-        classes,
-        predictions=classes[logs.argmax(axis=1)],
-        probabilities=np.exp(logs),
-        decisions=logs[:, 1] - logs[:, 0] if len(classes) == 2 else logs,
-    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -39,13 +40,16 @@ class Loss(Protocol):
     def hessian(self, thetas: NDArray[np.float64]) -> NDArray[np.float64]:
         """∇²f_i(θ_i), shape (N, P, P)."""
 
+    def with_ridge(self, ridge: NDArray[np.float64]) -> Loss:
+        """Add ½ Σ_j ridge_ij θ_j² to the loss of each task i."""
+
     def pooled(self) -> Loss:
         """Return the sum of the losses as the loss of a single task."""
 
 
 @dataclass(frozen=True, eq=False)
 class Quadratic:
-    """f_i(θ) = ½ θᵀA_iθ - b_iᵀθ + k_i: least squares with a ridge term.
+    """f_i(θ) = ½ θᵀA_iθ - b_iᵀθ + k_i: least squares, perhaps with a ridge term.
 
     Parameters
     ----------
@@ -68,23 +72,18 @@ class Quadratic:
         y: NDArray[np.float64],
         weights: NDArray[np.float64],
         tasks: NDArray[np.intp],
-        ridge: NDArray[np.float64],
+        n_tasks: int,
     ) -> Quadratic:
-        """½ Σ_rows weight (y - xᵀθ)² + ½ Σ_j ridge_ij θ_j²; arguments as in :class:`Logistic`."""
-        n_tasks, n_parameters = ridge.shape
-        A, b = np.zeros((n_tasks, n_parameters, n_parameters)), np.zeros(ridge.shape)
-        weighted = weights * y
+        """½ Σ_rows weight (y - xᵀθ)²; arguments as in :class:`ClassRows`."""
+        n_columns = X.shape[1]
+        A, b = np.zeros((n_tasks, n_columns, n_columns)), np.zeros((n_tasks, n_columns))
         for bucket in buckets(tasks, n_tasks):
             rows = X[bucket.rows]
-            transposed = rows.transpose(0, 2, 1)
-            A[bucket.tasks] = transposed @ (
-                rows * (weights[bucket.rows] * bucket.inside)[:, :, None]
-            )
-            right = (weighted[bucket.rows] * bucket.inside)[:, :, None]
-            b[bucket.tasks] = (transposed @ right)[:, :, 0]
-        diagonal = np.arange(n_parameters)
-        A[:, diagonal, diagonal] += ridge
-        return cls(A, b, np.bincount(tasks, 0.5 * weighted * y, n_tasks).astype(np.float64))
+            weighted = (rows * (weights[bucket.rows] * bucket.inside)[:, :, None]).swapaxes(1, 2)
+            A[bucket.tasks] = weighted @ rows
+            b[bucket.tasks] = (weighted @ y[bucket.rows][:, :, None])[:, :, 0]
+        constant = np.bincount(tasks, 0.5 * weights * y**2, n_tasks)
+        return cls(A, b, constant.astype(np.float64))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -92,12 +91,12 @@ class Quadratic:
         n_tasks, n_parameters = self.b.shape
         return n_tasks, n_parameters
 
-    @property
+    @cached_property
     def curvature(self) -> NDArray[np.float64]:
         """Mean eigenvalue of A_i."""
         return floored(np.trace(self.A, axis1=1, axis2=2) / self.b.shape[1])
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """Bound of the gradient at 0."""
         trace = np.trace(self.A, axis1=1, axis2=2)
@@ -117,6 +116,13 @@ class Quadratic:
     def hessian(self, thetas: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: ARG002
         """∇²f_i, the same everywhere."""
         return self.A
+
+    def with_ridge(self, ridge: NDArray[np.float64]) -> Quadratic:
+        """Add a ridge term."""
+        A = self.A.copy()
+        diagonal = np.arange(A.shape[1])
+        A[:, diagonal, diagonal] += ridge
+        return replace(self, A=A)
 
     def pooled(self) -> Quadratic:
         """Sum of the losses."""

@@ -154,7 +154,7 @@ def _path(
     rows = model._check_rows(X, y, tasks, sample_weight)
     design = model._design()
     scaling = design.scaling(rows)
-    problem = design.problem(rows, scaling, model.alpha)
+    problem = design.problem(rows, scaling).with_ridge(model.alpha)
     if epsilons is None:
         free = coupling_of(np.inf, model.stiffness, model.tension, problem)
         end = max(problem.end(free, b) for b in range(len(free.blocks)))

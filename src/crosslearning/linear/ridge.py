@@ -140,7 +140,8 @@ class CrossRidge(RidgeTarget, CrossLinearModel):
         How fast the task's own loss would fall per unit of extra freedom: large for tasks that
         the tether holds back, 0 for those it does not touch.
     epsilon_, epsilon_max_ : float, or dict by block
-        The radius, and the radius from which on the bound does not matter.
+        The radius, and the radius from which on the bound does not matter (worked out when first
+        asked for).
     objective_ : float
         Value of the objective.
     kkt_residual_ : float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ from sklearn.metrics import check_scoring
 
 from crosslearning.linear._cv import CrossLinearModelCV
 from crosslearning.linear.ridge import RidgeTarget
-from crosslearning.linear.scoring import by_task, scores_by_task
+from crosslearning.linear.scoring import scores_by_task
+from crosslearning.linear.squared_error import SquaredError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,49 +93,33 @@ class CrossRidgeCV(RidgeTarget, CrossLinearModelCV):
 
     def _scorer(self) -> Any:
         if self.scoring in (None, "neg_mean_squared_error"):
-            return _negative_squared_error
-        return partial(_scored, check_scoring(self, self.scoring), self.target_mean_)
+            return SquaredError.of
+        return partial(_Scored, check_scoring(self, self.scoring), self.target_mean_)
 
     def _strata(self, y: NDArray[Any]) -> None:  # noqa: ARG002
         return None
 
 
-def _predictions(
-    coef: NDArray[np.float64],
-    intercept: NDArray[np.float64],
-    rows: Rows,
-    codes: NDArray[np.int64],
-) -> NDArray[np.float64]:
-    predicted: NDArray[np.float64] = np.einsum("rp,rp->r", rows.X, coef[codes, 0])
-    predicted += intercept[codes, 0]
-    return predicted
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """Applies a scikit-learn scorer to the predictions for each task."""
 
+    scorer: Any
+    target_mean: float
+    rows: Rows
+    models: NDArray[np.intp]
 
-def _negative_squared_error(
-    coef: NDArray[np.float64],
-    intercept: NDArray[np.float64],
-    rows: Rows,
-    codes: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    error = rows.y - _predictions(coef, intercept, rows, codes)
-    return by_task(-(error**2), rows.weights, rows.tasks, rows.n_tasks)
-
-
-def _scored(
-    scorer: Any,
-    target_mean: float,
-    coef: NDArray[np.float64],
-    intercept: NDArray[np.float64],
-    rows: Rows,
-    codes: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    predicted = _predictions(coef, intercept, rows, codes) + target_mean
-    return scores_by_task(
-        scorer,
-        rows.X,
-        rows.y + target_mean,
-        rows.tasks,
-        rows.n_tasks,
-        None,
-        predictions=predicted,
-    )
+    def __call__(
+        self, coef: NDArray[np.float64], intercept: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        rows, at = self.rows, self.models[self.rows.tasks]
+        predicted = np.einsum("rp,rp->r", rows.X, coef[at, 0]) + intercept[at, 0]
+        return scores_by_task(
+            self.scorer,
+            rows.X,
+            rows.y + self.target_mean,
+            rows.tasks,
+            rows.n_tasks,
+            None,
+            predictions=predicted + self.target_mean,
+        )

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 __all__ = ["Bucket", "buckets"]
+
+_LARGEST = 2**16  # rows, so that what is made of a bucket is small beside the data
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,17 +36,18 @@ class Bucket:
     inside: NDArray[np.bool_]
 
 
-def buckets(tasks: NDArray[np.intp], n_tasks: int) -> list[Bucket]:
+def buckets(tasks: NDArray[np.intp], n_tasks: int) -> Iterator[Bucket]:
     """Group tasks by size, rounded up to powers of 2, so that at most half is padding."""
     order = np.argsort(tasks, kind="stable")
     sizes = np.bincount(tasks, minlength=n_tasks)
     first = np.cumsum(sizes) - sizes
     magnitude = np.ceil(np.log2(np.maximum(sizes, 1)))
-    result = []
     for level in np.unique(magnitude[sizes > 0]):
-        members = np.flatnonzero((magnitude == level) & (sizes > 0))
-        position = np.arange(sizes[members].max())
-        inside = position < sizes[members, None]
-        rows = order[np.where(inside, first[members, None] + position, 0)]
-        result.append(Bucket(members, rows, inside))
-    return result
+        alike = np.flatnonzero((magnitude == level) & (sizes > 0))
+        position = np.arange(sizes[alike].max())
+        at_once = max(_LARGEST // len(position), 1)
+        for start in range(0, len(alike), at_once):
+            members = alike[start : start + at_once]
+            inside = position < sizes[members, None]
+            rows = order[np.where(inside, first[members, None] + position, 0)]
+            yield Bucket(members, rows, inside)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Search"]
 
-_ROUNDS = 3
-_COARSE = 3  # every third value is enough for a first look
+_ROUNDS = 5
+_GLANCE, _LOOK = 3, 2  # every third value is enough for all blocks together, then every second
 _KNOBS: dict[str, Knob] = {"ball": "epsilon", "spring": "stiffness", "tension": "tension"}
 
 
@@ -86,8 +87,7 @@ class Search:
 
     def path(self, candidate: Candidate, axis: Axis) -> tuple[list[float], NDArray[np.float64]]:
         """Values of an axis and the scores of the folds there, all else as in the candidate."""
-        own: tuple[float, ...] = getattr(candidate, axis.knob)
-        values = sorted({*self._values(axis, candidate), own[axis.block or 0]})
+        values = sorted({*self._values(axis, candidate), axis.of(candidate)})
         return values, self.evaluation.fold_scores([axis.at(candidate, v) for v in values])
 
     def _climbed(self, family: str) -> Candidate:
@@ -95,9 +95,7 @@ class Search:
         axis = Axis(_KNOBS[family])
         candidates: list[Candidate] = []
         for start in self.separate():
-            values = self._values(axis, start)
-            few = [*values[:-1:_COARSE], values[-1]] if self.epsilons is None else values
-            candidates += [axis.at(start, value) for value in few]
+            candidates += [axis.at(start, v) for v in self._some(axis, start, _GLANCE)]
         return self._climb(self._best(candidates), [Axis("alpha"), *self._axes(family)])
 
     def _shared_more(self, best: Candidate, family: str) -> Candidate:
@@ -108,7 +106,9 @@ class Search:
         enough = self.score(best) - error
         families = ("spring", "ball") if family == "bounded spring" else (family,)
         for axis in [axis for name in families for axis in self._axes(name)]:
-            candidates = [axis.at(best, value) for value in self._values(axis, best)]
+            own, known = axis.of(best), self._values(axis, best)
+            values = _in_order(axis, [*known, *self._around(axis, own, known), own])
+            candidates = [axis.at(best, value) for value in values[: values.index(own)]]
             for candidate, mean in zip(candidates, self._means(candidates), strict=True):
                 if mean >= enough:
                     best = candidate
@@ -122,16 +122,53 @@ class Search:
         return [Axis(_KNOBS[family], b) for b in reversed(range(self.n_blocks))]
 
     def _climb(self, candidate: Candidate, axes: Sequence[Axis]) -> Candidate:
+        """Look along each axis, then around the best so far, then along all of each axis.
+
+        The last are the paths that users see: no candidate there is better than the choice.
+        """
+        grids: dict[Axis, list[float]] = {}
+        for axis in axes:
+            grids[axis] = self._some(axis, candidate, _LOOK)
+            candidate = self._best_of(axis, candidate, grids[axis])
+        candidate = self._cycled(
+            candidate, axes, lambda axis, own: self._around(axis, axis.of(own), grids[axis])
+        )
+        return self._cycled(candidate, axes, self._values)
+
+    def _cycled(
+        self,
+        candidate: Candidate,
+        axes: Sequence[Axis],
+        values: Callable[[Axis, Candidate], Sequence[float]],
+    ) -> Candidate:
+        """Improve a candidate along one axis after the other until none helps."""
         for _ in range(_ROUNDS):
             before = candidate
             for axis in axes:
-                candidate = self._sweep(candidate, axis)
+                candidate = self._best_of(axis, candidate, values(axis, candidate))
             if candidate == before:
                 break
         return candidate
 
-    def _sweep(self, candidate: Candidate, axis: Axis) -> Candidate:
-        return self._best([axis.at(candidate, v) for v in self._values(axis, candidate)])
+    def _best_of(self, axis: Axis, candidate: Candidate, values: Sequence[float]) -> Candidate:
+        """Best of a candidate and those with other values on an axis."""
+        ordered = _in_order(axis, [*values, axis.of(candidate)])
+        return self._best([axis.at(candidate, value) for value in ordered])
+
+    def _some(self, axis: Axis, candidate: Candidate, step: int) -> list[float]:
+        """Every second or third value of an axis, and both ends; all that the user gave."""
+        values = self._values(axis, candidate)
+        return values if self._is_given(axis) else [*values[:-1:step], values[-1]]
+
+    def _around(self, axis: Axis, own: float, values: Sequence[float]) -> list[float]:
+        """Neighbours of a value, and what is half way to them unless the user gave the values."""
+        below = max((v for v in values if v < own), default=own)
+        above = min((v for v in values if v > own), default=own)
+        middle = () if self._is_given(axis) else (math.sqrt(own * v) for v in (below, above))
+        return [below, above, *(v for v in middle if 0.0 < v < math.inf)]
+
+    def _is_given(self, axis: Axis) -> bool:
+        return axis.knob == "alpha" or (axis.knob == "epsilon" and self.epsilons is not None)
 
     def _values(self, axis: Axis, candidate: Candidate) -> list[float]:
         if axis.knob == "alpha":
@@ -153,3 +190,8 @@ class Search:
         count = np.maximum(known.sum(axis=1), 1)
         means = np.where(known, scores, 0.0).sum(axis=1) / count
         return np.where(known.any(axis=1), means, -np.inf)
+
+
+def _in_order(axis: Axis, values: Sequence[float]) -> list[float]:
+    """Return the values once each, from those that share most to those that share least."""
+    return sorted(set(values), reverse=axis.knob != "epsilon")

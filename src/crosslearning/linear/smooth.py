@@ -45,10 +45,17 @@ class SmoothProblem:
         """The tethers divided by σ_i."""
         return self.coupling.scaled(self.sigma[:, 0])
 
-    def at(self, thetas: NDArray[np.float64], center: NDArray[np.float64]) -> SmoothPoint:
-        """Evaluate."""
+    def at(
+        self,
+        thetas: NDArray[np.float64],
+        center: NDArray[np.float64],
+        loss_gradient: NDArray[np.float64] | None = None,
+    ) -> SmoothPoint:
+        """Evaluate; the gradient of the loss only if it is not known."""
         hold = self.law.hold(thetas - center + self.forces / self.sigma)
-        return SmoothPoint(self, thetas, center, hold, self.loss.gradient(thetas))
+        if loss_gradient is None:
+            loss_gradient = self.loss.gradient(thetas)
+        return SmoothPoint(self, thetas, center, hold, loss_gradient)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,12 +109,15 @@ class SmoothPoint:
 
     def with_own_forces(self) -> SmoothPoint:
         """Return the same place in the problem with the forces exerted here."""
-        return replace(self.problem, forces=self.forces).at(self.thetas, self.center)
+        return self._in(replace(self.problem, forces=self.forces))
 
     def with_strength(self, factor: float) -> SmoothPoint:
         """Return the same place in a problem whose envelopes hold more or less tightly."""
         strength = min(factor * self.problem.strength, _STRONGEST)
-        return replace(self.problem, strength=strength).at(self.thetas, self.center)
+        return self._in(replace(self.problem, strength=strength))
+
+    def _in(self, problem: SmoothProblem) -> SmoothPoint:
+        return problem.at(self.thetas, self.center, self.loss_gradient)
 
     def _net(self, forces: NDArray[np.float64]) -> NDArray[np.float64]:
         net: NDArray[np.float64] = forces.sum(axis=0)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.linear.ends import unseen_directions
 from crosslearning.linear.smooth import SmoothProblem
 from crosslearning.linear.steps import descend, joint_step
 
@@ -32,6 +31,7 @@ __all__ = ["Iterate", "Solution", "certified", "solve"]
 
 _PATIENCE = 0.1  # forces that change by more of their last change ask for a stronger envelope
 _STRONGER, _WEAKER, _WEAKEST = 10.0, 1e-2, 1e-8
+_PROGRESS = 0.9  # largest residual after a step in everything, in residuals before it
 _INNER = 0.5  # accuracy of the smooth problem, in changes of the forces
 
 
@@ -56,6 +56,7 @@ def solve(
     loss: Loss,
     coupling: Coupling,
     start: Iterate,
+    unseen: NDArray[np.float64],
     *,
     fixed_center: bool = False,
     tol: float = 1e-10,
@@ -71,6 +72,8 @@ def solve(
         The tethers h_b.
     start : Iterate
         First tasks, centre and forces.
+    unseen : array of shape (n_parameters, n_directions)
+        Orthonormal directions in which the centre stays: those that no task's data see.
     fixed_center : bool, default=False
         Keep the centre of `start`.
     tol : float, default=1e-10
@@ -81,11 +84,11 @@ def solve(
     Returns
     -------
     Solution
+        Not certified yet, because the problem may leave something open; its forces are those that
+        the tethers exert, exactly 0 where they hold nothing.
     """
     goal = tol * loss.scale
-    smooth = SmoothProblem(
-        loss, coupling, start.forces, loss.curvature, fixed_center, unseen_directions(loss)
-    )
+    smooth = SmoothProblem(loss, coupling, start.forces, loss.curvature, fixed_center, unseen)
     point = smooth.at(start.thetas, start.center)
     n_iter, last = 0, np.inf
     while point.residual > goal and n_iter < max_iter:
@@ -104,28 +107,22 @@ def solve(
             # A loss that is nearly flat here wants an envelope that is no steeper.
             further = point.with_strength(_WEAKER)
         point = further
-    return _finished(loss, coupling, point, n_iter, fixed_center=fixed_center)
+    # Rounding leaves some offsets longer than their radius.
+    offsets = coupling.clipped(point.thetas - point.center)
+    thetas = point.center + offsets
+    return Solution(thetas, point.center, point.forces, point.residual / loss.scale, n_iter)
 
 
 def _joint_steps(point: SmoothPoint, goal: float, max_steps: int) -> tuple[SmoothPoint, int]:
-    """Newton steps in everything at once, as long as each halves the residual."""
+    """Newton steps in everything at once, as long as the residual falls."""
     for n_steps in range(max_steps):
         if point.residual <= goal:
             return point, n_steps
         further = joint_step(point)
-        if not further.residual <= max(0.5 * point.residual, goal):
+        if not further.residual <= max(_PROGRESS * point.residual, goal):
             return point, n_steps + 1
         point = further
     return point, max_steps
-
-
-def _finished(
-    loss: Loss, coupling: Coupling, point: SmoothPoint, n_iter: int, *, fixed_center: bool
-) -> Solution:
-    """Shorten offsets that exceed their radius by rounding, and certify."""
-    offsets = coupling.clipped(point.thetas - point.center)
-    solution = Solution(point.center + offsets, point.center, point.forces, np.inf, n_iter)
-    return certified(loss, coupling, solution, fixed_center=fixed_center)
 
 
 def certified(
