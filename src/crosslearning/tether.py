@@ -170,14 +170,20 @@ class Tether:
         """Pull, slope and envelope of a bound alone: the same as in general, with less to do."""
         # d - epsilon before the division: 1 - epsilon / d would cancel near the bound.
         excess = np.maximum(distance - self.epsilon, 0.0)
+        taut = excess > 0
+        pull = np.divide(excess, distance, out=np.zeros_like(excess), where=taut)
+        slope = np.asarray(taut, dtype=np.float64)
+        if self._together is not None:
+            pull = np.where(self._together, 1.0, pull)
+            slope = np.where(self._together, 1.0, slope)
         with np.errstate(over="ignore"):  # an infinite cost is right then
-            envelope = 0.5 * excess * excess
-        pull = np.divide(excess, distance, out=np.zeros_like(excess), where=excess > 0)
-        slope = np.where(excess > 0, 1.0, 0.0)
-        together = np.equal(self.epsilon, 0.0)
-        if together.any():
-            pull, slope = np.where(together, 1.0, pull), np.where(together, 1.0, slope)
-        return Law(pull, slope, envelope)
+            return Law(pull, slope, 0.5 * excess * excess)
+
+    @cached_property
+    def _together(self) -> NDArray[np.bool_] | None:
+        """Whether the radius is 0, by task if that is how it is given; None if it nowhere is."""
+        together = np.asarray(np.equal(self.epsilon, 0.0))
+        return together if together.any() else None
 
     def is_taut(self, distance: ArrayLike) -> NDArray[np.bool_]:
         """Whether the bound holds the task back, which then ends at distance ``epsilon``."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Search"]
 
 _ROUNDS = 5
-_GLANCE, _LOOK = 3, 2  # every third value is enough for all blocks together, then every second
+_FEW = 3  # every third value is enough for a first look
 _KNOBS: dict[str, Knob] = {"ball": "epsilon", "spring": "stiffness", "tension": "tension"}
 
 
@@ -91,11 +91,11 @@ class Search:
         return values, self.evaluation.fold_scores([axis.at(candidate, v) for v in values])
 
     def _climbed(self, family: str) -> Candidate:
-        """Look at all ridge strengths with few values for all blocks together; then climb."""
+        """Look at few ridge strengths and few values for all blocks together; then climb."""
         axis = Axis(_KNOBS[family])
         candidates: list[Candidate] = []
-        for start in self.separate():
-            candidates += [axis.at(start, v) for v in self._some(axis, start, _GLANCE)]
+        for start in dict.fromkeys([*self.separate()[::2], self.separate()[-1]]):
+            candidates += [axis.at(start, value) for value in self._some(axis, start)]
         return self._climb(self._best(candidates), [Axis("alpha"), *self._axes(family)])
 
     def _shared_more(self, best: Candidate, family: str) -> Candidate:
@@ -128,7 +128,7 @@ class Search:
         """
         grids: dict[Axis, list[float]] = {}
         for axis in axes:
-            grids[axis] = self._some(axis, candidate, _LOOK)
+            grids[axis] = self._some(axis, candidate)
             candidate = self._best_of(axis, candidate, grids[axis])
         candidate = self._cycled(
             candidate, axes, lambda axis, own: self._around(axis, axis.of(own), grids[axis])
@@ -155,10 +155,10 @@ class Search:
         ordered = _in_order(axis, [*values, axis.of(candidate)])
         return self._best([axis.at(candidate, value) for value in ordered])
 
-    def _some(self, axis: Axis, candidate: Candidate, step: int) -> list[float]:
-        """Every second or third value of an axis, and both ends; all that the user gave."""
+    def _some(self, axis: Axis, candidate: Candidate) -> list[float]:
+        """Few values of an axis, both ends among them; all if the user gave them."""
         values = self._values(axis, candidate)
-        return values if self._is_given(axis) else [*values[:-1:step], values[-1]]
+        return values if self._is_given(axis) else [*values[:-1:_FEW], values[-1]]
 
     def _around(self, axis: Axis, own: float, values: Sequence[float]) -> list[float]:
         """Neighbours of a value, and what is half way to them unless the user gave the values."""
