@@ -35,7 +35,8 @@ class CrossRidgeCV(RidgeTarget, CrossLinearModelCV):
         Radii to try. By default 0, `n_epsilons` in geometric progression up to where the bound
         does not matter, and infinity.
     n_epsilons : int, default=20
-        Positive finite values to try of a radius, a stiffness or a tension.
+        Positive finite values to try of a radius, a stiffness or a tension, before looking
+        between the best of them and its neighbours.
     smallest : float, default=1e-3
         Smallest of the radii, as a share of the largest.
     per_block : bool, default=False
@@ -67,9 +68,11 @@ class CrossRidgeCV(RidgeTarget, CrossLinearModelCV):
         Its family.
     best_score_ : float
         Its score, which has seen the choice; `comparison_` has not.
-    alphas_, epsilons_ : array, the latter by block if `per_block`
-        Values tried.
-    score_path_ : array of shape (n_epsilons, n_folds), by block if `per_block`
+    alphas_ : array
+        Ridge strengths tried.
+    epsilons_ : array of shape (n_radii,), by block if `per_block`
+        Radii of the path, the chosen one among them: it may lie between the others.
+    score_path_ : array of shape (n_radii, n_folds), by block if `per_block`
         Scores at `epsilons_`, all else as chosen.
     comparison_ : Comparison
         Pooled, separate and cross-learned models, by task and in all.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Search"]
 
-_ROUNDS = 5
+_ROUNDS, _LAST_ROUNDS = 2, 10  # of looking around, and along whole axes, where few are needed
 _FEW = 3  # every third value is enough for a first look
 _KNOBS: dict[str, Knob] = {"ball": "epsilon", "spring": "stiffness", "tension": "tension"}
 
@@ -131,18 +131,22 @@ class Search:
             grids[axis] = self._some(axis, candidate)
             candidate = self._best_of(axis, candidate, grids[axis])
         candidate = self._cycled(
-            candidate, axes, lambda axis, own: self._around(axis, axis.of(own), grids[axis])
+            candidate,
+            axes,
+            lambda axis, own: self._around(axis, axis.of(own), grids[axis]),
+            _ROUNDS,
         )
-        return self._cycled(candidate, axes, self._values)
+        return self._cycled(candidate, axes, self._values, _LAST_ROUNDS)
 
     def _cycled(
         self,
         candidate: Candidate,
         axes: Sequence[Axis],
         values: Callable[[Axis, Candidate], Sequence[float]],
+        max_rounds: int,
     ) -> Candidate:
         """Improve a candidate along one axis after the other until none helps."""
-        for _ in range(_ROUNDS):
+        for _ in range(max_rounds):
             before = candidate
             for axis in axes:
                 candidate = self._best_of(axis, candidate, values(axis, candidate))
