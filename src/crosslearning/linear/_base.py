@@ -157,9 +157,9 @@ class CrossLinearModel(TaskRows, BaseEstimator, metaclass=ABCMeta):  # type: ign
             A new estimator that knows this task and the same centre; this one is not changed.
         """
         check_is_fitted(self)
-        self._work_out_ends()
         new: Self = clone(self)
-        new.__dict__.update({k: v for k, v in vars(self).items() if k.endswith("_")})
+        fitted = {k: v for k, v in vars(self).items() if k.endswith("_") or k == "_ends"}
+        new.__dict__.update(fitted)
         features, _ = self._split(X, None)
         array, target = validate_data(self, features, y, reset=False, **self._checks)
         weights = checked_weights(sample_weight, array)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["CrossLinearModelCV"]
 
 _ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # default ridge strengths, in curvatures of all the data
-_ROUGH = 1e-7  # relative residual that is plenty where only scores are compared,
+_ROUGH = 1e-6  # relative residual that is plenty where only scores are compared,
 _FEW = 100  # and so are these Newton steps
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Problem"]
 
+_POOLED, _SEPARATE = Tether(0.0), Tether()
 _NO_FORCE = 1e-8  # forces below this share of the scale hold nothing
 _MAX_ROUNDS = 100
 _WARM = 50  # Newton steps from a similar solution, before another start is tried
@@ -71,13 +72,13 @@ class Problem:
     def separate(self) -> Solution:
         """Each task by itself: the right end of the path."""
         thetas = independent(self.loss, self.intercept, max_iter=self.max_iter)
-        return self._limit(thetas, self.mean(thetas), Tether())
+        return self._limit(thetas, self.mean(thetas), _SEPARATE)
 
     @cached_property
     def pooled(self) -> Solution:
         """One model for all: the left end of the path."""
         center = independent(self.loss.pooled(), self.intercept, max_iter=self.max_iter)[0]
-        return self._limit(np.tile(center, (self.loss.shape[0], 1)), center, Tether(0.0))
+        return self._limit(np.tile(center, (self.loss.shape[0], 1)), center, _POOLED)
 
     @cached_property
     def _unseen(self) -> NDArray[np.float64]:
@@ -95,9 +96,9 @@ class Problem:
 
     def fit(self, coupling: Coupling, start: Iterate | None = None) -> Solution:
         """Solve for a coupling, from a similar solution if there is one."""
-        if all(tether == Tether(0.0) for tether in coupling.tethers):
+        if all(tether == _POOLED for tether in coupling.tethers):
             return self.pooled
-        if all(tether == Tether() for tether in coupling.tethers):
+        if all(tether == _SEPARATE for tether in coupling.tethers):
             return self.separate
         solution = self._separate_within(coupling)
         if solution is None and start is not None:
