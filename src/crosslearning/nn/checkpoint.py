@@ -45,13 +45,16 @@ class Checkpoint:
         self.path, self.every, self.run = Path(path), every, run
         self.configuration = configuration(run)  # schedulers change options later
 
-    def save_if_due(self) -> None:
-        """Save the run at the end of an epoch, and after every so many steps."""
-        run = self.run
-        ends_epoch = run.step % run.steps == 0
-        if ends_epoch or (self.every is not None and run.step % self.every == 0):
-            tensors, content = _stored(run)
-            write_file(self.path, _KIND, tensors, {"run": self.configuration, **content})
+    @property
+    def is_due(self) -> bool:
+        """Whether an epoch has ended, or so many steps."""
+        ends_epoch = self.run.step % self.run.steps == 0
+        return ends_epoch or (self.every is not None and self.run.step % self.every == 0)
+
+    def save(self) -> None:
+        """Save the run as it is."""
+        tensors, content = _stored(self.run)
+        write_file(self.path, _KIND, tensors, {"run": self.configuration, **content})
 
     def resume(self, epochs: int) -> None:
         """Bring the run to where the file left it, if there is one."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
     from crosslearning.nn.certificate import StepCertificate
+    from crosslearning.nn.checkpoint import Checkpoint
     from crosslearning.nn.engines import Engine
     from crosslearning.nn.progress import Bar
     from crosslearning.nn.sampling import Feed
@@ -85,8 +86,8 @@ class Run:
         """Steps of an epoch."""
         return self.feed.plan.steps
 
-    def train(self, engine: Engine, epochs: int, bar: Bar, save: Callable[[], None]) -> None:
-        """Train until the end; `save` is called after every step, when all is in order."""
+    def train(self, engine: Engine, epochs: int, bar: Bar, checkpoint: Checkpoint | None) -> None:
+        """Train until the end, or until validation or a callback says so."""
         self._started = time.perf_counter() - self.seconds
         moved, certificate = 0.0, None
         while self.step < epochs * self.steps and not self.stopped:
@@ -106,7 +107,9 @@ class Run:
             if ruler is not None:
                 moved = ruler.since()
                 self._end_epoch(moved, certificate)
-            save()
+            if checkpoint is not None and checkpoint.is_due:
+                with engine.released():
+                    checkpoint.save()
         for parameter in self._parameters:
             parameter.grad = None
 

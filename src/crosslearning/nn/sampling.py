@@ -14,7 +14,7 @@ import torch
 
 from crosslearning.nn.architectures.checks import check_count
 from crosslearning.nn.seeds import derive, seed_globals
-from crosslearning.nn.sources import Batches, Collated
+from crosslearning.nn.sources import Batches, Collated, Pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -38,11 +38,14 @@ class Schedule:
         Rows of each task and step; None if every step takes the same share of every task.
     steps : int
         Steps of an epoch.
+    stackable : bool
+        Whether the batches of all tasks are known to have one shape.
     """
 
     sizes: tuple[int, ...]
     per_step: int | None
     steps: int
+    stackable: bool = False
 
     def piece(self, row: int, step: int) -> tuple[int, int]:
         """Where in the sequence of a task the rows of a step start and stop."""
@@ -50,11 +53,6 @@ class Schedule:
             return step * self.per_step, (step + 1) * self.per_step
         size = self.sizes[row]
         return size * step // self.steps, size * (step + 1) // self.steps
-
-    @property
-    def equal(self) -> bool:
-        """Whether every step takes as many rows of one task as of the others."""
-        return self.per_step is not None or len(set(self.sizes)) == 1
 
 
 def schedule(
@@ -73,10 +71,18 @@ def schedule(
     if loaders[0]:
         return Schedule(sizes, 1 if cycle else None, max(sizes))
     if batch_size is None:
-        return Schedule(sizes, None, 1)
+        return Schedule(sizes, None, 1, len(set(sizes)) == 1 and _same_rows(sources))
     if cycle:
-        return Schedule(sizes, batch_size, math.ceil(max(sizes) / batch_size))
+        steps = math.ceil(max(sizes) / batch_size)
+        return Schedule(sizes, batch_size, steps, _same_rows(sources))
     return Schedule(sizes, None, math.ceil(sum(sizes) / (batch_size * len(sizes))))
+
+
+def _same_rows(sources: Sequence[Source]) -> bool:
+    """Whether all tasks have tensors whose rows are of one shape."""
+    pairs = [source for source in sources if isinstance(source, Pair)]
+    shapes = {(pair.x.shape[1:], pair.y.shape[1:]) for pair in pairs}
+    return len(pairs) == len(sources) and len(shapes) == 1
 
 
 @dataclass(frozen=True)

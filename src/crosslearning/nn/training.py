@@ -47,7 +47,7 @@ def fit(
     patience: int | None = None,
     augment: Augment | None = None,
     callbacks: Sequence[Callable[[EpochRecord], Any]] = (),
-    engine: Literal["auto", "loop", "threads"] = "auto",
+    engine: Literal["auto", "loop", "threads", "vmap", "compiled"] = "auto",
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
@@ -100,15 +100,20 @@ def fit(
         the generator, so that runs can be repeated.
     callbacks : sequence of callable, optional
         Called with an :class:`EpochRecord` after each epoch; one that returns True stops.
-    engine : {"auto", "loop", "threads"}, default="auto"
-        How gradients are computed: task after task, or in a thread per task with one thread for
-        its arithmetic. "auto" takes threads for models with convolutions on a CPU where torch has
-        more than one thread, and the loop otherwise.
+    engine : {"auto", "loop", "threads", "vmap", "compiled"}, default="auto"
+        How gradients are computed: task after task; in a thread per task, with one thread for its
+        arithmetic; in one pass over all tasks, which needs one architecture, batches of one shape
+        and no buffers that change, as those of BatchNorm do; or in such a pass compiled, which
+        starts slowly. All agree but for rounding, and but for dropout in a pass over all tasks.
+        "auto" takes the pass for at least 8 tasks whose models are made of linear layers of torch,
+        with a loss of torch and tensors as data; threads for models with convolutions, on a CPU
+        where torch has more than one thread; and the loop otherwise.
     seed : int, default=0
         Everything random follows from it: the order of rows, augmentation and dropout, each of a
         task, by its label and the number of the step. With ε = ∞, tasks therefore train exactly as
-        they would alone. The global generators of torch, NumPy and Python are given back as they
-        were; the start of the models is drawn when they are built, not here.
+        they would alone (except for dropout in a pass over all tasks). The global generators of
+        torch, NumPy and Python are given back as they were; the start of the models is drawn when
+        they are built, not here.
     checkpoint : path, optional
         A file that training is saved to after every epoch, and resumed from if it exists: the
         models then end as they would have without the interruption, bit by bit on the CPU with
@@ -170,12 +175,12 @@ def fit(
         callbacks,
         project_every,
     )
-    save = _resume(checkpoint, checkpoint_every, run, epochs)
+    saved = _resume(checkpoint, checkpoint_every, run, epochs)
     with forked_generators(device), mode(models, training=True):
-        computing = choose_engine(engine, models, loss)
+        computing = choose_engine(engine, models, loss, made, plan)
         try:
             with Bar(progress, models.tasks, epochs * plan.steps) as bar:
-                run.train(computing, epochs, bar, save)
+                run.train(computing, epochs, bar, saved)
         finally:
             computing.close()
     if run.validation is not None:
@@ -183,17 +188,17 @@ def fit(
     return run.history
 
 
-def _resume(path: Any, every: int | None, run: Run, epochs: int) -> Callable[[], None]:
-    """Bring the run to where a checkpoint left it; return what saves it after a step."""
+def _resume(path: Any, every: int | None, run: Run, epochs: int) -> Checkpoint | None:
+    """Bring the run to where a checkpoint left it."""
     if every is not None:
         check_count("checkpoint_every", every)
     if path is None:
         if every is not None:
             raise ValueError("`checkpoint_every` needs `checkpoint`: the file to save to.")
-        return lambda: None
+        return None
     checkpoint = Checkpoint(path, every, run)
     checkpoint.resume(epochs)
-    return checkpoint.save_if_due
+    return checkpoint
 
 
 def _sources(data: Mapping[Any, Any], models: TaskModels) -> dict[Hashable, Source]:

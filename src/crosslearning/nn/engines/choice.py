@@ -7,25 +7,34 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import nn
 
+from crosslearning.nn.engines.alike import is_layered
+from crosslearning.nn.engines.compiled import CompiledEngine
 from crosslearning.nn.engines.loop import LoopEngine
 from crosslearning.nn.engines.threads import ThreadsEngine
+from crosslearning.nn.engines.vmap import VmapEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
 
-    from crosslearning.nn.sampling import TaskBatch
+    from crosslearning.nn.sampling import Schedule, TaskBatch
     from crosslearning.nn.task_models import TaskModels
 
 __all__ = ["Engine", "choose_engine"]
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_MANY = 8  # tasks from which on one pass over all is faster, for linear layers
 
 
 class Engine(Protocol):
     """Computes the gradients of a step."""
 
     def gradients(self, batches: Iterable[TaskBatch]) -> tuple[list[int], torch.Tensor]:
-        """Leave gradients in ``.grad``; return positions of tasks, and their losses."""
+        """Leave gradients where the optimizer looks; return positions of tasks, and losses."""
+        ...
+
+    def released(self) -> AbstractContextManager[None]:
+        """Leave the optimizer as it was given, for a while."""
         ...
 
     def close(self) -> None:
@@ -33,24 +42,36 @@ class Engine(Protocol):
         ...
 
 
-_ENGINES: dict[str, Callable[[TaskModels, Any], Engine]] = {
+_ENGINES: dict[str, Callable[..., Engine]] = {
     "loop": LoopEngine,
     "threads": ThreadsEngine,
+    "vmap": VmapEngine,
+    "compiled": CompiledEngine,
 }
 
 
 def choose_engine(
-    name: str, models: TaskModels, loss: Callable[[Any, Any], torch.Tensor]
+    name: str,
+    models: TaskModels,
+    loss: Callable[[Any, Any], torch.Tensor],
+    optimizer: torch.optim.Optimizer,
+    plan: Schedule,
 ) -> Engine:
     """Build the engine of this name; "auto" follows the rule in :func:`crosslearning.nn.fit`."""
-    chosen = _automatic(models) if name == "auto" else name
+    chosen = automatic(models, loss, plan) if name == "auto" else name
     if chosen not in _ENGINES:
         known = ", ".join(map(repr, ["auto", *_ENGINES]))
         raise ValueError(f"`engine` must be one of {known}; got {name!r}.")
-    return _ENGINES[chosen](models, loss)
+    return _ENGINES[chosen](models, loss, optimizer)
 
 
-def _automatic(models: TaskModels) -> str:
+def automatic(models: TaskModels, loss: Any, plan: Schedule) -> str:
+    """Choose by what is known before training, so that the same run has the same engine."""
+    layered = all(is_layered(module) for module in models.per_task)
+    alike = len({repr(module) for module in models.per_task}) == 1
+    of_torch = (getattr(loss, "__module__", None) or "").startswith("torch.nn.")
+    if len(models) >= _MANY and layered and alike and of_torch and plan.stackable:
+        return "vmap"
     on_cpu = next(models.parameters()).device.type == "cpu"
     convolves = any(isinstance(part, _CONVOLUTIONS) for part in models.center.modules())
     if convolves and on_cpu and len(models) > 1 and torch.get_num_threads() > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,6 +11,7 @@ from crosslearning.nn.seeds import seed_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
 
     from crosslearning.nn.sampling import TaskBatch
     from crosslearning.nn.task_models import TaskModels
@@ -26,9 +28,16 @@ class LoopEngine:
         Whose parameters receive gradients.
     loss : callable
         Scalar loss of output and target.
+    optimizer : Optimizer
+        Of the models; left alone.
     """
 
-    def __init__(self, models: TaskModels, loss: Callable[[Any, Any], torch.Tensor]) -> None:
+    def __init__(
+        self,
+        models: TaskModels,
+        loss: Callable[[Any, Any], torch.Tensor],
+        optimizer: torch.optim.Optimizer,  # noqa: ARG002
+    ) -> None:
         self.models, self.loss = models, loss
         self.device = next(models.parameters()).device
 
@@ -50,6 +59,10 @@ class LoopEngine:
             error.add_note(f"This happened to task {self.models.tasks[batch.row]!r}.")
             raise
         return loss.detach()
+
+    def released(self) -> AbstractContextManager[None]:
+        """Leave the optimizer as it is."""
+        return nullcontext()
 
     def close(self) -> None:
         """Nothing to give back."""

@@ -11,10 +11,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from crosslearning.nn.engines.loop import LoopEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from crosslearning.nn.sampling import TaskBatch
-    from crosslearning.nn.task_models import TaskModels
 
 __all__ = ["ThreadsEngine"]
 
@@ -25,8 +24,8 @@ class ThreadsEngine(LoopEngine):
     Batches are loaded in the calling thread, while tasks whose batch is there compute.
     """
 
-    def __init__(self, models: TaskModels, loss: Callable[[Any, Any], torch.Tensor]) -> None:
-        super().__init__(models, loss)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         if self.device.type != "cpu":
             raise ValueError(
                 f"engine='threads' is for the CPU; the models are on {self.device}. "
@@ -35,7 +34,7 @@ class ThreadsEngine(LoopEngine):
         self._threads_before = torch.get_num_threads()
         torch.set_num_threads(1)
         self._pool = ThreadPoolExecutor(
-            len(models), "crosslearning", initializer=torch.set_num_threads, initargs=(1,)
+            len(self.models), "crosslearning", initializer=torch.set_num_threads, initargs=(1,)
         )
 
     def gradients(self, batches: Iterable[TaskBatch]) -> tuple[list[int], torch.Tensor]:

@@ -1,0 +1,107 @@
+"""Optimizers that treat every number alike step over one matrix instead of many small tensors.
+
+SGD, Adam and their kin do the same to each number of a parameter, wherever it is. Handed the rows
+of the flat buffer as one parameter, they do the same arithmetic in one call instead of hundreds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn, optim
+
+if TYPE_CHECKING:
+    from crosslearning.nn.task_models import TaskModels
+
+__all__ = ["FlatOptimizer", "can_be_flat"]
+
+_ELEMENTWISE = (optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Adagrad)
+
+
+def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
+    """Whether it makes no difference to the optimizer.
+
+    It must be of a class that treats every number alike, hold all parameters in one group, have
+    nothing hooked to its steps, and have been at all of them equally often. All parameters must be
+    tethered and take gradients.
+    """
+    own = list(models.parameters())
+    tethered = sum(flat.tasks.numel() for flat in models._flats)
+    held = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
+    steps = {float(state.get("step", -1)) for state in optimizer.state.values()}
+    return (
+        type(optimizer) in _ELEMENTWISE
+        and len(optimizer.param_groups) == 1
+        and held == [id(parameter) for parameter in own]
+        and tethered == sum(parameter.numel() for parameter in own)
+        and all(parameter.requires_grad for parameter in own)
+        and not (optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
+        and len(optimizer.state) in (0, len(own))
+        and len(steps) <= 1
+    )
+
+
+class FlatOptimizer:
+    """Lets an optimizer of the models' parameters hold the flat buffers in their place.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        One for which :func:`can_be_flat`.
+    models : TaskModels
+        Whose parameters it holds.
+
+    Attributes
+    ----------
+    leaves : list of Parameter
+        What it holds: the rows of the tasks of each buffer. Gradients go there.
+    """
+
+    def __init__(self, optimizer: optim.Optimizer, models: TaskModels) -> None:
+        self.optimizer, self.models = optimizer, models
+        self.leaves: list[nn.Parameter] = []
+
+    def flatten(self) -> None:
+        """Hand over the flat buffers, and the state of the parameters with them."""
+        flats, state = self.models._flats, self.optimizer.state
+        self.leaves = [nn.Parameter(flat.tasks) for flat in flats]
+        for flat, leaf in zip(flats, self.leaves, strict=True):
+            rows = [flat.parameters(row, one) for row, one in enumerate(self.models.per_task)]
+            if state:
+                state[leaf] = {
+                    key: _joined(key, [[state[p][key] for p in row] for row in rows], rows)
+                    for key in state[rows[0][0]]
+                }
+        for parameter in self.models.parameters():
+            state.pop(parameter, None)
+        self.optimizer.param_groups[0]["params"] = self.leaves
+
+    def scatter(self) -> None:
+        """Hand the parameters back, each with its part of the state."""
+        state = self.optimizer.state
+        for flat, leaf in zip(self.models._flats, self.leaves, strict=True):
+            whole = state.pop(leaf, None)
+            for row, module in enumerate(self.models.per_task):
+                for slot, parameter in zip(flat.slots, flat.parameters(row, module), strict=True):
+                    if whole is not None:
+                        state[parameter] = {
+                            key: _part(value, leaf, row, slot) for key, value in whole.items()
+                        }
+        self.optimizer.param_groups[0]["params"] = list(self.models.parameters())
+
+
+def _joined(key: str, values: list[list[Any]], rows: list[list[nn.Parameter]]) -> Any:
+    """Stack what has the shape of its parameter; what has not is the same for all."""
+    first = values[0][0]
+    if key == "step" or not isinstance(first, torch.Tensor) or first.shape != rows[0][0].shape:
+        return first
+    return torch.stack([torch.cat([value.reshape(-1) for value in row]) for row in values])
+
+
+def _part(value: Any, leaf: nn.Parameter, row: int, slot: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.shape != leaf.shape:
+        return value.clone()
+    return value[row, slot.start : slot.stop].view(slot.shape)
