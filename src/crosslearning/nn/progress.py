@@ -27,12 +27,13 @@ class Bar:
         Whether to show anything.
     tasks : tuple
         Labels of the tasks.
-    total : int
-        Steps of the run.
+    epochs, steps : int
+        Epochs of the run, and steps of each.
     """
 
-    def __init__(self, shown: bool, tasks: tuple[Hashable, ...], total: int) -> None:
-        self._tasks = tasks
+    def __init__(self, shown: bool, tasks: tuple[Hashable, ...], epochs: int, steps: int) -> None:
+        self.shown = shown
+        self._tasks, self._epochs, self._steps = tasks, epochs, steps
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -40,7 +41,7 @@ class Bar:
             TextColumn("{task.fields[state]}"),
         )
         self._progress = Progress(*columns, console=Console(stderr=True), disable=not shown)
-        self._id = self._progress.add_task("training", total=total, state="")
+        self._id = self._progress.add_task("training", total=epochs * steps, state="")
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -50,16 +51,12 @@ class Bar:
         self._progress.stop()
 
     def show(
-        self,
-        step: int,
-        epoch: str,
-        losses: NDArray[np.float64],
-        distances: NDArray[np.float64] | None,
+        self, step: int, losses: NDArray[np.float64], distances: NDArray[np.float64] | None
     ) -> None:
         """Show the mean losses of this epoch so far, and the distances of the last projection."""
-        if not self._progress.disable:
-            state = describe(self._tasks, losses, distances)
-            self._progress.update(self._id, completed=step, description=epoch, state=state)
+        epoch = f"epoch {1 + (step - 1) // self._steps}/{self._epochs}"
+        state = describe(self._tasks, losses, distances)
+        self._progress.update(self._id, completed=step, description=epoch, state=state)
 
 
 def describe(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Run"]
 
+_CALLER_OF_FIT = 5  # levels up from a warning
+
 
 class Run:
     """A training run, from any step on.
@@ -79,7 +81,6 @@ class Run:
         self.sums, self.counts = np.zeros(len(models)), np.zeros(len(models))
         self.seconds = 0.0
         self.history = History(models.tasks)
-        self._parameters = list(models.parameters())
 
     @property
     def steps(self) -> int:
@@ -89,7 +90,8 @@ class Run:
     def train(self, engine: Engine, epochs: int, bar: Bar, checkpoint: Checkpoint | None) -> None:
         """Train until the end, or until validation or a callback says so."""
         self._started = time.perf_counter() - self.seconds
-        moved, certificate = 0.0, None
+        certificate = None
+        self.models._link()
         while self.step < epochs * self.steps and not self.stopped:
             ends_epoch = (self.step + 1) % self.steps == 0
             self._take_gradients(engine)
@@ -97,25 +99,19 @@ class Run:
             self.optimizer.step()
             self.step += 1
             certificate = self._project(ends_epoch) or certificate
-            bar.show(
-                self.step,
-                f"epoch {1 + (self.step - 1) // self.steps}/{epochs}",
-                self.sums / np.maximum(self.counts, 1),
-                None if certificate is None else certificate.distances,
-            )
+            if bar.shown:
+                losses = self.sums / np.maximum(self.counts, 1)
+                bar.show(self.step, losses, certificate and certificate.distances)
             self.seconds = time.perf_counter() - self._started
             if ruler is not None:
-                moved = ruler.since()
-                self._end_epoch(moved, certificate)
+                self._end_epoch(ruler.since(), certificate)
             if checkpoint is not None and checkpoint.is_due:
                 with engine.released():
                     checkpoint.save()
-        for parameter in self._parameters:
-            parameter.grad = None
+        self.models.zero_grad()
+        self.models._mark_changed()
 
     def _take_gradients(self, engine: Engine) -> None:
-        for parameter in self._parameters:
-            parameter.grad = None
         rows, losses = engine.gradients(self.feed.step(self.step))
         values = losses.double().cpu().numpy()
         if not np.isfinite(values).all():
@@ -142,7 +138,9 @@ class Run:
         rate = step_size(self.models, self.optimizer)
         if rate == 0.0:  # nothing has moved, and springs act in proportion
             return None
-        return self.models.project(step_size=None if rate is None else since * rate)
+        certificate = self.models._project_linked(None if rate is None else since * rate)
+        self.models._warn(certificate, _CALLER_OF_FIT)
+        return certificate
 
     def _end_epoch(self, moved: float, certificate: StepCertificate | None) -> None:
         models, rate = self.models, learning_rate(self.optimizer)
@@ -168,5 +166,6 @@ class Run:
         advance(self.scheduler, record.loss if self.validation is None else score)
         for callback in self.callbacks:
             self.stopped |= callback(record) is True
+        models._link()  # what callbacks may have replaced
         self.sums, self.counts = np.zeros(len(models)), np.zeros(len(models))
         self.seconds, self._started = 0.0, time.perf_counter()

@@ -39,7 +39,7 @@ class Pair:
 
     def batch(self, indices: torch.Tensor) -> Batch:
         """Return inputs and targets of these rows."""
-        return self.x[indices], self.y[indices]
+        return self.x.index_select(0, indices), self.y.index_select(0, indices)
 
 
 class Collated:

@@ -201,20 +201,25 @@ class TaskModels(LinkedModules):
         ConvergenceWarning
             If the solver did not reach its tolerance.
         """
+        self._link()
+        certificate = self._project_linked(step_size)
+        self._mark_changed()
+        self._warn(certificate)
+        return certificate
+
+    def _project_linked(self, step_size: float | None) -> StepCertificate:
+        """Project parameters that are known to be views, and of which autograd knows nothing."""
         tethers = [step_tether(block, step_size) for block in self._blocks]
         starts = [self._pulls.get(block.name) for block in self._blocks]
-        self._link()
         steps = project_blocks(
             self._flats, self._rows(), tethers, self._center_weight, starts, self._norms
         )
         with torch.no_grad():
             average_buffers(list(self.per_task), self.center)
-        self._mark_changed()
         certificate = StepCertificate(
             {block.name: step for block, step in zip(self._blocks, steps, strict=True)}
         )
         self._pulls = {name: step.pull for name, step in certificate.blocks.items()}
-        self._warn(certificate)
         return certificate
 
     def distances(self, block: str | None = None) -> NDArray[np.float64]:
@@ -316,13 +321,14 @@ class TaskModels(LinkedModules):
         self._norms = [PresentNorm() for _ in self._blocks]
         self._warned = False
 
-    def _warn(self, certificate: StepCertificate) -> None:
+    def _warn(self, certificate: StepCertificate, stacklevel: int = 3) -> None:
         if not self._warned:
             for block, flat, norm in zip(self._blocks, self._flats, self._norms, strict=True):
-                self._warned |= warn_if_unresolved(block, norm.value, flat.flat.dtype, stacklevel=3)
+                dtype = flat.flat.dtype
+                self._warned |= warn_if_unresolved(block, norm.value, dtype, stacklevel)
         for step in certificate.blocks.values():
             if step.status is not Status.UNRESOLVED:
-                warn_unless_converged(step.status, step.kkt_residual, step.n_iter, stacklevel=3)
+                warn_unless_converged(step.status, step.kkt_residual, step.n_iter, stacklevel)
 
 
 def _check_start(center_init: str, center_weight: float) -> None:

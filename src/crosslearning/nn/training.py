@@ -179,7 +179,7 @@ def fit(
     with forked_generators(device), mode(models, training=True):
         computing = choose_engine(engine, models, loss, made, plan)
         try:
-            with Bar(progress, models.tasks, epochs * plan.steps) as bar:
+            with Bar(progress, models.tasks, epochs, plan.steps) as bar:
                 run.train(computing, epochs, bar, saved)
         finally:
             computing.close()

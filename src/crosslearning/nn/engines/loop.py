@@ -39,11 +39,14 @@ class LoopEngine:
         optimizer: torch.optim.Optimizer,  # noqa: ARG002
     ) -> None:
         self.models, self.loss = models, loss
-        self.device = next(models.parameters()).device
+        self.parameters = list(models.parameters())
+        self.device = self.parameters[0].device
 
     def gradients(self, batches: Iterable[TaskBatch]) -> tuple[list[int], torch.Tensor]:
         """Leave gradients in ``.grad``; return positions of tasks, and their losses."""
         rows, losses = [], []
+        for parameter in self.parameters:
+            parameter.grad = None
         for batch in batches:
             seed_torch(self.device, batch.seed)
             rows.append(batch.row)

@@ -45,6 +45,8 @@ class ThreadsEngine(LoopEngine):
             with torch.autocast("cpu", dtype, enabled=enabled), OwnGenerator(batch.seed):
                 return self.task_gradient(batch)
 
+        for parameter in self.parameters:
+            parameter.grad = None
         started = [(batch.row, self._pool.submit(work, batch)) for batch in batches]
         losses = [future.result() for _, future in started]
         return [row for row, _ in started], torch.stack(losses)
