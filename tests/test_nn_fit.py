@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from crosslearning import Tether
+from crosslearning.exceptions import ResolutionWarning
 from tests.networks import TASKS, TaskModels, assert_equal_states, nn, snapshot, torch
 
 from crosslearning.nn import evaluate, fit  # isort: skip
@@ -398,6 +399,12 @@ def test_nan_in_a_gradient_names_the_task():
     with pytest.raises(ValueError, match=r"task 'clipart' are NaN .* as is its gradient"):
         fit(models, data, loss, sgd, 1, engine="loop")
     assert torch.isfinite(models["art"].weight).all()
+
+
+def test_a_radius_that_is_not_resolved_is_told_to_the_caller():
+    with pytest.warns(ResolutionWarning, match="below what float32 resolves") as caught:
+        trained(epsilon=1e-9)
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_progress_shows_losses_and_distances(capsys):

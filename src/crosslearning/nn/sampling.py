@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 
@@ -85,8 +85,7 @@ def _same_rows(sources: Sequence[Source]) -> bool:
     return len(pairs) == len(sources) and len(shapes) == 1
 
 
-@dataclass(frozen=True)
-class TaskBatch:
+class TaskBatch(NamedTuple):
     """What one task sees in one step: its position, inputs, targets, and a seed for dropout."""
 
     row: int

@@ -55,18 +55,25 @@ class FlatOptimizer:
     Attributes
     ----------
     leaves : list of Parameter
-        What it holds: the rows of the tasks of each buffer. Gradients go there.
+        What it holds: the rows of the tasks of each buffer.
+    gradients : dict of str to Tensor
+        Where the gradients of a parameter of all tasks go, stacked.
     """
 
     def __init__(self, optimizer: optim.Optimizer, models: TaskModels) -> None:
         self.optimizer, self.models = optimizer, models
         self.leaves: list[nn.Parameter] = []
+        self.gradients: dict[str, torch.Tensor] = {}
 
     def flatten(self) -> None:
         """Hand over the flat buffers, and the state of the parameters with them."""
         flats, state = self.models._flats, self.optimizer.state
         self.leaves = [nn.Parameter(flat.tasks) for flat in flats]
         for flat, leaf in zip(flats, self.leaves, strict=True):
+            leaf.grad = torch.zeros_like(leaf)
+            for slot in flat.slots:
+                part = leaf.grad[:, slot.start : slot.stop]
+                self.gradients[slot.name] = part.unflatten(1, slot.shape)
             rows = [flat.parameters(row, one) for row, one in enumerate(self.models.per_task)]
             if state:
                 state[leaf] = {

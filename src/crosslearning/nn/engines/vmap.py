@@ -122,18 +122,14 @@ class VmapEngine:
                 for number, row in enumerate(self._rows):
                     row[name].grad = None if gradient is None else gradient[number]
             return
-        for flat, leaf in zip(self.models._flats, self._flat.leaves, strict=True):
-            parts = [_present(gradients[slot.name], slot.name) for slot in flat.slots]
-            leaf.grad = torch.cat([part.flatten(1) for part in parts], dim=1)
-
-
-def _present(gradient: torch.Tensor | None, name: str) -> torch.Tensor:
-    if gradient is None:
-        raise ValueError(
-            f"The loss does not depend on the parameter {name!r}. Freeze it with "
-            "`requires_grad_(False)`, leave it untethered, or use engine='loop'."
-        )
-    return gradient
+        for name, place in self._flat.gradients.items():
+            gradient = gradients[name]
+            if gradient is None:
+                raise ValueError(
+                    f"The loss does not depend on the parameter {name!r}. Freeze it with "
+                    "`requires_grad_(False)`, leave it untethered, or use engine='loop'."
+                )
+            place.copy_(gradient)
 
 
 def _refuse_changed(buffers: Tensors) -> None:
