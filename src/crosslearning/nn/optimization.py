@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from torch import optim
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 if TYPE_CHECKING:
     from crosslearning.nn.task_models import TaskModels
 
-__all__ = ["advance", "learning_rate", "make_optimizer", "make_scheduler", "step_size"]
+__all__ = [
+    "ELEMENTWISE",
+    "advance",
+    "learning_rate",
+    "make_optimizer",
+    "make_scheduler",
+    "step_size",
+]
+
+# They treat each number by itself, wherever it is.
+ELEMENTWISE = (
+    optim.ASGD, optim.Adadelta, optim.Adagrad, optim.Adam, optim.AdamW, optim.Adamax,
+    optim.NAdam, optim.RAdam, optim.RMSprop, optim.Rprop, optim.SGD,
+)  # fmt: skip
 
 
 def make_optimizer(given: Any, models: TaskModels) -> Optimizer:

@@ -38,14 +38,11 @@ class Schedule:
         Rows of each task and step; None if every step takes the same share of every task.
     steps : int
         Steps of an epoch.
-    stackable : bool
-        Whether the batches of all tasks are known to have one shape.
     """
 
     sizes: tuple[int, ...]
     per_step: int | None
     steps: int
-    stackable: bool = False
 
     def piece(self, row: int, step: int) -> tuple[int, int]:
         """Where in the sequence of a task the rows of a step start and stop."""
@@ -53,6 +50,11 @@ class Schedule:
             return step * self.per_step, (step + 1) * self.per_step
         size = self.sizes[row]
         return size * step // self.steps, size * (step + 1) // self.steps
+
+    @property
+    def equal(self) -> bool:
+        """Whether every step takes as many rows of one task as of the others."""
+        return self.per_step is not None or len(set(self.sizes)) == 1
 
 
 def schedule(
@@ -71,18 +73,10 @@ def schedule(
     if loaders[0]:
         return Schedule(sizes, 1 if cycle else None, max(sizes))
     if batch_size is None:
-        return Schedule(sizes, None, 1, len(set(sizes)) == 1 and _same_rows(sources))
+        return Schedule(sizes, None, 1)
     if cycle:
-        steps = math.ceil(max(sizes) / batch_size)
-        return Schedule(sizes, batch_size, steps, _same_rows(sources))
+        return Schedule(sizes, batch_size, math.ceil(max(sizes) / batch_size))
     return Schedule(sizes, None, math.ceil(sum(sizes) / (batch_size * len(sizes))))
-
-
-def _same_rows(sources: Sequence[Source]) -> bool:
-    """Whether all tasks have tensors whose rows are of one shape."""
-    pairs = [source for source in sources if isinstance(source, Pair)]
-    shapes = {(pair.x.shape[1:], pair.y.shape[1:]) for pair in pairs}
-    return len(pairs) == len(sources) and len(shapes) == 1
 
 
 class TaskBatch(NamedTuple):
@@ -122,6 +116,13 @@ class Feed:
         self.plan, self.seed, self.augment, self.device = plan, seed, augment, device
         self._sources = tuple(sources.items())
         self._orders: dict[Hashable, tuple[int, torch.Tensor]] = {}
+
+    @property
+    def stackable(self) -> bool:
+        """Whether the batches of all tasks are known to have one shape: that of tensors' rows."""
+        pairs = [source for _, source in self._sources if isinstance(source, Pair)]
+        shapes = {(pair.x.shape[1:], pair.y.shape[1:]) for pair in pairs}
+        return self.plan.equal and len(pairs) == len(self._sources) and len(shapes) == 1
 
     def step(self, step: int) -> Iterator[TaskBatch]:
         """Batches of the tasks that take part in a step; each is loaded when asked for."""

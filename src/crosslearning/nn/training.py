@@ -177,7 +177,7 @@ def fit(
     )
     saved = _resume(checkpoint, checkpoint_every, run, epochs)
     with forked_generators(device), mode(models, training=True):
-        computing = choose_engine(engine, models, loss, made, plan)
+        computing = choose_engine(engine, models, loss, made, run.feed)
         try:
             with Bar(progress, models.tasks, epochs, plan.steps) as bar:
                 run.train(computing, epochs, bar, saved)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
-    from crosslearning.nn.sampling import Schedule, TaskBatch
+    from crosslearning.nn.sampling import Feed, TaskBatch
     from crosslearning.nn.task_models import TaskModels
 
 __all__ = ["Engine", "choose_engine"]
@@ -55,22 +55,22 @@ def choose_engine(
     models: TaskModels,
     loss: Callable[[Any, Any], torch.Tensor],
     optimizer: torch.optim.Optimizer,
-    plan: Schedule,
+    feed: Feed,
 ) -> Engine:
     """Build the engine of this name; "auto" follows the rule in :func:`crosslearning.nn.fit`."""
-    chosen = automatic(models, loss, plan) if name == "auto" else name
+    chosen = automatic(models, loss, feed) if name == "auto" else name
     if chosen not in _ENGINES:
         known = ", ".join(map(repr, ["auto", *_ENGINES]))
         raise ValueError(f"`engine` must be one of {known}; got {name!r}.")
     return _ENGINES[chosen](models, loss, optimizer)
 
 
-def automatic(models: TaskModels, loss: Any, plan: Schedule) -> str:
+def automatic(models: TaskModels, loss: Any, feed: Feed) -> str:
     """Choose by what is known before training, so that the same run has the same engine."""
     layered = all(is_layered(module) for module in models.per_task)
     alike = len({repr(module) for module in models.per_task}) == 1
     of_torch = (getattr(loss, "__module__", None) or "").startswith("torch.nn.")
-    if len(models) >= _MANY and layered and alike and of_torch and plan.stackable:
+    if len(models) >= _MANY and layered and alike and of_torch and feed.stackable:
         return "vmap"
     on_cpu = next(models.parameters()).device.type == "cpu"
     convolves = any(isinstance(part, _CONVOLUTIONS) for part in models.center.modules())

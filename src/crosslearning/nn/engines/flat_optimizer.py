@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn, optim
 
+from crosslearning.nn.optimization import ELEMENTWISE
+
 if TYPE_CHECKING:
     from crosslearning.nn.task_models import TaskModels
 
 __all__ = ["FlatOptimizer", "can_be_flat"]
-
-_ELEMENTWISE = (optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Adagrad)
 
 
 def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
@@ -31,7 +31,7 @@ def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
     held = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
     steps = {float(state.get("step", -1)) for state in optimizer.state.values()}
     return (
-        type(optimizer) in _ELEMENTWISE
+        type(optimizer) in ELEMENTWISE
         and len(optimizer.param_groups) == 1
         and held == [id(parameter) for parameter in own]
         and tethered == sum(parameter.numel() for parameter in own)

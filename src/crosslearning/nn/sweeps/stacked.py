@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn, optim
+from torch import nn
 
 from crosslearning.nn.evaluation import in_order
 from crosslearning.nn.modes import mode
-from crosslearning.nn.optimization import advance, learning_rate, make_scheduler
+from crosslearning.nn.optimization import ELEMENTWISE, advance, learning_rate, make_scheduler
 from crosslearning.nn.sampling import Feed, schedule
 from crosslearning.nn.seeds import build, forked_generators
 from crosslearning.nn.sweeps.stack import Stack
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["train_stacked", "why_not_stacked"]
 
-# They treat each number by itself, so that runs side by side do not see each other.
-_ELEMENTWISE = (
-    optim.ASGD, optim.Adadelta, optim.Adagrad, optim.Adam, optim.AdamW, optim.Adamax,
-    optim.NAdam, optim.RAdam, optim.RMSprop, optim.Rprop, optim.SGD,
-)  # fmt: skip
 _SLOWER = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.RNNBase)
 
 
@@ -46,7 +41,7 @@ def why_not_stacked(plan: Plan, settings: Sequence[Setting]) -> str | None:
         "convolutions are faster one by one": any(isinstance(part, _SLOWER) for part in parts),
         "some parameters are frozen": not all(one.requires_grad for one in parameters),
         "parameters differ in dtype": len({one.dtype for one in parameters}) != 1,
-        "the optimizer mixes parameters": type(optimizer) not in _ELEMENTWISE,
+        "the optimizer mixes parameters": type(optimizer) not in ELEMENTWISE,
         "batches of the tasks differ in size": not schedule(
             tuple(plan.sources().values()), plan.batch_size, plan.sampling
         ).equal,
