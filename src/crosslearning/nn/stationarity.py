@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import torch
+import torch
 
+if TYPE_CHECKING:
     from crosslearning.nn.task_models import TaskModels
 
 __all__ = ["StepLength"]
@@ -25,8 +26,8 @@ class StepLength:
     def since(self) -> float:
         """Norm of what the tethered parameters of all tasks moved since then."""
         pairs = zip(self._parts(), self._before, strict=True)
-        squares = [float((now - before).double().square().sum()) for now, before in pairs]
-        return float((self._stride * sum(squares)) ** 0.5)
+        norms = [float(torch.linalg.vector_norm(before.sub_(now))) for now, before in pairs]
+        return float(self._stride**0.5 * math.hypot(*norms))
 
     def _parts(self) -> list[torch.Tensor]:
         return [flat.tasks[:, :: self._stride] for flat in self._models._flats]

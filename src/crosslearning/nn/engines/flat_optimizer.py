@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 __all__ = ["FlatOptimizer", "can_be_flat"]
 
+_SMALL = 1 << 16  # numbers of a parameter, on average; with more, calls cost little
+
 
 def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
-    """Whether it makes no difference to the optimizer.
+    """Whether it makes no difference to the optimizer, and is worth its memory for gradients.
 
-    It must be of a class that treats every number alike, hold all parameters in one group, have
-    nothing hooked to its steps, and have been at all of them equally often. All parameters must be
-    tethered and take gradients.
+    It is where parameters are small. The optimizer must be of a class that treats every number
+    alike, hold all parameters in one group, have nothing hooked to its steps, and have been at all
+    of them equally often. All parameters must be tethered and take gradients.
     """
     own = list(models.parameters())
     tethered = sum(flat.tasks.numel() for flat in models._flats)
@@ -39,6 +41,7 @@ def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
         and not (optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
         and len(optimizer.state) in (0, len(own))
         and len(steps) <= 1
+        and tethered < _SMALL * len(own)
     )
 
 

@@ -48,12 +48,16 @@ class VmapEngine:
         self.losses = torch.vmap(self._loss_of_one, randomness="different")
         self._rows = [dict(module.named_parameters()) for module in models.per_task]
         self._flat = FlatOptimizer(optimizer, models) if can_be_flat(optimizer, models) else None
+        self._held = [one for row in self._rows for one in row.values()]
         if self._flat is not None:
             self._flat.flatten()
+            self._held = []
 
     def gradients(self, batches: Iterable[TaskBatch]) -> tuple[list[int], torch.Tensor]:
         """Leave gradients where the optimizer looks; return positions of tasks, and losses."""
         given = list(batches)
+        for parameter in self._held:  # before new gradients take as much memory
+            parameter.grad = None
         x, y = self._stacked(given)
         parameters, buffers = self._parameters(), self._buffers()
         leaves = {name: one for name, one in parameters.items() if one.requires_grad}
@@ -119,8 +123,9 @@ class VmapEngine:
     def _hand_over(self, gradients: dict[str, torch.Tensor | None]) -> None:
         if self._flat is None:
             for name, gradient in gradients.items():
-                for number, row in enumerate(self._rows):
-                    row[name].grad = None if gradient is None else gradient[number]
+                if gradient is not None:
+                    for row, part in zip(self._rows, gradient, strict=True):
+                        row[name].grad = part
             return
         for name, place in self._flat.gradients.items():
             gradient = gradients[name]
