@@ -112,7 +112,7 @@ class Run:
         self.models._mark_changed()
 
     def _take_gradients(self, engine: Engine) -> None:
-        rows, losses = engine.gradients(self.feed.step(self.step))
+        rows, losses = engine.gradients(self.step)
         values = losses.double().cpu().numpy()
         if not np.isfinite(values).all():
             self._refuse(rows, values)

@@ -134,7 +134,17 @@ class Feed:
                     generator = torch.Generator().manual_seed(self._seed("augment", task, step))
                     x = self.augment(x, generator)
                 x, y = x.to(self.device), y.to(self.device)
-                yield TaskBatch(row, x, y, self._seed("dropout", task, step))
+                yield TaskBatch(row, x, y, self.dropout_seed(row, step))
+
+    def dropout_seed(self, row: int, step: int) -> int:
+        """Seed of what is random in the model of a task in a step."""
+        return self._seed("dropout", self._sources[row][0], step)
+
+    def rows(self, row: int, step: int, until: int) -> tuple[Any, Any]:
+        """Return inputs and targets of a task that has rows to ask for, of all these steps."""
+        task, source = self._sources[row]
+        start, stop = self.plan.piece(row, step)[0], self.plan.piece(row, until)[0]
+        return self._load(task, source, start, stop, step)
 
     def _load(
         self, task: Hashable, source: Source, start: int, stop: int, step: int

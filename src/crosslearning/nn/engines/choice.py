@@ -14,10 +14,10 @@ from crosslearning.nn.engines.threads import ThreadsEngine
 from crosslearning.nn.engines.vmap import VmapEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from crosslearning.nn.sampling import Feed, TaskBatch
+    from crosslearning.nn.sampling import Feed
     from crosslearning.nn.task_models import TaskModels
 
 __all__ = ["Engine", "choose_engine"]
@@ -29,7 +29,7 @@ _MANY = 8  # tasks from which on one pass over all is faster, for linear layers
 class Engine(Protocol):
     """Computes the gradients of a step."""
 
-    def gradients(self, batches: Iterable[TaskBatch]) -> tuple[list[int], torch.Tensor]:
+    def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
         """Leave gradients where the optimizer looks; return positions of tasks, and losses."""
         ...
 
@@ -62,7 +62,7 @@ def choose_engine(
     if chosen not in _ENGINES:
         known = ", ".join(map(repr, ["auto", *_ENGINES]))
         raise ValueError(f"`engine` must be one of {known}; got {name!r}.")
-    return _ENGINES[chosen](models, loss, optimizer)
+    return _ENGINES[chosen](models, loss, optimizer, feed)
 
 
 def automatic(models: TaskModels, loss: Any, feed: Feed) -> str:

@@ -10,10 +10,10 @@ import torch
 from crosslearning.nn.seeds import seed_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from crosslearning.nn.sampling import TaskBatch
+    from crosslearning.nn.sampling import Feed, TaskBatch
     from crosslearning.nn.task_models import TaskModels
 
 __all__ = ["LoopEngine"]
@@ -30,6 +30,8 @@ class LoopEngine:
         Scalar loss of output and target.
     optimizer : Optimizer
         Of the models; left alone.
+    feed : Feed
+        Batches of the tasks.
     """
 
     def __init__(
@@ -37,17 +39,18 @@ class LoopEngine:
         models: TaskModels,
         loss: Callable[[Any, Any], torch.Tensor],
         optimizer: torch.optim.Optimizer,  # noqa: ARG002
+        feed: Feed,
     ) -> None:
-        self.models, self.loss = models, loss
+        self.models, self.loss, self.feed = models, loss, feed
         self.parameters = list(models.parameters())
         self.device = self.parameters[0].device
 
-    def gradients(self, batches: Iterable[TaskBatch]) -> tuple[list[int], torch.Tensor]:
+    def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
         """Leave gradients in ``.grad``; return positions of tasks, and their losses."""
         rows, losses = [], []
         for parameter in self.parameters:
             parameter.grad = None
-        for batch in batches:
+        for batch in self.feed.step(step):
             seed_torch(self.device, batch.seed)
             rows.append(batch.row)
             losses.append(self.task_gradient(batch))

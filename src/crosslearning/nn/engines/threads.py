@@ -11,8 +11,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from crosslearning.nn.engines.loop import LoopEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from crosslearning.nn.sampling import TaskBatch
 
 __all__ = ["ThreadsEngine"]
@@ -37,7 +35,7 @@ class ThreadsEngine(LoopEngine):
             len(self.models), "crosslearning", initializer=torch.set_num_threads, initargs=(1,)
         )
 
-    def gradients(self, batches: Iterable[TaskBatch]) -> tuple[list[int], torch.Tensor]:
+    def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
         """Leave gradients in ``.grad``; return positions of tasks, and their losses."""
         enabled, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
@@ -47,7 +45,7 @@ class ThreadsEngine(LoopEngine):
 
         for parameter in self.parameters:
             parameter.grad = None
-        started = [(batch.row, self._pool.submit(work, batch)) for batch in batches]
+        started = [(batch.row, self._pool.submit(work, batch)) for batch in self.feed.step(step)]
         losses = [future.result() for _, future in started]
         return [row for row, _ in started], torch.stack(losses)
 

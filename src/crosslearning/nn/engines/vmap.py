@@ -11,11 +11,12 @@ from torch.func import functional_call
 from crosslearning.nn.engines.alike import refuse_unlike
 from crosslearning.nn.engines.flat_optimizer import FlatOptimizer, can_be_flat
 from crosslearning.nn.seeds import seed_torch
+from crosslearning.nn.stacking import StackedFeed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
-    from crosslearning.nn.sampling import TaskBatch
+    from crosslearning.nn.sampling import Feed
     from crosslearning.nn.task_models import TaskModels
 
     Tensors = dict[str, torch.Tensor]
@@ -34,6 +35,8 @@ class VmapEngine:
         Scalar loss of output and target.
     optimizer : Optimizer
         Of the models; it steps over the flat buffers as well where that makes no difference.
+    feed : Feed
+        Batches of the tasks.
     """
 
     def __init__(
@@ -41,8 +44,10 @@ class VmapEngine:
         models: TaskModels,
         loss: Callable[[Any, Any], torch.Tensor],
         optimizer: torch.optim.Optimizer,
+        feed: Feed,
     ) -> None:
         refuse_unlike(models)
+        self._feed = StackedFeed(feed)
         self.models, self.loss = models, loss
         self.device = next(models.parameters()).device
         self.losses = torch.vmap(self._loss_of_one, randomness="different")
@@ -53,15 +58,14 @@ class VmapEngine:
             self._flat.flatten()
             self._held = []
 
-    def gradients(self, batches: Iterable[TaskBatch]) -> tuple[list[int], torch.Tensor]:
+    def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
         """Leave gradients where the optimizer looks; return positions of tasks, and losses."""
-        given = list(batches)
         for parameter in self._held:  # before new gradients take as much memory
             parameter.grad = None
-        x, y = self._stacked(given)
+        x, y = self._feed.step(step)
         parameters, buffers = self._parameters(), self._buffers()
         leaves = {name: one for name, one in parameters.items() if one.requires_grad}
-        seed_torch(self.device, given[0].seed)
+        seed_torch(self.device, self._feed.feed.dropout_seed(0, step))
         try:
             losses = self.losses(parameters, buffers, x, y)
             found = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
@@ -70,7 +74,7 @@ class VmapEngine:
             raise
         _refuse_changed(buffers)
         self._hand_over(dict(zip(leaves, found, strict=True)))
-        return list(range(len(given))), losses.detach()
+        return list(range(len(losses))), losses.detach()
 
     @contextmanager
     def released(self) -> Iterator[None]:
@@ -88,17 +92,6 @@ class VmapEngine:
     def _loss_of_one(self, parameters: Tensors, buffers: Tensors, x: Any, y: Any) -> torch.Tensor:
         module = self.models.per_task[0]
         return self.loss(functional_call(module, (parameters, buffers), (x,)), y)
-
-    def _stacked(self, batches: list[TaskBatch]) -> tuple[torch.Tensor, torch.Tensor]:
-        shapes = {(tuple(batch.x.shape), tuple(batch.y.shape)) for batch in batches}
-        if len(batches) < len(self.models) or len(shapes) > 1:
-            raise ValueError(
-                "A pass over all tasks at once needs a batch of each, all of one shape; got "
-                f"{len(batches)} of {len(self.models)}, with shapes of x and y "
-                f"{', '.join(map(str, sorted(shapes)))}. Use a fixed `batch_size` with "
-                "sampling='cycle', or engine='loop'."
-            )
-        return torch.stack([b.x for b in batches]), torch.stack([b.y for b in batches])
 
     def _parameters(self) -> Tensors:
         """Parameters of all tasks, stacked: views of the flat buffers, and copies of others."""
