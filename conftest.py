@@ -2,4 +2,6 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("torch") else ["src/crosslearning/nn/*"]
+_NEED_TORCH = ["src/crosslearning/nn/*", "src/crosslearning/experiments/office_home/training.py"]
+
+collect_ignore_glob = [] if find_spec("torch") else _NEED_TORCH
