@@ -10,6 +10,7 @@ import crosslearning
 from crosslearning.cli import data, reproduce
 from crosslearning.cli.help import show_help_if_alone
 from crosslearning.cli.report import report
+from crosslearning.cli.train import train
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,7 @@ app = typer.Typer(pretty_exceptions_enable=False)
 app.add_typer(data.app, name="data")
 app.command(epilog="Example: crosslearning report crosslearning-pupils --open")(report)
 app.add_typer(reproduce.app, name="reproduce")
+app.command(epilog="Example: crosslearning train icons65 --epsilon 0.3 --out trained")(train)
 
 
 def _show_version(wanted: bool) -> None:

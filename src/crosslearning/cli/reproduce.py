@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from crosslearning.cli.help import show_help_if_alone
+from crosslearning.cli.office_home import office_home
 from crosslearning.experiments import gaussian as experiment
 from crosslearning.experiments.gaussian import GaussianConfig, GaussianResult
 
@@ -22,6 +23,11 @@ app = typer.Typer(help="Reproduce a result of the paper.")
 def reproduce(context: typer.Context) -> None:
     """Reproduce a result of the paper."""
     show_help_if_alone(context)
+
+
+app.command("office-home", epilog="Example: crosslearning reproduce office-home --data DIR")(
+    office_home
+)
 
 
 @app.command(epilog="Example: crosslearning reproduce gaussian --gap 1 --samples 4 --out figures")

@@ -1,0 +1,129 @@
+"""Training on images from the command line: loading, progress and what is printed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from crosslearning.experiments.office_home.config import ImagesConfig, shipped_config
+from crosslearning.experiments.office_home.statement import radius_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from rich.progress import Progress as Bars
+
+    from crosslearning.datasets import ImageData
+    from crosslearning.experiments.office_home.progress import Progress
+
+__all__ = ["ICONS", "configure", "sweep"]
+
+ICONS = "icons65"
+_LONG = ("runs", "categories", "confusion")  # parts of the results that a summary leaves out
+
+
+def configure(images: str, seed: int, seeds: int | None, **options: Any) -> ImagesConfig:
+    """Return the settings for these images, with the options that were given in their place."""
+    config = shipped_config("icons65" if images == ICONS else "paper")
+    if seeds is not None:
+        options["seeds"] = tuple(range(seed, seed + seeds))
+    return replace(config, **{name: value for name, value in options.items() if value is not None})
+
+
+def sweep(
+    config: ImagesConfig,
+    images: str,
+    out: Path,
+    folder_options: Mapping[str, Any],
+    *,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Load images, train, draw, and print; options are those of the experiment."""
+    _require_torch()
+    from crosslearning.experiments import office_home
+
+    command = shlex.join(["crosslearning", *sys.argv[1:]])
+    with _bars(hidden=quiet or as_json) as bars:
+        data = _load(images, config.image_size, folder_options, bars)
+        try:
+            results = office_home.run(
+                config, data, out, progress=_show(bars), command=command, **options
+            )
+            office_home.draw(out)
+        except OSError as error:
+            reason = error.strerror or error
+            raise OSError(
+                f"Cannot write to {out}: {reason}. Choose another folder with --out."
+            ) from error
+    if as_json:
+        typer.echo(json.dumps({k: v for k, v in results.items() if k not in _LONG}, indent=2))
+    elif not quiet:
+        from crosslearning.cli.image_tables import print_results
+
+        print_results(results, out)
+
+
+def _require_torch() -> None:
+    if find_spec("torch") is None:
+        raise ValueError(
+            "Training networks needs torch, which is an extra. Install it with "
+            '`pip install "crosslearning[torch]"`.'
+        )
+
+
+@contextmanager
+def _bars(hidden: bool) -> Iterator[Bars]:
+    """Bars on the error stream that vanish when all is done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=hidden, transient=True) as bars:
+        yield bars
+
+
+def _load(images: str, size: int, options: Mapping[str, Any], bars: Bars) -> ImageData:
+    from crosslearning.datasets import ImageDomains, load_icons65
+
+    task = bars.add_task("Reading images", total=None, left="", visible=False)
+
+    def show(done: int, total: int) -> None:
+        bars.update(task, completed=done, total=total, visible=done < total)
+
+    data = load_icons65() if images == ICONS else ImageDomains(images, progress=show, **options)
+    data.pixels(size, progress=show)
+    return data
+
+
+def _show(bars: Bars) -> Callable[[Progress], None]:
+    """Show a sweep: which run, how much of all, and the time left."""
+    task = bars.add_task("Training", total=1.0, left="")
+
+    def show(now: Progress) -> None:
+        minutes, seconds = divmod(round(now.seconds_left), 60)
+        bars.update(
+            task,
+            completed=now.share,
+            description=(
+                f"Run {now.run} of {now.runs} (ε = {radius_name(now.epsilon)}, seed {now.seed}), "
+                f"epoch {now.epoch} of {now.epochs}"
+            ),
+            left=f"{minutes // 60}:{minutes % 60:02}:{seconds:02} left",
+        )
+
+    return show

@@ -1,0 +1,99 @@
+"""Results of training on images, as tables and sentences for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from crosslearning.experiments.office_home.statement import percent, radius_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["print_results"]
+
+
+def print_results(results: dict[str, Any], out: Path) -> None:
+    """Print what was learned: a table of radii, the paper's numbers beside ours, the verdict."""
+    console = Console()
+    tables = [_radii] + [_beside_the_paper, _improvements] * bool(results["reported"])
+    for table in tables:
+        console.print(table(results), "")
+    for sentence in (results["sentence"], *results["notes"]):
+        console.print(sentence, highlight=False)
+    files = ["results.json", "results.csv", "accuracy.png", "improvement.png", "contact_sheet.png"]
+    written = ", ".join(name for name in [*files, "models"] if (out / name).exists())
+    # Text takes brackets in a path literally; soft wrapping leaves paths in one piece.
+    console.print(Text.assemble(("Written: ", "bold"), f"{written} in {out}"), soft_wrap=True)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False)
+    table.collapse_padding = True
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="right" if number else "left", no_wrap=number < 3)
+    return table
+
+
+def _radii(results: dict[str, Any]) -> Table:
+    """Accuracy at each radius; the one that validation chooses is bold."""
+    domains = [domain["domain"] for domain in results["data"]["domains"]]
+    title = f"{results['title']}. Accuracy in %, over categories, then domains."
+    table = _table(title, "ε", "validation", "test", "images", *domains, "distance")
+    for point in results["path"]:
+        accuracies = point["validation"], point["test"]
+        means = point["test_images"], *(domain["test"] for domain in point["domains"])
+        table.add_row(
+            radius_name(float(point["epsilon"])),
+            *(percent(accuracy).removesuffix(" %") for accuracy in accuracies),
+            *(f"{100 * accuracy['mean']:.1f}" for accuracy in means),
+            f"{point['distance']:.3g}",
+            style="bold" if point["epsilon"] == results["chosen"]["epsilon"] else "",
+        )
+    return table
+
+
+def _beside_the_paper(results: dict[str, Any]) -> Table:
+    paper, chosen = results["reported"], results["chosen"]
+    table = _table(
+        "Test accuracy, beside what the paper reports for Office-Home",
+        "",
+        "measured here",
+        "reported by the paper",
+    )
+    ours = {row["method"]: percent(row["test"]) for row in results["comparison"]}
+    for method in ("consensus", "agnostic"):
+        table.add_row(method, ours.get(method, "–"), f"{100 * paper[method]:.2f} %")
+    table.add_row(
+        f"ε = {radius_name(float(chosen['epsilon']))}, by validation", percent(chosen["test"]), "–"
+    )
+    table.add_row(
+        "best ε on the test images",
+        radius_name(float(chosen["best_on_test"])),
+        radius_name(paper["best_epsilon"]),
+    )
+    return table
+
+
+def _improvements(results: dict[str, Any]) -> Table:
+    table = _table(
+        "Improvement at the best ε of each domain on the test images, in %",
+        "",
+        "domain",
+        "over agnostic",
+        "over consensus",
+    )
+    for source, rows, name in (
+        ("measured here", results["improvement"], "best_percent"),
+        ("reported by the paper", results["reported"]["improvement"], "percent"),
+    ):
+        for domain in dict.fromkeys(row["domain"] for row in rows):
+            bars = {row["over"]: row[name] for row in rows if row["domain"] == domain}
+            values = (bars.get(over) for over in ("agnostic", "consensus"))
+            table.add_row(source, domain, *("–" if v is None else f"{v:+.2f}" for v in values))
+        table.add_section()
+    return table

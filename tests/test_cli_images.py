@@ -1,0 +1,168 @@
+"""The commands about images: what they print, what they write, how they fail."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from crosslearning.cli import image_sweep, main
+
+pytest.importorskip("torch", reason="the extra `torch` is not installed")
+Image = pytest.importorskip("PIL.Image")
+
+FAST = ["--model", "small_cnn", "--image-size", "8", "--epochs", "1", "--batch", "4"]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    """Keep decoded images out of the home folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two domains with three categories of ten images each, and one file that is broken."""
+    root, rng = tmp_path_factory.mktemp("images"), np.random.default_rng(0)
+    for domain in ("art", "photo"):
+        for channel, category in enumerate(("bed", "cup", "pen")):
+            (root / domain / category).mkdir(parents=True)
+            for k in range(10):
+                pixels = rng.integers(0, 60, (8, 8, 3), dtype=np.uint8)
+                pixels[:, :, channel] += 150
+                Image.fromarray(pixels).save(root / domain / category / f"{k}.png")
+    (root / "art" / "bed" / "broken.png").write_bytes(b"no image")
+    return root
+
+
+def test_train(folder, tmp_path, capsys):
+    out = tmp_path / "a [bold] name"
+    command = ["train", str(folder), *FAST, "--skip-unreadable", "--out", str(out)]
+    command += ["--epsilon", "0.1", "--epsilon", "0", "--epsilon", "inf", "--seed", "3"]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "small_cnn at 8 px" in printed
+    assert "is best on the validation images" in printed
+    assert "This is one seed" in printed
+    assert "reported by the paper" not in printed
+    assert f"contact_sheet.png, models in {out}" in printed
+    assert sorted(path.name for path in (out / "models").iterdir()) == [
+        f"epsilon-{radius}-seed-3.safetensors" for radius in ("0.0", "0.1", "inf")
+    ]
+    results = json.loads((out / "results.json").read_text())
+    assert results["config"]["radii"] == [0, 0.1, "inf"]
+    assert results["data"]["images"] == 60
+    assert results["provenance"]["command"].startswith("crosslearning ")
+    assert results["reported"] is None
+
+
+def test_train_saves_models_that_can_be_loaded(folder, tmp_path, capsys):
+    from crosslearning.nn import TaskModels, architectures
+
+    command = ["train", str(folder), *FAST, "--skip-unreadable", "--out", str(tmp_path)]
+    assert main([*command, "--epsilon", "0.1", "--learning-rate", "0.5", "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    (path,) = (tmp_path / "models").iterdir()
+    models = TaskModels.load(path, architectures.small_cnn(3))
+    assert models.tasks == ("art", "photo")
+    assert 0 < models.distances().max() < 0.1 * (1 + 1e-5)
+
+
+def test_reproduce_on_a_folder(folder, tmp_path, capsys):
+    command = ["reproduce", "office-home", "--data", str(folder), *FAST, "--skip-unreadable"]
+    command += ["--radii", "0,0.1,inf", "--seeds", "2", "--out", str(tmp_path)]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "33.97 %" in printed
+    assert "reported by the paper" in printed
+    assert "+186.61" in printed
+    assert not (tmp_path / "models").exists()
+    assert main([*command, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    summary = json.loads(captured.out)
+    assert summary["config"]["seeds"] == [0, 1]
+    assert summary["config"]["learning_rate"] == 0.001
+    assert summary["reported"]["best_epsilon"] == 1e-6
+
+
+def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
+    seen = {}
+    monkeypatch.setattr(
+        "crosslearning.cli.office_home.sweep", lambda *args, **_: seen.update(config=args[0])
+    )
+    assert main(["reproduce", "office-home", "--epochs", "7"]) == 0
+    assert "Office-Home is not shipped: this runs on icons65" in capsys.readouterr().out
+    config = seen["config"]
+    assert (config.model, config.epochs, config.seeds) == ("small_cnn", 7, (0,))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reproduce", "office-home", "--radii", "0,wide"], "separated by commas"),
+        (["reproduce", "office-home", "--radii", "-1"], "`radii` must be at least 0; got -1"),
+        (["reproduce", "office-home", "--seeds", "0"], "--seeds"),
+        (["reproduce", "office-home", "--data", "nowhere"], "nowhere"),
+        (["train"], "'images'"),
+        (["train", "icons65", "--model", "vgg"], "`model` must be 'alexnet256' or 'small_cnn'"),
+        (["train", "icons65", "--epochs", "0"], "`epochs` must be at least 1"),
+        (["train", "icons65", "--image-size", "33"], "33"),
+    ],
+)
+def test_errors_are_one_line_and_leave_nothing(arguments, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main([*arguments, "--quiet"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("Error: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unreadable_images_are_refused_by_name(folder, tmp_path, capsys):
+    assert main(["train", str(folder), *FAST, "--out", str(tmp_path / "out"), "--quiet"]) == 2
+    error = capsys.readouterr().err
+    assert "broken.png" in error
+    assert error.count("\n") == 1
+
+
+def test_a_folder_of_other_runs_is_refused_in_one_line(folder, tmp_path, capsys):
+    command = ["train", str(folder), *FAST, "--skip-unreadable", "--out", str(tmp_path)]
+    command += ["--epsilon", "0", "--quiet"]
+    assert main(command) == 0
+    assert main([*command, "--epochs", "2"]) == 2
+    assert capsys.readouterr().err == (
+        f"Error: {tmp_path} holds runs of other settings: epochs is 1 there and 2 here. "
+        "Choose another folder.\n"
+    )
+
+
+def test_a_file_in_the_place_of_the_folder(folder, tmp_path, capsys):
+    (tmp_path / "out").write_text("mine")
+    command = ["train", str(folder), *FAST, "--skip-unreadable", "--out", str(tmp_path / "out")]
+    assert main([*command, "--quiet"]) == 2
+    assert "Choose another folder with --out." in capsys.readouterr().err
+
+
+def test_missing_torch_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(image_sweep, "find_spec", lambda _: None)
+    assert main(["train", "icons65"]) == 2
+    assert capsys.readouterr().err == (
+        "Error: Training networks needs torch, which is an extra. Install it with "
+        '`pip install "crosslearning[torch]"`.\n'
+    )
+
+
+def test_help_shows_an_example_and_stays_light():
+    code = (
+        "import sys; from crosslearning.cli import main; main(['train', '--help']);"
+        "main(['reproduce', 'office-home', '--help']);"
+        "print([m for m in ('matplotlib', 'pandas', 'scipy', 'torch') if m in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    *text, heavy = output.stdout.decode().splitlines()
+    assert heavy == "[]"
+    assert "Example: crosslearning train icons65" in "".join(text)
+    assert "Example: crosslearning reproduce office-home --data" in "".join(text)
