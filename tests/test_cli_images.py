@@ -102,7 +102,10 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
     ("arguments", "message"),
     [
         (["reproduce", "office-home", "--radii", "0,wide"], "separated by commas"),
-        (["reproduce", "office-home", "--radii", "-1"], "`radii` must be at least 0; got -1"),
+        (
+            ["reproduce", "office-home", "--radii", "-1"],
+            "`radii` must be one or more numbers of at least 0; got (-1.0,)",
+        ),
         (["reproduce", "office-home", "--seeds", "0"], "--seeds"),
         (["reproduce", "office-home", "--data", "nowhere"], "nowhere"),
         (["train"], "'images'"),

@@ -6,16 +6,39 @@ import math
 import tomllib
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["ImagesConfig", "shipped_config"]
 
-_CHOICES = {
-    "model": ("alexnet256", "small_cnn"),
-    "optimizer": ("adam", "sgd"),
-    "schedule": ("constant", "cosine"),
+
+def _one_of(*choices: str) -> tuple[str, Callable[[Any], bool]]:
+    return " or ".join(map(repr, choices)), lambda value: value in choices
+
+
+_COUNT = ("at least 1", lambda value: value >= 1)
+_SHARE = ("a share above 0 and below 1", lambda value: 0 < value < 1)
+_NUMBERS = (
+    "one or more numbers of at least 0",
+    lambda values: bool(values) and all(value >= 0 for value in values),
+)
+_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "model": _one_of("alexnet256", "small_cnn"),
+    "image_size": _COUNT,
+    "epochs": _COUNT,
+    "batch": _COUNT,
+    "optimizer": _one_of("adam", "sgd"),
+    "learning_rate": ("finite and positive", lambda value: 0 < value < math.inf),
+    "momentum": ("at least 0 and below 1", lambda value: 0 <= value < 1),
+    "schedule": _one_of("constant", "cosine"),
+    "radii": _NUMBERS,
+    "seeds": _NUMBERS,
+    "train": _SHARE,
+    "validation": _SHARE,
+    "train_fraction": ("a share above 0 and at most 1", lambda value: 0 < value <= 1),
 }
-_SHARES = {"train": False, "validation": False, "train_fraction": True}  # whether 1 is allowed
 
 
 @dataclass(frozen=True)
@@ -70,46 +93,15 @@ class ImagesConfig:
     train_fraction: float
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            _require(name, getattr(self, name), getattr(self, name) in choices, _either(choices))
-        for name in ("image_size", "epochs", "batch"):
-            value = getattr(self, name)
-            _require(name, value, value >= 1, "at least 1")
-        for name, closed in _SHARES.items():
-            value = getattr(self, name)
-            allowed = 0 < value < 1 or (closed and value == 1)
-            _require(name, value, allowed, "a share above 0 and " + _END[closed])
-        rate = self.learning_rate
-        _require("learning_rate", rate, 0 < rate < math.inf, "finite and positive")
-        momentum = self.momentum
-        _require("momentum", momentum, 0 <= momentum < 1, "at least 0 and below 1")
-        object.__setattr__(self, "radii", _ascending("radii", self.radii))
-        object.__setattr__(self, "seeds", _ascending("seeds", self.seeds))
+        for name, (rule, holds) in _RULES.items():
+            if not holds(value := getattr(self, name)):
+                raise ValueError(f"`{name}` must be {rule}; got {value!r}.")
+        for name in ("radii", "seeds"):
+            object.__setattr__(self, name, tuple(sorted(set(getattr(self, name)))))
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that runs must share to be compared: all but radii and seeds."""
         return {k: v for k, v in asdict(self).items() if k not in ("radii", "seeds")}
-
-
-_END = {False: "below 1", True: "at most 1"}
-
-
-def _require(name: str, value: object, holds: bool, rule: str) -> None:
-    if not holds:
-        raise ValueError(f"`{name}` must be {rule}; got {value!r}.")
-
-
-def _either(choices: tuple[str, ...]) -> str:
-    return " or ".join(map(repr, choices))
-
-
-def _ascending(name: str, values: Any) -> tuple[Any, ...]:
-    """Sort values of at least 0 and drop repeated ones."""
-    values = tuple(values)
-    _require(name, values, bool(values), "one value or more")
-    for value in values:
-        _require(name, value, value >= 0, "at least 0")
-    return tuple(sorted(set(values)))
 
 
 def shipped_config(name: Literal["paper", "icons65"]) -> ImagesConfig:
