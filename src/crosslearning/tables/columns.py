@@ -1,0 +1,171 @@
+"""What a column of a table holds: numbers, categories, or nothing that a model can use.
+
+The index of a column numbers the rows of the table from 0, so that messages can name them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from pandas.api import types
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "ROW_NUMBER",
+    "Column",
+    "as_categories",
+    "as_numbers",
+    "column_of",
+    "is_date",
+    "listed_rows",
+]
+
+ROW_NUMBER = "it numbers the rows"
+
+_NUMBERS = {"boolean", "integer", "floating", "mixed-integer-float", "decimal"}
+_DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
+_DATE = re.compile(
+    r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?([T ].*)?"  # 2024-05-17, 2024-05-17 12:30
+    r"|\d{1,2}[-/. ](\d{1,2}|[A-Za-z]{3,9})[-/. ]\d{2,4}( .*)?"  # 17.05.2024, 17 May 2024
+    r"|[A-Za-z]{3,9}\.? \d{1,2},? \d{4}( .*)?"  # May 17, 2024
+)
+_SAMPLE = 100  # distinct values to recognise dates from
+_DISTINCT = 0.8  # share of distinct values above which strings are text, not categories,
+_FEW = 20  # unless they are so few
+_NUMBERED = 50  # rows from which on 1, 2, 3, ... is taken for a row number
+_LISTED = 5
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column and what is to be done with it.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    type : {"number", "category", "unusable"}
+        What it holds.
+    levels : int
+        Number of categories; 0 for numbers.
+    missing : int
+        Number of missing values.
+    reason : str
+        Why it is left out; empty if it is not.
+    """
+
+    name: str
+    type: Literal["number", "category", "unusable"]
+    levels: int
+    missing: int
+    reason: str = ""
+
+
+def column_of(values: pd.Series[Any]) -> Column:
+    """Recognise what a column holds.
+
+    Examples
+    --------
+    >>> column_of(pd.Series(["2024-05-17", "2024-05-18"], name="day")).reason
+    'it holds dates; turn them into numbers, such as years or ages'
+    """
+    name, missing = str(values.name), int(values.isna().sum())
+    kind = _kind(values)
+    if missing == len(values):
+        return Column(name, "unusable", 0, missing, "it is empty")
+    if kind == "number":
+        return Column(name, "number", 0, missing, _number_reason(values, missing))
+    if kind == "date":
+        reason = "it holds dates; turn them into numbers, such as years or ages"
+        return Column(name, "unusable", 0, missing, reason)
+    if kind == "other":
+        return Column(name, "unusable", 0, missing, "it holds neither numbers nor strings")
+    levels = int(values.nunique())
+    if levels > max(_FEW, _DISTINCT * (len(values) - missing)):
+        return Column(name, "unusable", levels, missing, _text_reason(values))
+    constant = levels == 1 and not missing
+    return Column(name, "category", levels, missing, "it is constant" if constant else "")
+
+
+def is_date(values: pd.Series[Any]) -> bool:
+    """Whether a column holds dates or times, as such or written out."""
+    return _kind(values) == "date"
+
+
+def as_numbers(values: pd.Series[Any]) -> NDArray[np.float64]:
+    """Return numbers, NaN where missing; refuse anything else, and infinities."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        values = values.astype(values.cat.categories.dtype)
+    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = np.isnan(numbers) & values.notna().to_numpy() | np.isinf(numbers)
+    if wrong.any():
+        raise ValueError(
+            f"Column {values.name!r} must hold finite numbers; got {_found(values[wrong])}. "
+            "Correct the table or leave the values out."
+        )
+    return numbers
+
+
+def as_categories(values: pd.Series[Any]) -> NDArray[Any]:
+    """Return the values as strings, NaN where missing."""
+    strings = values.astype(object).map(str, na_action="ignore")
+    return strings.where(values.notna(), np.nan).to_numpy(dtype=object)
+
+
+def listed_rows(index: pd.Index[Any]) -> str:
+    """Say which rows, the first few of them, as a reader of the table would count."""
+    listed = ", ".join(str(row + 1) for row in index[:_LISTED]) + ", …" * (len(index) > _LISTED)
+    return f"{len(index):,} row{'s' * (len(index) > 1)}: {listed} (the first below the header is 1)"
+
+
+def _kind(values: pd.Series[Any]) -> Literal["number", "string", "date", "other"]:
+    if types.is_complex_dtype(values.dtype):
+        return "other"
+    if types.is_numeric_dtype(values.dtype):
+        return "number"
+    inferred = types.infer_dtype(values, skipna=True)
+    if inferred in _NUMBERS:
+        return "number"
+    if inferred in _DATES or _all_dates(values):
+        return "date"
+    scalar = all(map(types.is_scalar, values.head(_SAMPLE)))
+    return "string" if scalar else "other"
+
+
+def _all_dates(values: pd.Series[Any]) -> bool:
+    """Whether the first values are strings that read as dates."""
+    first = values.dropna().head(_SAMPLE)
+    return len(first) > 0 and all(
+        isinstance(value, str) and _DATE.fullmatch(value.strip()) for value in first
+    )
+
+
+def _number_reason(values: pd.Series[Any], missing: int) -> str:
+    if missing:
+        return ""
+    numbers = as_numbers(values)
+    low, high, count = numbers.min(), numbers.max(), len(numbers)
+    if low == high:
+        return "it is constant"
+    long = count >= _NUMBERED or str(values.name).startswith("Unnamed:")
+    if not long or high - low != count - 1:
+        return ""
+    return ROW_NUMBER if np.array_equal(np.sort(numbers), low + np.arange(count)) else ""
+
+
+def _text_reason(values: pd.Series[Any]) -> str:
+    numbers = pd.to_numeric(values, errors="coerce")
+    wrong = (numbers.isna() & values.notna()).to_numpy()
+    if wrong.mean() < 1 - _DISTINCT:
+        return f"it holds numbers but for {_found(values[wrong])}"
+    return "it is text: nearly all of its values differ"
+
+
+def _found(values: pd.Series[Any]) -> str:
+    return f"{values.tolist()[0]!r} in {listed_rows(values.index)}"

@@ -1,0 +1,69 @@
+"""Predictions beside the table that they are for."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pandas as pd
+
+from crosslearning.tables.reading import read_table, read_verbatim
+
+if TYPE_CHECKING:
+    import os
+
+    from crosslearning.tables.model import TableModel
+
+__all__ = ["Predicted", "predict_table"]
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """A table with predictions.
+
+    Attributes
+    ----------
+    table : DataFrame
+        All columns of the input, then ``prediction`` and ``probability_<class>``.
+    unknown : dict
+        Number of rows by task that the centre stood in for; None stands for no label.
+    """
+
+    table: pd.DataFrame
+    unknown: dict[Any, int]
+
+
+def predict_table(
+    model: TableModel, source: str | os.PathLike[str] | BinaryIO, *, verbatim: bool = False
+) -> Predicted:
+    """Read a table and add predictions to it, in the order of its rows.
+
+    Parameters
+    ----------
+    model : TableModel
+        The fit.
+    source : path or binary stream
+        The table.
+    verbatim : bool, default=False
+        Whether to keep the fields of a text file as they are written, for writing them again.
+
+    Returns
+    -------
+    Predicted
+    """
+    again: Any = io.BytesIO(source.read()) if hasattr(source, "read") else source
+    frame = read_table(again, text=model.text_columns)
+    predictions = model.predict(frame)
+    taken = [name for name in predictions.columns if name in frame.columns]
+    if taken:
+        raise ValueError(
+            f"The table has a column {taken[0]!r} already, where predictions are to go. "
+            "Rename or drop it."
+        )
+    unknown = model.unknown_tasks(frame)
+    if verbatim:
+        if again is not source:
+            again.seek(0)
+        frame = read_verbatim(again)
+    return Predicted(pd.concat([frame, predictions], axis=1), unknown)

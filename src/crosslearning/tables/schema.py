@@ -1,0 +1,117 @@
+"""Which columns of a table are task, target and features, and what is wrong with a choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from crosslearning.tables.columns import ROW_NUMBER, Column, column_of, listed_rows
+from crosslearning.tasks import TaskIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    import pandas as pd
+
+__all__ = ["Features", "check_names", "check_tasks_of", "features_of", "require_columns"]
+
+_LISTED = 20
+
+
+@dataclass(frozen=True)
+class Features:
+    """The columns to learn from, and those that are left out with the reason."""
+
+    used: tuple[Column, ...]
+    ignored: tuple[Column, ...]
+
+    def of(self, kind: str) -> list[str]:
+        """Names of the columns that hold numbers, or categories."""
+        return [column.name for column in self.used if column.type == kind]
+
+
+def check_names(frame: pd.DataFrame) -> None:
+    """Refuse column names that are not distinct strings."""
+    names: list[Hashable] = list(frame.columns)
+    strange = [name for name in names if not isinstance(name, str)]
+    if strange:
+        raise ValueError(
+            f"Column names must be strings; got {strange[0]!r}. "
+            "Use `frame.columns = frame.columns.astype(str)`."
+        )
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"Column names must differ; got {twice[0]!r} twice. Rename one of them.")
+
+
+def require_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> None:
+    """Refuse names of columns that are not there; say which ones are near."""
+    absent = [name for name in names if name not in frame.columns]
+    if not absent:
+        return
+    near = get_close_matches(absent[0], list(frame.columns), n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    listed = ", ".join(map(str, frame.columns[:_LISTED]))
+    more = ", …" if len(frame.columns) > _LISTED else ""
+    raise ValueError(
+        f"The table has no column {', '.join(map(repr, absent))} for {role}. {hint}"
+        f"Its columns are {listed}{more}."
+    )
+
+
+def check_tasks_of(labels: pd.Series[Any]) -> None:
+    """Refuse a task column with missing labels, with one task, or with one row per task."""
+    name, missing = labels.name, labels.isna()
+    if missing.any():
+        raise ValueError(
+            f"The task column {name!r} must have a label in every row; it has none in "
+            f"{listed_rows(labels.index[missing])}. Fill the labels in or drop the rows."
+        )
+    index, _ = TaskIndex.of(labels)
+    if len(index) < 2:
+        raise ValueError(
+            f"The task column {name!r} must have at least 2 labels; got one, "
+            f"{index.labels[0]!r}. With one task there is nobody to share with."
+        )
+    if len(index) == len(labels):
+        raise ValueError(
+            f"The labels of the task column {name!r} must repeat; got {len(labels):,} rows with "
+            "a label each. Choose the column of the group that the rows belong to."
+        )
+
+
+def features_of(
+    frame: pd.DataFrame, task: str, target: str, wanted: Sequence[str] | None
+) -> Features:
+    """Choose the columns to learn from: those wanted, or all that can be used."""
+    names: list[Hashable] = [name for name in frame.columns if name not in (task, target)]
+    if wanted is not None:
+        require_columns(frame, wanted, "the features")
+        reserved = [name for name in wanted if name in (task, target)]
+        if reserved:
+            raise ValueError(
+                f"{reserved[0]!r} is the {'task' if reserved[0] == task else 'target'} and cannot "
+                "be a feature as well. Leave it out of the features."
+            )
+        names = list(dict.fromkeys(wanted))
+    columns = [column_of(frame[name]) for name in names]
+    if wanted is not None:
+        _refuse_unusable(columns)
+    used = [c for c in columns if not c.reason or (wanted is not None and c.reason == ROW_NUMBER)]
+    if not used:
+        because = "; ".join(f"{c.name}: {c.reason}" for c in columns) or "there are no others"
+        raise ValueError(
+            f"No column can be learned from besides task and target ({because}). "
+            "Add a column of numbers or categories that varies."
+        )
+    return Features(tuple(used), tuple(column for column in columns if column not in used))
+
+
+def _refuse_unusable(columns: Sequence[Column]) -> None:
+    for column in columns:
+        if column.type == "unusable":
+            raise ValueError(
+                f"Column {column.name!r} cannot be a feature: {column.reason}. "
+                "Leave it out of the features or prepare it."
+            )

@@ -1,0 +1,65 @@
+"""Tables to files, whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pandas as pd
+
+from crosslearning.files import replacing
+from crosslearning.tables.reading import needs_pyarrow
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["is_text", "write_table"]
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_SUFFIXES = ".csv, .tsv (either with .gz) or .parquet"
+
+
+def write_table(frame: pd.DataFrame, target: str | os.PathLike[str] | BinaryIO) -> None:
+    """Write a table in the format that the suffix names; to a stream as CSV.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table; an index that only numbers the rows is left out of text.
+    target : path or binary stream
+        Where to; a path ends in .csv, .tsv (either with .gz) or .parquet.
+    """
+    if hasattr(target, "write"):
+        _write_text(frame, target, ",", None)
+        return
+    path = Path(target)
+    text = is_text(path)
+    try:
+        with replacing(path) as temporary:
+            if text:
+                packed = path.suffix == ".gz"
+                kind = Path(path.stem).suffix if packed else path.suffix
+                _write_text(frame, temporary, _SEPARATORS[kind], "gzip" if packed else None)
+            else:
+                frame.to_parquet(temporary)
+    except OSError as error:
+        raise OSError(
+            f"Cannot write {path}: {error.strerror or error}. Choose another file."
+        ) from error
+    except ImportError as error:
+        raise needs_pyarrow() from error
+
+
+def is_text(path: Path) -> bool:
+    """Whether the suffix names a text format; anything that names no format is refused."""
+    if path.suffix == ".parquet":
+        return False
+    kind = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    if kind not in _SEPARATORS:
+        raise ValueError(f"The name of a table must end in {_SUFFIXES}; got {path.name!r}.")
+    return True
+
+
+def _write_text(frame: pd.DataFrame, target: Any, separator: str, compression: Any) -> None:
+    index = not isinstance(frame.index, pd.RangeIndex)
+    frame.to_csv(target, sep=separator, index=index, compression=compression)

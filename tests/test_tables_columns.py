@@ -1,0 +1,198 @@
+"""What columns and targets are taken for, and how features are chosen and encoded."""
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crosslearning.tables.columns import as_categories, as_numbers, column_of
+from crosslearning.tables.encoding import encoded, encoder, feature_names
+from crosslearning.tables.schema import check_tasks_of, features_of
+from crosslearning.tables.target import target_of
+from tests.tables import shops
+
+ROWS = 100
+TYPES = {
+    "floats": (np.linspace(0, 1, ROWS), "number", ""),
+    "few integers": ([1, 2] * 50, "number", ""),
+    "booleans": ([True, False] * 50, "number", ""),
+    "booleans with gaps": ([True, None] * 50, "number", ""),
+    "nullable integers": (pd.array([1, None] * 50, dtype="Int64"), "number", ""),
+    "decimals": ([Decimal("1.5"), None, Decimal(2), Decimal(3)] * 25, "number", ""),
+    "strings": (["a", "b"] * 50, "category", ""),
+    "a value and gaps": (["a", None] * 50, "category", ""),
+    "categories": (pd.Categorical([1, 2] * 50), "category", ""),
+    "200 levels": ([f"l{i % 40}" for i in range(ROWS)], "category", ""),
+    "few rows": (["a", "b", "c"], "category", ""),
+    "text": ([f"text {i}" for i in range(ROWS)], "unusable", "it is text"),
+    "dirty numbers": ([*map(str, range(99)), "n/k"], "unusable", "but for 'n/k' in 1 row: 100 "),
+    "ISO dates": (["2024-05-17", "2024-06-18"] * 50, "unusable", "dates"),
+    "ISO times": (["2024-05-17T12:30:00", "2024-06-18 08:00"] * 50, "unusable", "dates"),
+    "German dates": (["17.05.2024", "1.6.24"] * 50, "unusable", "dates"),
+    "English dates": (["May 17, 2024", "17 May 2024"] * 50, "unusable", "dates"),
+    "time stamps": (pd.date_range("2024", periods=ROWS), "unusable", "dates"),
+    "date objects": ([dt.date(2024, 1, 1), None] * 50, "unusable", "dates"),
+    "lists": ([[1]] * ROWS, "unusable", "neither"),
+    "complex numbers": ([1j, 2] * 50, "unusable", "neither"),
+    "a constant": ([7] * ROWS, "number", "it is constant"),
+    "a constant string": (["a"] * ROWS, "category", "it is constant"),
+    "nothing": ([None] * ROWS, "unusable", "it is empty"),
+    "row numbers": (np.arange(ROWS)[::-1] + 1, "number", "it numbers the rows"),
+    "a short count": (np.arange(10), "number", ""),
+}
+
+
+@pytest.mark.parametrize(("values", "kind", "reason"), TYPES.values(), ids=TYPES.keys())
+def test_types(values, kind, reason):
+    column = column_of(pd.Series(values, name="x"))
+    assert column.type == kind
+    assert reason in column.reason
+    assert bool(column.reason) == bool(reason)
+    assert column.missing == pd.Series(values).isna().sum()
+
+
+def test_an_unnamed_count_is_a_row_number_however_short():
+    assert column_of(pd.Series(range(5), name="Unnamed: 0")).reason == "it numbers the rows"
+
+
+@pytest.mark.parametrize("values", [["1", "x"], [1.0, np.inf], ["1", "-inf"]])
+def test_numbers_that_are_none_are_refused_with_their_row(values):
+    with pytest.raises(ValueError, match=r"'x' must hold finite numbers; got .* 1 row: 2 "):
+        as_numbers(pd.Series(values, name="x"))
+
+
+def test_rows_are_counted_as_in_the_table_and_cut_short():
+    column = pd.Series(["?"] * 9, name="x", index=range(10, 19))
+    with pytest.raises(ValueError, match="9 rows: 11, 12, 13, 14, 15, … "):
+        as_numbers(column)
+
+
+def test_values_of_any_kind_become_numbers_or_strings():
+    assert as_numbers(pd.Series(["1", "2.5", None])).tolist()[:2] == [1, 2.5]
+    assert as_numbers(pd.Series(pd.Categorical([3, 4]))).tolist() == [3, 4]
+    for values in (["a", None], pd.Categorical(["a", None]), pd.array(["a", None], dtype="string")):
+        strings = as_categories(pd.Series(values))
+        assert strings[0] == "a"
+        assert np.isnan(strings[1])
+    assert as_categories(pd.Series(pd.Categorical([1, 2]))).tolist() == ["1", "2"]
+
+
+TARGETS = {
+    "decimals": ([0.5, 1.0, 2.0], "regression"),
+    "many whole numbers": (range(11), "regression"),
+    "few whole numbers": ([1.0, 2.0, 2.0], "classification"),
+    "booleans": ([True, False, True], "classification"),
+    "strings": (["a", "b", "b"], "classification"),
+    "categories": (pd.Categorical([1, 2, 2]), "classification"),
+}
+
+
+@pytest.mark.parametrize(("values", "kind"), TARGETS.values(), ids=TARGETS.keys())
+def test_targets(values, kind):
+    target = target_of(pd.Series(values, name="y"))
+    assert target.kind == kind
+    assert target.why
+    assert len(target.y) == len(values)
+
+
+def test_a_kind_that_is_asked_for():
+    numbers = pd.Series([1, 2, 2], name="y")
+    assert target_of(numbers).y.dtype == np.int64
+    asked = target_of(numbers, "regression")
+    assert (asked.kind, asked.why, asked.y.dtype) == ("regression", "as asked", np.float64)
+    assert target_of(pd.Series([0.5, 1.5] * 9, name="y"), "classification").y.tolist()[0] == 0.5
+    assert target_of(pd.Series([True, False], name="y")).y.dtype == bool
+    assert target_of(pd.Series([True, False], name="y"), "regression").y.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "message"),
+    [
+        (["2024-05-17", "2024-05-18"], "auto", "holds dates, such as 2024-05-17; a number or a"),
+        (pd.date_range("2024", periods=3), "regression", "holds dates"),
+        ([1, 1, 1], "auto", "has one value only, 1: there is nothing to predict"),
+        ([f"text {i}" for i in range(60)], "auto", "at most 50; 'y' has 60 distinct values"),
+        (np.arange(60), "classification", "--kind regression predicts numbers"),
+        (["a", "b"], "regression", "must hold finite numbers; got 'a' in 2 rows: 1, 2"),
+        ([1, 2], "ranking", "`kind` must be one of auto, regression, classification; got"),
+        ([*map(str, range(99)), "n/k"], "auto", "holds numbers but for 'n/k' in 1 row: 100"),
+        ([1.0, np.inf, 2.0], "auto", "finite numbers"),
+    ],
+)
+def test_targets_that_are_refused(values, kind, message):
+    with pytest.raises(ValueError, match=message):
+        target_of(pd.Series(values, name="y"), kind)
+
+
+def test_features_are_all_columns_that_can_be_used():
+    features = features_of(shops(), "shop", "sales", None)
+    assert [column.name for column in features.used] == ["price", "kind"]
+    reasons = {column.name: column.reason for column in features.ignored}
+    assert list(reasons) == ["day", "note", "one", "row"]
+    assert all(reasons.values())
+
+
+def test_features_that_are_asked_for():
+    chosen = features_of(shops(), "shop", "sales", ["row", "price", "one", "price"])
+    assert [column.name for column in chosen.used] == ["row", "price"]
+    assert [column.name for column in chosen.ignored] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (["prise"], "no column 'prise' for the features. Did you mean 'price'"),
+        (["shop"], "'shop' is the task and cannot"),
+        (["price", "sales"], "'sales' is the target and cannot"),
+        (["day"], "'day' cannot be a feature: it holds dates"),
+        (["note"], "'note' cannot be a feature: it is text"),
+        (["one"], "No column can be learned from .*one: it is constant"),
+        ([], "there are no others"),
+    ],
+)
+def test_features_that_are_refused(wanted, message):
+    with pytest.raises(ValueError, match=message):
+        features_of(shops(), "shop", "sales", wanted)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", None, "b", None], "it has none in 2 rows: 2, 4 "),
+        (["a", "a"], "at least 2 labels; got one, 'a'"),
+        ([1.5, 2.5, 3.5], "must repeat; got 3 rows with a label each"),
+    ],
+)
+def test_tasks_that_are_refused(labels, message):
+    with pytest.raises(ValueError, match=message):
+        check_tasks_of(pd.Series(labels, name="shop"))
+
+
+def test_encoding_fills_in_flags_and_groups():
+    frame = shops(600)
+    transformer = encoder(["price"], ["kind"], len(frame))
+    array = encoded(transformer, frame, fit=True)
+    names = ["price", "price missing"]
+    levels = ["kind=milk", "kind=salt", "kind=tea", "kind=(other)"]
+    assert feature_names(transformer) == names + levels
+    assert np.isfinite(array).all()
+    assert array[:, 1].nonzero()[0].tolist() == [3, 50]
+    assert array[3, 0] == pytest.approx(frame["price"].median())
+    np.testing.assert_array_equal(array[:, 2:].sum(axis=1), 1)
+    assert array[[4, 7, 51, 59], 5].all()  # missing is a level, here a rare one
+    new = pd.DataFrame({"price": ["1.5", None], "kind": ["pepper", None]})
+    assert encoded(transformer, new, fit=False)[:, 5].tolist() == [1, 1]
+
+
+def test_missing_is_a_level_and_two_levels_are_one_column():
+    frame = pd.DataFrame({"kind": ["a", None] * 20, "sex": ["f", "m"] * 20})
+    transformer = encoder([], ["kind", "sex"], 40)
+    encoded(transformer, frame, fit=True)
+    assert feature_names(transformer) == ["kind=a", "sex=m"]
+
+
+def test_200_categories_become_30_columns():
+    frame = pd.DataFrame({"kind": [f"l{i % 200}" for i in range(4000)]})
+    assert encoded(encoder([], ["kind"], 4000), frame, fit=True).shape == (4000, 30)
