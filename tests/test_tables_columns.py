@@ -40,6 +40,7 @@ TYPES = {
     "a constant string": (["a"] * ROWS, "category", "it is constant"),
     "nothing": ([None] * ROWS, "unusable", "it is empty"),
     "row numbers": (np.arange(ROWS)[::-1] + 1, "number", "it numbers the rows"),
+    "row numbers with gaps": (np.delete(np.arange(105), [3, 5, 7, 8, 9]), "number", "it numbers"),
     "a short count": (np.arange(10), "number", ""),
 }
 

@@ -13,7 +13,7 @@ def comparison(pooled, separate, error):
     summary = pd.DataFrame({"score": scores})
     summary["gain"] = -10.0 - summary["score"]
     summary["standard_error"] = [error, error, 0.0]
-    return Comparison(pd.DataFrame(index=range(8)), summary)
+    return Comparison(pd.DataFrame(scores, index=range(8)), summary)
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,10 @@ def test_sentences(pooled, separate, error, expected):
 def test_the_sentence_says_how_sure_it_is():
     size = "better by 1.00 ± 0.25, the standard error paired over 8 tasks."
     assert sentence(comparison(12.0, 11.0, 0.25), "log loss").endswith(size)
+
+
+def test_few_tasks_are_less_sure():
+    found = comparison(12.0, 11.0, 0.45)
+    assert sentence(found, "log loss").startswith("Sharing makes no clear difference")
+    found.tasks.iloc[1:] = float("nan")
+    assert sentence(found, "log loss").startswith("Sharing makes no clear difference")

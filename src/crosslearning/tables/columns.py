@@ -38,7 +38,8 @@ _DATE = re.compile(
 _SAMPLE = 100  # distinct values to recognise dates from
 _DISTINCT = 0.8  # share of distinct values above which strings are text, not categories,
 _FEW = 20  # unless they are so few
-_NUMBERED = 50  # rows from which on 1, 2, 3, ... is taken for a row number
+_NUMBERED = 50  # rows from which on 1, 2, 3, ... is taken for a row number,
+_SPARSEST = 2  # in any order, even if up to every other number is left out
 _LISTED = 5
 
 
@@ -154,9 +155,9 @@ def _number_reason(values: pd.Series[Any], missing: int) -> str:
     if low == high:
         return "it is constant"
     long = count >= _NUMBERED or str(values.name).startswith("Unnamed:")
-    if not long or high - low != count - 1:
+    if not long or high - low >= _SPARSEST * count or np.any(numbers % 1):
         return ""
-    return ROW_NUMBER if np.array_equal(np.sort(numbers), low + np.arange(count)) else ""
+    return ROW_NUMBER if len(np.unique(numbers)) == count else ""
 
 
 def _text_reason(values: pd.Series[Any]) -> str:
