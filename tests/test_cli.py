@@ -25,6 +25,14 @@ def shell(*arguments, **environment):
     )
 
 
+def check_failure(message, capsys):
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("Error: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+
+
 def test_version(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"crosslearning {crosslearning.__version__}\n"
@@ -108,11 +116,23 @@ def test_quiet_prints_nothing(tmp_path, capsys):
         ([*FAST, "--gap"], "--gap"),
         ([*FAST, "--gap", "wide"], "--gap"),
         ([*FAST, "extra"], "extra"),
+        ([*FAST, "--samples", "1.5"], "--samples"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    check_failure(message, capsys)
+    assert list(tmp_path.iterdir()) == []  # nothing half-done
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
         ([*FAST, "--gap", "-1"], "`gap` is a distance and must be finite and at least 0; got -1"),
         ([*FAST, "--gap", "nan"], "got nan"),
         ([*FAST, "--sigma", "0"], "`sigma` is a standard deviation"),
         ([*FAST, "--samples", "0"], "`samples` must be at least 1 and below 2**63; got 0"),
-        ([*FAST, "--samples", "1.5"], "--samples"),
         (
             [*FAST, "--realizations", "1"],
             "`realizations` must be at least 2 and below 2**63; got 1",
@@ -120,14 +140,10 @@ def test_quiet_prints_nothing(tmp_path, capsys):
         ([*FAST, "--seed", "-1"], "`seed` must be at least 0 and below 2**63; got -1"),
     ],
 )
-def test_errors_are_one_line_and_exit_code_2(arguments, message, tmp_path, capsys, monkeypatch):
+def test_bad_input_is_one_line_and_exit_code_2(arguments, message, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("Error: ")
-    assert captured.err.count("\n") == 1
-    assert message in captured.err
+    check_failure(message, capsys)
     assert list(tmp_path.iterdir()) == []  # nothing half-done
 
 

@@ -8,7 +8,9 @@ import typer
 
 import crosslearning
 from crosslearning.cli import data, reproduce
+from crosslearning.cli.fit import fit
 from crosslearning.cli.help import show_help_if_alone
+from crosslearning.cli.predict import predict
 from crosslearning.cli.report import report
 from crosslearning.cli.train import train
 
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 _CommandError: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(pretty_exceptions_enable=False)
+app.command(epilog="Example: crosslearning fit pupils.csv --task school --target math")(fit)
+app.command(epilog="Example: crosslearning predict crosslearning-pupils new.csv -o out.csv")(
+    predict
+)
 app.add_typer(data.app, name="data")
 app.command(epilog="Example: crosslearning report crosslearning-pupils --open")(report)
 app.add_typer(reproduce.app, name="reproduce")

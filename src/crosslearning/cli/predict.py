@@ -1,0 +1,80 @@
+"""The command ``crosslearning predict``: a table in, the same table with predictions out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["predict"]
+
+_NAMED = 5
+
+
+def predict(
+    folder: Annotated[Path, typer.Argument(help="Folder that `crosslearning fit` wrote.")],
+    table: Annotated[
+        str,
+        typer.Argument(help="CSV, TSV or Parquet file, gzipped or not; - for standard input."),
+    ],
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out", "-o", help="File (.csv, .tsv, .csv.gz, .parquet); - for standard output."
+        ),
+    ] = "-",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Add predictions to a table, in the order of its rows.
+
+    The new columns are prediction and, for classes, probability_CLASS; all others stay as they
+    are. Tasks that the fit has not seen, and rows without a label, are predicted by the centre
+    and counted.
+    """
+    from crosslearning.tables import TableModel, is_text, predict_table, write_table
+
+    to_stdout = out == "-"
+    verbatim = to_stdout or is_text(Path(out))
+    model = TableModel.load(folder)
+    source = sys.stdin.buffer if table == "-" else table
+    predicted = predict_table(model, source, verbatim=verbatim)
+    if to_stdout:
+        _to_stdout(predicted.table)
+    else:
+        write_table(predicted.table, out)
+    if quiet:
+        return
+    if len(predicted.unknown):
+        typer.echo(_centre_says(predicted.unknown), err=True)
+    if not to_stdout:
+        typer.echo(f"{len(predicted.table):,} predictions in {out}")
+
+
+def _to_stdout(table: pd.DataFrame) -> None:
+    from crosslearning.tables import write_table
+
+    try:
+        write_table(table, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # The reader, such as `head`, has enough; nor should the interpreter complain on exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _centre_says(unknown: dict[Any, int]) -> str:
+    """Say which tasks the centre stood in for."""
+    named = [
+        f"{'no label' if label is None else label} ({rows:,})"
+        for label, rows in list(unknown.items())[:_NAMED]
+    ]
+    more = ", …" if len(unknown) > _NAMED else ""
+    return (
+        f"{sum(unknown.values()):,} rows belong to no task of the fit and are predicted by the "
+        f"centre: {', '.join(named)}{more}"
+    )

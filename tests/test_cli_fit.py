@@ -1,0 +1,137 @@
+"""The command `fit`: what it prints, what it writes, how it fails."""
+
+import io
+import json
+import sys
+import warnings
+
+import pytest
+
+from crosslearning.cli import main
+from crosslearning.exceptions import ConvergenceWarning
+from crosslearning.tables import TableModel
+from tests.tables import shops
+from tests.test_cli import check_failure
+
+FAST = ["--task", "shop", "--target", "sales", "--epsilon", "1"]
+FILES = ["model.npz", "pipeline.skops", "report.html", "results.json"]
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = shops()
+    frame.loc[[5, 9], "sales"] = None
+    frame.to_csv("shops.csv", index=False)
+    return "shops.csv"
+
+
+def test_it_prints_what_it_found_and_where_it_is(table, tmp_path, capsys):
+    assert main(["fit", table, *FAST]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    for text in (
+        "sales by shop: regression (numbers with decimals), 118 rows, 4 tasks of 28 to 30 rows, ",
+        "2 columns to learn from",
+        "2 rows without a target left out",
+        "column day left out: it holds dates",
+        "column one left out: it is constant",
+        "one pooled model",
+        "tasks helped",
+        "predicting the mean of all rows gives",
+        "all parameters: ε = 1.000, ",
+        " % of the way from pooled (0) to separate (",
+        "the standard error paired over 4 tasks.",
+        "crosslearning-shops/report.html",
+        "crosslearning predict crosslearning-shops TABLE",
+    ):
+        assert text in captured.out
+    assert sorted(path.name for path in (tmp_path / "crosslearning-shops").iterdir()) == FILES
+
+
+def test_json_and_quiet(table, tmp_path, capsys):
+    assert main(["fit", table, *FAST, "--json", "--out", "a", "--seed", "3"]) == 0
+    captured = capsys.readouterr()
+    results = json.loads(captured.out)
+    assert captured.err == ""
+    assert results == json.loads((tmp_path / "a" / "results.json").read_text())
+    assert results["provenance"]["seed"] == 3
+    assert main(["fit", table, *FAST, "--quiet", "--out", "a"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_options_reach_the_fit(table, capsys):
+    options = ["--features", "price, kind", "--features", "row", "--kind", "regression"]
+    assert main(["fit", table, *FAST, *options, "--out", "a", "--one-ball", "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)
+    used = [column["name"] for column in results["provenance"]["columns"]]
+    assert used == ["price", "kind", "row"]
+    assert results["target_kind"] == "regression"
+    assert set(results["chosen"]) == {"all"}
+
+
+def test_standard_input(table, tmp_path, capsys, monkeypatch):
+    content = (tmp_path / table).read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert main(["fit", "-", *FAST, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert TableModel.load(tmp_path / "crosslearning-table").task == "shop"
+
+
+def test_warnings_are_one_line(table, capsys, monkeypatch):
+    from crosslearning import tables
+
+    fit = tables.fit_table
+
+    def warns(*arguments, **settings):
+        for _ in range(2):
+            warnings.warn("It stopped\nearly.", ConvergenceWarning, stacklevel=2)
+        return fit(*arguments, **settings)
+
+    monkeypatch.setattr(tables, "fit_table", warns)
+    assert main(["fit", table, *FAST, "--quiet"]) == 0
+    assert capsys.readouterr().err == "Warning: It stopped early.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.csv", *FAST], "Cannot read none.csv: No such file or directory. Check the path."),
+        (["shops.csv", *FAST, "--task", "shops"], "Did you mean 'shop'?"),
+        (["shops.csv", *FAST, "--target", "day"], "holds dates, such as 2024-01-01"),
+        (["shops.csv", *FAST, "--target", "one"], "has one value only, 1"),
+        (["shops.csv", *FAST, "--features", "price,note"], "'note' cannot be a feature"),
+        (["shops.csv", *FAST, "--epsilon", "-1"], "must be at least 0; got -1"),
+        (["shops.csv", *FAST, "--kind", "ranking"], "`kind` must be one of"),
+        (["shops.csv", *FAST, "--per-block"], "Leave out one of the two"),
+        (["shops.csv", *FAST, "--out", "shops.csv"], "is a file. Choose a folder with --out"),
+        (["shops.csv", *FAST, "--out", "."], "is not empty and holds no fit of a table"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, message, table, tmp_path, capsys):
+    assert main(["fit", *arguments]) == 2
+    check_failure(message, capsys)
+    assert [path.name for path in tmp_path.iterdir()] == [table]  # nothing half-written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["shops.csv", "--task", "shop"], "--target"),
+        (["shops.csv", *FAST, "--epsilon", "wide"], "must be a number or auto; got 'wide'"),
+        (["shops.csv", *FAST, "--seed", "x"], "--seed"),
+    ],
+)
+def test_usage_errors_are_one_line(arguments, message, table, tmp_path, capsys):
+    assert main(["fit", *arguments]) == 2
+    check_failure(message, capsys)
+    assert [path.name for path in tmp_path.iterdir()] == [table]
+
+
+def test_an_earlier_fit_survives_a_failure(table, tmp_path, capsys):
+    assert main(["fit", table, *FAST, "--quiet"]) == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "crosslearning-shops").iterdir()}
+    assert main(["fit", table, *FAST, "--target", "day"]) == 2
+    capsys.readouterr()
+    after = {path.name: path.read_bytes() for path in (tmp_path / "crosslearning-shops").iterdir()}
+    assert after == before

@@ -1,0 +1,121 @@
+"""The command `predict`: what it adds to a table, and how it fails."""
+
+import io
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crosslearning.cli import main
+from crosslearning.tables import fit_table
+from tests.tables import shops
+from tests.test_cli import check_failure
+
+NEW = (
+    "id,kind,shop,price,extra\n"
+    "007,tea,s1,1.50,2024-01-01\n"
+    "008,salt,s9,NA,\n"
+    "009,milk,,0.1,NA\n"
+    "010,pepper,s9,-2,x y\n"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fits") / "fit"
+    fit_table(shops(), task="shop", target="sales", epsilon=1.0).save(folder)
+    return folder
+
+
+@pytest.fixture
+def new(tmp_path):
+    path = tmp_path / "new.csv"
+    path.write_text(NEW)
+    return path
+
+
+def test_the_table_comes_back_with_predictions(folder, new, capsys):
+    assert main(["predict", str(folder), str(new)]) == 0
+    captured = capsys.readouterr()
+    lines = captured.out.splitlines()
+    assert lines[0] == "id,kind,shop,price,extra,prediction"
+    for line, old in zip(lines[1:], NEW.splitlines()[1:], strict=True):
+        assert line.startswith(old + ",")
+        assert np.isfinite(float(line.rsplit(",", 1)[1]))
+    assert captured.err.startswith("3 rows belong to no task of the fit and are predicted by the ")
+    assert captured.err.endswith("centre: s9 (2), no label (1)\n")
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv.gz", "out.parquet"])
+def test_files_by_suffix(folder, new, name, tmp_path, capsys):
+    assert main(["predict", str(folder), str(new), "-o", str(tmp_path / name)]) == 0
+    assert capsys.readouterr().out == f"4 predictions in {tmp_path / name}\n"
+    parquet = name.endswith(".parquet")
+    read = pd.read_parquet if parquet else lambda path: pd.read_csv(path, sep=None, engine="python")
+    frame = read(tmp_path / name)
+    assert list(frame)[-1] == "prediction"
+    assert frame["id"].tolist() == [7, 8, 9, 10]
+
+
+def test_standard_input_and_output(folder, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(NEW.encode())))
+    assert main(["predict", str(folder), "-", "--quiet"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert captured.out.splitlines()[1].startswith("007,tea,s1,1.50,2024-01-01,")
+
+
+def test_order_and_index_are_kept(folder, tmp_path, capsys):
+    frame = shops().drop(columns="sales").sample(frac=1, random_state=1)
+    frame.to_parquet(tmp_path / "new.parquet")
+    out = tmp_path / "out.parquet"
+    assert main(["predict", str(folder), str(tmp_path / "new.parquet"), "-o", str(out)]) == 0
+    capsys.readouterr()
+    again = pd.read_parquet(out)
+    pd.testing.assert_frame_equal(again[list(frame)], frame)
+
+
+def test_a_reader_that_has_enough(folder, tmp_path):
+    shops(20_000).to_csv(tmp_path / "new.csv", index=False)
+    code = "import sys; from crosslearning.cli import main; sys.exit(main())"
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "predict", str(folder), str(tmp_path / "new.csv")],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{folder}", "none.csv"], "Cannot read none.csv"),
+        (["none", "{new}"], "none holds no fit of a table. Make one with `crosslearning fit"),
+        (["{folder}", "{new}", "-o", "out.xlsx"], "must end in .csv, .tsv"),
+        (["{folder}", "{new}", "-o", "none/out.csv"], "Cannot write none/out.csv"),
+        (["{folder}", "{bad}"], "The table has no column 'price' for the model"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    arguments, message, folder, new, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    bad = tmp_path / "bad.csv"
+    bad.write_text(NEW.replace("price", "prise"))
+    before = sorted(tmp_path.iterdir())
+    filled = [text.format(folder=folder, new=new, bad=bad) for text in arguments]
+    assert main(["predict", *filled]) == 2
+    check_failure(message, capsys)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_no_table_is_a_usage_error(folder, capsys):
+    assert main(["predict", str(folder)]) == 2
+    assert "Missing argument 'table'" in capsys.readouterr().err
