@@ -76,7 +76,20 @@ def test_springs_blocks_and_untethered_parameters(tether):
     assert_same(expected, trained("vmap", tether=tether)[0])
 
 
-def test_frozen_and_unused_parameters():
+def test_batches_of_a_pass_over_all_tasks_are_those_of_the_loop(monkeypatch):
+    """Taken for two steps at a time, task by task with augmentation, and all rows at once."""
+    monkeypatch.setattr("crosslearning.nn.stacking._ROWS", 8)
+    equal = {task: (x[:10], y[:10]) for task, (x, y) in rows().items()}
+
+    def noisy(x, generator):
+        return x + 0.1 * torch.randn(x.shape, generator=generator)
+
+    for options in ({}, {"augment": noisy}, {"batch_size": None, "data": equal}):
+        expected, _ = trained("loop", **options)
+        assert_same(expected, trained("vmap", **options)[0])
+
+
+def test_frozen_parameters():
     module = mlp()
     module.head.bias.requires_grad_(False)
     expected, _ = trained("loop", module)

@@ -59,12 +59,16 @@ class LoopEngine:
     def task_gradient(self, batch: TaskBatch) -> torch.Tensor:
         """Leave the gradient of one task, and return its loss."""
         try:
-            loss = self.loss(self.models.per_task[batch.row](batch.x), batch.y)
+            loss = self.task_loss(batch)
             loss.backward()
         except Exception as error:
             error.add_note(f"This happened to task {self.models.tasks[batch.row]!r}.")
             raise
         return loss.detach()
+
+    def task_loss(self, batch: TaskBatch) -> torch.Tensor:
+        """Loss of one task, for its gradient to be taken."""
+        return self.loss(self.models.per_task[batch.row](batch.x), batch.y)
 
     def released(self) -> AbstractContextManager[None]:
         """Leave the optimizer as it is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -40,7 +41,7 @@ class ThreadsEngine(LoopEngine):
         enabled, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
         def work(batch: TaskBatch) -> torch.Tensor:
-            with torch.autocast("cpu", dtype, enabled=enabled), OwnGenerator(batch.seed):
+            with torch.autocast("cpu", dtype, enabled=enabled):
                 return self.task_gradient(batch)
 
         for parameter in self.parameters:
@@ -48,6 +49,11 @@ class ThreadsEngine(LoopEngine):
         started = [(batch.row, self._pool.submit(work, batch)) for batch in self.feed.step(step)]
         losses = [future.result() for _, future in started]
         return [row for row, _ in started], torch.stack(losses)
+
+    def task_loss(self, batch: TaskBatch) -> torch.Tensor:
+        """Loss of one task, for its gradient to be taken."""
+        with OwnGenerator(batch.seed):
+            return super().task_loss(batch)
 
     def close(self) -> None:
         """End the threads, and give torch as many as it had."""
@@ -71,7 +77,11 @@ class OwnGenerator(TorchDispatchMode):
     ) -> Any:
         """Pass the generator to whatever takes one."""
         kwargs = kwargs or {}
-        takes_one = any(argument.name == "generator" for argument in func._schema.arguments)
-        if takes_one and kwargs.get("generator") is None:
+        if _takes_generator(func) and kwargs.get("generator") is None:
             kwargs = {**kwargs, "generator": self.generator}
         return func(*args, **kwargs)
+
+
+@cache
+def _takes_generator(func: Any) -> bool:
+    return any(argument.name == "generator" for argument in func._schema.arguments)
