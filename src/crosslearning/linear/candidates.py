@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -47,9 +48,12 @@ class Candidate:
 
     def coupling(self, problem: Problem) -> Coupling:
         """Tethers for the blocks of a problem."""
-        slices = block_slices(problem, by_block=len(self.epsilon) > 1)
+        return Coupling(block_slices(problem, by_block=len(self.epsilon) > 1), self._tethers)
+
+    @cached_property
+    def _tethers(self) -> tuple[Tether, ...]:
         triples = zip(self.epsilon, self.stiffness, self.tension, strict=True)
-        return Coupling(slices, tuple(Tether(*triple) for triple in triples))
+        return tuple(Tether(*triple) for triple in triples)
 
     def knob(self, name: str) -> _blocks.Knob:
         """Value of a knob as users write it: a number, or one by block."""

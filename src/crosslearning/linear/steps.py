@@ -107,10 +107,12 @@ def _solved(
     schur[diagonal, diagonal] += staying * curvature.sum()
     right = -center_gradient - np.einsum("npq,nq->p", E, y)
     # Where nothing holds or pulls, the centre is free, and rounding errors would carry it far.
-    free = ~E.any(axis=(0, 2)) & (center_gradient == 0.0)
-    right[free] = 0.0
-    schur[free] = 0.0
-    schur[free, free] = 1.0
+    free = center_gradient == 0.0
+    if free.any():
+        free &= ~E.any(axis=(0, 2))
+        right[free] = 0.0
+        schur[free] = 0.0
+        schur[free, free] = 1.0
     center_step = np.asarray(np.linalg.solve(schur, right))
     # What no task's data see, the centre has no reason to change.
     center_step = center_step - point.problem.unseen @ (point.problem.unseen.T @ center_step)
