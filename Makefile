@@ -8,13 +8,13 @@ OUT ?= crosslearning-demo
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench clean
+.PHONY: help demo test docs bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
 
-demo: $(VENV)/.run ## reproduce the paper's Gaussian figure from shipped code and say where it is
-	$(BIN)/crosslearning reproduce gaussian --out $(OUT)
+demo: $(VENV)/.run ## cross-learn on shipped data, and say what was learned and where the report is
+	$(BIN)/crosslearning demo --out $(OUT)
 
 test: $(VENV)/.dev ## run every check and every test
 	$(BIN)/ruff check .
@@ -23,14 +23,19 @@ test: $(VENV)/.dev ## run every check and every test
 	$(BIN)/lint-imports
 	$(BIN)/pytest --numprocesses 2 --cov --cov-report term
 
+docs: $(VENV)/.docs ## build the documentation; warnings are errors
+	$(BIN)/sphinx-build -W --keep-going --quiet -b html docs docs/_build/html
+	@echo "Documentation: docs/_build/html/index.html"
+
 bench: $(VENV)/.bench ## measure speed; tables and plots go to benchmarks/results
 	$(BIN)/python benchmarks/projection.py
 	$(BIN)/python benchmarks/linear.py
 	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/networks.py
+	$(BIN)/python benchmarks/images.py
 
 clean: ## remove the environment and everything that was generated
-	rm -rf $(VENV) $(OUT) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(OUT) build dist docs/_build .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.run: pyproject.toml constraints.txt
@@ -38,15 +43,17 @@ $(VENV)/.run: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV); this is done once."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) 'pip>=25.1'
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[torch]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
-	@$(PIP) --editable '.[torch]'
 	@$(PIP) --group dev
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.run
-	@$(PIP) --editable '.[torch]'
 	@$(PIP) --group bench
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.run
+	@$(PIP) --group docs
 	@touch $@

@@ -43,7 +43,7 @@ def test_help_shows_an_example(command, capsys):
     assert main([*command, "--help"]) == 0
     out = capsys.readouterr().out
     assert "Usage: " + " ".join(["crosslearning", *command]) in out
-    assert "Example: crosslearning reproduce gaussian" in out
+    assert "Example: crosslearning " in out
 
 
 @pytest.mark.parametrize("command", [[], ["reproduce"]])

@@ -8,6 +8,7 @@ import typer
 
 import crosslearning
 from crosslearning.cli import data, reproduce
+from crosslearning.cli.demo import demo
 from crosslearning.cli.fit import fit
 from crosslearning.cli.help import show_help_if_alone
 from crosslearning.cli.predict import predict
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _CommandError: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(pretty_exceptions_enable=False)
+app.command(epilog="Example: crosslearning demo --out demo")(demo)
 app.command(epilog="Example: crosslearning fit pupils.csv --task school --target math")(fit)
 app.command(epilog="Example: crosslearning predict crosslearning-pupils new.csv -o out.csv")(
     predict
@@ -39,7 +41,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback(
     invoke_without_command=True,
-    epilog="Example: crosslearning reproduce gaussian --out figures",
+    epilog="Example: crosslearning fit pupils.csv --task school --target math",
 )
 def root(
     context: typer.Context,

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-import warnings
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from crosslearning.cli.progress import spinner, warnings_in_a_line
 
+if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = ["fit"]
@@ -75,7 +73,7 @@ def fit(
     folder = out or Path(f"crosslearning-{'table' if table == '-' else _stem(table)}")
     check_folder(folder)
     radius = _radius(epsilon)
-    with _progress(show=not (quiet or as_json)) as say, _warnings_in_a_line():
+    with spinner(show=not (quiet or as_json)) as say, warnings_in_a_line():
         say(f"Reading {table}")
         frame = read_table(sys.stdin.buffer if table == "-" else table)
         model = fit_table(
@@ -124,29 +122,6 @@ def _split(features: list[str], columns: set[str]) -> list[str]:
 
 def _command() -> str:
     return shlex.join(["crosslearning", *sys.argv[1:]])
-
-
-@contextmanager
-def _progress(*, show: bool) -> Iterator[Callable[[str], object]]:
-    """Show what is being done and for how long, on a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    disable = not (show and console.is_terminal)
-    with Progress(*columns, console=console, transient=True, disable=disable) as progress:
-        step = progress.add_task("")
-        yield lambda text: progress.update(step, description=text)
-
-
-@contextmanager
-def _warnings_in_a_line() -> Iterator[None]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for message in dict.fromkeys(str(warning.message) for warning in caught):
-        typer.echo("Warning: " + " ".join(message.split()), err=True)
 
 
 def _print(results: dict[str, Any], folder: Path, page: Path) -> None:

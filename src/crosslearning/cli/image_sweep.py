@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from crosslearning.datasets import ImageData
     from crosslearning.experiments.office_home.progress import Progress
 
-__all__ = ["ICONS", "configure", "sweep"]
+__all__ = ["ICONS", "configure", "describe", "require_torch", "sweep"]
 
 ICONS = "icons65"
 _LONG = ("runs", "categories", "confusion")  # parts of the results that a summary leaves out
@@ -49,7 +49,7 @@ def sweep(
     **options: Any,
 ) -> None:
     """Load images, train, draw, and print; options are those of the experiment."""
-    _require_torch()
+    require_torch()
     from crosslearning.experiments import office_home
 
     command = shlex.join(["crosslearning", *sys.argv[1:]])
@@ -73,7 +73,8 @@ def sweep(
         print_results(results, out)
 
 
-def _require_torch() -> None:
+def require_torch() -> None:
+    """Say what to install where torch is missing, before any work is done."""
     if find_spec("torch") is None:
         raise ValueError(
             "Training networks needs torch, which is an extra. Install it with "
@@ -115,15 +116,15 @@ def _show(bars: Bars) -> Callable[[Progress], None]:
     task = bars.add_task("Training", total=1.0, left="")
 
     def show(now: Progress) -> None:
-        minutes, seconds = divmod(round(now.seconds_left), 60)
-        bars.update(
-            task,
-            completed=now.share,
-            description=(
-                f"Run {now.run} of {now.runs} (ε = {radius_name(now.epsilon)}, seed {now.seed}), "
-                f"epoch {now.epoch} of {now.epochs}"
-            ),
-            left=f"{minutes // 60}:{minutes % 60:02}:{seconds:02} left",
-        )
+        run, left = describe(now)
+        bars.update(task, completed=now.share, description=run, left=left)
 
     return show
+
+
+def describe(now: Progress) -> tuple[str, str]:
+    """Which run of a sweep is at work, and the time left for all."""
+    minutes, seconds = divmod(round(now.seconds_left), 60)
+    run = f"Run {now.run} of {now.runs} (ε = {radius_name(now.epsilon)}, seed {now.seed})"
+    left = f"{minutes // 60}:{minutes % 60:02}:{seconds:02} left"
+    return f"{run}, epoch {now.epoch} of {now.epochs}", left

@@ -1,0 +1,38 @@
+"""What a command shows while it works."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["spinner", "warnings_in_a_line"]
+
+
+@contextmanager
+def spinner(*, show: bool) -> Iterator[Callable[[str], object]]:
+    """Show what is being done and for how long, on a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    disable = not (show and console.is_terminal)
+    with Progress(*columns, console=console, transient=True, disable=disable) as progress:
+        step = progress.add_task("")
+        yield lambda text: progress.update(step, description=text)
+
+
+@contextmanager
+def warnings_in_a_line() -> Iterator[None]:
+    """Print each warning once, in one line on the error stream, when the work is done."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        typer.echo("Warning: " + " ".join(message.split()), err=True)

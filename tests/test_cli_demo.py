@@ -1,0 +1,35 @@
+"""The demo in little: fewer icons, one epoch."""
+
+import json
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+pytest.importorskip("torch", reason="the extra `torch` is not installed")
+
+from crosslearning.cli import main
+
+
+@pytest.fixture
+def little(monkeypatch):
+    from crosslearning.experiments import office_home
+
+    config = replace(office_home.shipped_config("icons65"), image_size=16, train_fraction=0.2)
+    monkeypatch.setattr(office_home, "shipped_config", lambda _: config)
+    monkeypatch.setattr("crosslearning.cli.demo._RADII", (0.0, inf))
+    monkeypatch.setattr("crosslearning.cli.demo._EPOCHS", 1)
+
+
+@pytest.mark.usefixtures("little")
+def test_demo_says_what_was_learned_and_where_the_page_is(tmp_path, capsys):
+    assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    schools = json.loads((tmp_path / "demo" / "1-schools" / "results.json").read_text())
+    tasks = schools["comparison"]["tasks"]
+    best = max(tasks, key=lambda task: task["separate"] - task["cross"])["task"]
+    assert f"School {best} gains most" in printed
+    assert schools["sentence"] in printed
+    page = (tmp_path / "demo" / "report.html").read_text()
+    for found in (schools["sentence"], f"{best} gains most", "icons65", "two means"):
+        assert found in page
