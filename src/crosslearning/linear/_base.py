@@ -17,13 +17,10 @@ from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear.blocks import BLOCKS, coupling_of, per_block
 from crosslearning.linear.design import Rows
 from crosslearning.linear.inputs import TaskRows, checked_weights, dense, labels
-from crosslearning.linear.persistence import load, save
+from crosslearning.linear.persistence import Saved
 from crosslearning.linear.scaling import Scaling
-from crosslearning.tasks import TaskIndex, check_tasks
 
 if TYPE_CHECKING:
-    import os
-
     from numpy.typing import ArrayLike, NDArray
 
     from crosslearning.linear.blocks import Knob
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["CrossLinearModel"]
 
 
-class CrossLinearModel(TaskRows, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     """Base of the estimators; see :class:`CrossRidge` and :class:`CrossLogisticRegression`."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -83,7 +80,7 @@ class CrossLinearModel(TaskRows, BaseEstimator, metaclass=ABCMeta):  # type: ign
         tasks: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Fit one model per task.
+        """Fit one model per task; cross-validated estimators choose their settings first.
 
         Parameters
         ----------
@@ -102,8 +99,12 @@ class CrossLinearModel(TaskRows, BaseEstimator, metaclass=ABCMeta):  # type: ign
         self
         """
         self._validate_params()
-        self._fit_rows(self._check_rows(X, y, tasks, sample_weight), self.alpha)
+        self._fit(self._check_rows(X, y, tasks, sample_weight))
+        self._warn_unless_converged()
         return self
+
+    def _fit(self, rows: Rows) -> None:
+        self._fit_rows(rows, self.alpha)
 
     def _fit_rows(self, rows: Rows, alpha: float) -> None:
         """Solve, and write the fitted attributes."""
@@ -121,19 +122,17 @@ class CrossLinearModel(TaskRows, BaseEstimator, metaclass=ABCMeta):  # type: ign
     def epsilon_max_(self) -> float | dict[str, float]:
         """Radius from which on the bound does not matter; worked out when first asked for."""
         check_is_fitted(self)
-        ends = self._named(self._ends())
-        del self._ends  # and with it what it takes to work it out
-        return ends  # type: ignore[no-any-return]
+        ends: list[float] = self._ends()
+        del self._ends  # and with it the data
+        if isinstance(self.epsilon_, dict):
+            return dict(zip(self.epsilon_, ends, strict=True))
+        return ends[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        self._work_out_ends()
+        if "_ends" in vars(self):
+            _ = self.epsilon_max_  # a copy needs the number, not the data
         state: dict[str, Any] = super().__getstate__()
         return state
-
-    def _work_out_ends(self) -> None:
-        """Leave nothing to be worked out from the data, before the model goes elsewhere."""
-        if "_ends" in vars(self):
-            _ = self.epsilon_max_
 
     def fit_task(
         self,
@@ -176,18 +175,8 @@ class CrossLinearModel(TaskRows, BaseEstimator, metaclass=ABCMeta):  # type: ign
         coupling = coupling_of(*self._knobs(), problem)
         new.tasks_ = labels([task])
         new._store(design, scaling, problem, coupling, problem.fit_task(coupling, center.ravel()))
+        new._warn_unless_converged()
         return new
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file, which :meth:`load` reads without unpickling."""
-        check_is_fitted(self)
-        self._work_out_ends()
-        save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that :meth:`save` wrote; a file with anything else in it is refused."""
-        return load(cls, path)
 
     @abstractmethod
     def _design(self) -> Design:
@@ -244,25 +233,22 @@ class CrossLinearModel(TaskRows, BaseEstimator, metaclass=ABCMeta):  # type: ign
         self.objective_ = float(losses) + coupling.penalty(offsets)
         self.kkt_residual_ = solution.kkt_residual
         self.n_iter_ = max(solution.n_iter, 1)
+
+    def _warn_unless_converged(self, stacklevel: int = 3) -> None:
         if not self.kkt_residual_ <= self.tol:
             warnings.warn(
                 f"The solver stopped at a relative KKT residual of {self.kkt_residual_:.1e}, above "
                 f"`tol`={self.tol:g}, after {self.n_iter_} iterations. Raise `max_iter` or `tol`, "
                 "or add a ridge term with `alpha`.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
 
     def _scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
         """Linear scores of rows, of the centre where the task is not known."""
         check_is_fitted(self)
-        X, tasks = self._split(X, tasks)
-        array = dense(validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64))
+        array, codes = self._check_new_rows(X, tasks)
         known = len(self.tasks_)
-        if tasks is None:
-            codes = np.full(len(array), 0 if known == 1 else -1)
-        else:
-            codes = TaskIndex(tuple(self.tasks_)).encode(check_tasks(tasks, len(array)))
         coef = np.concatenate([self.coef_, self.center_coef_[np.newaxis]]).reshape(
             known + 1, -1, array.shape[1]
         )

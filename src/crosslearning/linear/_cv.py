@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.model_selection import check_cv
@@ -25,7 +25,7 @@ from crosslearning.tasks import within_task_folds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from crosslearning.linear.blocks import Knob
     from crosslearning.linear.design import Rows
@@ -102,33 +102,8 @@ class CrossLinearModelCV(CrossLinearModel):
         self.tol = tol
         self.max_iter = max_iter
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        tasks: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Choose tether and ridge strength by cross-validation, then fit one model per task.
-
-        Parameters
-        ----------
-        X : array or DataFrame of shape (n_rows, n_features)
-            Features; sparse matrices are made dense.
-        y : array of shape (n_rows,)
-            Targets.
-        tasks : array of shape (n_rows,), optional
-            Task label of each row: any hashable values. Without it, and without `task_column`,
-            all rows are one task.
-        sample_weight : array of shape (n_rows,), optional
-            Weight of each row.
-
-        Returns
-        -------
-        self
-        """
-        self._validate_params()
-        rows = self._check_rows(X, y, tasks, sample_weight)
+    def _fit(self, rows: Rows) -> None:
+        """Choose tether and ridge strength by cross-validation, then fit all rows."""
         search = self._search(rows)
         best, self.tether_ = search.best(self.tether)
         self.alpha_ = best.alpha
@@ -151,7 +126,6 @@ class CrossLinearModelCV(CrossLinearModel):
         self._store_paths(search, best)
         _warn_of_rough_scores(search.evaluation)
         self._fit_rows(rows, best.alpha)
-        return self
 
     def _search(self, rows: Rows) -> Search:
         design = replace(self._design(), tol=_ROUGH, max_iter=min(self.max_iter, _FEW))
@@ -233,7 +207,7 @@ def _warn_of_rough_scores(evaluation: Evaluation) -> None:
             "converge: their scores, and with them the choice, may be off. Leave the smallest "
             "`alphas` out, which make fits hard.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

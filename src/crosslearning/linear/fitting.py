@@ -200,7 +200,9 @@ class Problem:
         self, thetas: NDArray[np.float64], center: NDArray[np.float64], tether: Tether
     ) -> Solution:
         coupling = Coupling((slice(None),), (tether,))
-        return certified(self.loss, coupling, Solution(thetas, center, thetas, np.inf, 0))
+        return certified(
+            self.loss, coupling, Solution(thetas, center, np.zeros_like(thetas), np.inf, 0)
+        )
 
     def _settled(self, coupling: Coupling, solution: Solution) -> Solution:
         """Take the tasks nearest the centre, and the centre nearest the mean, if left open."""

@@ -45,6 +45,14 @@ class TaskRows(ABC):
             )
         return split_task_column(X, self.task_column)
 
+    def _check_new_rows(self, X: Any, tasks: Any) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+        """Features of rows to predict, and the number of each row's task: -1 is not known."""
+        X, tasks = self._split(X, tasks)
+        array = dense(validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64))
+        if tasks is None:
+            return array, np.full(len(array), 0 if len(self.tasks_) == 1 else -1)
+        return array, TaskIndex(tuple(self.tasks_)).encode(check_tasks(tasks, len(array)))
+
     def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Rows:
         X, tasks = self._split(X, tasks)
         array, target = validate_data(self, X, y, **self._checks)

@@ -168,6 +168,7 @@ def _path(
         solution = problem.fit(coupling, solution)
         model.epsilon = epsilon
         model._store(design, scaling, problem, coupling, solution)
+        model._warn_unless_converged(stacklevel=4)
         results.insert(0, vars(model).copy())
 
     def column(name: str) -> NDArray[Any]:

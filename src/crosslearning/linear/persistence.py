@@ -6,10 +6,11 @@ import json
 import os
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
+from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.files import replacing
 from crosslearning.linear.comparison import Comparison
@@ -19,16 +20,31 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model")
 
-__all__ = ["load", "save"]
+__all__ = ["Saved"]
 
 _FORMAT = "crosslearning linear model 1"
 _PLAIN = (str, bool, int, float, type(None))
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+class Saved:
+    """A model that can be saved and loaded."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, which :meth:`load` reads without unpickling."""
+        check_is_fitted(self)
+        _save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that :meth:`save` wrote; a file with anything else in it is refused."""
+        return _load(cls, path)
+
+
+def _save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a model to a temporary name and rename it, so that the file is whole or not there."""
     arrays: dict[str, np.ndarray[Any, Any]] = {}
-    fitted = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    state = model.__getstate__()
+    fitted = {name: value for name, value in state.items() if name.endswith("_")}
     header = {
         "format": _FORMAT,
         "class": type(model).__name__,
@@ -40,7 +56,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
-def load(kind: type[Model], path: str | os.PathLike[str]) -> Model:
+def _load(kind: type[Model], path: str | os.PathLike[str]) -> Model:
     """Read a model of this class; refuse any other file."""
     with Path(path).open("rb") as file:
         try:
