@@ -25,7 +25,8 @@ Expected: the solver at least {SOLVER}×, the estimator at least {ESTIMATOR}× f
   `fit`, checks of its input included, but not `epsilon_max_`, which is worked out when asked for.
 - CVXPY is given a loss and bounds for each task, as one would write it (*task by task*); the rows
   as one block-diagonal matrix (*vectorised*); or triangular factors in place of the rows, as our
-  solver is given Gram matrices (*compressed*). In parentheses: Clarabel's own time, and its ratios.
+  solver is given Gram matrices (*compressed*). In parentheses: Clarabel's own time, and its ratios;
+  that time is by the clock, which other programs lengthen, all others are of the processor.
 - f of CVXPY's point, made feasible, is its excess over ours relative to 1 + |f|.
 """
 
