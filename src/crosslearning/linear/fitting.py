@@ -30,7 +30,7 @@ _POOLED, _SEPARATE = Tether(0.0), Tether()
 _NO_FORCE = 1e-8  # forces below this share of the scale hold nothing
 _MAX_ROUNDS = 100
 _WARM = 50  # Newton steps from a similar solution, before another start is tried
-_FAR = 1e3  # residual, in tolerances, that asks for another start
+_FAR = 10.0  # residual, in tolerances, that asks for another start
 _SHARED = ("pooled", "separate", "_unseen", "_undetermined", "_balls")  # whatever the tolerance
 _ROUGH = 1e-7  # relative residual that is plenty for the end of a path
 
@@ -100,14 +100,15 @@ class Problem:
             return self.pooled
         if all(tether == _SEPARATE for tether in coupling.tethers):
             return self.separate
-        solution = self._separate_within(coupling)
-        if solution is None and start is not None:
-            solution = self._solved(coupling, start, max_iter=min(self.max_iter, _WARM))
-            if solution.kkt_residual > _FAR * self.tol:
-                solution = None  # near, but on the wrong side of a kink
-        if solution is None:
-            solution = self._solved(coupling, self._first(coupling))
-        return self._settled(coupling, solution)
+        separate = self._separate_within(coupling)
+        if separate is not None:
+            return self._settled(coupling, separate)
+        if start is not None:
+            near = self._solved(coupling, start, max_iter=min(self.max_iter, _WARM))
+            solution = self._settled(coupling, near)
+            if solution.kkt_residual <= _FAR * self.tol:
+                return solution  # otherwise near, but on the wrong side of a kink
+        return self._settled(coupling, self._solved(coupling, self._first(coupling)))
 
     def _solved(
         self,
