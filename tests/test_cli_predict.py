@@ -45,8 +45,8 @@ def test_the_table_comes_back_with_predictions(folder, new, capsys):
     for line, old in zip(lines[1:], NEW.splitlines()[1:], strict=True):
         assert line.startswith(old + ",")
         assert np.isfinite(float(line.rsplit(",", 1)[1]))
-    assert captured.err.startswith("3 rows belong to no task of the fit and are predicted by the ")
-    assert captured.err.endswith("centre: s9 (2), no label (1)\n")
+    message = "3 rows belong to no task of the fit; the centre predicts: s9 (2), no label (1)\n"
+    assert captured.err == message
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.tsv.gz", "out.parquet"])
@@ -66,6 +66,14 @@ def test_standard_input_and_output(folder, capsys, monkeypatch):
     captured = capsys.readouterr()
     assert captured.err == ""
     assert captured.out.splitlines()[1].startswith("007,tea,s1,1.50,2024-01-01,")
+
+
+def test_many_tasks_never_seen_are_named_in_part(folder, new, capsys):
+    lines = ["id,kind,shop,price,extra", *(f"1,tea,new{i},1,x" for i in range(6))]
+    for count, message in ((6, ", new4 (1), …\n"), (1, "1 row belongs to no task of the fit; ")):
+        new.write_text("\n".join(lines[: count + 1]))
+        assert main(["predict", str(folder), str(new)]) == 0
+        assert message in capsys.readouterr().err
 
 
 def test_order_and_index_are_kept(folder, tmp_path, capsys):

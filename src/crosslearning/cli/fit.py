@@ -63,9 +63,7 @@ def fit(
 ) -> None:
     """Fit one model per task to a table, and say whether sharing between tasks helps.
 
-    Numbers and categories are recognised; missing values are filled in and flagged; dates, text,
-    constants and row numbers are left out. How far the models may be apart is chosen by
-    cross-validation.
+    Columns are recognised, gaps filled in and flagged, and the radius is cross-validated.
     """
     from crosslearning import report
     from crosslearning.tables import check_folder, fit_table, read_table

@@ -33,9 +33,7 @@ def predict(
 ) -> None:
     """Add predictions to a table, in the order of its rows.
 
-    The new columns are prediction and, for classes, probability_CLASS; all others stay as they
-    are. Tasks that the fit has not seen, and rows without a label, are predicted by the centre
-    and counted.
+    Classes have a probability each. Tasks never seen and rows without a label get the centre's.
     """
     from crosslearning.tables import TableModel, is_text, predict_table, write_table
 
@@ -74,7 +72,6 @@ def _centre_says(unknown: dict[Any, int]) -> str:
         for label, rows in list(unknown.items())[:_NAMED]
     ]
     more = ", …" if len(unknown) > _NAMED else ""
-    return (
-        f"{sum(unknown.values()):,} rows belong to no task of the fit and are predicted by the "
-        f"centre: {', '.join(named)}{more}"
-    )
+    rows = sum(unknown.values())
+    belong = "row belongs" if rows == 1 else "rows belong"
+    return f"{rows:,} {belong} to no task of the fit; the centre predicts: {', '.join(named)}{more}"
