@@ -2,6 +2,11 @@
 
 from importlib.util import find_spec
 
-_NEED_TORCH = ["src/crosslearning/nn/*", "src/crosslearning/experiments/office_home/training.py"]
+_NEED_TORCH = [
+    "docs/blocks.md",
+    "docs/networks.md",
+    "src/crosslearning/nn/*",
+    "src/crosslearning/experiments/office_home/training.py",
+]
 
 collect_ignore_glob = [] if find_spec("torch") else _NEED_TORCH
