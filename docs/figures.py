@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from crosslearning import CrossRidgeCV, Tether, cross_ridge_path, project, smallest_enclosing_ball
-from crosslearning.datasets import load_hsb82
+from crosslearning.datasets import load_hsb82, load_icons65
 from crosslearning.experiments import gaussian
 from crosslearning.experiments.gaussian_figure import draw_on
 
@@ -201,7 +201,26 @@ def ball() -> Figure:
     return figure
 
 
-PICTURES = [idea, schools, gaussian_error, path, choice, blocks, tethers, ball]
+def icons() -> Figure:
+    """Eight of the things in icons65, in four styles."""
+    data = load_icons65()
+    things = ["Alarm_Clock", "Bike", "Chair", "Couch", "Keyboard", "Laptop", "Mug", "Trash_Can"]
+    figure = Figure(figsize=(6.4, 3.4), layout="constrained")
+    panels = figure.subplots(len(data.domains), len(things))
+    for row, style in zip(panels, range(len(data.domains)), strict=True):
+        row[0].set_ylabel(data.domains[style])
+        for axes, thing in zip(row, things, strict=True):
+            here = data.domain_codes == style
+            here &= data.category_codes == data.categories.index(thing)
+            axes.imshow(data.images[here.argmax()])
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
+    for axes, thing in zip(panels[-1], things, strict=True):
+        axes.set_xlabel(thing.replace("_", "\n"))
+    return figure
+
+
+PICTURES = [idea, schools, gaussian_error, path, choice, blocks, tethers, ball, icons]
 
 
 def draw_all(folder: Path) -> None:

@@ -50,3 +50,11 @@ def test_torch_loop():
     assert cross < 0.8 * number(out, "separate")
     assert cross < 0.8 * number(out, "pooled")
     assert "farthest from centre 1.00" in out
+
+
+@needs_torch
+def test_images():
+    out = run("images.py")
+    pooled, cross, separate = (number(out, epsilon) for epsilon in ("0.0", "0.3", "inf"))
+    assert min(pooled, cross) > separate + 0.1
+    assert separate > 2 / 8  # of eight things, chance gets one
