@@ -10,7 +10,7 @@ import crosslearning
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import figures
+import generate
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -27,11 +27,13 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_generated"]
 nitpicky = True
+smartquotes = False  # options begin with two dashes
 nitpick_ignore_regex = [("py:.*", r"sklearn\..*")]  # other projects' pages are not looked up
 
 html_theme = "furo"
 html_title = "crosslearning"
 html_static_path = ["_static"]
+html_extra_path = ["_generated/extra"]
 html_css_files = ["pictures.css"]
 html_copy_source = False
 html_show_copyright = False
@@ -47,5 +49,5 @@ toc_object_entries_show_parents = "hide"
 
 
 def setup(app: Sphinx) -> None:
-    """Draw the pictures before anything is read."""
-    app.connect("builder-inited", lambda _: figures.draw_all(Path(__file__).parent / "_generated"))
+    """Generate what the pages show before anything looks for it."""
+    app.connect("config-inited", lambda *_: generate.generate())

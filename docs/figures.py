@@ -21,7 +21,8 @@ from crosslearning.experiments.gaussian_figure import draw_on
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-POOLED, SEPARATE, CROSS, GREY = "#3a6ea5", "#c8641b", "#1a7f5a", "0.45"
+POOLED, SEPARATE, CROSS = "#6b6f76", "#0067a8", "#c84c00"  # as in the report
+CENTER, GREY = "0.1", "0.45"
 STYLE = {
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -56,7 +57,7 @@ def idea() -> Figure:
             axes.plot(*np.stack([before, after]).T, color=GREY, linewidth=0.8)
         axes.plot(*TASKS.T, "o", color=GREY, markerfacecolor="none", label="best for the task")
         axes.plot(*result.thetas.T, "o", color=CROSS, label="model of the task")
-        axes.plot(*result.center, "x", color=SEPARATE, markersize=8, label="centre")
+        axes.plot(*result.center, "x", color=CENTER, markersize=8, label="centre")
         if 0 < epsilon < math.inf:
             axes.add_patch(Circle(result.center, epsilon, color=CROSS, alpha=0.12))
         axes.set(title=title, aspect="equal", xticks=[], yticks=[])
@@ -78,7 +79,7 @@ def schools() -> Figure:
         lines = found.intercept[k][:, None] + found.coef[k] @ rows.T
         center = found.center_intercept[k] + found.center_coef[k] @ rows.T
         axes.plot((-2, 2), lines.T, color=CROSS, alpha=0.25, linewidth=0.8)
-        axes.plot((-2, 2), center, color=SEPARATE)
+        axes.plot((-2, 2), center, color=CENTER, linewidth=2)
         error = -_chosen().comparison_.summary["score"][method]
         axes.set_title(f"{'cross-learned' if method == 'cross' else method}: error {error:.1f}")
         axes.set(xlabel="socioeconomic status", ylim=(-5, 30))
@@ -111,7 +112,7 @@ def path() -> Figure:
         strict=True,
     ):
         axes.plot(share, values[1:-1, ::4], color=CROSS, alpha=0.25, linewidth=0.8)
-        axes.plot(share, center[1:-1], color=SEPARATE)
+        axes.plot(share, center[1:-1], color=CENTER, linewidth=2)
         axes.set(xscale="log", xlabel="ε / ε_max", title=name)
     return figure
 
@@ -193,8 +194,8 @@ def ball() -> Figure:
     axes = figure.subplots()
     axes.add_patch(Circle(center, radius, fill=False, color=GREY, linestyle="--"))
     axes.plot(*TASKS.T, "o", color=GREY, markerfacecolor="none", label="separate solutions")
-    axes.plot(*centers.T, color=SEPARATE, label="centre, ε from 0 to ε_max")
-    axes.plot(*center, "x", color=SEPARATE, markersize=8)
+    axes.plot(*centers.T, color=CENTER, label="centre, ε from 0 to ε_max")
+    axes.plot(*center, "x", color=CENTER, markersize=8)
     axes.set(aspect="equal", xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
     figure.legend(loc="outside lower center")

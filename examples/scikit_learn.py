@@ -34,7 +34,7 @@ def main() -> None:
     train = within_task_folds(codes, n_splits=2, seed=0) == 0
 
     label = "remainder__neighbourhood"  # as the column transformer calls it
-    cross = CrossRidgeCV(n_epsilons=8, alphas=[10.0], task_column=label)
+    cross = CrossRidgeCV(n_epsilons=10, alphas=[10.0], task_column=label)
     cross = pipeline(cross).fit(X[train], sales.y[train])
     pooled = pipeline(RidgeCV(np.logspace(-1, 3, 9))).fit(sales.X[train], sales.y[train])
 

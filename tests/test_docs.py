@@ -14,6 +14,8 @@ MODULES = [
     "crosslearning.gaussian",
     "crosslearning.linear",
     "crosslearning.projection",
+    "crosslearning.report",
+    "crosslearning.tables",
     "crosslearning.tasks",
     "crosslearning.nn",
     "crosslearning.nn.architectures",

@@ -58,3 +58,14 @@ def test_images():
     pooled, cross, separate = (number(out, epsilon) for epsilon in ("0.0", "0.3", "inf"))
     assert min(pooled, cross) > separate + 0.1
     assert separate > 2 / 8  # of eight things, chance gets one
+
+
+def test_table():
+    out = run("table.py")
+    assert out.startswith("Sharing helps")
+    scores = [
+        number(out, f"{name:9} mean squared error") for name in ("pooled", "separate", "cross")
+    ]
+    assert min(scores) == scores[2]
+    assert "Files: ['model.npz', 'pipeline.skops', 'results.json']\nReport: report.html" in out
+    assert "Predicted by the centre: {'a new one': 1}" in out
