@@ -18,7 +18,7 @@ from crosslearning.nn.architectures import small_cnn
 from crosslearning.nn.images import ImageBatches
 
 THINGS = ["Batteries", "Bed", "Chair", "Mug", "Pen", "Speaker", "Telephone", "Trash_Can"]
-SIZE, EPOCHS, BATCH = 16, 8, 16
+SIZE, EPOCHS, BATCH = 16, 6, 16
 RADII = [0.0, 0.3, math.inf]
 
 
