@@ -15,7 +15,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 import torch
-from networks import medians, milliseconds, table
+from networks_tables import medians, milliseconds, table
 from PIL import Image
 
 from crosslearning.datasets import ImageDomains, load_icons65

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_rel
 
 from crosslearning.datasets import ImageData
 from crosslearning.experiments import office_home
@@ -160,6 +161,24 @@ def test_comparison_is_paired_over_seeds():
     assert rows["cross"]["gain"] is None
 
 
+def test_two_standard_errors_of_three_seeds_are_no_proof():
+    pooled, cross = [0.40, 0.50, 0.45], [0.44, 0.51, 0.46]
+    grid = [
+        [record(epsilon, seed, [0.5, 0.5], [t, t]) for seed, t in enumerate(tests)]
+        for epsilon, tests in ((0.0, pooled), (0.1, cross))
+    ]
+    sweep = Sweep(DOMAINS, CATEGORIES, grid)
+    rows = comparison(sweep)
+    assert rows[0]["gain"] == pytest.approx(2 * rows[0]["standard_error"])
+    assert rows[0]["p_value"] == pytest.approx(ttest_rel(cross, pooled).pvalue)
+    assert "(standard error 1.0, may be chance)" in statement(sweep.radii, chosen(sweep), rows)
+
+
+def test_a_sweep_that_changes_nothing_proves_nothing():
+    same = ([0.5, 0.5], [0.5, 0.5])
+    assert comparison(sweep_of({0.0: same, 0.1: same}))[0]["p_value"] == 1
+
+
 def test_improvement_at_one_radius_and_at_the_best_of_each_domain():
     rows = {(r["domain"], r["over"]): r for r in improvement(sweep_of(USUAL, seeds=(0,)))}
     assert len(rows) == 6
@@ -203,7 +222,7 @@ def test_the_statement_knows_its_limits():
     assert "points worse than pooling" in text
     assert "This is one seed: it may be chance." in text
     rows = comparison(sweep_of(USUAL))
-    rows[0] |= {"gain": 0.01, "standard_error": 0.02}
+    rows[0] |= {"gain": 0.01, "standard_error": 0.02, "p_value": 0.7}
     assert "1.0 points better than pooling (standard error 2.0, may be chance)" in statement(
         (0.0, 0.1), chosen(sweep_of(USUAL)), rows
     )

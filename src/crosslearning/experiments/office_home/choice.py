@@ -52,8 +52,7 @@ def comparison(sweep: Sweep) -> list[dict[str, Any]]:
                     "epsilon": sweep.radii[k],
                     "test": spread(test[k]),
                     "test_images": spread(images[k]),
-                    "gain": None if gain is None else float(gain.mean()),
-                    "standard_error": _standard_error(gain),
+                    **_paired(gain),
                 }
             )
     return rows
@@ -127,8 +126,16 @@ def _percent(accuracy: NDArray[np.float64], reference: NDArray[np.float64]) -> f
     return float(100 * (accuracy.mean() / base - 1)) if base > 0 else math.nan
 
 
-def _standard_error(gain: NDArray[np.float64] | None) -> float | None:
-    """Of a mean over seeds; unknown for one."""
-    if gain is None or gain.size < 2:
-        return None
-    return float(gain.std(ddof=1) / math.sqrt(gain.size))
+def _paired(gain: NDArray[np.float64] | None) -> dict[str, float | None]:
+    """Mean over seeds, its standard error and the p-value of Student's t; one seed has neither."""
+    if gain is None:
+        return {"gain": None, "standard_error": None, "p_value": None}
+    mean = float(gain.mean())
+    if gain.size < 2:
+        return {"gain": mean, "standard_error": None, "p_value": None}
+    from scipy.stats import t as student_t
+
+    error = float(gain.std(ddof=1) / math.sqrt(gain.size))
+    ratio = abs(mean) / error if error > 0 else math.inf if mean else 0.0
+    p_value = float(2 * student_t.sf(ratio, gain.size - 1))
+    return {"gain": mean, "standard_error": error, "p_value": p_value}

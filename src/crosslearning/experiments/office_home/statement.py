@@ -12,7 +12,7 @@ __all__ = ["percent", "radius_name", "statement"]
 
 _WINNERS = {0.0: "Pooling", math.inf: "Separate training"}
 _OPPONENTS = {"consensus": "pooling", "agnostic": "separate training"}
-_CLEAR = 2.0  # standard errors
+_CLEAR = 0.05  # p-value
 
 
 def radius_name(epsilon: float) -> str:
@@ -71,5 +71,5 @@ def _difference(row: dict[str, Any]) -> str:
     text = f"{100 * abs(gain):.1f} points {word} than {_OPPONENTS[row['method']]}"
     if error is None:
         return text
-    chance = ", may be chance" * (abs(gain) <= _CLEAR * error)
+    chance = ", may be chance" * (row["p_value"] > _CLEAR)
     return f"{text} (standard error {100 * error:.1f}{chance})"
