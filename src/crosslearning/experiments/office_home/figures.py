@@ -40,7 +40,7 @@ def draw(folder: str | os.PathLike[str]) -> list[Path]:
     draw_accuracy(figure, results)
     written = save_figure(figure, folder / "accuracy")
     if results["improvement"]:
-        figure = Figure(figsize=(6.8, 5.2), layout="constrained")
+        figure = Figure(figsize=(6.8, 6.2), layout="constrained")
         draw_improvement(figure, results)
         written += save_figure(figure, folder / "improvement")
     return written

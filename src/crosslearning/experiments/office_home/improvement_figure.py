@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_improvement"]
 
-_HEIGHT = 0.36
+_HEIGHT = 0.42
 
 
 def draw_improvement(figure: Figure, results: dict[str, Any]) -> None:
@@ -41,7 +41,7 @@ def _draw_bars(axes: Axes, rows: list[dict[str, Any]]) -> None:
     names = ["all domains" if row["domain"] == "all" else row["domain"] for row in rows]
     common = radius_name(float(rows[0]["epsilon"]))
     for shift, value, radius, color, label in (
-        (-1, "percent", "epsilon", "red", f"ε = {common} for all, chosen by validation"),
+        (-1, "percent", "epsilon", "red", f"ε = {common} for all, by validation (0 < ε < ∞)"),
         (1, "best_percent", "best_epsilon", "mistyrose", "best ε of each on the test images"),
     ):
         places = [k + shift * _HEIGHT / 2 for k in range(len(rows))]
@@ -58,7 +58,7 @@ def _draw_bars(axes: Axes, rows: list[dict[str, Any]]) -> None:
                 textcoords="offset points",
                 verticalalignment="center",
                 horizontalalignment="left" if bar >= 0 else "right",
-                fontsize="small",
+                fontsize="x-small",
             )
     axes.axvline(0, color="black", linewidth=0.8)
     axes.set_yticks(range(len(rows)), names)
