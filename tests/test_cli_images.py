@@ -53,7 +53,7 @@ def test_train(folder, tmp_path, capsys):
     results = json.loads((out / "results.json").read_text())
     assert results["config"]["radii"] == [0, 0.1, "inf"]
     assert results["data"]["images"] == 60
-    assert results["provenance"]["command"].startswith("crosslearning ")
+    assert results["provenance"]["command"].startswith("crosslearning")
     assert results["reported"] is None
 
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -361,16 +362,18 @@ def test_a_sweep_learns_and_is_stored(finished):
     assert seen[-1].seconds_left == 0
 
 
-def test_no_finished_run_is_trained_twice(finished, monkeypatch):
-    folder, results, _ = finished
+def test_no_finished_run_is_trained_twice(finished, tmp_path, monkeypatch):
+    folder = shutil.copytree(finished[0], tmp_path / "copy")
+    results = finished[1]
     training = pytest.importorskip("crosslearning.experiments.office_home.training")
     monkeypatch.setattr(training, "fit", None)
     again = run(SMALL, Squares(), folder, name="squares", command="typed")
     assert again | {"created": None} == results | {"created": None}
 
 
-def test_more_seeds_and_radii_may_follow(finished):
-    folder, results, _ = finished
+def test_more_seeds_and_radii_may_follow(finished, tmp_path):
+    folder = shutil.copytree(finished[0], tmp_path / "copy")
+    results = finished[1]
     seen = []
     more = run(replace(SMALL, seeds=(0, 1, 2)), Squares(), folder, progress=seen.append)
     assert {p.seed for p in seen} == {2}
