@@ -21,7 +21,7 @@ test: $(VENV)/.dev ## run every check and every test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest --numprocesses 2 --cov --cov-report term
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --cov --cov-report term
 
 docs: $(VENV)/.docs ## build the documentation; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going --quiet -b html docs docs/_build/html

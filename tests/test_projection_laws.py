@@ -15,7 +15,7 @@ seeds = st.integers(0, 2**32 - 1)
 free_or_given = st.booleans()
 
 
-@settings(max_examples=150)
+@settings(max_examples=400)
 @given(cases())
 def test_optimal_feasible_complementary_balanced(case):
     result = case.solve()
@@ -25,7 +25,7 @@ def test_optimal_feasible_complementary_balanced(case):
     laws.assert_total_preserved(case, result)
 
 
-@settings(max_examples=150)
+@settings(max_examples=400)
 @given(cases(ball=False))
 def test_prox_is_optimal(case):
     result = case.solve()
@@ -47,7 +47,7 @@ def test_residual_and_certificate_agree(case):
     assert proof.kkt_residual == result.kkt_residual <= KKT[case.thetas.dtype] + proof.rounding
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(cases())
 def test_twice_is_once(case):
     once = case.solve()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
+from threadpoolctl import threadpool_limits
 
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._base import CrossLinearModel
@@ -104,6 +105,12 @@ class CrossLinearModelCV(CrossLinearModel):
 
     def _fit(self, rows: Rows) -> None:
         """Choose tether and ridge strength by cross-validation, then fit all rows."""
+        # The matrices are many and small: threads inside BLAS would mostly wait for each other.
+        with threadpool_limits(1, user_api="blas"):
+            self._choose(rows)
+            self._fit_rows(rows, self.alpha_)
+
+    def _choose(self, rows: Rows) -> None:
         search = self._search(rows)
         best, self.tether_ = search.best(self.tether)
         self.alpha_ = best.alpha
@@ -125,7 +132,6 @@ class CrossLinearModelCV(CrossLinearModel):
         )
         self._store_paths(search, best)
         _warn_of_rough_scores(search.evaluation)
-        self._fit_rows(rows, best.alpha)
 
     def _search(self, rows: Rows) -> Search:
         design = replace(self._design(), tol=_ROUGH, max_iter=min(self.max_iter, _FEW))
@@ -207,7 +213,7 @@ def _warn_of_rough_scores(evaluation: Evaluation) -> None:
             "converge: their scores, and with them the choice, may be off. Leave the smallest "
             "`alphas` out, which make fits hard.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

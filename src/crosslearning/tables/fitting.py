@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from threadpoolctl import threadpool_limits
-
 from crosslearning.linear import CrossLogisticRegressionCV, CrossRidgeCV
 from crosslearning.tables.encoding import encoded, encoder, feature_names
 from crosslearning.tables.model import TableModel
@@ -106,9 +104,7 @@ def fit_table(
     X = encoded(transformer, rows, fit=True)
     say(f"Cross-validating models of {rows[task].nunique():,} tasks on {len(rows):,} rows")
     estimator = _estimator(goal.kind, epsilon, per_block, seed)
-    # The matrices are many and small: threads inside BLAS would mostly wait for each other.
-    with threadpool_limits(1, user_api="blas"):
-        estimator.fit(X, goal.y, tasks=rows[task])
+    estimator.fit(X, goal.y, tasks=rows[task])
     settings = {
         "command": command,
         "seed": seed,
