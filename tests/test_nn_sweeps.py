@@ -150,6 +150,58 @@ def test_a_folder_of_another_sweep_is_refused(data, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"metric": "accuracy"}, "metric"),
+        ({"loss": nn.MultiMarginLoss()}, "loss"),
+        ({"data": None}, "data"),
+    ],
+)
+def test_a_folder_knows_what_its_scores_are_of(data, tmp_path, change, named):
+    arguments = {"data": data, "loss": LOSS, "epsilons": [0.1], "batch_size": 8}
+    sweep(network, optimizer=sgd, epochs=1, folder=tmp_path, **arguments)
+    if "data" in change:
+        x, y = data["a"]
+        change = {"data": data | {"a": (x, (y + 1) % 3)}}
+    with pytest.raises(ValueError, match=f"differs in {named}"):
+        sweep(network, optimizer=sgd, epochs=1, folder=tmp_path, **(arguments | change))
+
+
+def test_other_folds_are_not_taken_for_these(related, tmp_path):
+    arguments = lambda: nn.Linear(10, 1), related, nn.MSELoss(), sgd, 1
+    options = {"epsilons": [1.0], "cv": 3, "folder": tmp_path}
+    select_epsilon(*arguments, **options)
+    with pytest.raises(ValueError, match="differs in data"):
+        select_epsilon(*arguments, **options, random_state=1)
+
+
+class Branching(nn.Module):
+    """Something that a vmap cannot follow."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.linear(x if x.abs().max() < 100 else x / 100)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"module": lambda: nn.Sequential(nn.AlphaDropout(0.2), nn.Linear(5, 3))},
+        {"module": Branching},
+        {"scheduler": lambda made: torch.optim.lr_scheduler.ReduceLROnPlateau(made, patience=0)},
+        {"loss": lambda output, target: LOSS(output, target)},
+    ],
+)
+def test_what_cannot_be_stacked_is_run_one_by_one(data, change):
+    arguments = {"module": network, "loss": LOSS, "epsilons": [0.1], "batch_size": 8}
+    arguments |= {"data": data, "optimizer": sgd, "epochs": 2} | change
+    pd.testing.assert_frame_equal(sweep(**arguments), sweep(**arguments, stacked=False))
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"module": network()}, "`module` must be a function"),

@@ -36,6 +36,7 @@ def configuration(run: Run) -> dict[str, Any]:
         "validation rows": None
         if validation is None
         else [len(source) for source in validation.sources.values()],
+        "metric": None if validation is None else validation.named,
         "patience": None if validation is None else validation.patience,
     }
     same: dict[str, Any] = json.loads(json.dumps(described))

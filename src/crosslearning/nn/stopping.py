@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crosslearning.nn.evaluation import as_metric, score_sources
+from crosslearning.nn.naming import name_of
 from crosslearning.nn.sources import as_sources
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Validation:
         self.sources = as_sources(data, "validation")
         self.metric = loss if metric is None else as_metric(metric)
         self.sign = -1.0 if metric is None else 1.0
+        self.named = name_of(metric)
         self.patience = patience
         self.best = -math.inf
         self.best_epoch: int | None = None

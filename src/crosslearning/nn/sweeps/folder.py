@@ -10,7 +10,9 @@ import torch
 from torch import nn
 
 from crosslearning.files import replacing
+from crosslearning.nn.naming import name_of
 from crosslearning.nn.seeds import build
+from crosslearning.nn.sources import digest
 
 if TYPE_CHECKING:
     import os
@@ -67,6 +69,12 @@ def _description(plan: Plan) -> dict[str, Any]:
         "model": repr(build(plan.module, 0)),
         "rows": {repr(task): len(source) for task, source in plan.sources().items()},
         "rows to judge": {repr(task): len(source) for task, source in plan.test_sources().items()},
+        "data": [digest(source) for source in plan.sources().values()],
+        "data to judge": [digest(source) for source in plan.test_sources().values()],
+        "loss": name_of(plan.loss),
+        "metric": name_of(plan.metric),
+        "scheduler": name_of(plan.scheduler),
+        "augmentation": name_of(plan.augment),
         "epochs": plan.epochs,
         "batch size": plan.batch_size,
         "sampling": plan.sampling,

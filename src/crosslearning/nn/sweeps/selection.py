@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from crosslearning.nn.sources import Batches, as_sources
+from crosslearning.nn.sources import Batches, Pair, as_sources
 from crosslearning.nn.sweeps.sweep import sweep
 from crosslearning.tasks import within_task_folds
 
@@ -138,6 +138,10 @@ class Part:
         return self.rows.batch(self.indices[indices])
 
 
+def _part(rows: Rows, indices: torch.Tensor) -> Rows:
+    return Pair(*rows.batch(indices)) if isinstance(rows, Pair) else Part(rows, indices)
+
+
 def _splits(
     data: Mapping[Any, Any], cv: float, seed: int
 ) -> Iterator[tuple[dict[Hashable, Any], dict[Hashable, Any]]]:
@@ -153,7 +157,7 @@ def _splits(
         parts: tuple[dict[Hashable, Any], dict[Hashable, Any]] = {}, {}
         for (task, source), judged in zip(sources.items(), held_out, strict=True):
             for part, chosen in zip(parts, (~judged, judged), strict=True):
-                part[task] = Part(source, torch.from_numpy(np.flatnonzero(chosen)))  # type: ignore[arg-type]
+                part[task] = _part(source, torch.from_numpy(np.flatnonzero(chosen)))  # type: ignore[arg-type]
         yield parts
 
 

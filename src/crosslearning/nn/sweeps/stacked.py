@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.modules.dropout import _DropoutNd
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from crosslearning.nn.engines.alike import is_layered
 from crosslearning.nn.evaluation import in_order
 from crosslearning.nn.modes import mode
 from crosslearning.nn.optimization import ELEMENTWISE, advance, learning_rate, make_scheduler
@@ -25,26 +28,30 @@ if TYPE_CHECKING:
 
 __all__ = ["train_stacked", "why_not_stacked"]
 
-_SLOWER = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.RNNBase)
+_OF_TORCH = "torch.nn."
 
 
-def why_not_stacked(plan: Plan, settings: Sequence[Setting]) -> str | None:
-    """Say what keeps runs from being stacked, or None."""
+def why_not_stacked(plan: Plan, settings: Sequence[Setting], *, asked_for: bool) -> str | None:
+    """Say what keeps runs from being stacked, or None; who asks for it may try more."""
     module = build(plan.module, 0)
-    parts = list(module.modules())
     parameters = list(module.parameters())
     optimizer = plan.optimizer([nn.Parameter(torch.zeros(1))])
+    scheduler = make_scheduler(plan.scheduler, optimizer)
+    of_torch = (getattr(plan.loss, "__module__", None) or "").startswith(_OF_TORCH)
+    steps = schedule(tuple(plan.sources().values()), plan.batch_size, plan.sampling)
     reasons = {
         "fine-tuning takes two runs": any(setting.fine_tuned for setting in settings),
         "the model has buffers": any(True for _ in module.buffers()),
-        "dropout would differ": any(isinstance(part, nn.Dropout) and part.p for part in parts),
-        "convolutions are faster one by one": any(isinstance(part, _SLOWER) for part in parts),
+        "dropout would differ": any(
+            isinstance(part, _DropoutNd) and part.p for part in module.modules()
+        ),
         "some parameters are frozen": not all(one.requires_grad for one in parameters),
         "parameters differ in dtype": len({one.dtype for one in parameters}) != 1,
         "the optimizer mixes parameters": type(optimizer) not in ELEMENTWISE,
-        "batches of the tasks differ in size": not schedule(
-            tuple(plan.sources().values()), plan.batch_size, plan.sampling
-        ).equal,
+        "the scheduler looks at a score": isinstance(scheduler, ReduceLROnPlateau),
+        "batches of the tasks differ in size": not steps.equal,
+        "the model has more than linear layers": not (asked_for or is_layered(module)),
+        "the loss is not torch's": not (asked_for or of_torch),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 
@@ -96,7 +103,7 @@ def _train(plan: Plan, stack: Stack, feeds: list[Feed]) -> NDArray[np.float64]:
             stack.project(since * learning_rate(optimizer))
         total = losses + (total if in_epoch else 0.0)
         if in_epoch + 1 == steps:
-            advance(scheduler, float(losses.mean()))
+            advance(scheduler, float("nan"))  # only those that look at no score
     return np.asarray((total / steps).double().cpu().numpy())
 
 
@@ -113,13 +120,16 @@ def _batches(feeds: list[Feed], step: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _scores(plan: Plan, stack: Stack, skeleton: nn.Module) -> NDArray[np.float64]:
     """Metric of all models on their task's data for judging."""
-    shape = stack.tasks.shape[:-1]
+    shape, device = stack.tasks.shape[:-1], stack.tasks.device
     result = np.empty(shape)
     outputs_of = torch.func.vmap(stack.forward, in_dims=(0, None))
     with mode(skeleton, training=False), torch.no_grad():
         for task, source in enumerate(plan.test_sources().values()):
             runs = stack.tasks[task].flatten(0, 1)
-            pairs = [(outputs_of(runs, x), y) for x, y in in_order(source, plan.rows_at_once)]
+            pairs = [
+                (outputs_of(runs, x.to(device)), y.to(device))
+                for x, y in in_order(source, plan.rows_at_once)
+            ]
             outputs = torch.cat([output for output, _ in pairs], dim=1)
             targets = torch.cat([target for _, target in pairs])
             scores = [float(plan.judge(output, targets)) for output in outputs]

@@ -84,13 +84,15 @@ def sweep(
     stacked : bool or "auto", default="auto"
         Whether to train all runs at the same time, in one vmap, which is several times faster for
         linear models and multi-layer perceptrons. "auto" does so where it gives the same numbers
-        and is no slower: no convolutions, dropout, buffers or fine-tuning, equal batches, and an
-        optimizer that treats each number by itself.
+        and is no slower: torch's linear layers and activations and its losses, no dropout, buffers
+        or fine-tuning, equal batches, an optimizer that treats each number by itself, and no
+        scheduler that looks at a score.
     n_jobs : int, optional
         Processes for runs that are not stacked; by default one after the other in this one.
     folder : path, optional
-        Keeps finished runs, and the state of others, so that an interrupted sweep goes on where it
-        was. A folder of another sweep is refused.
+        Keeps finished runs, and the state of the one at work, so that an interrupted sweep goes on
+        where it was; stacked runs finish all at once, and start anew if interrupted. A folder of
+        another sweep is refused.
 
     Returns
     -------
@@ -160,10 +162,12 @@ def _train(
 def _to_stack(stacked: bool | Literal["auto"], plan: Plan, settings: list[Setting]) -> bool:
     if not (isinstance(stacked, bool) or stacked == "auto"):
         raise ValueError(f"`stacked` must be True, False or 'auto'; got {stacked!r}.")
-    obstacle = None if stacked is False else why_not_stacked(plan, settings)
+    if stacked is False:
+        return False
+    obstacle = why_not_stacked(plan, settings, asked_for=stacked is True)
     if stacked is True and obstacle:
         raise ValueError(f"The runs cannot be stacked: {obstacle}. Use stacked='auto'.")
-    return stacked is not False and obstacle is None
+    return obstacle is None
 
 
 def _table(runs: dict[tuple[Setting, int], Any], tasks: list[Any]) -> pd.DataFrame:
