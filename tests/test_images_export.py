@@ -185,3 +185,9 @@ def test_nothing_heavy_is_imported_before_it_is_needed():
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert output.stdout.decode().splitlines()[-1] == "[]"
+
+
+def test_the_name_of_a_file_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="names a file"):
+        export.export("hsb82", tmp_path / "pupils.csv")
+    assert not list(tmp_path.iterdir())

@@ -95,6 +95,19 @@ def test_the_same_seed_repeats_and_pickles(shops):
         np.testing.assert_array_equal(other.predict(X, tasks=shop), first.predict(X, tasks=shop))
 
 
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (torch.nn.Linear(3, 1), "must be a function"),
+        (lambda n, _: torch.nn.Linear(n, 5), r"got \(1, 5\)"),
+    ],
+)
+def test_networks_that_do_not_fit_are_refused(shops, module, message):
+    X, y, shop = shops
+    with pytest.raises(ValueError, match=message):
+        CrossNetRegressor(module).fit(X, y, tasks=shop)
+
+
 def test_one_class_is_refused(shops):
     X, _, shop = shops
     with pytest.raises(ValueError, match="at least 2 classes"):

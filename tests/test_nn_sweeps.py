@@ -90,6 +90,11 @@ def test_baselines_are_named_and_ordered(data):
     assert table.loc[table["method"] == "fine-tuned", "distance"].min() > 0
 
 
+def test_one_of_each_needs_no_list(data):
+    table = sweep(network, data, LOSS, sgd, 1, epsilons=0.1, seeds=3, baselines="pooled")
+    assert table.groupby(["method", "seed"]).size().to_dict() == {("cross", 3): 3, ("pooled", 3): 3}
+
+
 def test_fine_tuning_starts_from_the_pooled_model(data):
     table = sweep(network, data, LOSS, sgd, 8, baselines=["pooled", "fine-tuned"], batch_size=8)
     scores = table.groupby("method")["score"].mean()

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from crosslearning.linear import Comparison
-from crosslearning.tables.verdict import sentence
+from crosslearning.tables.verdict import sentence, warning
 
 
 def comparison(pooled, separate, error):
@@ -40,3 +40,9 @@ def test_few_tasks_are_less_sure():
     assert sentence(found, "log loss").startswith("Sharing makes no clear difference")
     found.tasks.iloc[1:] = float("nan")
     assert sentence(found, "log loss").startswith("Sharing makes no clear difference")
+
+
+def test_models_of_no_use_are_called_so():
+    found = comparison(12.0, 11.0, 0.25)
+    assert warning(found, 20.0, "the mean") == ""
+    assert warning(found, 9.5, "the mean").startswith("No model is better than predicting the mean")

@@ -64,6 +64,11 @@ def export(name: str, folder: Path, file_format: str | None = None) -> Path:
     if name not in LOADERS:
         raise ValueError(f"The packaged data are {', '.join(LOADERS)}; got {name!r}.")
     formats = ("png", "jpeg") if name == "icons65" else ("csv", "parquet")
+    if folder.suffix.removeprefix(".") in formats:
+        raise ValueError(
+            f"Data and notices go to a folder; got {str(folder)!r}, which names a file. "
+            f"Use {str(folder.with_suffix(''))!r}: the data are then in it."
+        )
     wanted = file_format or formats[0]
     if wanted not in formats:
         raise ValueError(f"The format of {name} must be {' or '.join(formats)}; got {wanted!r}.")

@@ -114,6 +114,11 @@ class Run:
     def _take_gradients(self, engine: Engine) -> None:
         rows, losses = engine.gradients(self.step)
         values = losses.double().cpu().numpy()
+        if values.shape != (len(rows),):
+            raise ValueError(
+                "`loss` must return one number per batch; got shape "
+                f"{values.shape[1:]}. Use one that averages, such as reduction='mean'."
+            )
         if not np.isfinite(values).all():
             self._refuse(rows, values)
         self.sums[rows] += values

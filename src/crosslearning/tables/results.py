@@ -15,7 +15,7 @@ import pandas as pd
 import crosslearning
 from crosslearning.tables.parameters import coefficients, map_of, parameters_of
 from crosslearning.tables.plain import plain
-from crosslearning.tables.verdict import baseline, sentence
+from crosslearning.tables.verdict import baseline, sentence, warning
 from crosslearning.tables.wording import number
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def results_of(fit: Fit) -> dict[str, Any]:
         "estimator": type(model).__name__,
         "target_kind": kind,
         "target_rule": fit.target.why,
-        "sentence": sentence(model.comparison_, name),
+        "sentence": warning(model.comparison_, reference, guess)
+        + sentence(model.comparison_, name),
         "score": {
             "name": name,
             "greater_is_better": False,

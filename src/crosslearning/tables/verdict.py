@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crosslearning.linear import Comparison
     from crosslearning.tables.target import Target
 
-__all__ = ["baseline", "sentence"]
+__all__ = ["baseline", "sentence", "warning"]
 
 _NAMES = {"pooled": "one pooled model", "separate": "separate models"}
 _LEVEL = 0.975  # in each direction
@@ -52,6 +52,13 @@ def sentence(comparison: Comparison, score: str) -> str:
     else:
         start = "Sharing makes no clear difference"
     return f"{start}: cross-learning has {both}, a difference of {size}."
+
+
+def warning(comparison: Comparison, reference: float, guess: str) -> str:
+    """Say so if no model is better than a guess; otherwise nothing."""
+    if -float(comparison.summary["score"].max()) < reference:
+        return ""
+    return f"No model is better than predicting {guess}, which gives {number(reference)}. "
 
 
 def _verdict(comparison: Comparison, rival: str) -> int:

@@ -10,8 +10,9 @@ def number(value: float, digits: int = 4) -> str:
 
     Examples
     --------
-    >>> number(0.0), number(38.4), number(0.2764, 2), number(12345.6), number(712345678.9)
+    >>> number(-0.0), number(38.4), number(0.2764, 2), number(12345.6), number(712345678.9)
     ('0', '38.40', '0.28', '12,346', '7.123e+08')
     """
+    value += 0.0  # no minus before a zero
     whole = value == 0 or 10 ** (digits - 1) <= abs(value) < 1e6
     return f"{value:,.0f}" if whole else f"{value:#.{digits}g}"

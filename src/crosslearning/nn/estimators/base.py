@@ -105,7 +105,13 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
             for code, task in enumerate(self.tasks_)
         }
         make = mlp if self.module is None else self.module
+        if isinstance(make, torch.nn.Module):
+            raise ValueError(
+                "`module` must be a function (n_features, n_outputs) -> Module, since every fit "
+                f"needs its own; got {type(make).__name__}."
+            )
         network = build(lambda: make(array.shape[1], self._n_outputs()), self.random_state)
+        self._check_network(network, inputs[:1])
         self.models_ = TaskModels(
             network, data, epsilon=self.epsilon, center_weight=self.center_weight
         )
@@ -123,6 +129,16 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
         self.distances_ = self.models_.distances()
         self.n_iter_ = self.epochs
         return self
+
+    def _check_network(self, network: nn.Module, row: torch.Tensor) -> None:
+        """Refuse a network of other outputs before it is trained."""
+        with mode(network, training=False), torch.no_grad():
+            found = tuple(network(row).shape)
+        if found != (1, self._n_outputs()):
+            raise ValueError(
+                f"`module(n_features, n_outputs)` must make a network whose output has shape "
+                f"(n_rows, n_outputs), here (1, {self._n_outputs()}) for one row; got {found}."
+            )
 
     @property
     def _checks(self) -> dict[str, Any]:

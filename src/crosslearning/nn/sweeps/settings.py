@@ -48,15 +48,18 @@ class Setting:
 
 
 def settings_of(
-    epsilons: Iterable[float], baselines: Iterable[str], stiffness: Iterable[float]
+    epsilons: float | Iterable[float],
+    baselines: str | Iterable[str],
+    stiffness: Iterable[float],
 ) -> list[Setting]:
     """List settings in the order of the table: by radius, then springs, then fine-tuned."""
-    wanted = list(baselines)
+    wanted = [baselines] if isinstance(baselines, str) else list(baselines)
     unknown = [name for name in wanted if name not in BASELINES]
     if unknown:
         known = ", ".join(map(repr, BASELINES))
         raise ValueError(f"`baselines` may be {known}; got {unknown[0]!r}.")
-    radii = {Tether(epsilon=value).epsilon for value in map(float, epsilons)}
+    given = [epsilons] if isinstance(epsilons, int | float) else epsilons
+    radii = {Tether(epsilon=value).epsilon for value in map(float, given)}
     radii |= {0.0} if "pooled" in wanted else set()
     radii |= {math.inf} if "separate" in wanted else set()
     settings = [Setting(_method(radius), epsilon=radius) for radius in sorted(map(float, radii))]

@@ -34,10 +34,10 @@ def sweep(
     optimizer: Callable[[Any], torch.optim.Optimizer],
     epochs: int,
     *,
-    epsilons: Iterable[float] = (),
-    baselines: Iterable[str] = (),
+    epsilons: float | Iterable[float] = (),
+    baselines: str | Iterable[str] = (),
     stiffness: Iterable[float] = (1.0,),
-    seeds: Sequence[int] = (0,),
+    seeds: int | Sequence[int] = (0,),
     test: Mapping[Any, Any] | None = None,
     metric: str | Metric | None = None,
     batch_size: int | None = 1,
@@ -63,15 +63,15 @@ def sweep(
         As in :func:`fit`.
     optimizer, scheduler : callable
         Make an optimizer of parameters, and a scheduler of an optimizer.
-    epsilons : iterable of float
+    epsilons : float or iterable of float
         Radii; 0 pools the tasks, ``math.inf`` separates them.
-    baselines : iterable of {"pooled", "separate", "spring", "fine-tuned"}
+    baselines : one or several of {"pooled", "separate", "spring", "fine-tuned"}
         What to compare with: radius 0; radius infinity; springs to the centre in place of a radius
         (mean-regularised learning); and the pooled model, trained on task by task for as many
         epochs again.
     stiffness : iterable of float, default=(1.0,)
         Of the springs.
-    seeds : sequence of int, default=(0,)
+    seeds : int or sequence of int, default=(0,)
         Each determines initial parameters, order of the data and dropout.
     test : mapping from task to data, optional
         To judge the models by; by default the training data.
@@ -137,7 +137,8 @@ def sweep(
     )
     settings = settings_of(epsilons, baselines, stiffness)
     kept = None if folder is None else Folder(folder, plan)
-    wanted = [(setting, seed) for setting in settings for seed in seeds]
+    starts = [seeds] if isinstance(seeds, int) else list(seeds)
+    wanted = [(setting, seed) for setting in settings for seed in starts]
     runs = {run: kept.find(*run) for run in wanted} if kept else dict.fromkeys(wanted)
     missing = [run for run, rows in runs.items() if rows is None]
     if missing and _to_stack(stacked, plan, settings):
