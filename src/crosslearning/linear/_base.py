@@ -16,9 +16,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear.blocks import BLOCKS, coupling_of, per_block
 from crosslearning.linear.design import Rows
-from crosslearning.linear.inputs import TaskRows, checked_weights, dense, labels
+from crosslearning.linear.inputs import TaskRows, checked_weights, dense
 from crosslearning.linear.persistence import Saved
 from crosslearning.linear.scaling import Scaling
+from crosslearning.tasks.estimators import as_objects, separate_labels
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -159,7 +160,7 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
         new: Self = clone(self)
         fitted = {k: v for k, v in vars(self).items() if k.endswith("_") or k == "_ends"}
         new.__dict__.update(fitted)
-        features, _ = self._split(X, None)
+        features, _ = separate_labels(X, None, self.task_column)
         array, target = validate_data(self, features, y, reset=False, **self._checks)
         weights = checked_weights(sample_weight, array)
         own, share = weights.sum(), 1.0 / self.n_tasks_fitted_
@@ -173,7 +174,7 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
         problem = design.problem(rows, scaling).with_ridge(share * self._alpha())
         center = scaling.from_user(*self._center(), fit_intercept=self.fit_intercept)
         coupling = coupling_of(*self._knobs(), problem)
-        new.tasks_ = labels([task])
+        new.tasks_ = as_objects([task])
         new._store(design, scaling, problem, coupling, problem.fit_task(coupling, center.ravel()))
         new._warn_unless_converged()
         return new

@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from crosslearning.linear.design import Rows
-from crosslearning.tasks import TaskIndex, check_tasks, split_task_column
+from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, separate_labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["TaskRows", "checked_weights", "dense", "labels"]
+__all__ = ["TaskRows", "checked_weights", "dense"]
 
 
 class TaskRows(ABC):
@@ -34,38 +34,22 @@ class TaskRows(ABC):
     def _checks(self) -> dict[str, Any]:
         return {"accept_sparse": "csr", "dtype": np.float64}
 
-    def _split(self, X: Any, tasks: Any) -> tuple[Any, Any]:
-        """Separate features and task labels, wherever the labels are."""
-        if self.task_column is None:
-            return X, tasks
-        if tasks is not None:
-            raise ValueError(
-                "Task labels were given twice, as `tasks` and in the column that `task_column` "
-                "names. Give them once."
-            )
-        return split_task_column(X, self.task_column)
-
     def _check_new_rows(self, X: Any, tasks: Any) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
         """Features of rows to predict, and the number of each row's task: -1 is not known."""
-        X, tasks = self._split(X, tasks)
+        X, tasks = separate_labels(X, tasks, self.task_column)
         array = dense(validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64))
-        if tasks is None:
-            return array, np.full(len(array), 0 if len(self.tasks_) == 1 else -1)
-        return array, TaskIndex(tuple(self.tasks_)).encode(check_tasks(tasks, len(array)))
+        return array, codes_to_predict(self.tasks_, tasks, len(array))
 
     def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Rows:
-        X, tasks = self._split(X, tasks)
+        X, tasks = separate_labels(X, tasks, self.task_column)
         array, target = validate_data(self, X, y, **self._checks)
         weights = checked_weights(sample_weight, array)
-        if tasks is None:
-            index, codes = TaskIndex((0,)), np.zeros(len(weights), dtype=np.int64)
-        else:
-            index, codes = TaskIndex.of(check_tasks(tasks, len(weights)))
+        known, codes = codes_to_fit(tasks, len(weights))
         self._learn_target(target, weights)
-        self.tasks_ = labels(index.labels)
+        self.tasks_ = known
         self.total_weight_ = float(weights.sum())
         self.n_tasks_fitted_ = int(np.count_nonzero(np.bincount(codes, weights)))
-        return Rows(dense(array), self._encoded(target), weights, codes, len(index))
+        return Rows(dense(array), self._encoded(target), weights, codes, len(known))
 
 
 def checked_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
@@ -81,11 +65,4 @@ def checked_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
 def dense(X: Any) -> NDArray[np.float64]:
     """Array of a matrix that may be sparse."""
     array: NDArray[np.float64] = X.toarray() if hasattr(X, "toarray") else X
-    return array
-
-
-def labels(values: Any) -> NDArray[Any]:
-    """Task labels as an array of objects, so that no label changes its type."""
-    array = np.empty(len(values), dtype=object)
-    array[:] = list(values)
     return array
