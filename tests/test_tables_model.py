@@ -265,6 +265,37 @@ def test_labels_that_look_like_numbers_stay_what_they_were(tmp_path):
     np.testing.assert_allclose(predicted.table["prediction"], expected)
 
 
+@pytest.mark.parametrize(
+    ("written", "unknown"),
+    [
+        (["0", "1", "new", "3"], {"new": 1}),
+        (["0", "1.0", "02", ""], {None: 1}),
+        (["0", "1", "9007199254740993", "7"], {"9007199254740993": 1, "7": 1}),
+    ],
+)
+def test_one_odd_label_leaves_the_others_their_tasks(written, unknown, tmp_path):
+    frame = shops()
+    frame["shop"] = np.where(np.arange(120) % 5, np.arange(120) % 4, 9007199254740992)
+    model = fit_table(frame, task="shop", target="sales", epsilon=1.0)
+    new = frame.iloc[1:5].assign(shop=written)
+    new.to_csv(tmp_path / "new.csv", index=False)
+    predicted = predict_table(model, tmp_path / "new.csv")
+    assert predicted.unknown == unknown
+    known = [label not in (*unknown, "") for label in written]
+    right = new[known].assign(shop=[int(float(label)) for label in np.array(written)[known]])
+    found = predicted.table["prediction"][known]
+    np.testing.assert_allclose(found, model.predict(right)["prediction"])
+    np.testing.assert_allclose(found, model.predict(right.astype({"shop": float}))["prediction"])
+    np.testing.assert_allclose(found, model.predict(new)["prediction"][known])
+
+
+def test_numbers_may_stand_for_labels_of_text():
+    frame = shops()
+    frame["shop"] = frame["shop"].str.removeprefix("s")
+    model = fit_table(frame, task="shop", target="sales", epsilon=1.0)
+    assert model.unknown_tasks(frame.astype({"shop": int}).replace({"shop": {3: 8}})) == {8: 30}
+
+
 @pytest.mark.parametrize("name", ["regression", "searched", "binary"])
 def test_what_is_saved_comes_back(name, tmp_path, request):
     model = request.getfixturevalue(name)

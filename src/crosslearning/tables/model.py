@@ -10,6 +10,7 @@ import pandas as pd
 
 from crosslearning.tables.encoding import columns_in, encoded
 from crosslearning.tables.persistence import load, save
+from crosslearning.tables.recognition import kept_as_text, recognised
 from crosslearning.tables.schema import check_names, require_columns
 from crosslearning.tasks import TaskIndex
 
@@ -49,8 +50,8 @@ class TableModel:
     @property
     def text_columns(self) -> list[str]:
         """Columns to read as text, so that labels look as they did in the fit."""
-        labels = all(isinstance(label, str) for label in self.estimator.tasks_)
-        return columns_in(self.encoder)["category"] + [self.task] * labels
+        labels = [self.task] * kept_as_text(self.estimator.tasks_)
+        return columns_in(self.encoder)["category"] + labels
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Predict the target for the rows of a table.
@@ -58,8 +59,9 @@ class TableModel:
         Parameters
         ----------
         frame : DataFrame
-            A table with the task column and the columns learned from. Rows of tasks never seen,
-            and rows without a label, are predicted by the centre.
+            A table with the task column and the columns learned from. A label means the task it
+            equals, as a value or else in text: "1" is the task 1. Rows of tasks never seen, and
+            rows without a label, are predicted by the centre.
 
         Returns
         -------
@@ -102,6 +104,6 @@ class TableModel:
         return cls(*load(folder))
 
     def _labels(self, frame: pd.DataFrame) -> pd.Series[Any]:
-        """Labels of the rows; a label that no task has where there is none."""
+        """Labels of the rows as the fit has them; one that no task has where there is none."""
         labels = frame[self.task].astype(object)
-        return labels.where(labels.notna(), _NOBODY)
+        return recognised(labels.where(labels.notna(), _NOBODY), self.estimator.tasks_)
