@@ -118,11 +118,24 @@ def test_the_paper_is_shipped():
         ({"radii": ()}, "`radii` must be one or more numbers of at least 0"),
         ({"radii": (math.nan,)}, r"`radii` must be .*; got \(nan,\)"),
         ({"seeds": (-1,)}, r"`seeds` must be .*; got \(-1,\)"),
+        ({"image_size": 3}, "`image_size` must be at least 4 for small_cnn; got 3"),
+        ({"model": "alexnet256", "image_size": 62}, "at least 63 for alexnet256; got 62"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         replace(SMALL, **settings)
+
+
+@pytest.mark.parametrize(("model", "size"), [("alexnet256", 63), ("small_cnn", 4)])
+def test_the_smallest_images_are_large_enough(model, size):
+    torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
+    architectures = pytest.importorskip("crosslearning.nn.architectures")
+    assert replace(SMALL, model=model, image_size=size).image_size == size
+    network = getattr(architectures, model)(3)
+    assert network(torch.zeros(1, 3, size, size)).shape == (1, 3)
+    with pytest.raises(RuntimeError, match="too small"):
+        network(torch.zeros(1, 3, size - 1, size - 1))
 
 
 def test_radii_are_sorted_and_counted_once():
@@ -392,6 +405,21 @@ def test_a_folder_of_other_runs_is_refused(settings, data, message, finished):
     with pytest.raises(ValueError, match=message):
         run(replace(SMALL, **settings), data, finished[0])
     assert files(finished[0]) == before
+
+
+def test_a_folder_without_runs_takes_other_settings(tmp_path):
+    config = replace(SMALL, radii=(0.02,), seeds=(0,), epochs=1)
+    (tmp_path / "settings.json").write_text('{"epochs": 7}')
+    assert run(config, Squares(), tmp_path)["config"]["epochs"] == 1
+
+
+@pytest.mark.parametrize("content", ["[]", "{"])
+def test_settings_that_are_none_are_refused(content, tmp_path):
+    (tmp_path / "settings.json").write_text(content)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "epsilon-0.0-seed-0.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"settings.json holds no settings of runs. Choose"):
+        run(SMALL, Squares(), tmp_path)
 
 
 def test_the_seed_decides_everything(finished, tmp_path):

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = context.command_path if context else "crosslearning"
         message = error.format_message()  # type: ignore[attr-defined]
         return _fail(f"{message.rstrip('.?')}. See `{path} --help`.")
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         return _fail(str(error))
     return code if isinstance(code, int) else 0
 

@@ -24,9 +24,9 @@ _NUMBERS = (
     "one or more numbers of at least 0",
     lambda values: bool(values) and all(value >= 0 for value in values),
 )
+_SMALLEST = {"alexnet256": 63, "small_cnn": 4}  # images from which pooling leaves anything
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "model": _one_of("alexnet256", "small_cnn"),
-    "image_size": _COUNT,
+    "model": _one_of(*_SMALLEST),
     "epochs": _COUNT,
     "batch": _COUNT,
     "optimizer": _one_of("adam", "sgd"),
@@ -52,7 +52,7 @@ class ImagesConfig:
     dropout : float
         Share of inputs that its linear layers drop in training.
     image_size : int
-        Height and width to which images are resized.
+        Height and width to which images are resized; at least 63 for AlexNet, 4 for the small.
     epochs : int
         Passes over the largest domain.
     batch : int
@@ -96,6 +96,11 @@ class ImagesConfig:
         for name, (rule, holds) in _RULES.items():
             if not holds(value := getattr(self, name)):
                 raise ValueError(f"`{name}` must be {rule}; got {value!r}.")
+        if self.image_size < _SMALLEST[self.model]:
+            raise ValueError(
+                f"`image_size` must be at least {_SMALLEST[self.model]} for {self.model}; "
+                f"got {self.image_size}. Use larger images or another model."
+            )
         for name in ("radii", "seeds"):
             object.__setattr__(self, name, tuple(sorted(set(getattr(self, name)))))
 

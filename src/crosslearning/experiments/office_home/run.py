@@ -96,18 +96,28 @@ def run(
 def _claim(folder: Path, config: ImagesConfig, data: ImageData) -> None:
     """Write down what the runs in the folder share, or refuse a folder of other runs."""
     mine = config.identity() | {"images": data.fingerprint, "version": _VERSION}
-    path = folder / "settings.json"
-    (folder / "runs").mkdir(parents=True, exist_ok=True)
-    if not path.exists():
+    path, runs = folder / "settings.json", folder / "runs"
+    runs.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or not any(runs.iterdir()):
         with replacing(path) as temporary:
             temporary.write_text(json.dumps(mine, indent=2) + "\n")
-    stored = json.loads(path.read_text())
+    stored = _settings(path)
     for name in mine:
         if stored.get(name) != mine[name]:
             raise ValueError(
                 f"{folder} holds runs of other settings: {name} is {stored.get(name)!r} there and "
                 f"{mine[name]!r} here. Choose another folder."
             )
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    try:
+        stored = json.loads(path.read_text())
+    except ValueError:
+        stored = None
+    if not isinstance(stored, dict):
+        raise ValueError(f"{path} holds no settings of runs. Choose another folder.")
+    return stored
 
 
 def _train_all(
