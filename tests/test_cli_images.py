@@ -112,6 +112,15 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
         (["train", "icons65", "--model", "vgg"], "`model` must be 'alexnet256' or 'small_cnn'"),
         (["train", "icons65", "--epochs", "0"], "`epochs` must be at least 1"),
         (["train", "icons65", "--image-size", "33"], "33"),
+        (
+            ["train", "icons65", "--model", "alexnet256", "--image-size", "32"],
+            "`image_size` must be at least 63 for alexnet256; got 32. Use larger images",
+        ),
+        (
+            ["train", "icons65", "--groups", "x.csv", "--train-list", "y", "--skip-unreadable"],
+            "take options about files; got --groups, --train-list, --skip-unreadable for icons65",
+        ),
+        (["reproduce", "office-home", "--test-list", "y"], "got --test-list for icons65"),
     ],
 )
 def test_errors_are_one_line_and_leave_nothing(arguments, message, tmp_path, capsys, monkeypatch):

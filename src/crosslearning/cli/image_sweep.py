@@ -50,6 +50,8 @@ def sweep(
 ) -> None:
     """Load images, train, draw, and print; options are those of the experiment."""
     require_torch()
+    if images == ICONS:
+        _refuse(folder_options)
     from crosslearning.experiments import office_home
 
     command = shlex.join(["crosslearning", *sys.argv[1:]])
@@ -79,6 +81,18 @@ def require_torch() -> None:
         raise ValueError(
             "Training networks needs torch, which is an extra. Install it with "
             '`pip install "crosslearning[torch]"`.'
+        )
+
+
+def _refuse(folder_options: Mapping[str, Any]) -> None:
+    """Refuse options about files where there are none."""
+    names = {"train_lists": "train_list", "test_lists": "test_list"}
+    given = [names.get(name, name) for name, value in folder_options.items() if value]
+    if given:
+        listed = ", ".join("--" + name.replace("_", "-") for name in given)
+        raise ValueError(
+            f"Only folders of images take options about files; got {listed} for {ICONS}. "
+            "Leave them out or give a folder."
         )
 
 
