@@ -96,6 +96,9 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
     assert "Office-Home is not shipped: this runs on icons65" in capsys.readouterr().out
     config = seen["config"]
     assert (config.model, config.epochs, config.seeds) == ("small_cnn", 7, (0,))
+    for arguments, seeds in ((["--seed", "5"], (5,)), (["--seed", "5", "--seeds", "2"], (5, 6))):
+        assert main(["reproduce", "office-home", "--quiet", *arguments]) == 0
+        assert seen["config"].seeds == seeds
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The command `predict`: what it adds to a table, and how it fails."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -60,6 +61,15 @@ def test_files_by_suffix(folder, new, name, tmp_path, capsys):
     assert frame["id"].tolist() == [7, 8, 9, 10]
 
 
+def test_a_summary_as_json(folder, new, tmp_path, capsys):
+    out = str(tmp_path / "out.csv")
+    assert main(["predict", str(folder), str(new), "-o", out, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    unknown = [{"task": "s9", "rows": 2}, {"task": None, "rows": 1}]
+    assert json.loads(captured.out) == {"rows": 4, "unknown": unknown, "file": out}
+
+
 def test_standard_input_and_output(folder, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(NEW.encode())))
     assert main(["predict", str(folder), "-", "--quiet"]) == 0
@@ -106,6 +116,7 @@ def test_a_reader_that_has_enough(folder, tmp_path):
     [
         (["{folder}", "none.csv"], "Cannot read none.csv"),
         (["none", "{new}"], "none holds no fit of a table. Make one with `crosslearning fit"),
+        (["{folder}", "{new}", "--json"], "cannot both go to standard output. Name a file"),
         (["{folder}", "{new}", "-o", "out.xlsx"], "must end in .csv, .tsv"),
         (["{folder}", "{new}", "-o", "none/out.csv"], "Cannot write none/out.csv"),
         (["{folder}", "{bad}"], "The table has no column 'price' for the model"),

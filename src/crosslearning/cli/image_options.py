@@ -16,6 +16,7 @@ Seeds = Annotated[
     int | None,
     typer.Option("--seeds", min=1, help="How many seeds: splits of the images, and starts."),
 ]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The first seed.")]
 TrainFraction = Annotated[
     float | None,
     typer.Option("--train-fraction", help="Share of the training images to use, up to 1."),

@@ -33,8 +33,7 @@ _LONG = ("runs", "categories", "confusion")  # parts of the results that a summa
 def configure(images: str, seed: int, seeds: int | None, **options: Any) -> ImagesConfig:
     """Return the settings for these images, with the options that were given in their place."""
     config = shipped_config("icons65" if images == ICONS else "paper")
-    if seeds is not None:
-        options["seeds"] = tuple(range(seed, seed + seeds))
+    options["seeds"] = tuple(range(seed, seed + (seeds or len(config.seeds))))
     return replace(config, **{name: value for name, value in options.items() if value is not None})
 
 

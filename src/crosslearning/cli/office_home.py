@@ -26,6 +26,7 @@ def office_home(
     image_size: option.ImageSize = None,
     learning_rate: option.LearningRate = None,
     seeds: option.Seeds = None,
+    seed: option.Seed = 0,
     train_fraction: option.TrainFraction = None,
     groups: option.Groups = None,
     train_list: option.TrainLists = None,
@@ -50,7 +51,7 @@ def office_home(
         )
     config = configure(
         images,
-        0,
+        seed,
         seeds,
         radii=_parse(radii),
         model=model,

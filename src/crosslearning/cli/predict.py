@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import typer
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from crosslearning.tables import Predicted
 
 __all__ = ["predict"]
 
@@ -30,6 +33,9 @@ def predict(
         ),
     ] = "-",
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a summary as JSON; needs a file for the table.")
+    ] = False,
 ) -> None:
     """Add predictions to a table, in the order of its rows.
 
@@ -38,6 +44,10 @@ def predict(
     from crosslearning.tables import TableModel, is_text, predict_table, write_table
 
     to_stdout = out == "-"
+    if to_stdout and as_json:
+        raise ValueError(
+            "The table and --json cannot both go to standard output. Name a file with --out."
+        )
     verbatim = to_stdout or is_text(Path(out))
     model = TableModel.load(folder)
     source = sys.stdin.buffer if table == "-" else table
@@ -46,12 +56,13 @@ def predict(
         _to_stdout(predicted.table)
     else:
         write_table(predicted.table, out)
-    if quiet:
-        return
-    if len(predicted.unknown):
-        typer.echo(_centre_says(predicted.unknown), err=True)
-    if not to_stdout:
-        typer.echo(f"{len(predicted.table):,} predictions in {out}")
+    if as_json:
+        typer.echo(json.dumps(_summary(predicted, out), indent=2))
+    elif not quiet:
+        if predicted.unknown:
+            typer.echo(_centre_says(predicted.unknown), err=True)
+        if not to_stdout:
+            typer.echo(f"{len(predicted.table):,} predictions in {out}")
 
 
 def _to_stdout(table: pd.DataFrame) -> None:
@@ -63,6 +74,13 @@ def _to_stdout(table: pd.DataFrame) -> None:
     except BrokenPipeError:
         # The reader, such as `head`, has enough; nor should the interpreter complain on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _summary(predicted: Predicted, out: str) -> dict[str, Any]:
+    from crosslearning.tables.plain import plain
+
+    unknown = [{"task": plain(label), "rows": rows} for label, rows in predicted.unknown.items()]
+    return {"rows": len(predicted.table), "unknown": unknown, "file": out}
 
 
 def _centre_says(unknown: dict[Any, int]) -> str:

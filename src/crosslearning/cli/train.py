@@ -27,7 +27,7 @@ def train(
     image_size: option.ImageSize = None,
     learning_rate: option.LearningRate = None,
     seeds: option.Seeds = 1,
-    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
+    seed: option.Seed = 0,
     train_fraction: option.TrainFraction = None,
     groups: option.Groups = None,
     train_list: option.TrainLists = None,
