@@ -42,6 +42,11 @@ def test_train(folder, tmp_path, capsys):
     command += ["--epsilon", "0.1", "--epsilon", "0", "--epsilon", "inf", "--seed", "3"]
     assert main(command) == 0
     printed = capsys.readouterr().out
+    rows = [line.split() for line in printed.splitlines()[:6]]
+    assert ["domain", "images", "categories", "train", "validation", "test"] in rows
+    counts = [[int(count) for count in row[1:]] for row in rows if row[:1] in (["art"], ["photo"])]
+    assert [row[:2] for row in counts] == [[30, 3], [30, 3]]
+    assert all(sum(row[2:]) == 30 for row in counts)
     assert "small_cnn at 8 px" in printed
     assert "is best on the validation images" in printed
     assert "This is one seed" in printed

@@ -54,8 +54,14 @@ def sweep(
     from crosslearning.experiments import office_home
 
     command = shlex.join(["crosslearning", *sys.argv[1:]])
-    with _bars(hidden=quiet or as_json) as bars:
+    hidden = quiet or as_json
+    with _bars(hidden) as bars:
         data = _load(images, config.image_size, folder_options, bars)
+    if not hidden:
+        from crosslearning.cli.image_tables import print_counts
+
+        print_counts(config, data)
+    with _bars(hidden) as bars:
         try:
             results = office_home.run(
                 config, data, out, progress=_show(bars), command=command, **options

@@ -9,17 +9,35 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from crosslearning.experiments.office_home.record import PARTS
 from crosslearning.experiments.office_home.statement import percent, radius_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["print_results"]
+    from crosslearning.datasets import ImageData
+    from crosslearning.experiments.office_home.config import ImagesConfig
+
+__all__ = ["print_counts", "print_results"]
+
+
+def print_counts(config: ImagesConfig, data: ImageData) -> None:
+    """Print what there is to learn from: images of each domain, and what they are for."""
+    from crosslearning.experiments.office_home.parts import divide
+
+    seed = config.seeds[0]
+    parts = divide(config, data, seed)
+    images = data.counts()
+    table = _table(f"Images, divided by seed {seed}", "domain", "images", "categories", *PARTS)
+    for domain, *rows in zip(data.domains, *parts, strict=True):
+        counts = (images[domain].sum(), (images[domain] > 0).sum(), *map(len, rows))
+        table.add_row(domain, *(f"{count:,}" for count in counts))
+    Console(markup=False).print(table, "")
 
 
 def print_results(results: dict[str, Any], out: Path) -> None:
     """Print what was learned: a table of radii, the paper's numbers beside ours, the verdict."""
-    console = Console()
+    console = Console(markup=False)  # names may hold brackets
     tables = [_radii] + [_beside_the_paper, _improvements] * bool(results["reported"])
     for table in tables:
         console.print(table(results), "")
