@@ -22,7 +22,7 @@ def little(monkeypatch):
 
 
 @pytest.mark.usefixtures("little")
-def test_demo_says_what_was_learned_and_where_the_page_is(tmp_path, capsys):
+def test_demo_says_what_was_learned_and_where_the_page_is(tmp_path, capsys, monkeypatch):
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     schools = json.loads((tmp_path / "demo" / "1-schools" / "results.json").read_text())
@@ -30,6 +30,14 @@ def test_demo_says_what_was_learned_and_where_the_page_is(tmp_path, capsys):
     best = max(tasks, key=lambda task: task["separate"] - task["cross"])["task"]
     assert f"School {best} gains most" in printed
     assert schools["sentence"] in printed
+    export, fit = schools["provenance"]["command"].split(" && ")
+    monkeypatch.chdir(tmp_path)
+    assert main(export.split()[1:]) == 0
+    # With a radius it fits in no time; the radii of the demo are chosen by the same command.
+    assert main([*fit.split()[1:], "--epsilon", "1", "--out", "again", "--quiet"]) == 0
+    again = json.loads((tmp_path / "again" / "results.json").read_text())
+    for name in ("fingerprint", "seed", "rows"):
+        assert again["provenance"][name] == schools["provenance"][name]
     page = (tmp_path / "demo" / "report.html").read_text()
     for found in (schools["sentence"], f"{best} gains most", "icons65", "two means"):
         assert found in page

@@ -66,8 +66,8 @@ def _schools(folder: Path, seed: int, say: Say) -> str:
         task="school",
         target="math",
         seed=seed,
-        command="crosslearning data export hsb82 pupils.csv && "
-        f"crosslearning fit pupils.csv --task school --target math --seed {seed}",
+        command="crosslearning data export hsb82 pupils && "
+        f"crosslearning fit pupils/hsb82.csv --task school --target math --seed {seed}",
     )
     model.save(folder)
     return _findings(model.results)
