@@ -58,6 +58,24 @@ def test_settings_of_a_fold_are_best_on_the_others():
         np.testing.assert_array_equal(tasks[name], scores)
 
 
+@pytest.mark.parametrize("nobody", [False, True])
+def test_settings_without_a_score_are_not_the_best(nobody):
+    """A missing score is worse than any, not as good as 0; missing everywhere, it is equal."""
+    blank = [NAN, NAN, NAN, NAN]
+    scored, gaps = [FIRST[0], SECOND[1]], [SECOND[0], blank]
+    if nobody:
+        scored = [FIRST[0], blank]
+    candidates = [Candidate(float(k), (0.0,), (0.0,), (0.0,)) for k in range(2)]
+    tables = [np.array([table, WEIGHTS]) for table in (gaps, scored)]
+    known = dict(zip(candidates, tables, strict=True))
+    rivals = dict.fromkeys(("pooled", "separate", "cross"), candidates)
+    tasks = compared(Evaluation([], True, None, known), rivals, LABELS, ROWS).tasks
+    # The second fold speaks for the first: the settings that have no score there are not taken.
+    first = SECOND[0] if nobody else FIRST[0]
+    expected = first if nobody else np.mean([first, SECOND[1]], axis=0)
+    np.testing.assert_array_equal(tasks["cross"], expected)
+
+
 def test_gain_and_standard_error():
     summary = by_hand().summary
     assert summary.index.tolist() == ["pooled", "separate", "cross"]

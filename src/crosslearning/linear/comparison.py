@@ -99,9 +99,13 @@ def compared(
 def _honest(evaluation: Evaluation, candidates: list[Candidate]) -> NDArray[np.float64]:
     """Scores by fold and task, with settings for each fold that are best on the other folds."""
     scored = evaluation.of(candidates)
-    by_fold = np.nan_to_num(evaluation.fold_scores(candidates))
-    others = by_fold.sum(axis=1, keepdims=True) - by_fold
-    best = (others if by_fold.shape[1] > 1 else by_fold).argmax(axis=0)
+    by_fold = evaluation.fold_scores(candidates)
+    missing = np.isnan(by_fold)
+    # A fold without any scores decides nothing; a score that only some have not is their worst.
+    by_fold = np.where(missing, np.where(missing.all(axis=0), 0.0, -np.inf), by_fold)
+    n_folds = by_fold.shape[1]
+    others = [np.delete(by_fold, fold, axis=1).sum(axis=1) for fold in range(n_folds)]
+    best = np.argmax(others if n_folds > 1 else by_fold.T, axis=1)
     return np.stack([scored[k, :, fold] for fold, k in enumerate(best)], axis=1)
 
 
