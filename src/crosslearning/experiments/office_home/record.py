@@ -37,7 +37,7 @@ class Record:
     loss : list of float
         Training loss of each epoch.
     seconds : float
-        Time of training and evaluation.
+        Time of the epochs; starting, saving and evaluating the networks are not in it.
     unresolved : bool
         Whether the radius is below what the numbers of the network resolve.
     """
