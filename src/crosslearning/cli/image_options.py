@@ -1,43 +1,96 @@
 """Options that the commands about images share; what is not given is left to the settings."""
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-Model = Annotated[str | None, typer.Option("--model", help="Network: alexnet256 or small_cnn.")]
-Epochs = Annotated[int | None, typer.Option("--epochs", help="Passes over the largest domain.")]
-Batch = Annotated[int | None, typer.Option("--batch", help="Images per domain and step.")]
-ImageSize = Annotated[int | None, typer.Option("--image-size", help="Height and width in pixels.")]
-LearningRate = Annotated[
-    float | None, typer.Option("--learning-rate", help="Length of the gradient steps.")
-]
+__all__ = ["ImageOptions", "Out", "Seeds", "with_image_options"]
+
 Seeds = Annotated[
     int | None,
     typer.Option("--seeds", min=1, help="How many seeds: splits of the images, and starts."),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="The first seed.")]
-TrainFraction = Annotated[
-    float | None,
-    typer.Option("--train-fraction", help="Share of the training images to use, up to 1."),
-]
-SkipUnreadable = Annotated[
-    bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")
-]
-Groups = Annotated[
-    Path | None,
-    typer.Option("--groups", help="CSV with columns path and group: images never split apart."),
-]
-TrainLists = Annotated[
-    list[Path] | None,
-    typer.Option("--train-list", help="Text file that names training images; may be repeated."),
-]
-TestLists = Annotated[
-    list[Path] | None,
-    typer.Option("--test-list", help="Text file that names test images; may be repeated."),
-]
 Out = Annotated[
     Path, typer.Option("--out", help="Folder for results and figures; a stopped run goes on there.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")]
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """What was given of the shared options."""
+
+    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0
+    model: Annotated[str | None, typer.Option(help="Network: alexnet256 or small_cnn.")] = None
+    epochs: Annotated[int | None, typer.Option(help="Passes over the largest domain.")] = None
+    batch: Annotated[int | None, typer.Option(help="Images per domain and step.")] = None
+    image_size: Annotated[int | None, typer.Option(help="Height and width in pixels.")] = None
+    learning_rate: Annotated[float | None, typer.Option(help="Length of the gradient steps.")] = (
+        None
+    )
+    train_fraction: Annotated[
+        float | None, typer.Option(help="Share of the training images to use, up to 1.")
+    ] = None
+    groups: Annotated[
+        Path | None,
+        typer.Option(help="CSV with columns path and group: images never split apart."),
+    ] = None
+    train_list: Annotated[
+        list[Path] | None,
+        typer.Option(help="Text file that names training images; may be repeated."),
+    ] = None
+    test_list: Annotated[
+        list[Path] | None,
+        typer.Option(help="Text file that names test images; may be repeated."),
+    ] = None
+    skip_unreadable: Annotated[
+        bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")
+    ] = False
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")
+    ] = False
+
+    @property
+    def hidden(self) -> bool:
+        """Whether to show no progress and no tables."""
+        return self.quiet or self.as_json
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of the experiment; None where nothing was given."""
+        names = ("model", "epochs", "batch", "image_size", "learning_rate", "train_fraction")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def about_files(self) -> dict[str, Any]:
+        """Options for folders of images, as `ImageDomains` names them."""
+        return {
+            "groups": self.groups,
+            "train_lists": self.train_list,
+            "test_lists": self.test_list,
+            "skip_unreadable": self.skip_unreadable,
+        }
+
+
+def with_image_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Show typer the shared options in place of the command's parameter ``options``."""
+    shared = inspect.signature(ImageOptions).parameters
+    own = dict(inspect.signature(command).parameters)
+    del own["options"]
+
+    def run(**given: Any) -> None:
+        options = ImageOptions(**{name: given.pop(name) for name in shared})
+        command(options=options, **given)
+
+    parameters = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in (own | dict(shared)).values()
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    return run

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress as Bars
 
+    from crosslearning.cli.image_options import ImageOptions
     from crosslearning.datasets import ImageData
     from crosslearning.experiments.office_home.progress import Progress
 
@@ -30,41 +31,39 @@ ICONS = "icons65"
 _LONG = ("runs", "categories", "confusion")  # parts of the results that a summary leaves out
 
 
-def configure(images: str, seed: int, seeds: int | None, **options: Any) -> ImagesConfig:
+def configure(
+    images: str, radii: tuple[float, ...] | None, seeds: int | None, options: ImageOptions
+) -> ImagesConfig:
     """Return the settings for these images, with the options that were given in their place."""
     config = shipped_config("icons65" if images == ICONS else "paper")
-    options["seeds"] = tuple(range(seed, seed + (seeds or len(config.seeds))))
-    return replace(config, **{name: value for name, value in options.items() if value is not None})
+    count = seeds or len(config.seeds)
+    given = options.settings | {
+        "radii": radii,
+        "seeds": tuple(range(options.seed, options.seed + count)),
+    }
+    return replace(config, **{name: value for name, value in given.items() if value is not None})
 
 
 def sweep(
-    config: ImagesConfig,
-    images: str,
-    out: Path,
-    folder_options: Mapping[str, Any],
-    *,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
+    config: ImagesConfig, images: str, options: ImageOptions, out: Path, **experiment: Any
 ) -> None:
-    """Load images, train, draw, and print; options are those of the experiment."""
+    """Load images, train, draw, and print."""
     require_torch()
     if images == ICONS:
-        _refuse(folder_options)
+        _refuse_about_files(options)
     from crosslearning.experiments import office_home
 
     command = shlex.join(["crosslearning", *sys.argv[1:]])
-    hidden = quiet or as_json
-    with _bars(hidden) as bars:
-        data = _load(images, config.image_size, folder_options, bars)
-    if not hidden:
+    with _bars(options.hidden) as bars:
+        data = _load(images, config.image_size, options.about_files, bars)
+    if not options.hidden:
         from crosslearning.cli.image_tables import print_counts
 
         print_counts(config, data)
-    with _bars(hidden) as bars:
+    with _bars(options.hidden) as bars:
         try:
             results = office_home.run(
-                config, data, out, progress=_show(bars), command=command, **options
+                config, data, out, progress=_show(bars), command=command, **experiment
             )
             office_home.draw(out)
         except OSError as error:
@@ -72,9 +71,9 @@ def sweep(
             raise OSError(
                 f"Cannot write to {out}: {reason}. Choose another folder with --out."
             ) from error
-    if as_json:
+    if options.as_json:
         typer.echo(json.dumps({k: v for k, v in results.items() if k not in _LONG}, indent=2))
-    elif not quiet:
+    elif not options.quiet:
         from crosslearning.cli.image_tables import print_results
 
         print_results(results, out)
@@ -89,10 +88,10 @@ def require_torch() -> None:
         )
 
 
-def _refuse(folder_options: Mapping[str, Any]) -> None:
+def _refuse_about_files(options: ImageOptions) -> None:
     """Refuse options about files where there are none."""
-    names = {"train_lists": "train_list", "test_lists": "test_list"}
-    given = [names.get(name, name) for name, value in folder_options.items() if value]
+    names = ("groups", "train_list", "test_list", "skip_unreadable")
+    given = [name for name in names if getattr(options, name)]
     if given:
         listed = ", ".join("--" + name.replace("_", "-") for name in given)
         raise ValueError(
