@@ -422,6 +422,13 @@ def test_settings_that_are_none_are_refused(content, tmp_path):
         run(SMALL, Squares(), tmp_path)
 
 
+def test_results_of_something_else_are_not_overwritten(tmp_path):
+    (tmp_path / "results.json").write_text("{}")
+    with pytest.raises(ValueError, match="holds results of something else"):
+        run(SMALL, Squares(), tmp_path)
+    assert files(tmp_path) == {"results.json": b"{}"}
+
+
 def test_the_seed_decides_everything(finished, tmp_path):
     again = run(replace(SMALL, radii=(0.02,), seeds=(1,)), Squares(), tmp_path)
     (expected,) = [r for r in finished[1]["runs"] if (r["epsilon"], r["seed"]) == (0.02, 1)]

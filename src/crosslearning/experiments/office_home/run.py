@@ -97,6 +97,8 @@ def _claim(folder: Path, config: ImagesConfig, data: ImageData) -> None:
     """Write down what the runs in the folder share, or refuse a folder of other runs."""
     mine = config.identity() | {"images": data.fingerprint, "version": _VERSION}
     path, runs = folder / "settings.json", folder / "runs"
+    if (folder / "results.json").exists() and not path.exists():
+        raise ValueError(f"{folder} holds results of something else. Choose another folder.")
     runs.mkdir(parents=True, exist_ok=True)
     if not path.exists() or not any(runs.iterdir()):
         with replacing(path) as temporary:
