@@ -36,6 +36,7 @@ def images(results: Results) -> Chapter:
         numbers=(_choice(content), _accuracy(content), _gain(content)),
         remarks=_most(content),
         details={
+            "several_seeds": len(config["seeds"]) > 1,
             "notes": content.get("notes", []),
             "accuracy": _path(content),
             "domains": _domain_lines(content),

@@ -155,6 +155,7 @@ def _names(levels: dict[str, float], placed: Rows, form: str) -> list[alt.Chart]
     for method, level in levels.items():
         end = max(placed[0], placed[-1], key=lambda point: abs(point["score"] - level))
         above = level == max(levels.values()) if crowded else end["score"] < level
+        above = above or level == min(heights)  # the axis is below
         text = alt.Chart(rows([{"level": level, "place": end["place"]}])).mark_text(
             text=f"{method} " + (f"{level:.1%}" if form == ".1%" else number(level)),
             color=METHODS[method],
