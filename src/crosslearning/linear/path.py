@@ -170,13 +170,20 @@ def _path(
         model._store(design, scaling, problem, coupling, solution)
         model._warn_unless_converged(stacklevel=4)
         results.insert(0, vars(model).copy())
+    return _collected(list(epsilons), results, model.tasks_)
+
+
+def _collected(
+    epsilons: list[Any], results: list[dict[str, Any]], tasks: NDArray[Any]
+) -> CrossPath:
+    """Stack the fitted attributes at all radii."""
 
     def column(name: str) -> NDArray[Any]:
         values = [result[name] for result in results]
         return np.array([np.stack([*v.values()]) if isinstance(v, dict) else v for v in values])
 
     return CrossPath(
-        epsilons=list(epsilons),
+        epsilons=epsilons,
         coef=column("coef_"),
         intercept=column("intercept_"),
         center_coef=column("center_coef_"),
@@ -186,5 +193,5 @@ def _path(
         objective=column("objective_"),
         kkt_residual=column("kkt_residual_"),
         n_iter=column("n_iter_"),
-        tasks=model.tasks_,
+        tasks=tasks,
     )
