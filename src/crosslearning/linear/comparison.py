@@ -26,8 +26,9 @@ class Comparison:
     """Cross-validated scores of pooled, separate and cross-learned models, greater is better.
 
     Every score is of rows that neither the model nor the choice of its settings has seen: the
-    settings for a fold are those that are best on the other folds. (With a single split there are
-    none; then the choice has seen the rows.)
+    settings for a fold are those that are best on the other folds, among values that a search over
+    all folds has looked at. (With a single split there are no others; then the choice has seen the
+    rows.)
 
     Attributes
     ----------
@@ -43,27 +44,45 @@ class Comparison:
     tasks: pd.DataFrame
     summary: pd.DataFrame
 
+    @property
+    def better_end(self) -> str:
+        """The better of "pooled" and "separate"."""
+        return str(self.summary.drop(index="cross")["score"].idxmax())
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks with a score of every method."""
+        return int(self.tasks[list(METHODS)].notna().all(axis=1).sum())
+
+    def verdict(self, rival: str) -> int:
+        """Return 1 if cross-learning is surely better than a rival, -1 if surely worse, else 0.
+
+        Sure is a level of 95 % by Student's t test over tasks: few tasks must agree closely before
+        they count as evidence.
+        """
+        gain, error = (float(self.summary[name][rival]) for name in ("gain", "standard_error"))
+        enough = student_t.ppf(_LEVEL, self.n_tasks - 1) * error if self.n_tasks > 1 else np.inf
+        return int(np.sign(gain)) if abs(gain) > enough else 0
+
     def sentence(self) -> str:
         """Say in words whether sharing helps, and how sure that is.
 
-        The gain over the better of the two ends decides, at a level of 95 % by Student's t test
-        over tasks: few tasks must agree closely before they count as evidence.
+        The verdict over the better of the two ends decides.
         """
-        rival = str(self.summary.drop(index="cross")["score"].idxmax())
+        rival, n = self.better_end, self.n_tasks
         gain = float(self.summary["gain"][rival])
         error = float(self.summary["standard_error"][rival])
         name = {"pooled": "one pooled model", "separate": "separate models"}[rival]
         verb = {"pooled": "is", "separate": "are"}[rival]
-        n = int(self.tasks[list(METHODS)].notna().all(axis=1).sum())
         if n < 2:
             return "One task cannot tell whether sharing helps; two with scores are needed."
         if gain == error == 0.0:
             return f"Sharing makes no difference: {name}, the better end, {verb} as good."
         size = f"{abs(gain):.4g} ± {error:.2g} in score"
-        enough = float(student_t.ppf(_LEVEL, n - 1)) * error
-        if gain > enough:
+        verdict = self.verdict(rival)
+        if verdict > 0:
             return f"Sharing helps: cross-learning is better than {name} by {size}."
-        if gain < -enough:
+        if verdict < 0:
             return f"Sharing as done here does not help: {name} {verb} better by {size}."
         word = "better" if gain > 0 else "worse"
         return (
