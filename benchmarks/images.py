@@ -18,11 +18,12 @@ import torch
 from networks_tables import medians, milliseconds, table
 from PIL import Image
 
-from crosslearning.datasets import ImageDomains, load_icons65
+from crosslearning.datasets import load_icons65
 from crosslearning.datasets.decoding import decode
+from crosslearning.images import ImageDomains
+from crosslearning.images.batches import ImageBatches
 from crosslearning.nn import TaskModels
-from crosslearning.nn.architectures import alexnet256
-from crosslearning.nn.images import ImageBatches
+from crosslearning.paper import alexnet256
 
 RESULTS = Path(__file__).parent / "results"
 SIZE = 224

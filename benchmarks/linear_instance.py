@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from crosslearning import Tether
+from crosslearning.convex.blocks import BLOCKS, coupling_of
 from crosslearning.datasets import load_hsb82
 from crosslearning.linear import CrossLogisticRegression, CrossRidge
-from crosslearning.linear.blocks import BLOCKS, coupling_of
 
 RADIUS = 0.1  # ε as a share of its right end
 

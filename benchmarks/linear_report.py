@@ -21,7 +21,7 @@ NOTES = f"""
 Expected: the solver at least {SOLVER}×, the estimator at least {ESTIMATOR}× faster than CVXPY.
 
 - ε is {RADIUS} of its right end, by block if there are two (coefficients, intercept); α = 1.
-- *solver*: `Problem.fit`, given Gram matrices (ridge) or rows (logistic); *estimator*: all of
+- *solver*: `ConvexProblem.fit`, given Gram matrices (ridge) or rows (logistic); *estimator*: all of
   `fit`, checks of its input included, but not `epsilon_max_`, which is worked out when asked for.
 - CVXPY is given a loss and bounds for each task, as one would write it (*task by task*); the rows
   as one block-diagonal matrix (*vectorised*); or triangular factors in place of the rows, as our

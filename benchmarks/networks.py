@@ -22,8 +22,8 @@ from torch import nn
 
 from crosslearning.nn import TaskModels
 from crosslearning.nn.apply import move
-from crosslearning.nn.architectures import alexnet256
 from crosslearning.nn.gram import gram_of_differences, measure
+from crosslearning.paper import alexnet256
 
 RESULTS = Path(__file__).parent / "results"
 S = 4_911_745  # parameters of the paper's network

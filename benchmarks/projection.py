@@ -25,14 +25,14 @@ from projection_stopwatch import Stopwatch
 from threadpoolctl import threadpool_limits
 
 from crosslearning import Tether
-from crosslearning.projection import certificate
+from crosslearning.coupling import certificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from crosslearning.projection import Projection
+    from crosslearning.coupling import Projection
 
     Array = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crosslearning import Tether
-from crosslearning.projection import prox_gram, subgradient_iterates
+from crosslearning.coupling import prox_gram, subgradient_iterates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.projection import project
-from crosslearning.projection.columns import gram_of_differences
+from crosslearning.coupling import project
+from crosslearning.coupling._columns import gram_of_differences
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from crosslearning.projection import Projection
+    from crosslearning.coupling import Projection
 
     Array = NDArray[np.float64]
 

@@ -15,8 +15,8 @@ from matplotlib.patches import Circle
 
 from crosslearning import CrossRidgeCV, Tether, cross_ridge_path, project, smallest_enclosing_ball
 from crosslearning.datasets import load_hsb82, load_icons65
-from crosslearning.experiments import gaussian
-from crosslearning.experiments.gaussian_figure import draw_on
+from crosslearning.paper.gaussian import experiment as gaussian
+from crosslearning.paper.gaussian.figure import draw_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from crosslearning.gaussian import best_max_gap, cross_means, james_stein, mse
+from crosslearning.paper.gaussian import best_max_gap, cross_means, james_stein, mse
 
 GROUPS, SAMPLES, DIMENSION, REPETITIONS = 12, 4, 3, 100
 SIGMA_M = 1 / math.sqrt(SAMPLES)  # standard deviation of a sample mean

@@ -12,10 +12,11 @@ from functools import partial
 import numpy as np
 import torch
 
-from crosslearning.datasets import channel_statistics, load_icons65, split
+from crosslearning.datasets import load_icons65
+from crosslearning.images import channel_statistics, split
+from crosslearning.images.batches import ImageBatches
 from crosslearning.nn import TaskModels, evaluate, fit
 from crosslearning.nn.architectures import small_cnn
-from crosslearning.nn.images import ImageBatches
 
 THINGS = ["Batteries", "Bed", "Chair", "Mug", "Pen", "Speaker", "Telephone", "Trash_Can"]
 SIZE, EPOCHS, BATCH = 16, 6, 16

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crosslearning import Tether, project
-from crosslearning.projection import certificate
+from crosslearning.coupling import certificate
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 import crosslearning
 from crosslearning.cli import main
-from crosslearning.experiments import gaussian as experiment
+from crosslearning.paper.gaussian import experiment
 
 FAST = ["reproduce", "gaussian", "--realizations", "500"]
 

@@ -13,7 +13,7 @@ from crosslearning.cli import main
 
 @pytest.fixture
 def little(monkeypatch):
-    from crosslearning.experiments import office_home
+    from crosslearning.paper import office_home
 
     config = replace(office_home.shipped_config("icons65"), image_size=16, train_fraction=0.2)
     monkeypatch.setattr(office_home, "shipped_config", lambda _: config)

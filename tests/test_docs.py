@@ -11,9 +11,11 @@ DOCS = Path(__file__).parents[1] / "docs"
 MODULES = [
     "crosslearning",
     "crosslearning.datasets",
-    "crosslearning.gaussian",
+    "crosslearning.images",
+    "crosslearning.paper",
+    "crosslearning.paper.gaussian",
     "crosslearning.linear",
-    "crosslearning.projection",
+    "crosslearning.coupling",
     "crosslearning.report",
     "crosslearning.tables",
     "crosslearning.tasks",

@@ -8,11 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from crosslearning.experiments import gaussian as experiment
-from crosslearning.experiments import gaussian_figure
-from crosslearning.experiments.gaussian import GaussianConfig, draw, run
 from crosslearning.files import replacing
-from crosslearning.gaussian import mse
+from crosslearning.paper.gaussian import experiment, mse
+from crosslearning.paper.gaussian import figure as gaussian_figure
+from crosslearning.paper.gaussian.experiment import GaussianConfig, draw, run
 
 SMALL = GaussianConfig(realizations=2_000)
 
@@ -142,7 +141,7 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path):
 
 def test_importing_is_cheap():
     code = (
-        "import sys, crosslearning.experiments.gaussian;"
+        "import sys, crosslearning.paper.gaussian.experiment;"
         "print([m for m in ('matplotlib', 'scipy') if m in sys.modules])"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

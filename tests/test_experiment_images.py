@@ -11,17 +11,17 @@ import pytest
 from scipy.stats import ttest_rel
 
 from crosslearning.datasets import ImageData
-from crosslearning.experiments import office_home
-from crosslearning.experiments.office_home import draw, run, shipped_config
-from crosslearning.experiments.office_home.choice import chosen, comparison, improvement
-from crosslearning.experiments.office_home.confusion import common_pairs, worst_categories
-from crosslearning.experiments.office_home.parts import divide
-from crosslearning.experiments.office_home.progress import Clock
-from crosslearning.experiments.office_home.record import Record, record_name
-from crosslearning.experiments.office_home.results import assemble
-from crosslearning.experiments.office_home.scores import Sweep, by_domain, macro, over_images
-from crosslearning.experiments.office_home.statement import statement
-from crosslearning.experiments.office_home.storage import read_results, write_results
+from crosslearning.paper import office_home
+from crosslearning.paper.office_home import draw, run, shipped_config
+from crosslearning.paper.office_home.choice import chosen, comparison, improvement
+from crosslearning.paper.office_home.confusion import common_pairs, worst_categories
+from crosslearning.paper.office_home.parts import divide
+from crosslearning.paper.office_home.progress import Clock
+from crosslearning.paper.office_home.record import Record, record_name
+from crosslearning.paper.office_home.results import assemble
+from crosslearning.paper.office_home.scores import Sweep, by_domain, macro, over_images
+from crosslearning.paper.office_home.statement import statement
+from crosslearning.paper.office_home.storage import read_results, write_results
 
 PAPER = shipped_config("paper")
 SMALL = replace(
@@ -378,7 +378,7 @@ def test_a_sweep_learns_and_is_stored(finished):
 def test_no_finished_run_is_trained_twice(finished, tmp_path, monkeypatch):
     folder = shutil.copytree(finished[0], tmp_path / "copy")
     results = finished[1]
-    training = pytest.importorskip("crosslearning.experiments.office_home.training")
+    training = pytest.importorskip("crosslearning.paper.office_home.training")
     monkeypatch.setattr(training, "fit", None)
     again = run(SMALL, Squares(), folder, name="squares", command="typed")
     assert again | {"created": None} == results | {"created": None}

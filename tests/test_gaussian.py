@@ -11,7 +11,8 @@ from scipy.integrate import quad
 from scipy.special import erf
 from scipy.stats import norm
 
-from crosslearning.gaussian import (
+from crosslearning.coupling import project
+from crosslearning.paper.gaussian import (
     beneficial_from,
     best_max_gap,
     cross_means,
@@ -21,7 +22,6 @@ from crosslearning.gaussian import (
     mse_derivative,
     two_means,
 )
-from crosslearning.projection import project
 
 gaps = st.floats(0.0, 20.0)
 max_gaps = st.floats(0.0, 40.0)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from crosslearning.datasets import ImageDomains, pixel_cache, split
+from crosslearning.images import ImageDomains, split
+from crosslearning.images import _pixel_cache as pixel_cache
 from tests.image_files import corners, encoded, png_bomb, put, quarters
 
 PNG = encoded(quarters(), "PNG")
@@ -277,7 +278,7 @@ def test_sizes_that_are_none(size, tree):
 def test_two_processes_may_fill_the_cache_at_once(tmp_path, cache):
     root = many(tmp_path / "root", 150)
     code = (
-        "import sys, numpy as np; from crosslearning.datasets import ImageDomains;"
+        "import sys, numpy as np; from crosslearning.images import ImageDomains;"
         "pixels = ImageDomains(sys.argv[1], cache_dir=sys.argv[2]).pixels(64);"
         "print(len(pixels), np.asarray(pixels).sum())"
     )

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosslearning.datasets import ImageData, load_icons65, split, split_codes
+from crosslearning.datasets import ImageData, load_icons65
+from crosslearning.images import split, split_codes
 
 
 class Codes(ImageData):

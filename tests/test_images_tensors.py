@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from crosslearning.datasets import channel_statistics, statistics
+from crosslearning.images import channel_statistics, statistics
 
 torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
 
+from crosslearning.images.batches import ImageBatches  # noqa: E402
 from crosslearning.nn.augmentation import ShiftAndFlip  # noqa: E402
-from crosslearning.nn.images import ImageBatches  # noqa: E402
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (20, 6, 5, 3), dtype=np.uint8)

@@ -6,9 +6,9 @@ import pytest
 from sklearn.metrics import mean_squared_error
 
 from crosslearning.linear import Comparison, CrossLogisticRegressionCV, CrossRidge, CrossRidgeCV
-from crosslearning.linear.candidates import Candidate
+from crosslearning.linear._candidates import Candidate
+from crosslearning.linear._folds import Evaluation
 from crosslearning.linear.comparison import compared
-from crosslearning.linear.evaluation import Evaluation
 from crosslearning.tasks import within_task_folds
 from tests.linear_laws import Data, random_data
 

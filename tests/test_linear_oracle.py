@@ -92,7 +92,7 @@ def assert_as_good_as_clarabel(model: Any, data: Data) -> None:
     assert model.objective_ >= oracle - 10 * VALUE * (1 + abs(oracle))
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:Solution may be inaccurate:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:ConvexSolution may be inaccurate:UserWarning")
 
 
 @tethers

@@ -2,6 +2,7 @@
 
 import pytest
 
+from crosslearning.paper import alexnet256
 from tests.networks import architectures, nn, torch
 
 
@@ -10,7 +11,7 @@ def n_parameters(module: nn.Module) -> int:
 
 
 def test_alexnet256_is_the_network_of_the_paper():
-    net = architectures.alexnet256(65)
+    net = alexnet256(65)
     assert n_parameters(net) == 4_911_745
     convolutions = [m for m in net.modules() if isinstance(m, nn.Conv2d)]
     assert [c.out_channels for c in convolutions] == [64, 192, 384, 256, 256]
@@ -19,9 +20,9 @@ def test_alexnet256_is_the_network_of_the_paper():
 
 
 def test_dropout_of_alexnet():
-    shares = [m.p for m in architectures.alexnet256(5).modules() if isinstance(m, nn.Dropout)]
+    shares = [m.p for m in alexnet256(5).modules() if isinstance(m, nn.Dropout)]
     assert shares == [0.5, 0.5]
-    net = architectures.alexnet256(5, dropout=0.0)
+    net = alexnet256(5, dropout=0.0)
     x = torch.rand(1, 3, 64, 64)
     assert torch.equal(net(x), net.eval()(x))
 
@@ -49,8 +50,8 @@ def test_linear_starts_at_zero():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: architectures.alexnet256(0), "`num_classes` must be a whole number"),
-        (lambda: architectures.alexnet256(65, dropout=1.0), "`dropout` is a share"),
+        (lambda: alexnet256(0), "`num_classes` must be a whole number"),
+        (lambda: alexnet256(65, dropout=1.0), "`dropout` is a share"),
         (lambda: architectures.small_cnn(3, width=1.5), "`width` must be a whole number"),
         (lambda: architectures.mlp(3, 2, hidden=(4, -1)), "`hidden` must be a whole number"),
         (lambda: architectures.linear(True, 2), "`in_features` must be a whole number"),

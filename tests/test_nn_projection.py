@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from crosslearning import ConvergenceWarning, Status, Tether, project, prox
+from crosslearning.coupling._gram import solve_gram
 from crosslearning.exceptions import ResolutionWarning
-from crosslearning.projection.gram import solve_gram
 from tests.networks import TASKS, TaskModels, network, nn, scatter, snapshot, torch, vectors
 
 # Rounding of a stored parameter vector of norm 5, relative; bfloat16 holds 2 to 3 digits.

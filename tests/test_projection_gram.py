@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from crosslearning import ConvergenceWarning, Status, Tether
-from crosslearning.projection import prox_gram
+from crosslearning.coupling import prox_gram
 from tests.strategies import cases
 
 

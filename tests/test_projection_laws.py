@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crosslearning import Tether, project
-from crosslearning.projection import certificate
+from crosslearning.coupling import certificate
 from tests import laws
 from tests.strategies import Case, cases
 from tests.tolerances import KKT

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crosslearning import ConvergenceWarning, Status, Tether, project
-from crosslearning.projection import newton
+from crosslearning.coupling import _newton as newton
 from tests import laws
 from tests.strategies import Case
 

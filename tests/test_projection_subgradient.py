@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from crosslearning import ConvergenceWarning, Status, project
-from crosslearning.projection import subgradient_iterates
+from crosslearning.coupling import subgradient_iterates
 
 
 @pytest.fixture

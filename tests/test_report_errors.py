@@ -5,7 +5,7 @@ import json
 import pytest
 
 from crosslearning.cli import main
-from crosslearning.experiments import gaussian
+from crosslearning.paper.gaussian import experiment as gaussian
 from crosslearning.report import write
 from tests.report_results import images_results, save, table_results
 

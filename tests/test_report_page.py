@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imsave
 
-from crosslearning.experiments import gaussian
+from crosslearning.paper.gaussian import experiment as gaussian
 from crosslearning.report import write
 from tests.report_results import images_results, save, table_results
 

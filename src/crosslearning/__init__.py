@@ -8,8 +8,8 @@ array([1.5, 0. ])
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from crosslearning.coupling import Projection, Status, project, prox, smallest_enclosing_ball
 from crosslearning.exceptions import ConvergenceWarning
-from crosslearning.projection import Projection, Status, project, prox, smallest_enclosing_ball
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:

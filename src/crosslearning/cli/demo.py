@@ -87,7 +87,7 @@ def _findings(results: dict[str, Any]) -> str:
 
 def _icons(folder: Path, seed: int, say: Say) -> str:
     from crosslearning.datasets import load_icons65
-    from crosslearning.experiments import office_home
+    from crosslearning.paper import office_home
 
     config = replace(
         office_home.shipped_config("icons65"), radii=_RADII, epochs=_EPOCHS, seeds=(seed,)
@@ -106,7 +106,7 @@ def _icons(folder: Path, seed: int, say: Say) -> str:
 
 
 def _means(folder: Path, seed: int, say: Say) -> str:
-    from crosslearning.experiments import gaussian
+    from crosslearning.paper.gaussian import experiment as gaussian
 
     say("Means: simulating the paper's Figure 1")
     result = gaussian.run(gaussian.GaussianConfig(seed=seed), folder)

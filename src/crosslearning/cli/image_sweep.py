@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from crosslearning.experiments.office_home.config import ImagesConfig, shipped_config
-from crosslearning.experiments.office_home.statement import radius_name
+from crosslearning.paper.office_home.config import ImagesConfig, shipped_config
+from crosslearning.paper.office_home.statement import radius_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from crosslearning.cli.image_options import ImageOptions
     from crosslearning.datasets import ImageData
-    from crosslearning.experiments.office_home.progress import Progress
+    from crosslearning.paper.office_home.progress import Progress
 
 __all__ = ["ICONS", "configure", "describe", "require_torch", "sweep"]
 
@@ -51,7 +51,7 @@ def sweep(
     require_torch()
     if images == ICONS:
         _refuse_about_files(options)
-    from crosslearning.experiments import office_home
+    from crosslearning.paper import office_home
 
     command = shlex.join(["crosslearning", *sys.argv[1:]])
     with _bars(options.hidden) as bars:
@@ -117,7 +117,8 @@ def _bars(hidden: bool) -> Iterator[Bars]:
 
 
 def _load(images: str, size: int, options: Mapping[str, Any], bars: Bars) -> ImageData:
-    from crosslearning.datasets import ImageDomains, load_icons65
+    from crosslearning.datasets import load_icons65
+    from crosslearning.images import ImageDomains
 
     task = bars.add_task("Reading images", total=None, left="", visible=False)
 

@@ -9,21 +9,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from crosslearning.experiments.office_home.record import PARTS
-from crosslearning.experiments.office_home.statement import percent, radius_name
+from crosslearning.paper.office_home.record import PARTS
+from crosslearning.paper.office_home.statement import percent, radius_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from crosslearning.datasets import ImageData
-    from crosslearning.experiments.office_home.config import ImagesConfig
+    from crosslearning.paper.office_home.config import ImagesConfig
 
 __all__ = ["print_counts", "print_results"]
 
 
 def print_counts(config: ImagesConfig, data: ImageData) -> None:
     """Print what there is to learn from: images of each domain, and what they are for."""
-    from crosslearning.experiments.office_home.parts import divide
+    from crosslearning.paper.office_home.parts import divide
 
     seed = config.seeds[0]
     parts = divide(config, data, seed)

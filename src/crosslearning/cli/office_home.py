@@ -7,7 +7,7 @@ import typer
 
 from crosslearning.cli.image_options import ImageOptions, Out, Seeds, with_image_options
 from crosslearning.cli.image_sweep import ICONS, configure, sweep
-from crosslearning.experiments.office_home.reported import reported
+from crosslearning.paper.office_home.reported import reported
 
 __all__ = ["office_home"]
 

@@ -11,8 +11,8 @@ import typer
 
 from crosslearning.cli.help import show_help_if_alone
 from crosslearning.cli.office_home import office_home
-from crosslearning.experiments import gaussian as experiment
-from crosslearning.experiments.gaussian import GaussianConfig, GaussianResult
+from crosslearning.paper.gaussian import experiment
+from crosslearning.paper.gaussian.experiment import GaussianConfig, GaussianResult
 
 app = typer.Typer(help="Reproduce a result of the paper.")
 

@@ -13,22 +13,22 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from crosslearning.convex.blocks import BLOCKS, coupling_of, per_block
+from crosslearning.convex.design import TaskTable
+from crosslearning.convex.scaling import Scaling
 from crosslearning.exceptions import ConvergenceWarning
-from crosslearning.linear.blocks import BLOCKS, coupling_of, per_block
-from crosslearning.linear.design import Rows
-from crosslearning.linear.inputs import TaskRows, checked_weights, dense
-from crosslearning.linear.persistence import Saved
-from crosslearning.linear.scaling import Scaling
+from crosslearning.linear._inputs import TaskRows, checked_weights, dense
+from crosslearning.linear._persistence import Saved
 from crosslearning.tasks.estimators import as_objects, separate_labels
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from crosslearning.linear.blocks import Knob
-    from crosslearning.linear.coupling import Coupling
-    from crosslearning.linear.design import Design
-    from crosslearning.linear.fitting import Problem
-    from crosslearning.linear.solver import Solution
+    from crosslearning.convex._solver import ConvexSolution
+    from crosslearning.convex._tethers import BlockTethers
+    from crosslearning.convex.blocks import PerBlock
+    from crosslearning.convex.design import Design
+    from crosslearning.convex.problem import ConvexProblem
 
 __all__ = ["CrossLinearModel"]
 
@@ -104,10 +104,10 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
         self._warn_unless_converged()
         return self
 
-    def _fit(self, rows: Rows) -> None:
+    def _fit(self, rows: TaskTable) -> None:
         self._fit_rows(rows, self.alpha)
 
-    def _fit_rows(self, rows: Rows, alpha: float) -> None:
+    def _fit_rows(self, rows: TaskTable, alpha: float) -> None:
         """Solve, and write the fitted attributes."""
         design = self._design()
         scaling = design.scaling(rows)
@@ -169,7 +169,7 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
         else:
             share = own / self.total_weight_
         codes = np.zeros(len(weights), dtype=np.int64)
-        rows = Rows(dense(array), self._encoded(target), weights, codes, 1)
+        rows = TaskTable(dense(array), self._encoded(target), weights, codes, 1)
         design, scaling = self._design(), Scaling(self.feature_mean_, self.feature_scale_)
         problem = design.problem(rows, scaling).with_ridge(share * self._alpha())
         center = scaling.from_user(*self._center(), fit_intercept=self.fit_intercept)
@@ -202,7 +202,7 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
         """Strength of the ridge term that was used."""
         return self.alpha
 
-    def _knobs(self) -> tuple[Knob, Knob, Knob]:
+    def _knobs(self) -> tuple[PerBlock, PerBlock, PerBlock]:
         """Radius, stiffness and tension to use."""
         return self.epsilon, self.stiffness, self.tension
 
@@ -216,9 +216,9 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
         self,
         design: Design,
         scaling: Scaling,
-        problem: Problem,
-        coupling: Coupling,
-        solution: Solution,
+        problem: ConvexProblem,
+        coupling: BlockTethers,
+        solution: ConvexSolution,
     ) -> None:
         """Write the fitted attributes."""
         everyone = np.vstack([solution.thetas, solution.center])

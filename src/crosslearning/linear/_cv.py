@@ -14,13 +14,13 @@ from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 from threadpoolctl import threadpool_limits
 
+from crosslearning.convex.blocks import BLOCKS
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._base import CrossLinearModel
-from crosslearning.linear.blocks import BLOCKS
-from crosslearning.linear.candidates import Axis
+from crosslearning.linear._candidates import Axis
+from crosslearning.linear._folds import Evaluation, Fold
+from crosslearning.linear._search import Search
 from crosslearning.linear.comparison import compared
-from crosslearning.linear.evaluation import Evaluation, Fold
-from crosslearning.linear.search import Search
 from crosslearning.tasks import within_task_folds
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from crosslearning.linear.blocks import Knob
-    from crosslearning.linear.design import Rows
+    from crosslearning.convex.blocks import PerBlock
+    from crosslearning.convex.design import TaskTable
 
 __all__ = ["CrossLinearModelCV"]
 
@@ -103,14 +103,14 @@ class CrossLinearModelCV(CrossLinearModel):
         self.tol = tol
         self.max_iter = max_iter
 
-    def _fit(self, rows: Rows) -> None:
+    def _fit(self, rows: TaskTable) -> None:
         """Choose tether and ridge strength by cross-validation, then fit all rows."""
         # The matrices are many and small: threads inside BLAS would mostly wait for each other.
         with threadpool_limits(1, user_api="blas"):
             self._choose(rows)
             self._fit_rows(rows, self.alpha_)
 
-    def _choose(self, rows: Rows) -> None:
+    def _choose(self, rows: TaskTable) -> None:
         search = self._search(rows)
         best, self.tether_ = search.best(self.tether)
         self.alpha_ = best.alpha
@@ -133,7 +133,7 @@ class CrossLinearModelCV(CrossLinearModel):
         self._store_paths(search, best)
         _warn_of_rough_scores(search.evaluation)
 
-    def _search(self, rows: Rows) -> Search:
+    def _search(self, rows: TaskTable) -> Search:
         design = replace(self._design(), tol=_ROUGH, max_iter=min(self.max_iter, _FEW))
         whole = design.problem(rows, design.scaling(rows))
         problem = cache(whole.with_ridge)
@@ -157,7 +157,7 @@ class CrossLinearModelCV(CrossLinearModel):
             one_standard_error=self.one_standard_error,
         )
 
-    def _splits(self, rows: Rows) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    def _splits(self, rows: TaskTable) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         """Rows to fit on and rows to score on, for each fold."""
         n_rows = len(rows.tasks)
         if isinstance(self.cv, Integral):
@@ -202,7 +202,7 @@ class CrossLinearModelCV(CrossLinearModel):
     def _alpha(self) -> float:
         return float(self.alpha_)
 
-    def _knobs(self) -> tuple[Knob, Knob, Knob]:
+    def _knobs(self) -> tuple[PerBlock, PerBlock, PerBlock]:
         return self.epsilon_, self.stiffness_, self.tension_
 
 

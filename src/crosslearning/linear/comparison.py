@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from crosslearning.linear.candidates import Candidate
-    from crosslearning.linear.evaluation import Evaluation
+    from crosslearning.linear._candidates import Candidate
+    from crosslearning.linear._folds import Evaluation
 
 __all__ = ["Comparison", "compared"]
 

@@ -11,9 +11,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 
+from crosslearning.convex.design import Design
+from crosslearning.convex.logistic_loss import Logistic, contrasts
 from crosslearning.linear._base import CrossLinearModel
-from crosslearning.linear.design import Design
-from crosslearning.linear.logistic_loss import Logistic, contrasts
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -10,15 +10,15 @@ import numpy as np
 from scipy.special import log_softmax
 from sklearn.metrics import check_scoring
 
+from crosslearning.convex.logistic_loss import contrasts
 from crosslearning.linear._cv import CrossLinearModelCV
+from crosslearning.linear._scoring import by_task, scores_by_task
 from crosslearning.linear.logistic import LogisticTarget
-from crosslearning.linear.logistic_loss import contrasts
-from crosslearning.linear.scoring import by_task, scores_by_task
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from crosslearning.linear.design import Rows
+    from crosslearning.convex.design import TaskTable
 
 __all__ = ["CrossLogisticRegressionCV"]
 
@@ -65,7 +65,7 @@ class _LogLoss:
     """Negative log-loss of each task."""
 
     basis: NDArray[np.float64]
-    rows: Rows
+    rows: TaskTable
     models: NDArray[np.intp]
 
     def __call__(
@@ -83,7 +83,7 @@ class _Scored:
     scorer: Any
     classes: NDArray[Any]
     basis: NDArray[np.float64]
-    rows: Rows
+    rows: TaskTable
     models: NDArray[np.intp]
 
     def __call__(
@@ -108,7 +108,7 @@ def _log_probabilities(
     basis: NDArray[np.float64],
     coef: NDArray[np.float64],
     intercept: NDArray[np.float64],
-    rows: Rows,
+    rows: TaskTable,
     models: NDArray[np.intp],
 ) -> NDArray[np.float64]:
     at = models[rows.tasks]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crosslearning.linear.blocks import BLOCKS, coupling_of, per_block
+from crosslearning.convex.blocks import BLOCKS, coupling_of, per_block
 from crosslearning.linear.logistic import CrossLogisticRegression
 from crosslearning.linear.ridge import CrossRidge
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from crosslearning.convex.blocks import PerBlock
     from crosslearning.linear._base import CrossLinearModel
-    from crosslearning.linear.blocks import Knob
 
 __all__ = ["CrossPath", "cross_logistic_path", "cross_ridge_path", "radii"]
 
@@ -40,7 +40,7 @@ class CrossPath:
         Labels.
     """
 
-    epsilons: list[Knob]
+    epsilons: list[PerBlock]
     coef: NDArray[np.float64]
     intercept: NDArray[np.float64]
     center_coef: NDArray[np.float64]
@@ -70,7 +70,7 @@ def cross_ridge_path(
     y: ArrayLike,
     tasks: ArrayLike | None = None,
     *,
-    epsilons: Sequence[Knob] | None = None,
+    epsilons: Sequence[PerBlock] | None = None,
     n_epsilons: int = 20,
     smallest: float = 1e-3,
     sample_weight: ArrayLike | None = None,
@@ -115,7 +115,7 @@ def cross_logistic_path(
     y: ArrayLike,
     tasks: ArrayLike | None = None,
     *,
-    epsilons: Sequence[Knob] | None = None,
+    epsilons: Sequence[PerBlock] | None = None,
     n_epsilons: int = 20,
     smallest: float = 1e-3,
     sample_weight: ArrayLike | None = None,
@@ -146,7 +146,7 @@ def _path(
     y: ArrayLike,
     tasks: ArrayLike | None,
     sample_weight: ArrayLike | None,
-    epsilons: Sequence[Knob] | None,
+    epsilons: Sequence[PerBlock] | None,
     n_epsilons: int,
     smallest: float,
 ) -> CrossPath:

@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
+from crosslearning.convex.design import Design
+from crosslearning.convex.losses import Quadratic
 from crosslearning.linear._base import CrossLinearModel
-from crosslearning.linear.design import Design
-from crosslearning.linear.losses import Quadratic
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.metrics import check_scoring
 
+from crosslearning.convex.squared_error import SquaredError
 from crosslearning.linear._cv import CrossLinearModelCV
+from crosslearning.linear._scoring import scores_by_task
 from crosslearning.linear.ridge import RidgeTarget
-from crosslearning.linear.scoring import scores_by_task
-from crosslearning.linear.squared_error import SquaredError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from crosslearning.linear.design import Rows
+    from crosslearning.convex.design import TaskTable
 
 __all__ = ["CrossRidgeCV"]
 
@@ -109,7 +109,7 @@ class _Scored:
 
     scorer: Any
     target_mean: float
-    rows: Rows
+    rows: TaskTable
     models: NDArray[np.intp]
 
     def __call__(

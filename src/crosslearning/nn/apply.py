@@ -25,7 +25,7 @@ def move(work: Workspace, pull: NDArray[np.float64], weights: NDArray[np.float64
     work : Workspace
         Of the matrix to change.
     pull, weights : array of shape (n_tasks,)
-        As in :class:`crosslearning.projection.GramProjection`.
+        As in :class:`crosslearning.coupling.GramProjection`.
     """
     device, dtype = work.flat.device, work.dtype
     if not pull.any() and not weights.any():

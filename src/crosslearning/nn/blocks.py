@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from crosslearning.projection.validation import check_tether
+from crosslearning.coupling._checks import check_tether
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.projection import Status
-from crosslearning.projection.result import multipliers
+from crosslearning.coupling import Status
+from crosslearning.coupling._result import multipliers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

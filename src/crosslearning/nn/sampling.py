@@ -19,7 +19,7 @@ from crosslearning.nn.sources import Batches, Collated, Pair
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
-    from crosslearning.nn.sources import Rows, Source
+    from crosslearning.nn.sources import RowSource, Source
 
     Augment = Callable[[Any, torch.Generator], Any]
 
@@ -156,7 +156,7 @@ class Feed:
             seed_globals(self._seed("dataset", task, step))
         return source.batch(self._rows(task, source, start, stop))
 
-    def _rows(self, task: Hashable, source: Rows, start: int, stop: int) -> torch.Tensor:
+    def _rows(self, task: Hashable, source: RowSource, start: int, stop: int) -> torch.Tensor:
         pieces = []
         while start < stop:
             number, first = divmod(start, len(source))

@@ -14,14 +14,14 @@ from crosslearning.nn.seeds import seed_globals
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-__all__ = ["Batches", "Collated", "Pair", "Rows", "Source", "as_sources", "digest"]
+__all__ = ["Batches", "Collated", "Pair", "RowSource", "Source", "as_sources", "digest"]
 
 Batch = tuple[Any, Any]
 
 _SAMPLE = 16  # rows that stand for data which have to be loaded one by one
 
 
-class Rows(Protocol):
+class RowSource(Protocol):
     """Rows of a task, any of which can be asked for."""
 
     def __len__(self) -> int: ...
@@ -86,7 +86,7 @@ class Batches:
         return x, y
 
 
-Source = Rows | Batches
+Source = RowSource | Batches
 
 
 def as_sources(data: Any, name: str = "data") -> dict[Hashable, Source]:

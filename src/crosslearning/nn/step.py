@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from crosslearning.coupling import Status
+from crosslearning.coupling._checks import is_positive
+from crosslearning.coupling._gram import solve_gram
 from crosslearning.nn.apply import move
 from crosslearning.nn.certificate import BlockCertificate
 from crosslearning.nn.finite import check_finite
 from crosslearning.nn.gram import gram_of_differences, measure
 from crosslearning.nn.resolution import needs_measuring
-from crosslearning.projection import Status
-from crosslearning.projection.gram import solve_gram
-from crosslearning.projection.validation import is_positive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from crosslearning.coupling._checks import check_center_weight
+from crosslearning.coupling._result import Status, warn_unless_converged
 from crosslearning.nn import state
 from crosslearning.nn.certificate import StepCertificate
 from crosslearning.nn.copies import copy_modules, divide_parameters, set_start, sources_of
@@ -18,8 +20,6 @@ from crosslearning.nn.module_buffers import average_buffers
 from crosslearning.nn.persistence import load_models, save_models
 from crosslearning.nn.resolution import PresentNorm, warn_if_unresolved
 from crosslearning.nn.step import project_blocks, step_tether
-from crosslearning.projection.result import Status, warn_unless_converged
-from crosslearning.projection.validation import check_center_weight
 
 if TYPE_CHECKING:
     import os

@@ -44,7 +44,7 @@ def write(folder: str | os.PathLike[str], *, out: str | os.PathLike[str] | None 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from crosslearning.experiments import gaussian
+    >>> from crosslearning.paper.gaussian import experiment as gaussian
     >>> with TemporaryDirectory() as folder:
     ...     _ = gaussian.run(gaussian.GaussianConfig(realizations=100), folder)
     ...     write(folder).name

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from crosslearning.nn.evaluation import Metric
-    from crosslearning.nn.sources import Rows
+    from crosslearning.nn.sources import RowSource
 
 __all__ = ["Selection", "select_epsilon"]
 
@@ -127,7 +127,7 @@ def select_epsilon(
 class Part:
     """Some of the rows of a task."""
 
-    def __init__(self, rows: Rows, indices: torch.Tensor) -> None:
+    def __init__(self, rows: RowSource, indices: torch.Tensor) -> None:
         self.rows, self.indices = rows, indices
 
     def __len__(self) -> int:
@@ -138,7 +138,7 @@ class Part:
         return self.rows.batch(self.indices[indices])
 
 
-def _part(rows: Rows, indices: torch.Tensor) -> Rows:
+def _part(rows: RowSource, indices: torch.Tensor) -> RowSource:
     return Pair(*rows.batch(indices)) if isinstance(rows, Pair) else Part(rows, indices)
 
 

@@ -10,8 +10,8 @@ from torch import nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.utils import parameters_to_vector
 
-from crosslearning.projection.gram import GramProjection, solve_gram
-from crosslearning.projection.result import warn_unless_converged
+from crosslearning.coupling._gram import GramProjection, solve_gram
+from crosslearning.coupling._result import warn_unless_converged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

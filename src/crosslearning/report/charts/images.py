@@ -9,7 +9,7 @@ import altair as alt
 from crosslearning.report.charts.style import INK, METHODS, rows, spec
 
 if TYPE_CHECKING:
-    from crosslearning.report.charts.style import Rows, Spec
+    from crosslearning.report.charts.style import Records, Spec
 
 __all__ = ["confusion", "domain_bars"]
 
@@ -20,7 +20,7 @@ _METHODS = {
 }
 
 
-def domain_bars(values: Rows) -> Spec:
+def domain_bars(values: Records) -> Spec:
     """Draw test accuracies as bars.
 
     Parameters
@@ -59,7 +59,7 @@ def domain_bars(values: Rows) -> Spec:
     )
 
 
-def confusion(cells: Rows, names: list[str]) -> Spec:
+def confusion(cells: Records, names: list[str]) -> Spec:
     """Draw the shares of the images of a category that are taken for another.
 
     Parameters

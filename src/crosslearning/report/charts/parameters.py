@@ -10,14 +10,14 @@ import altair as alt
 from crosslearning.report.charts.style import GAIN, INK, METHODS, SHORT, SOFT, VALUE, rows, spec
 
 if TYPE_CHECKING:
-    from crosslearning.report.charts.style import Rows, Spec
+    from crosslearning.report.charts.style import Records, Spec
 
 __all__ = ["atlas", "strips"]
 
 _SIDE, _FLAT = 330, 70
 
 
-def strips(values: Rows, centers: Rows, *, kind: str) -> Spec:
+def strips(values: Records, centers: Records, *, kind: str) -> Spec:
     """Draw coefficients of the tasks as strokes, and of the centre as a diamond.
 
     Parameters
@@ -70,7 +70,7 @@ def strips(values: Rows, centers: Rows, *, kind: str) -> Spec:
     )
 
 
-def atlas(tasks: Rows, center: tuple[float, float], radius: float | None, *, kind: str) -> Spec:
+def atlas(tasks: Records, center: tuple[float, float], radius: float | None, *, kind: str) -> Spec:
     """Draw tasks in the plane, with the centre and the ball that holds them.
 
     Parameters

@@ -15,7 +15,7 @@ from crosslearning.report.wording import radius as written
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crosslearning.report.charts.style import Rows, Spec
+    from crosslearning.report.charts.style import Records, Spec
 
 __all__ = ["score_lines", "score_path"]
 
@@ -74,7 +74,7 @@ class _Axis:
         )
 
 
-def _placed(axis: _Axis, points: Rows) -> list[dict[str, Any]]:
+def _placed(axis: _Axis, points: Records) -> list[dict[str, Any]]:
     return [
         {**point, "place": axis.place(float(point["epsilon"])), "label": written(point["epsilon"])}
         for point in points
@@ -82,7 +82,7 @@ def _placed(axis: _Axis, points: Rows) -> list[dict[str, Any]]:
 
 
 def score_path(
-    points: Rows,
+    points: Records,
     levels: dict[str, float],
     chosen: float,
     *,
@@ -146,7 +146,7 @@ def _levels(levels: dict[str, float]) -> list[alt.Chart]:
     ]
 
 
-def _names(levels: dict[str, float], placed: Rows, form: str) -> list[alt.Chart]:
+def _names(levels: dict[str, float], placed: Records, form: str) -> list[alt.Chart]:
     """Name the dashed lines, each at the end and on the side where the curve is not."""
     heights = [*levels.values(), *(point["score"] for point in placed)]
     close = max(levels.values(), default=0.0) - min(levels.values(), default=0.0)
@@ -168,7 +168,7 @@ def _names(levels: dict[str, float], placed: Rows, form: str) -> list[alt.Chart]
     return charts
 
 
-def _choice(placed: Rows, place: float, axis: _Axis) -> list[alt.Chart]:
+def _choice(placed: Records, place: float, axis: _Axis) -> list[alt.Chart]:
     """Mark the chosen radius by a line and a label above the chart."""
     left = place > (axis.low + axis.high) / 2
     nearest = min(placed, key=lambda point: abs(point["place"] - place))
@@ -188,7 +188,7 @@ def _choice(placed: Rows, place: float, axis: _Axis) -> list[alt.Chart]:
     ]
 
 
-def score_lines(points: Rows, *, name: str, form: str = ".1%") -> Spec:
+def score_lines(points: Records, *, name: str, form: str = ".1%") -> Spec:
     """Draw a score against ε, a line for each `series` of the points."""
     axis = _Axis.of([float(point["epsilon"]) for point in points])
     names = list(dict.fromkeys(point["series"] for point in points))

@@ -22,13 +22,13 @@ __all__ = [
     "SHORT",
     "SOFT",
     "VALUE",
-    "Rows",
+    "Records",
     "Spec",
     "rows",
     "spec",
 ]
 
-Rows: TypeAlias = "Sequence[dict[str, Any]]"
+Records: TypeAlias = "Sequence[dict[str, Any]]"
 Spec: TypeAlias = dict[str, Any]
 
 INK, SOFT, LINE = "var(--ink)", "var(--soft)", "var(--line)"
@@ -76,7 +76,7 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def rows(values: Rows) -> alt.InlineData:
+def rows(values: Records) -> alt.InlineData:
     """Give rows to a chart as they are, without a data frame between."""
     return alt.InlineData(values=list(values))
 

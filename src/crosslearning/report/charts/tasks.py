@@ -9,14 +9,14 @@ import altair as alt
 from crosslearning.report.charts.style import GAIN, METHODS, SHORT, SOFT, VALUE, rows, spec
 
 if TYPE_CHECKING:
-    from crosslearning.report.charts.style import Rows, Spec
+    from crosslearning.report.charts.style import Records, Spec
 
 __all__ = ["dumbbells", "forces", "gains"]
 
 _STEP = 19
 
 
-def dumbbells(tasks: Rows, domain: tuple[float, float], *, name: str, kind: str) -> Spec:
+def dumbbells(tasks: Records, domain: tuple[float, float], *, name: str, kind: str) -> Spec:
     """Draw the scores of separate, cross-learned and pooled models of tasks, in their order.
 
     Parameters
@@ -69,7 +69,7 @@ def dumbbells(tasks: Rows, domain: tuple[float, float], *, name: str, kind: str)
     )
 
 
-def gains(tasks: Rows, *, kind: str) -> Spec:
+def gains(tasks: Records, *, kind: str) -> Spec:
     """Draw the gain of every task over its separate model, against its number of rows."""
     sizes = [task["rows"] for task in tasks]
     wide = max(sizes) > 20 * max(min(sizes), 1)
@@ -98,7 +98,7 @@ def gains(tasks: Rows, *, kind: str) -> Spec:
     )
 
 
-def forces(tasks: Rows, *, kind: str) -> Spec:
+def forces(tasks: Records, *, kind: str) -> Spec:
     """Draw how hard the bound holds tasks back.
 
     Parameters

@@ -1,0 +1,143 @@
+r"""Convex models under a tether, solved together.
+
+.. math::
+
+    \min_{\theta, c} \sum_i f_i(\theta_i) + \sum_i \sum_b h_b(\|\theta_i^b - c^b\|)
+
+The method of multipliers: the offsets θ_i - c are given forces λ_i, and for fixed forces the
+problem is smooth, because the tether enters through its envelope. Newton steps for the smooth
+problem find out which bounds hold; from there on Newton steps in tasks, centre and forces together
+converge at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crosslearning.convex._augmented_lagrangian import SmoothProblem
+from crosslearning.convex._semismooth_newton import descend, joint_step
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.convex._augmented_lagrangian import SmoothPoint
+    from crosslearning.convex._tethers import BlockTethers
+    from crosslearning.convex.losses import Loss
+
+__all__ = ["ConvexSolution", "Iterate", "certified", "solve"]
+
+_PATIENCE = 0.1  # forces that change by more of their last change ask for a stronger envelope
+_STRONGER, _WEAKER, _WEAKEST = 10.0, 1e-2, 1e-8
+_PROGRESS = 0.9  # largest residual after a step in everything, in residuals before it
+_INNER = 0.5  # accuracy of the smooth problem, in changes of the forces
+
+
+@dataclass(frozen=True, eq=False)
+class Iterate:
+    """Tasks, centre and the forces that the tasks exert on their tethers: where to start."""
+
+    thetas: NDArray[np.float64]
+    center: NDArray[np.float64]
+    forces: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ConvexSolution(Iterate):
+    """An iterate with its proof: the relative residual of the optimality conditions."""
+
+    kkt_residual: float
+    n_iter: int
+
+
+def solve(
+    loss: Loss,
+    coupling: BlockTethers,
+    start: Iterate,
+    unseen: NDArray[np.float64],
+    *,
+    fixed_center: bool = False,
+    tol: float = 1e-10,
+    max_iter: int = 2000,
+) -> ConvexSolution:
+    """Minimise from a starting point; warm starts pay.
+
+    Parameters
+    ----------
+    loss : Loss
+        The losses f_i.
+    coupling : BlockTethers
+        The tethers h_b.
+    start : Iterate
+        First tasks, centre and forces.
+    unseen : array of shape (n_parameters, n_directions)
+        Orthonormal directions in which the centre stays: those that no task's data see.
+    fixed_center : bool, default=False
+        Keep the centre of `start`.
+    tol : float, default=1e-10
+        Relative residual to aim for.
+    max_iter : int, default=2000
+        Largest number of Newton steps.
+
+    Returns
+    -------
+    ConvexSolution
+        Not certified yet, because the problem may leave something open; its forces are those that
+        the tethers exert, exactly 0 where they hold nothing.
+    """
+    goal = tol * loss.scale
+    smooth = SmoothProblem(loss, coupling, start.forces, loss.curvature, fixed_center, unseen)
+    point = smooth.at(start.thetas, start.center)
+    n_iter, last = 0, np.inf
+    while point.residual > goal and n_iter < max_iter:
+        change = point.force_change
+        if point.gradient_norm <= max(_INNER * change, 0.1 * goal):
+            point, n_steps = _joint_steps(point.with_own_forces(), goal, max_iter - n_iter)
+            if change > _PATIENCE * last:
+                point = point.with_strength(_STRONGER)
+            n_iter, last = n_iter + n_steps, change
+            continue
+        further = descend(point)
+        n_iter += 1
+        if further is None:
+            if point.problem.strength < _WEAKEST:
+                break
+            # A loss that is nearly flat here wants an envelope that is no steeper.
+            further = point.with_strength(_WEAKER)
+        point = further
+    # Rounding leaves some offsets longer than their radius.
+    offsets = coupling.clipped(point.thetas - point.center)
+    thetas = point.center + offsets
+    return ConvexSolution(thetas, point.center, point.forces, point.residual / loss.scale, n_iter)
+
+
+def _joint_steps(point: SmoothPoint, goal: float, max_steps: int) -> tuple[SmoothPoint, int]:
+    """Newton steps in everything at once, as long as the residual falls."""
+    for n_steps in range(max_steps):
+        if point.residual <= goal:
+            return point, n_steps
+        further = joint_step(point)
+        if not further.residual <= max(_PROGRESS * point.residual, goal):
+            return point, n_steps + 1
+        point = further
+    return point, max_steps
+
+
+def certified(
+    loss: Loss, coupling: BlockTethers, solution: ConvexSolution, *, fixed_center: bool = False
+) -> ConvexSolution:
+    """Return the solution with the forces -∇f_i and the residual that its tasks and centre have.
+
+    Each task must be the proximal step of its tether from where its force would carry it, and
+    the forces must add up to 0.
+    """
+    gradient = loss.gradient(solution.thetas)
+    curvature = loss.curvature[:, None]
+    offsets = solution.thetas - solution.center
+    wanted = offsets - gradient / curvature
+    kept = wanted - coupling.scaled(loss.curvature).hold(wanted).moves
+    misfit = float(np.abs(curvature * (offsets - kept)).max())
+    balance = 0.0 if fixed_center else float(np.abs(gradient.sum(axis=0)).max())
+    return replace(solution, forces=-gradient, kkt_residual=max(misfit, balance) / loss.scale)

@@ -1,0 +1,101 @@
+"""From rows to a problem: weights of tasks, ridge terms, scaled columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from crosslearning.convex.problem import ConvexProblem
+from crosslearning.convex.scaling import Scaling
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.convex.losses import Loss
+
+__all__ = ["Design", "TaskTable"]
+
+
+class LossOfRows(Protocol):
+    """Builds the losses of the tasks from their rows."""
+
+    def __call__(
+        self,
+        X: NDArray[np.float64],
+        y: NDArray[Any],
+        weights: NDArray[np.float64],
+        tasks: NDArray[np.int64],
+        n_tasks: int,
+    ) -> Loss:
+        """Losses of scaled columns, encoded targets, weights and task numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class TaskTable:
+    """Checked data: features, encoded targets, weights and task numbers."""
+
+    X: NDArray[np.float64]
+    y: NDArray[Any]
+    weights: NDArray[np.float64]
+    tasks: NDArray[np.int64]
+    n_tasks: int
+
+    def take(self, rows: NDArray[np.intp]) -> TaskTable:
+        """Return some of the rows; tasks keep their numbers."""
+        return TaskTable(
+            self.X[rows], self.y[rows], self.weights[rows], self.tasks[rows], self.n_tasks
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """The settings that turn rows into a problem.
+
+    Parameters
+    ----------
+    loss : callable
+        Builds the losses.
+    n_scores : int
+        Number of linear scores of a row: 1, or one less than the number of classes if those are
+        more than 2.
+    fit_intercept, standardize, task_weights, tol, max_iter
+        As in the estimators.
+    """
+
+    loss: LossOfRows
+    n_scores: int
+    fit_intercept: bool
+    standardize: bool
+    task_weights: str
+    tol: float
+    max_iter: int
+
+    def scaling(self, rows: TaskTable) -> Scaling:
+        """Pooled statistics of the features."""
+        return Scaling.of(
+            rows.X,
+            rows.weights,
+            center=self.standardize and self.fit_intercept,
+            scale=self.standardize,
+        )
+
+    def problem(self, rows: TaskTable, scaling: Scaling) -> ConvexProblem:
+        """Losses of scaled columns; what a ridge term is divided by among the tasks."""
+        columns = scaling.columns(rows.X, intercept=self.fit_intercept)
+        own = np.bincount(rows.tasks, rows.weights, rows.n_tasks).astype(np.float64)
+        weights = rows.weights
+        share = own / own.sum()
+        if self.task_weights == "equal":
+            share = np.where(own > 0, 1.0 / np.count_nonzero(own), 0.0)
+            each = own.sum() * np.divide(share, own, out=np.zeros_like(own), where=own > 0)
+            weights = weights * each[rows.tasks]
+        n_parameters = columns.shape[1] * self.n_scores
+        intercept = slice(rows.X.shape[1] * self.n_scores, n_parameters)
+        loss = self.loss(columns, rows.y, weights, rows.tasks, rows.n_tasks)
+        return ConvexProblem(loss, own, share, intercept, self.tol, self.max_iter)
+
+    def matrices(self, thetas: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Parameter vectors as matrices of shape (..., columns, scores)."""
+        return thetas.reshape(*thetas.shape[:-1], -1, self.n_scores)

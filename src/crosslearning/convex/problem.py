@@ -1,0 +1,252 @@
+"""A fit: solve, at the exact ends too, and settle what the problem leaves open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crosslearning.convex._separate import (
+    determined_part,
+    independent,
+    undetermined,
+    unseen_directions,
+)
+from crosslearning.convex._solver import ConvexSolution, Iterate, certified, solve
+from crosslearning.convex._tethers import BlockTethers
+from crosslearning.coupling import nearest_center, smallest_enclosing_ball
+from crosslearning.tether import Tether
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.convex.losses import Loss
+
+__all__ = ["ConvexProblem"]
+
+_POOLED, _SEPARATE = Tether(0.0), Tether()
+_NO_FORCE = 1e-8  # forces below this share of the scale hold nothing
+_MAX_ROUNDS = 100
+_WARM = 50  # Newton steps from a similar solution, before another start is tried
+_FAR = 10.0  # residual, in tolerances, that asks for another start
+_SHARED = ("pooled", "separate", "_unseen", "_undetermined", "_balls")  # whatever the tolerance
+_ROUGH = 1e-7  # relative residual that is plenty for the end of a path
+
+
+@dataclass(frozen=True, eq=False)
+class ConvexProblem:
+    """Losses, the weight of each task in the mean, and where the intercepts are.
+
+    Parameters
+    ----------
+    loss : Loss
+        One loss per task.
+    weights : array of shape (n_tasks,)
+        Weight of each task where a mean of tasks is wanted.
+    shares : array of shape (n_tasks,)
+        Share of each task in a ridge term.
+    intercept : slice
+        Positions of the intercepts among the parameters; all others are coefficients.
+    tol : float
+        Relative residual to aim for.
+    max_iter : int
+        Largest number of Newton steps.
+    """
+
+    loss: Loss
+    weights: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    intercept: slice
+    tol: float = 1e-10
+    max_iter: int = 2000
+
+    def with_ridge(self, alpha: float) -> ConvexProblem:
+        """Add a ridge term on the coefficients, divided among the tasks."""
+        ridge = np.tile(alpha * self.shares[:, None], self.loss.shape[1])
+        ridge[:, self.intercept] = 0.0
+        return replace(self, loss=self.loss.with_ridge(ridge))
+
+    @cached_property
+    def separate(self) -> ConvexSolution:
+        """Each task by itself: the right end of the path."""
+        thetas = independent(self.loss, self.intercept, max_iter=self.max_iter)
+        return self._limit(thetas, self.mean(thetas), _SEPARATE)
+
+    @cached_property
+    def pooled(self) -> ConvexSolution:
+        """One model for all: the left end of the path."""
+        center = independent(self.loss.pooled(), self.intercept, max_iter=self.max_iter)[0]
+        return self._limit(np.tile(center, (self.loss.shape[0], 1)), center, _POOLED)
+
+    @cached_property
+    def _unseen(self) -> NDArray[np.float64]:
+        return unseen_directions(self.loss)
+
+    @cached_property
+    def _undetermined(self) -> NDArray[np.bool_]:
+        """Which tasks have data that leave parameters open."""
+        return undetermined(self.loss.hessian(np.zeros(self.loss.shape)))
+
+    def mean(self, thetas: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Weighted mean of the tasks."""
+        mean: NDArray[np.float64] = self.weights @ thetas / self.weights.sum()
+        return mean
+
+    def fit(self, coupling: BlockTethers, start: Iterate | None = None) -> ConvexSolution:
+        """Solve for a coupling, from a similar solution if there is one."""
+        if all(tether == _POOLED for tether in coupling.tethers):
+            return self.pooled
+        if all(tether == _SEPARATE for tether in coupling.tethers):
+            return self.separate
+        separate = self._separate_within(coupling)
+        if separate is not None:
+            return self._settled(coupling, separate)
+        if start is not None:
+            near = self._solved(coupling, start, max_iter=min(self.max_iter, _WARM))
+            solution = self._settled(coupling, near)
+            if solution.kkt_residual <= _FAR * self.tol:
+                return solution  # otherwise near, but on the wrong side of a kink
+        return self._settled(coupling, self._solved(coupling, self._first(coupling)))
+
+    def _solved(
+        self,
+        coupling: BlockTethers,
+        start: Iterate,
+        *,
+        fixed_center: bool = False,
+        max_iter: int | None = None,
+    ) -> ConvexSolution:
+        return solve(
+            self.loss,
+            coupling,
+            start,
+            self._unseen,
+            fixed_center=fixed_center,
+            tol=self.tol,
+            max_iter=self.max_iter if max_iter is None else max_iter,
+        )
+
+    def _first(self, coupling: BlockTethers) -> Iterate:
+        """Return where to start without a similar solution: at the pooled model.
+
+        Under tension, which has no curvature between tasks, at a task in the middle instead.
+        """
+        none = np.zeros(self.loss.shape)
+        if not any(np.any(tether.tension) for tether in coupling.tethers):
+            return replace(self.pooled, forces=none)
+        thetas = self.separate.thetas
+        return Iterate(thetas, np.sort(thetas, axis=0)[len(thetas) // 2], none)
+
+    def _separate_within(self, coupling: BlockTethers) -> ConvexSolution | None:
+        """Return the separate solutions around a centre that has them within the radii, if any."""
+        center = self.separate.center.copy()
+        for b, tether in zip(coupling.blocks, coupling.tethers, strict=True):
+            if not (tether.is_ball and np.ndim(tether.epsilon) == 0):
+                return None
+            # Half a distance is cheap, and most often enough to say no.
+            if self._half_width(b) > tether.epsilon:
+                return None
+            if tether.epsilon < np.inf:
+                center[b], radius = self._enclosing(b)
+                if radius > tether.epsilon:
+                    return None
+        return replace(self.separate, center=center)
+
+    def _half_width(self, block: slice) -> float:
+        points = self.separate.thetas[:, block]
+        return 0.5 * float(np.linalg.norm(points - points[0], axis=1).max())
+
+    def _enclosing(self, block: slice) -> tuple[NDArray[np.float64], float]:
+        """Smallest ball around a block of the separate solutions."""
+        key = (block.start, block.stop)
+        if key not in self._balls:
+            self._balls[key] = smallest_enclosing_ball(self.separate.thetas[:, block])
+        return self._balls[key]
+
+    @cached_property
+    def _balls(self) -> dict[tuple[int, int], tuple[NDArray[np.float64], float]]:
+        return {}
+
+    def fit_task(self, coupling: BlockTethers, center: NDArray[np.float64]) -> ConvexSolution:
+        """Solve for the tasks alone, around a given centre."""
+        start = Iterate(np.tile(center, (self.loss.shape[0], 1)), center, np.zeros(self.loss.shape))
+        solution = self._solved(coupling, start, fixed_center=True)
+        solution = self._nearest_tasks(coupling, solution)
+        return certified(self.loss, coupling, solution, fixed_center=True)
+
+    def ends(self, coupling: BlockTethers, start: Iterate) -> list[float]:
+        """Radius of each block from which on its bound does not matter."""
+        return [self.end(coupling, b, start) for b in range(len(coupling.blocks))]
+
+    def end(self, coupling: BlockTethers, block: int, start: Iterate | None = None) -> float:
+        """Radius of a block from which on its bound does not matter, the others as they are."""
+        own, at = coupling.tethers[block], coupling.blocks[block]
+        free = Tether(np.inf, own.stiffness, own.tension)
+        tethers = (*coupling.tethers[:block], free, *coupling.tethers[block + 1 :])
+        if start is not None and own.is_ball:
+            forces = start.forces.copy()
+            forces[:, at] = 0.0
+            start = Iterate(start.thetas, start.center, forces)
+        rough = replace(self, tol=max(self.tol, _ROUGH))
+        rough.__dict__.update({k: v for k, v in vars(self).items() if k in _SHARED})
+        solution = rough.fit(BlockTethers(coupling.blocks, tethers), start)
+        if own.is_ball:
+            return smallest_enclosing_ball(solution.thetas[:, at])[1]
+        offsets = solution.thetas[:, at] - solution.center[at]
+        return float(np.linalg.norm(offsets, axis=1).max())
+
+    def _limit(
+        self, thetas: NDArray[np.float64], center: NDArray[np.float64], tether: Tether
+    ) -> ConvexSolution:
+        coupling = BlockTethers((slice(None),), (tether,))
+        return certified(
+            self.loss, coupling, ConvexSolution(thetas, center, np.zeros_like(thetas), np.inf, 0)
+        )
+
+    def _settled(self, coupling: BlockTethers, solution: ConvexSolution) -> ConvexSolution:
+        """Take the tasks nearest the centre, and the centre nearest the mean, if left open."""
+        for _ in range(_MAX_ROUNDS):
+            solution = self._nearest_tasks(coupling, solution)
+            center = self._nearest_center(coupling, solution)
+            moved = np.abs(center - solution.center).max()
+            solution = replace(solution, center=center)
+            if moved <= 1e-12 * (1.0 + np.abs(center).max()):
+                break
+        shift = self._unseen @ (self._unseen.T @ solution.center)
+        return certified(
+            self.loss,
+            coupling,
+            replace(solution, thetas=solution.thetas - shift, center=solution.center - shift),
+        )
+
+    def _nearest_center(
+        self, coupling: BlockTethers, solution: ConvexSolution
+    ) -> NDArray[np.float64]:
+        """Centre nearest the mean of the tasks, in the blocks where no force determines it."""
+        center = solution.center.copy()
+        for b, tether in zip(coupling.blocks, coupling.tethers, strict=True):
+            if np.abs(solution.forces[:, b]).max() <= _NO_FORCE * self.loss.scale:
+                points = solution.thetas[:, b]
+                center[b] = nearest_center(points, tether.epsilon, self.mean(points), center[b])
+        return center
+
+    def _nearest_tasks(self, coupling: BlockTethers, solution: ConvexSolution) -> ConvexSolution:
+        """Drop from the offsets what neither data nor tether see."""
+        held = np.empty(self.loss.shape, dtype=bool)
+        for b, tether in zip(coupling.blocks, coupling.tethers, strict=True):
+            force = np.abs(solution.forces[:, b]).max(axis=1)
+            held[:, b] = ((force > _NO_FORCE * self.loss.scale) | (not tether.is_ball))[:, None]
+        loose = self._undetermined & ~held.all(axis=1)
+        if not loose.any():
+            return solution
+        H = self.loss.hessian(solution.thetas)[loose]
+        size = np.trace(H, axis1=1, axis2=2)
+        diagonal = np.arange(H.shape[1])
+        H[:, diagonal, diagonal] += held[loose] * (size + (size == 0))[:, None]
+        offsets = solution.thetas - solution.center
+        offsets[loose] = determined_part(H, offsets[loose])
+        fits = np.all(coupling.clipped(offsets) == offsets, axis=1) & loose
+        thetas = np.where(fits[:, None], solution.center + offsets, solution.thetas)
+        return replace(solution, thetas=thetas)

@@ -1,0 +1,23 @@
+"""The exact projection of N vectors and their centre, and the proximal step of any tether."""
+
+from crosslearning.coupling._arrays import project, prox
+from crosslearning.coupling._certificate import Certificate, certificate
+from crosslearning.coupling._dual_subgradient import subgradient_iterates
+from crosslearning.coupling._enclosing_ball import smallest_enclosing_ball
+from crosslearning.coupling._free_center import nearest_center
+from crosslearning.coupling._gram import GramProjection, prox_gram
+from crosslearning.coupling._result import Projection, Status
+
+__all__ = [
+    "Certificate",
+    "GramProjection",
+    "Projection",
+    "Status",
+    "certificate",
+    "nearest_center",
+    "project",
+    "prox",
+    "prox_gram",
+    "smallest_enclosing_ball",
+    "subgradient_iterates",
+]

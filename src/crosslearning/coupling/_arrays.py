@@ -1,0 +1,153 @@
+"""The front door: project vectors, or take the proximal step of a tether."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from crosslearning.coupling._checks import is_positive
+from crosslearning.coupling._problem import Problem
+from crosslearning.coupling._regimes import algorithm_2, newton
+from crosslearning.coupling._result import warn_unless_converged
+from crosslearning.tether import Tether
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from crosslearning.coupling._result import Projection
+
+__all__ = ["project", "prox"]
+
+_DEFAULTS = {"newton": (1e-10, 100), "subgradient": (1e-6, 20_000)}
+
+
+def project(
+    thetas: ArrayLike,
+    epsilon: ArrayLike,
+    *,
+    center: ArrayLike | None = None,
+    center_weight: float | None = None,
+    method: Literal["newton", "subgradient"] = "newton",
+    start: ArrayLike | None = None,
+    tol: float | None = None,
+    max_iter: int | None = None,
+) -> Projection:
+    r"""Move tasks and centre as little as possible so that no task is farther than ε from it.
+
+    .. math::
+
+        \min_{\theta, \theta_g} \sum_i \|\theta_i - z_i\|^2 + w_g \|\theta_g - z_g\|^2
+        \quad\text{subject to}\quad \|\theta_i - \theta_g\| \le \varepsilon
+
+    Parameters
+    ----------
+    thetas : array of shape (n_tasks, n_parameters)
+        The tasks :math:`z_i`. float32 and float64 are returned as such, integers as float64; the
+        problem is solved in float64.
+    epsilon : float or array of shape (n_tasks,)
+        Radius, for all tasks or one for each. 0 gives the weighted mean; from the largest
+        distance to the given centre on nothing changes.
+    center : array of shape (n_parameters,), optional
+        The given centre :math:`z_g`. Without it the centre is free (:math:`w_g = 0`); where
+        nothing holds it, it is the admissible one nearest the mean of the tasks.
+    center_weight : float, optional
+        :math:`w_g`, 1 by default as in the paper; at least 1e-9.
+    method : {"newton", "subgradient"}, default="newton"
+        Newton's method, exact in a few steps; or the paper's Algorithm 2, a dual subgradient
+        method that is orders of magnitude slower and needs a given centre.
+    start : array of shape (n_tasks,), optional
+        Pulls of a previous, similar projection to start from.
+    tol : float, optional
+        For Newton the largest relative KKT residual, 1e-10 by default. For Algorithm 2 its δ,
+        relative to the square of the largest distance to the centre, 1e-6 by default.
+    max_iter : int, optional
+        Largest number of iterations, 100 for Newton and 20,000 for Algorithm 2 by default.
+
+    Returns
+    -------
+    Projection
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the tolerance was not reached, or if ε is below what the dtype resolves at the size of
+        the tasks. The result is returned with its ``status``.
+
+    Examples
+    --------
+    >>> result = project([[4.0, 0.0], [0.0, 0.0], [-1.0, 0.0]], epsilon=2.0)
+    >>> result.thetas
+    array([[ 3.5,  0. ],
+           [ 0. ,  0. ],
+           [-0.5,  0. ]])
+    >>> result.center
+    array([1.5, 0. ])
+    >>> result.active
+    array([ True, False,  True])
+    """
+    if method not in tuple(_DEFAULTS):
+        raise ValueError(f"`method` must be 'newton' or 'subgradient'; got {method!r}.")
+    default_tol, default_max_iter = _DEFAULTS[method]
+    tol = default_tol if tol is None else tol
+    max_iter = default_max_iter if max_iter is None else max_iter
+    problem = Problem.checked(thetas, Tether(epsilon), center, center_weight)
+    solver = newton if method == "newton" else algorithm_2
+    return _warned(solver(problem, start, tol, max_iter))
+
+
+def prox(
+    thetas: ArrayLike,
+    tether: Tether,
+    *,
+    center: ArrayLike | None = None,
+    center_weight: float | None = None,
+    step_size: float = 1.0,
+    start: ArrayLike | None = None,
+    tol: float = 1e-10,
+    max_iter: int = 100,
+) -> Projection:
+    r"""Proximal step of a tether: the projection, with a spring or a tension as well.
+
+    .. math::
+
+        \min_{\theta, \theta_g} \tfrac12 \sum_i \|\theta_i - z_i\|^2
+        + \tfrac12 w_g \|\theta_g - z_g\|^2 + \eta \sum_i h(\|\theta_i - \theta_g\|)
+
+    Parameters
+    ----------
+    thetas : array of shape (n_tasks, n_parameters)
+        The tasks :math:`z_i`, as in :func:`project`.
+    tether : Tether
+        The law :math:`h`.
+    center, center_weight, start, tol, max_iter
+        As in :func:`project`.
+    step_size : float, default=1
+        :math:`\eta`, the length of the gradient step before. It scales spring and tension; the
+        radius stays what it is.
+
+    Returns
+    -------
+    Projection
+
+    Notes
+    -----
+    Tension alone may leave a free centre open among tasks on one line, as a median is between two
+    values; one of the minimisers is returned.
+
+    Examples
+    --------
+    >>> from crosslearning import Tether
+    >>> prox([[4.0], [-4.0]], Tether(stiffness=1.0)).thetas
+    array([[ 2.],
+           [-2.]])
+    """
+    if not is_positive(step_size):
+        raise ValueError(f"`step_size` must be a positive finite number; got {step_size!r}.")
+    problem = Problem.checked(thetas, tether, center, center_weight)
+    problem = replace(problem, tether=tether.scaled(step_size=step_size))
+    return _warned(newton(problem, start, tol, max_iter))
+
+
+def _warned(result: Projection) -> Projection:
+    warn_unless_converged(result.status, result.kkt_residual, result.n_iter, stacklevel=3)
+    return result

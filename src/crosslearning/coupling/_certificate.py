@@ -1,0 +1,144 @@
+"""The proof that a candidate solves the projection, or how far it is from that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crosslearning.coupling._checks import check_center, check_problem, check_vectors
+from crosslearning.coupling._columns import column_blocks
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from crosslearning.tether import Tether
+
+__all__ = ["Certificate", "certificate", "certify"]
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Residuals of the optimality conditions, relative to the size of the problem.
+
+    Attributes
+    ----------
+    infeasibility : float
+        Largest excess of a distance over its radius.
+    imbalance : float
+        Net force on the centre, per unit of weight: 0 where the function of the centre is least.
+    misplacement : float
+        Largest distance of a task from its best place around the candidate's centre.
+    distances : array of shape (n_tasks,)
+        Distances of the candidate's tasks to its centre, absolute.
+    taut : array of bool of shape (n_tasks,)
+        Which tasks the radius holds back.
+    rounding : float
+        Residual that storing the tasks in their dtype may cause by itself.
+    """
+
+    infeasibility: float
+    imbalance: float
+    misplacement: float
+    distances: NDArray[np.float64]
+    taut: NDArray[np.bool_]
+    rounding: float
+
+    @property
+    def kkt_residual(self) -> float:
+        """The largest of the three; 0 if and only if the candidate is optimal."""
+        return max(self.infeasibility, self.imbalance, self.misplacement)
+
+
+def certificate(
+    candidate_thetas: ArrayLike,
+    candidate_center: ArrayLike,
+    thetas: ArrayLike,
+    tether: Tether,
+    *,
+    center: ArrayLike | None = None,
+    center_weight: float | None = None,
+) -> Certificate:
+    r"""Judge any candidate for the proximal step of a tether, wherever it comes from.
+
+    With :math:`p_i` the pull of task :math:`z_i` towards the candidate's centre, the conditions
+    are :math:`\|\theta_i - \theta_g\| \le \varepsilon`,
+    :math:`w_g(\theta_g - z_g) + \sum_i p_i (\theta_g - z_i) = 0` and
+    :math:`\theta_i = (1 - p_i) z_i + p_i \theta_g`. Their residuals, the second divided by
+    :math:`w_g + N`, are relative to :math:`\max_i \|z_i - z_g\|`, where the mean of the tasks
+    stands in for a free centre :math:`z_g`. (A radius beyond that moves nothing.)
+
+    Parameters
+    ----------
+    candidate_thetas : array of shape (n_tasks, n_parameters)
+        The tasks as the candidate has them.
+    candidate_center : array of shape (n_parameters,)
+        The candidate's centre.
+    thetas, tether, center, center_weight
+        The problem, as given to :func:`prox`.
+
+    Returns
+    -------
+    Certificate
+
+    Examples
+    --------
+    >>> from crosslearning import Tether
+    >>> tasks = [[3.0, 0.0], [-3.0, 0.0]]
+    >>> proof = certificate([[1.0, 0.0], [-1.0, 0.0]], [0.0, 0.0], tasks, Tether(1.0))
+    >>> proof.kkt_residual < 1e-15
+    True
+    >>> round(certificate(tasks, [0.0, 0.0], tasks, Tether(1.0)).kkt_residual, 3)
+    0.667
+    """
+    z, tether, base, weight = check_problem(thetas, tether, center, center_weight)
+    candidate = check_vectors(candidate_thetas, "candidate_thetas")
+    if candidate.shape != z.shape:
+        raise ValueError(
+            f"`candidate_thetas` must have the shape of `thetas`, {z.shape}; got {candidate.shape}."
+        )
+    around = check_center(candidate_center, z.shape[1], "candidate_center")
+    return certify(candidate, around, z, tether, base, weight)
+
+
+def certify(
+    candidate: NDArray[np.floating[Any]],
+    candidate_center: NDArray[np.floating[Any]],
+    z: NDArray[np.floating[Any]],
+    tether: Tether,
+    base: NDArray[np.floating[Any]],
+    weight: float,
+) -> Certificate:
+    """Judge checked arrays; `base` is the given centre, or the mean of the tasks (weight 0)."""
+    initial, wanted, final, size = np.zeros((4, len(z)))
+    for b in column_blocks(z.shape):
+        c = candidate_center[b].astype(np.float64)
+        initial += _squares(z[:, b] - base[b].astype(np.float64))
+        wanted += _squares(z[:, b] - c)
+        final += _squares(candidate[:, b] - c)
+        size += _squares(z[:, b])
+    wanted, final = np.sqrt(wanted), np.sqrt(final)
+    pull = tether.pull(wanted)
+    force, misplaced = 0.0, np.zeros(len(z))
+    for b in column_blocks(z.shape):
+        c = candidate_center[b].astype(np.float64)
+        difference = z[:, b] - c
+        net = weight * (c - base[b]) - pull @ difference
+        force += float(net @ net)
+        difference *= 1.0 - pull[:, None]
+        misplaced += _squares(candidate[:, b] - c - difference)
+    scale = float(initial.max()) ** 0.5 or 1.0
+    return Certificate(
+        infeasibility=float(np.maximum(final - tether.epsilon, 0.0).max()) / scale,
+        imbalance=force**0.5 / (weight + len(z)) / scale,
+        misplacement=float(misplaced.max()) ** 0.5 / scale,
+        distances=final,
+        taut=tether.is_taut(wanted),
+        rounding=4.0 * float(np.finfo(candidate.dtype).eps) * float(size.max()) ** 0.5 / scale,
+    )
+
+
+def _squares(rows: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    squares: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    return squares

@@ -1,0 +1,176 @@
+"""The smallest ball that encloses given points."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crosslearning.coupling._center_function import CenterFunction
+from crosslearning.coupling._checks import check_vectors
+from crosslearning.coupling._newton import minimise
+from crosslearning.tether import Tether
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["smallest_enclosing_ball"]
+
+_NEAR = 1e-4  # relative accuracy of the radius at which the support is handed over
+_ROUNDING = 1e-13
+
+
+def smallest_enclosing_ball(points: ArrayLike) -> tuple[NDArray[np.float64], float]:
+    """Return centre and radius of the smallest ball that contains all points.
+
+    It is the right end of the ε-path: from this radius on the tasks are independent.
+
+    Parameters
+    ----------
+    points : array of shape (n_points, n_dimensions)
+        Any number of points in any dimension.
+
+    Returns
+    -------
+    center : array of shape (n_dimensions,)
+        The centre; unique.
+    radius : float
+        The largest distance of a point to the centre.
+
+    Notes
+    -----
+    The projection on a radius that grows towards the answer tells which points support the ball;
+    an active-set method over convex combinations of those then makes it exact.
+
+    Examples
+    --------
+    >>> smallest_enclosing_ball([[0.0, 0.0], [6.0, 0.0], [3.0, 1.0]])
+    (array([3., 0.]), 3.0)
+    """
+    array = check_vectors(points, "points", "point").astype(np.float64)
+    base = array.mean(axis=0)
+    array -= base
+    scale = float(np.linalg.norm(array, axis=1).max()) or 1.0
+    array /= scale
+    if array.shape[1] == 1:
+        center = 0.5 * (array.min(axis=0) + array.max(axis=0))
+        return base + scale * center, scale * float(np.abs(array - center).max())
+    basis = None
+    if array.shape[1] > array.shape[0]:
+        basis, triangle = np.linalg.qr(array.T)
+        array = triangle.T
+    center = _supported_center(array, _near_optimal_weights(array))
+    radius = float(np.linalg.norm(array - center, axis=1).max())
+    if basis is not None:
+        center = basis @ center
+    return base + scale * center, scale * radius
+
+
+def _near_optimal_weights(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Convex weights of a nearly optimal centre, most of them 0.
+
+    The least excess over a radius, ψ(ε) = min_c ‖(d - ε)₊‖, is convex and vanishes at the answer:
+    Newton's method for ψ(ε) = 0 approaches it from below.
+    """
+    center, radius, growth = np.zeros(points.shape[1]), 0.0, np.inf
+    weights = np.full(len(points), 1.0 / len(points))
+    while growth > _NEAR * radius:
+        function = CenterFunction(points, Tether(radius), weight=0.0)
+        point, _ = minimise(function, center, 1e-10, 100)
+        excess = np.maximum(point.distance - radius, 0.0)
+        if not excess.any():
+            break
+        center, weights = point.center, point.pull / point.pull.sum()
+        growth = float(excess @ excess / excess.sum())
+        radius += growth
+    return weights
+
+
+def _supported_center(
+    points: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Active-set method: the centre is a convex combination of the points it is farthest from.
+
+    Drops points with no weight from the support, adds the farthest point outside the ball, and
+    ends when there is none; each round increases the radius that the support alone demands.
+    """
+    weights = _few(points, weights)
+    support = np.flatnonzero(weights > 0)
+    weights = weights[support]
+    for _ in range(10 * len(points)):
+        support, weights, center = _balanced(points, support, weights)
+        distance = np.linalg.norm(points - center, axis=1)
+        farthest = int(distance.argmax())
+        if distance[farthest] <= distance[support].max() * (1.0 + _ROUNDING):
+            break
+        support, weights = np.append(support, farthest), np.append(weights, 0.0)
+    return center
+
+
+def _few(points: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights on few points, with the same centre and a radius that is no smaller.
+
+    Carathéodory's theorem: no more points than dimensions plus 1 are needed.
+    """
+    weights = weights.copy()
+    enough = points.shape[1] + 1
+    while np.count_nonzero(weights) > enough:
+        some = np.flatnonzero(weights)[: 2 * enough]
+        weights[some] = _independent(points[some], weights[some])
+    return weights
+
+
+def _independent(points: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Move weights along the dependencies of the points, each time until one more is 0."""
+    rows = np.vstack([points.T, np.ones(len(points))])
+    dependencies = np.linalg.svd(rows)[2][len(rows) :]
+    square = np.einsum("ij,ij->i", points, points)
+    while len(dependencies):
+        change = dependencies[0] * (1.0 if dependencies[0] @ square >= 0 else -1.0)
+        limits = np.full(len(change), np.inf)
+        np.divide(weights, -change, out=limits, where=change < -_ROUNDING)
+        first = int(limits.argmin())
+        weights = np.maximum(weights + limits[first] * change, 0.0)
+        weights[first] = 0.0
+        share = dependencies[1:, first] / change[first]
+        dependencies = dependencies[1:] - share[:, None] * change
+        dependencies[:, first] = 0.0
+        dependencies /= np.linalg.norm(dependencies, axis=1, keepdims=True)
+    return weights
+
+
+def _balanced(
+    points: NDArray[np.float64], support: NDArray[np.intp], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
+    """Shrink the support until its circumcentre is a convex combination of it."""
+    while True:
+        change, center = _towards_circumcenter(points[support], weights)
+        limits = np.full(len(change), np.inf)
+        np.divide(weights, -change, out=limits, where=change < 0)
+        first = int(limits.argmin())
+        if center is not None and limits[first] >= 1.0:
+            return support, weights + change, center
+        weights = np.maximum(weights + limits[first] * change, 0.0)
+        support, weights = np.delete(support, first), np.delete(weights, first)
+
+
+def _towards_circumcenter(
+    points: NDArray[np.float64], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Change of the weights that leads to the circumcentre, and the circumcentre.
+
+    It solves 2 D Dᵀ λ = diag(D Dᵀ) with the differences D to the first point. Dependent points on
+    no common sphere have none; then the change is the direction without end.
+    """
+    D = points[1:] - points[0]
+    square = np.einsum("ij,ij->i", D, D)
+    U, singular, Vt = np.linalg.svd(D, full_matrices=len(D) > D.shape[1])
+    rank = int(np.sum(singular > _ROUNDING * max(D.shape) * singular.max(initial=0.0)))
+    coordinates = U.T @ square
+    if np.linalg.norm(coordinates[rank:]) > 1e-9 * np.linalg.norm(square):
+        change = U[:, rank:] @ coordinates[rank:]
+        return np.append(-change.sum(), change), None
+    half = coordinates[:rank] / (2.0 * singular[:rank])
+    target = U[:, :rank] @ (half / singular[:rank])
+    change = target - weights[1:]
+    return np.append(-change.sum(), change), points[0] + half @ Vt[:rank]

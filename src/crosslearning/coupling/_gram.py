@@ -1,0 +1,172 @@
+"""The projection from the Gram matrix of differences alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crosslearning.coupling._center_function import CenterFunction
+from crosslearning.coupling._checks import (
+    check_center_weight,
+    check_gram,
+    check_start,
+    check_stopping,
+    check_tether,
+)
+from crosslearning.coupling._result import Status, multipliers, warn_unless_converged
+from crosslearning.coupling._solve import solve
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from crosslearning.tether import Tether
+
+__all__ = ["GramProjection", "prox_gram", "solve_gram"]
+
+_LARGEST_JITTER = 1e-3  # beyond this, no rounding explains that a matrix is not semidefinite
+
+
+@dataclass(frozen=True, eq=False)
+class GramProjection:
+    """What a caller needs to move tasks it never showed: two numbers per task.
+
+    With u_i = z_i - z_g the differences behind the Gram matrix, the new centre is
+    ``z_g + Σ weights[i] u_i`` and the new tasks are ``(1 - pull[i]) z_i + pull[i] center``.
+
+    Attributes
+    ----------
+    pull : array of shape (n_tasks,)
+        Share of its way to the new centre that each task moves.
+    weights : array of shape (n_tasks,)
+        The centre as a combination of the differences.
+    distances : array of shape (n_tasks,)
+        Distances to the new centre after the move, in exact arithmetic.
+    active : array of bool of shape (n_tasks,)
+        Which tasks the radius holds back.
+    kkt_residual : float
+        Relative residual of the optimality conditions in the geometry of the Gram matrix.
+    n_iter : int
+        Newton steps.
+    status : Status
+        How the solver ended.
+    """
+
+    pull: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    distances: NDArray[np.float64]
+    active: NDArray[np.bool_]
+    kkt_residual: float
+    n_iter: int
+    status: Status
+
+    @property
+    def multipliers(self) -> NDArray[np.float64]:
+        """``pull / (1 - pull)``: the Lagrange multipliers of the halved problem, ``inf`` at 1."""
+        return multipliers(self.pull)
+
+
+def prox_gram(
+    gram: ArrayLike,
+    tether: Tether,
+    *,
+    center_weight: float = 1.0,
+    start: ArrayLike | None = None,
+    tol: float = 1e-10,
+    max_iter: int = 100,
+) -> GramProjection:
+    """Proximal step of a tether, from the Gram matrix of the differences to the centre.
+
+    Nothing here depends on the number of parameters: sum the Gram matrix over shards, devices or
+    clients, call this, and let each apply the result to what it holds.
+
+    Parameters
+    ----------
+    gram : array of shape (n_tasks, n_tasks)
+        ``gram[i, j]`` is the inner product of z_i - z_g and z_j - z_g. Subtract first, then
+        multiply: inner products of the raw vectors lose the digits that matter.
+    tether : Tether
+        The radial law.
+    center_weight : float, default=1
+        Weight of the given centre z_g. 0 makes the centre free; z_g is then any point in the
+        affine hull of the tasks, best their mean.
+    start : array of shape (n_tasks,), optional
+        Pulls of a previous, similar step to start from.
+    tol : float, default=1e-10
+        Largest relative residual.
+    max_iter : int, default=100
+        Largest number of Newton steps.
+
+    Returns
+    -------
+    GramProjection
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning import Tether
+    >>> tasks = np.array([[3.0, 0.0], [-3.0, 0.0]])
+    >>> step = prox_gram(tasks @ tasks.T, Tether(epsilon=1.0))
+    >>> step.pull
+    array([0.66666667, 0.66666667])
+    >>> np.round(step.weights @ tasks, 12) + 0.0
+    array([0., 0.])
+    """
+    K = check_gram(gram)
+    weight = check_center_weight(center_weight, allow_zero=True)
+    check_stopping(tol, max_iter)
+    result = solve_gram(
+        K, check_tether(tether, len(K)), weight, check_start(start, len(K)), tol, max_iter
+    )
+    warn_unless_converged(result.status, result.kkt_residual, result.n_iter, stacklevel=2)
+    return result
+
+
+def solve_gram(
+    K: NDArray[np.float64],
+    tether: Tether,
+    weight: float,
+    start: NDArray[np.float64] | None,
+    tol: float,
+    max_iter: int,
+) -> GramProjection:
+    """Solve from a checked Gram matrix, and leave it to the caller to warn."""
+    scale = float(np.sqrt(K.diagonal().max()))
+    if scale == 0:  # all tasks are at the centre
+        still = np.zeros(len(K))
+        pull, active = tether.pull(still), still.astype(bool)
+        return GramProjection(pull, still, still, active, 0.0, 0, Status.CONVERGED)
+    factor = _factor(K / scale**2)
+    origin = factor.mean(axis=0) if weight == 0 else np.zeros(len(K))
+    function = CenterFunction(factor - origin, tether.scaled(length=scale), weight)
+    point, n_iter = solve(function, start, tol, max_iter)
+    residual = point.gradient_norm / function.total_weight
+    return GramProjection(
+        pull=point.pull,
+        weights=np.linalg.solve(factor.T, origin + point.center),
+        distances=(1.0 - point.pull) * point.distance * scale,
+        active=function.tether.is_taut(point.distance) & (point.pull > 0),
+        kkt_residual=residual,
+        n_iter=n_iter,
+        status=Status.of(residual, tol, n_iter, max_iter),
+    )
+
+
+def _factor(K: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Points whose Gram matrix is K, as rows of a Cholesky factor.
+
+    Dependent tasks make K singular. The jitter that cures it is of the size of the rounding errors
+    that K has anyway, and grows only if K was summed in lower precision.
+    """
+    jitter = 4.0 * np.finfo(np.float64).eps
+    while jitter < _LARGEST_JITTER:
+        try:
+            factor = np.linalg.cholesky(K + jitter * np.eye(len(K)))
+            return np.asarray(factor, dtype=np.float64)
+        except np.linalg.LinAlgError:
+            jitter *= 10.0
+    raise ValueError(
+        "`gram` must be positive semidefinite, as inner products are. Compute U @ U.T from the "
+        "differences U."
+    )

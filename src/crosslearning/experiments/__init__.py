@@ -1,1 +1,0 @@
-"""One module per figure or table of the paper: compute, store and draw are separate steps."""

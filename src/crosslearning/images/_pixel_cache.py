@@ -1,0 +1,102 @@
+"""Decoded images in a file that is mapped into memory: decoding happens once."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crosslearning.datasets.decoding import decode, strict_about_bombs
+from crosslearning.files import replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from crosslearning.datasets.image_data import Pixels, Progress
+    from crosslearning.images._listing import ImageFile
+
+__all__ = ["cached_pixels", "decode_all", "default_cache_dir"]
+
+_AT_A_TIME = 256  # bounds the memory of images that wait to be written
+_MOST_WORKERS = 8
+_SECONDS_OF_A_DAY = 86400
+
+
+def default_cache_dir() -> Path:
+    """Folder for decoded images: ``crosslearning`` in ``XDG_CACHE_HOME`` or in ``~/.cache``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crosslearning"
+
+
+def cached_pixels(
+    target: Path, images: Sequence[ImageFile], size: int, progress: Progress | None
+) -> Pixels:
+    """Map the file ``target`` into memory; if it is not there, decode the images into it first.
+
+    Two processes may do so at once: each writes a file of its own, and the last to finish
+    replaces the other's, which has the same contents.
+    """
+    if not target.exists():
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _remove_leftovers(target.parent)
+            with replacing(target) as temporary:
+                _write(temporary, images, size, progress)
+        except OSError as error:
+            raise OSError(
+                f"Cannot write decoded images to {target.parent}: {error.strerror or error}. "
+                "Choose another folder with `cache_dir`."
+            ) from error
+    pixels: Pixels = np.load(target, mmap_mode="r", allow_pickle=False)
+    return pixels
+
+
+def _write(target: Path, images: Sequence[ImageFile], size: int, progress: Progress | None) -> None:
+    """Write a file in NumPy's format, image after image, so that a full disk is an error."""
+    header = {"descr": "|u1", "fortran_order": False, "shape": (len(images), size, size, 3)}
+    unreadable: dict[str, str] = {}
+    with target.open("wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        for image, pixels in decode_all(images, size, progress):
+            if isinstance(pixels, str):
+                unreadable[image.name] = pixels
+            elif not unreadable:
+                stream.write(pixels.tobytes())
+    if unreadable:
+        some = ", ".join(f"{name} ({reason})" for name, reason in list(unreadable.items())[:10])
+        raise ValueError(
+            f"Every image must be readable; {len(unreadable)} of {len(images)} are not: "
+            f"{some}{', ...' * (len(unreadable) > 10)}. Repair or remove them, or leave them out "
+            "with `skip_unreadable`."
+        )
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes left: files that nobody has written to for a day."""
+    for path in folder.glob(".*.npy.*.tmp"):
+        if time.time() - path.stat().st_mtime > _SECONDS_OF_A_DAY:
+            path.unlink(missing_ok=True)
+
+
+def decode_all(
+    images: Sequence[ImageFile], size: int, progress: Progress | None
+) -> Iterator[tuple[ImageFile, Pixels | str]]:
+    """Decode images in order, in threads; one that cannot be read gives the reason instead."""
+    workers = min(_MOST_WORKERS, os.cpu_count() or 1)
+    with strict_about_bombs(), ThreadPoolExecutor(workers) as pool:
+        for start in range(0, len(images), _AT_A_TIME):
+            some = images[start : start + _AT_A_TIME]
+            yield from zip(some, pool.map(partial(_try_to_decode, size=size), some), strict=True)
+            if progress is not None:
+                progress(start + len(some), len(images))
+
+
+def _try_to_decode(image: ImageFile, size: int) -> Pixels | str:
+    try:
+        return decode(image.path, size)
+    except Exception as error:  # a broken file makes Pillow raise anything
+        return type(error).__name__

@@ -1,0 +1,176 @@
+"""Folders of images, one per domain and category, such as Office-Home."""
+
+from __future__ import annotations
+
+import json
+import operator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crosslearning.datasets.image_data import ImageData
+from crosslearning.files import replacing
+from crosslearning.images._listing import digest, find_images, read_groups, read_names
+from crosslearning.images._pixel_cache import cached_pixels, decode_all, default_cache_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crosslearning.datasets.image_data import Indices, Pixels, Progress
+    from crosslearning.images._listing import ImageFile
+
+    Lists = str | Path | Sequence[str | Path]
+
+__all__ = ["ImageDomains"]
+
+_CACHE_VERSION = 1  # to be raised when the same file is decoded to other pixels
+_SMALLEST = 1  # decoding an image to one pixel is the fastest way to see whether it can be read
+
+
+class ImageDomains(ImageData):
+    """Images in folders ``root/domain/category/``: Office-Home, PACS, Office-31, DomainNet.
+
+    Domains and categories are the names of the folders; a category may be missing in some domains.
+    Files that are no images, hidden files and empty folders are passed over. Needs Pillow, which
+    comes with the extra ``torch``.
+
+    Parameters
+    ----------
+    root : path
+        Folder with a folder for each domain.
+    train_lists, test_lists : path or sequence of paths, optional
+        Text files that prescribe the split: a path relative to ``root``, and maybe a label, in
+        each line. If only one of them is given, the other part is all other images.
+    groups : path, optional
+        CSV file with the columns ``path``, relative to ``root``, and ``group``; by default
+        ``groups.csv`` in ``root``, if there is one. Images of one group are never split; an image
+        that the file does not name is a group of its own.
+    skip_unreadable : bool, default=False
+        Whether to leave out images that cannot be read. They are looked for at once, which takes
+        as long as decoding all images. Otherwise `pixels` refuses them.
+    cache_dir : path, optional
+        Folder for decoded images. By default ``crosslearning`` in the folder that the environment
+        variable ``XDG_CACHE_HOME`` names, or in ``~/.cache``.
+    progress : callable, optional
+        Called with the number of images looked at and of all images, if ``skip_unreadable``.
+
+    Attributes
+    ----------
+    domains, categories, domain_codes, category_codes, groups, given_split
+        As in `ImageData`.
+    names : tuple of str
+        Path of each image relative to ``root``.
+    ignored : int
+        Number of files and folders that were passed over.
+    skipped : tuple of str
+        Paths of the images that were left out because they cannot be read.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from PIL import Image
+    >>> with TemporaryDirectory() as folder:
+    ...     root = Path(folder, "images")
+    ...     for domain in ("Art", "Real World"):
+    ...         (root / domain / "Mug").mkdir(parents=True)
+    ...         Image.new("RGB", (300, 200)).save(root / domain / "Mug" / "00001.jpg")
+    ...     data = ImageDomains(root, cache_dir=folder)
+    ...     pixels = data.pixels(224)
+    >>> data.domains, data.categories, pixels.shape
+    (('Art', 'Real World'), ('Mug',), (2, 224, 224, 3))
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        train_lists: Lists | None = None,
+        test_lists: Lists | None = None,
+        groups: str | Path | None = None,
+        skip_unreadable: bool = False,
+        cache_dir: str | Path | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        found, self.ignored = find_images(Path(root))
+        self._cache_dir = default_cache_dir() if cache_dir is None else Path(cache_dir)
+        skipped = self._find_unreadable(found, progress) if skip_unreadable else set()
+        self.skipped = tuple(sorted(skipped))
+        self._files = [file for file in found if file.name not in skipped]
+        if not self._files:
+            raise ValueError(f"At least one image must be readable; none in {root} is.")
+        self.names = tuple(file.name for file in self._files)
+        known = {file.name for file in found}  # lists may name images that are skipped
+        file = Path(root, "groups.csv") if groups is None else Path(groups)
+        group = read_groups(file, known) if groups is not None or file.exists() else {}
+        super().__init__(
+            [file.domain for file in self._files],
+            [file.category for file in self._files],
+            # The words keep a group apart from an image that is called like it.
+            [f"group {group[n]}" if n in group else f"alone {n}" for n in self.names],
+        )
+        if train_lists is not None or test_lists is not None:
+            self.given_split = self._read_split(train_lists, test_lists, known)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of names and sizes of the files, groups and given split; not of their times."""
+        split = None if self.given_split is None else [part.tolist() for part in self.given_split]
+        sizes = [file.size for file in self._files]
+        return digest([*self.names, *sizes, self.groups.tolist(), split])
+
+    def pixels(self, size: int = 224, *, progress: Progress | None = None) -> Pixels:
+        """All images, decoded once, as a memory map of shape (n_images, size, size, 3).
+
+        Images are turned as their camera was held, put on white where they are transparent, and
+        resized to a square without regard to their proportions.
+
+        Parameters
+        ----------
+        size : int, default=224
+            Height and width.
+        progress : callable, optional
+            Called with the number of decoded images and of all images, if they are not in the
+            cache: the key of the cache are names, sizes and times of all files.
+
+        Raises
+        ------
+        ValueError
+            If images cannot be read, or are so large that Pillow takes them for an attack; it
+            names them.
+        """
+        if operator.index(size) < 1:
+            raise ValueError(f"`size` is a number of pixels and must be at least 1; got {size}.")
+        target = self._cache_dir / f"{_key(self._files)}-{size}.npy"
+        return cached_pixels(target, self._files, size, progress)
+
+    def _find_unreadable(self, files: list[ImageFile], progress: Progress | None) -> set[str]:
+        """Names of the images that cannot be read, out of the cache if it knows them."""
+        target = self._cache_dir / f"{_key(files)}-unreadable.json"
+        if not target.exists():
+            tried = decode_all(files, _SMALLEST, progress)
+            names = [file.name for file, result in tried if isinstance(result, str)]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(target) as temporary:
+                temporary.write_text(json.dumps(names), encoding="utf-8")
+        return set(json.loads(target.read_text(encoding="utf-8")))
+
+    def _read_split(
+        self, train_lists: Lists | None, test_lists: Lists | None, known: set[str]
+    ) -> tuple[Indices, Indices]:
+        train = read_names(train_lists or [], known)
+        test = known - train if test_lists is None else read_names(test_lists, known)
+        train = known - test if train_lists is None else train
+        if both := train & test:
+            raise ValueError(
+                f"An image must not be in both `train_lists` and `test_lists`; {len(both)} are, "
+                f"such as {min(both)!r}."
+            )
+        names = np.array(self.names)
+        return np.flatnonzero(np.isin(names, [*train])), np.flatnonzero(np.isin(names, [*test]))
+
+
+def _key(files: list[ImageFile]) -> str:
+    values = [value for file in files for value in (file.name, file.size, file.modified)]
+    return digest([_CACHE_VERSION, *values])[:32]

@@ -1,0 +1,144 @@
+"""Training and test images: stratified by domain and category, groups kept together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from crosslearning.datasets.image_data import ImageData, Indices
+
+__all__ = ["split", "split_codes"]
+
+_LEAST_GAIN = 1e-9  # above the rounding of the sums that are compared
+
+
+def split(
+    data: ImageData,
+    train: float = 0.8,
+    *,
+    seed: int = 0,
+    train_fraction: float = 1.0,
+    within: ArrayLike | None = None,
+) -> tuple[Indices, Indices]:
+    """Choose training and test images: their indices.
+
+    Images of one group are in the same part, in whatever domain they are. As far as the groups
+    allow, every category of every domain gives the share ``train`` of its images to the training
+    part. If the data prescribe a split, that one is returned.
+
+    Parameters
+    ----------
+    data : ImageData
+        Images of `load_icons65` or `ImageDomains`.
+    train : float, default=0.8
+        Share of the training part, between 0 and 1.
+    seed : int, default=0
+        Seed of the choice, which does not depend on the order of the images.
+    train_fraction : float, default=1.0
+        Part of the training images to keep, for studies of scarce data: this fraction of every
+        category of every domain, and at least one image. The test part stays the same, and a
+        smaller fraction is contained in a larger one.
+    within : array-like of int, optional
+        Split these images only, as for a validation part inside the training part. A split that
+        the data prescribe is not looked at.
+
+    Returns
+    -------
+    train, test : ndarray of int
+        Sorted indices.
+
+    Examples
+    --------
+    >>> from crosslearning.datasets import load_icons65
+    >>> from crosslearning.images import split
+    >>> icons = load_icons65()
+    >>> train, test = split(icons)
+    >>> len(train), len(test), set(icons.groups[train]) & set(icons.groups[test])
+    (6014, 1517, set())
+    >>> fit, validation = split(icons, seed=1, within=train)
+    """
+    if data.given_split is not None and within is None:
+        training, test = data.given_split
+    else:
+        rows = (
+            np.arange(len(data)) if within is None else np.sort(np.asarray(within, dtype=np.intp))
+        )
+        parts = split_codes(
+            data.domain_codes[rows], data.category_codes[rows], data.groups[rows], train, seed
+        )
+        training, test = rows[parts[0]], rows[parts[1]]
+    if not 0 < train_fraction <= 1:
+        raise ValueError(
+            "`train_fraction` is the part of the training images to keep and must be above 0 and "
+            f"at most 1; got {train_fraction}. Use 1 to keep them all."
+        )
+    kept = _fraction(_cells(data, training), data.groups[training], train_fraction, seed)
+    return training[kept], test
+
+
+def split_codes(
+    domains: ArrayLike, categories: ArrayLike, groups: ArrayLike, train: float = 0.8, seed: int = 0
+) -> tuple[Indices, Indices]:
+    """Split rows known by their integer codes; `split` explains the rules.
+
+    The sum over all cells (one category of one domain) of (test images - their share)² / images
+    is such that moving no single group to the other part would make it smaller.
+    """
+    if not 0 < train < 1:
+        raise ValueError(
+            "`train` is the share of the training part and must be between 0 and 1; "
+            f"got {train}. The usual share is 0.8."
+        )
+    cells = _pair(np.asarray(domains), np.asarray(categories))
+    group = np.unique(np.asarray(groups), return_inverse=True)[1]
+    test = _choose_groups(group, cells, 1 - train, seed)[group]
+    return np.flatnonzero(~test), np.flatnonzero(test)
+
+
+def _choose_groups(group: Indices, cell: Indices, share: float, seed: int) -> NDArray[np.bool_]:
+    """Which groups are tested: flip groups in random order as long as that improves the shares."""
+    sizes = np.bincount(cell).tolist()
+    excess = [-share * size for size in sizes]
+    members: list[list[tuple[int, int]]] = [[] for _ in range(group.max(initial=-1) + 1)]
+    pairs, counts = np.unique(np.stack([group, cell]), axis=1, return_counts=True)
+    for g, c, count in zip(*pairs.tolist(), counts.tolist(), strict=True):
+        members[g].append((c, count))
+    sign = [1] * len(members)  # what a flip does to the test part: adds images, or takes them away
+    order = np.random.default_rng(seed).permutation(len(members)).tolist()
+    changed = True
+    while changed:
+        changed = False
+        for g in order:
+            change = sum(k * (sign[g] * 2 * excess[c] + k) / sizes[c] for c, k in members[g])
+            if change < -_LEAST_GAIN:
+                for c, k in members[g]:
+                    excess[c] += sign[g] * k
+                sign[g] = -sign[g]
+                changed = True
+    return np.array(sign) < 0
+
+
+def _fraction(cell: Indices, group: Indices, fraction: float, seed: int) -> NDArray[np.bool_]:
+    """Which rows are kept: the first of each cell in a random order."""
+    order = np.lexsort((group, cell))  # so that the order of the rows does not matter
+    random = np.empty(len(cell))
+    random[order] = np.random.default_rng([seed, 1]).random(len(cell))
+    order = np.lexsort((random, cell))
+    sizes = np.bincount(cell)
+    rank = np.empty(len(cell), dtype=np.intp)
+    rank[order] = np.arange(len(cell)) - (np.cumsum(sizes) - sizes)[cell[order]]
+    kept: NDArray[np.bool_] = rank < np.maximum(1, np.rint(fraction * sizes))[cell]
+    return kept
+
+
+def _cells(data: ImageData, rows: Indices) -> Indices:
+    return _pair(data.domain_codes[rows], data.category_codes[rows])
+
+
+def _pair(first: NDArray[np.integer], second: NDArray[np.integer]) -> Indices:
+    """Give each different pair a number."""
+    return np.unique(np.stack([first, second]), axis=1, return_inverse=True)[1]

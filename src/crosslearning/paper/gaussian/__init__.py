@@ -1,0 +1,26 @@
+r"""Cross-learning of Gaussian means: the example in which everything is known in closed form.
+
+Two groups, :math:`M` samples each, with means :math:`\varepsilon_0` apart (``gap``) and sample
+means of standard deviation :math:`\sigma_M = \sigma / \sqrt M` (``sigma_m``). The two estimates
+may differ by at most :math:`\varepsilon` (``max_gap``): a ball of *radius* ``max_gap / 2`` around
+a free centre. 0 is consensus, ``inf`` is agnostic.
+
+Where a formula printed in the paper needs a correction, the function that computes it says so.
+"""
+
+from crosslearning.paper.gaussian.error import beneficial_from, best_max_gap, mse, mse_derivative
+from crosslearning.paper.gaussian.estimators import TwoMeans, cross_means, james_stein, two_means
+from crosslearning.paper.gaussian.simulation import MonteCarlo, monte_carlo
+
+__all__ = [
+    "MonteCarlo",
+    "TwoMeans",
+    "beneficial_from",
+    "best_max_gap",
+    "cross_means",
+    "james_stein",
+    "monte_carlo",
+    "mse",
+    "mse_derivative",
+    "two_means",
+]

@@ -1,0 +1,151 @@
+"""Estimators of several means at once."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from crosslearning.coupling import project
+from crosslearning.paper.gaussian.validation import finite, group_mean, number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from crosslearning.coupling import Projection
+
+
+class TwoMeans(NamedTuple):
+    """Estimates of two means."""
+
+    x: float
+    y: float
+
+
+def two_means(x: ArrayLike, y: ArrayLike, max_gap: float) -> TwoMeans:
+    r"""Estimate two means that differ by at most ``max_gap``.
+
+    .. math::
+
+        \min_{\hat\mu_x, \hat\mu_y} (\bar x - \hat\mu_x)^2 + (\bar y - \hat\mu_y)^2
+        \quad\text{subject to}\quad |\hat\mu_x - \hat\mu_y| \le \varepsilon
+
+    Both groups count the same even if one has more samples, as tasks do in cross-learning (the
+    paper's samples are equally many, so that there is no difference there).
+
+    Parameters
+    ----------
+    x, y : array of shape (n_samples,)
+        The samples of each group; the sizes may differ.
+    max_gap : float
+        Largest difference of the estimates.
+
+    Examples
+    --------
+    >>> two_means([0.0, 2.0], [5.0], max_gap=2)
+    TwoMeans(x=2.0, y=4.0)
+    >>> two_means([0.0, 2.0], [5.0], max_gap=0)
+    TwoMeans(x=3.0, y=3.0)
+    """
+    limit = number("max_gap", max_gap)
+    a, b = (float(group_mean(name, group, 1)[0]) for name, group in (("x", x), ("y", y)))
+    if abs(a - b) <= limit:
+        return TwoMeans(a, b)
+    middle, half = a / 2 + b / 2, math.copysign(limit / 2, a - b)
+    return TwoMeans(middle + half, middle - half)
+
+
+def cross_means(samples: Sequence[ArrayLike], epsilon: float) -> Projection:
+    """Estimate the means of several groups, none farther than ``epsilon`` from a free centre.
+
+    The sample means are projected together; every group counts the same, whatever its size.
+
+    Parameters
+    ----------
+    samples : sequence of N arrays of shape (n_samples,) or (n_samples, S)
+        One array per group; the numbers of samples may differ.
+    epsilon : float or array of shape (N,)
+        Radius: 0 gives every group the mean of the sample means, ``inf`` its own sample mean.
+
+    Returns
+    -------
+    Projection
+        With the estimates in ``thetas``, of shape (N, S).
+
+    Examples
+    --------
+    >>> cross_means([[0.0, 2.0], [5.0]], epsilon=1).thetas
+    array([[2.],
+           [4.]])
+    """
+    means = [group_mean(f"samples[{i}]", group, 2) for i, group in enumerate(samples)]
+    if len({mean.shape for mean in means}) != 1:
+        raise ValueError(
+            "`samples` must hold at least one group, all of one dimension; got dimensions "
+            f"{[mean.size for mean in means]}. Give each group the same columns."
+        )
+    return project(np.stack(means), epsilon)
+
+
+def james_stein(means: ArrayLike, sigma_m: float, target: ArrayLike = 0.0) -> NDArray[np.float64]:
+    r"""Shrink sample means towards a target: the positive-part James-Stein estimator.
+
+    .. math::
+
+        \hat\mu = t + \Bigl(1 - \frac{(d - 2) \sigma_M^2}{\lVert \bar x - t \rVert^2}\Bigr)_+
+        (\bar x - t)
+
+    From three degrees of freedom on its total squared error is, in expectation, below that of
+    the sample means whatever the true means are. For fewer there is no such estimator.
+
+    Parameters
+    ----------
+    means : array of shape (N,) or (N, S)
+        Sample means of N groups.
+    sigma_m : float
+        Standard deviation of each of these numbers.
+    target : float, array or "mean", default=0
+        Fixed point, :math:`d = NS`; or the mean of the groups, :math:`d = (N - 1) S`.
+
+    Returns
+    -------
+    array of the shape of ``means``
+
+    Examples
+    --------
+    >>> james_stein([1.0, 2.0, 2.0], sigma_m=1.5)
+    array([0.75, 1.5 , 1.5 ])
+    """
+    sigma = number("sigma_m", sigma_m)
+    x = finite("means", means)
+    if x.ndim not in (1, 2):
+        raise ValueError(
+            f"`means` must have the shape (N,) or (N, S); got {x.shape}. "
+            "Give one sample mean per group."
+        )
+    to_mean = isinstance(target, str) and target == "mean"
+    freedom = x.size - x[:1].size if to_mean else x.size
+    if freedom < 3:
+        raise ValueError(
+            f"The James-Stein estimator needs 3 degrees of freedom; got {freedom} from means of "
+            f"shape {x.shape}{' and their own mean as target' if to_mean else ''}. "
+            "Add groups, or keep the sample means."
+        )
+    t = x.mean(axis=0) if to_mean else _target(target, x.shape)
+    distance = float(np.linalg.norm(x - t))
+    ratio = sigma / distance if distance else math.inf
+    return np.asarray(t + max(0.0, 1.0 - (freedom - 2) * ratio * ratio) * (x - t))
+
+
+def _target(target: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    t = finite("target", target)
+    try:
+        return np.broadcast_to(t, shape)
+    except ValueError:
+        raise ValueError(
+            f"`target` must be one number or broadcast to the shape {shape} of the means; got the "
+            f"shape {t.shape}. Use 'mean' to shrink towards the mean of the groups."
+        ) from None

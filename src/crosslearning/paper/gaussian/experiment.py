@@ -1,0 +1,180 @@
+"""Figure 1 of the paper: the error of two cross-learned means against the gap allowed to them.
+
+The paper's settings are the defaults: true gap 2, ``sigma_m`` 1, 100,000 realisations.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crosslearning.files import replacing
+from crosslearning.paper.gaussian import (
+    beneficial_from,
+    best_max_gap,
+    monte_carlo,
+    mse,
+    mse_derivative,
+)
+from crosslearning.paper.gaussian.figure import draw
+from crosslearning.paper.gaussian.validation import number
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
+    from crosslearning.paper.gaussian import MonteCarlo
+
+__all__ = ["Claim", "GaussianConfig", "GaussianResult", "draw", "run"]
+
+_COLUMNS = ("max_gap", "mse", "monte_carlo", "standard_error")
+_AT_LEAST = {"samples": 1, "realizations": 2, "seed": 0}
+
+
+@dataclass(frozen=True)
+class GaussianConfig:
+    """Settings of the experiment.
+
+    Parameters
+    ----------
+    gap : float, default=2
+        Difference of the true means.
+    sigma : float, default=1
+        Standard deviation of one sample.
+    samples : int, default=1
+        Samples per group.
+    realizations : int, default=100_000
+        Repetitions of the Monte Carlo simulation.
+    seed : int, default=0
+        Seed of the simulation.
+    largest_max_gap : float, optional
+        Right end of the curve; ``gap + 4 * sigma_m`` if not given, the paper's 6.
+    """
+
+    gap: float = 2.0
+    sigma: float = 1.0
+    samples: int = 1
+    realizations: int = 100_000
+    seed: int = 0
+    largest_max_gap: float | None = None
+
+    def __post_init__(self) -> None:
+        number("gap", self.gap)
+        number("sigma", self.sigma)
+        for name, least in _AT_LEAST.items():
+            if not least <= getattr(self, name) < 2**63:
+                raise ValueError(
+                    f"`{name}` must be at least {least} and below 2**63; got "
+                    f"{getattr(self, name)}. The default is {getattr(type(self), name)}."
+                )
+        if not all(1e-70 < length < 1e70 for length in (self.gap or 1.0, self.sigma_m)):
+            raise ValueError(
+                "`gap` and `sigma` over the root of `samples` must be between 1e-70 and 1e70, as "
+                f"their fourth powers are needed; got {self.gap:g} and {self.sigma_m:g}. "
+                "Choose another unit of length."
+            )
+        end = self.largest_max_gap
+        if end is not None and not 0 < end < math.inf:
+            raise ValueError(
+                f"`largest_max_gap` must be finite and positive; got {end}. "
+                "Leave it out to see the whole curve."
+            )
+
+    @property
+    def sigma_m(self) -> float:
+        """Standard deviation of a sample mean."""
+        return self.sigma / math.sqrt(self.samples)
+
+    def grid(self) -> NDArray[np.float64]:
+        """Values of ``max_gap``: 61 evenly from 0 on, or from near the gap if that is far."""
+        end = self.largest_max_gap or self.gap + 4 * self.sigma_m
+        start = max(0.0, self.gap - 4 * self.sigma_m)
+        if not 0 < start < end:
+            return np.linspace(0.0, end, 61)
+        approach = np.linspace(0.0, start, 20, endpoint=False)
+        return np.concatenate([approach, np.linspace(start, end, 61)])
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper and whether it holds for the numbers at hand."""
+
+    statement: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class GaussianResult:
+    """What the experiment found; errors are mean squared errors of one estimate."""
+
+    config: GaussianConfig
+    sigma_m: float
+    consensus: float
+    agnostic: float
+    minimum: float
+    minimum_at: float
+    at_gap: float
+    beneficial_from: float
+    monte_carlo_deviation: float
+    claims: tuple[Claim, Claim]
+
+
+def run(config: GaussianConfig, folder: str | os.PathLike[str]) -> GaussianResult:
+    """Compute the curve and store it: ``gaussian.csv`` and ``gaussian.json`` in ``folder``."""
+    folder = Path(folder)
+    result, curve = _compute(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        replacing(folder / "gaussian.csv") as table,
+        replacing(folder / "gaussian.json") as summary,
+    ):
+        with table.open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([_COLUMNS, *curve.tolist()])
+        summary.write_text(json.dumps(asdict(result), indent=2) + "\n")
+    return result
+
+
+def _compute(config: GaussianConfig) -> tuple[GaussianResult, NDArray[np.float64]]:
+    """Summary and curve, the latter with one row per ``max_gap`` and columns ``_COLUMNS``."""
+    truth = (config.gap, config.sigma_m)
+    grid = config.grid()
+    exact = mse(grid, *truth)
+    simulated = monte_carlo(grid, *truth, realizations=config.realizations, seed=config.seed)
+    best = best_max_gap(*truth)
+    consensus, minimum, at_gap, agnostic = mse([0.0, best, config.gap, math.inf], *truth).tolist()
+    result = GaussianResult(
+        config=config,
+        sigma_m=config.sigma_m,
+        consensus=consensus,
+        agnostic=agnostic,
+        minimum=minimum,
+        minimum_at=best,
+        at_gap=at_gap,
+        beneficial_from=beneficial_from(*truth),
+        monte_carlo_deviation=_deviation(simulated, exact),
+        claims=(
+            Claim(
+                "At the true gap the error is at most 3/4 of the agnostic one.",
+                at_gap <= 0.75 * agnostic * (1 + 1e-12),
+            ),
+            # By the slope at 0: for a small gap the two errors agree to the last digit.
+            Claim(
+                "Some max_gap > 0 is strictly better than consensus.",
+                bool(mse_derivative(0.0, *truth) < 0),
+            ),
+        ),
+    )
+    return result, np.column_stack([grid, exact, *simulated])
+
+
+def _deviation(simulated: MonteCarlo, exact: NDArray[np.float64]) -> float:
+    """Largest difference in standard errors, of the points that have one above rounding."""
+    difference, error = np.abs(simulated.mse - exact), simulated.standard_error
+    return float(np.max(np.divide(difference, error, out=0 * error, where=error > 1e-14 * exact)))
