@@ -130,9 +130,11 @@ def test_bad_settings_are_refused(settings, message):
 @pytest.mark.parametrize(("model", "size"), [("alexnet256", 63), ("small_cnn", 4)])
 def test_the_smallest_images_are_large_enough(model, size):
     torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
-    architectures = pytest.importorskip("crosslearning.nn.architectures")
     assert replace(SMALL, model=model, image_size=size).image_size == size
-    network = getattr(architectures, model)(3)
+    from crosslearning.nn.architectures import small_cnn
+    from crosslearning.paper import alexnet256
+
+    network = {"alexnet256": alexnet256, "small_cnn": small_cnn}[model](3)
     assert network(torch.zeros(1, 3, size, size)).shape == (1, 3)
     with pytest.raises(RuntimeError, match="too small"):
         network(torch.zeros(1, 3, size - 1, size - 1))
