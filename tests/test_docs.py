@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [*DOCS.glob("*.md"), *ROOT.glob("*.md")]
 MODULES = [
     "crosslearning",
     "crosslearning.datasets",
@@ -32,3 +34,28 @@ def test_every_public_name_is_in_the_reference(name):
     documented = set(re.findall(r"auto(?:class|function|exception|module):: ([\w.]+)", reference))
     documented = {entry.rsplit(".", 1)[-1] for entry in documented}
     assert set(import_module(name).__all__) - documented == set()
+
+
+def resolved(name):
+    """Import the longest module that a dotted name begins with, and look up the rest in it."""
+    parts = name.split(".")
+    for n in range(len(parts), 0, -1):
+        try:
+            found = import_module(".".join(parts[:n]))
+        except ModuleNotFoundError as error:
+            if error.name and not name.startswith(error.name):
+                pytest.skip(f"{error.name} is not installed")
+            continue
+        for part in parts[n:]:
+            found = getattr(found, part)
+        return found
+    raise AssertionError(f"{name} does not exist")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_names_exists(page):
+    text = page.read_text()
+    for name in sorted(set(re.findall(r"`~?(?:[\w.]+ <)?(crosslearning(?:\.\w+)+)", text))):
+        resolved(name)
+    for path in re.findall(r"`((?:src|tests|benchmarks|docs|examples)/[\w/.-]+)`", text):
+        assert (ROOT / path).exists(), path
