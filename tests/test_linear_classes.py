@@ -21,7 +21,7 @@ def test_scores_probabilities_and_classes(n_classes, epsilon):
     data = random_data(0, (30, 20, 25), 2, n_classes)
     model = data.fitted(CrossLogisticRegression(epsilon))
     unseen = np.where(np.arange(len(data.y)) % 3, data.tasks, 17)
-    for tasks in (data.tasks, unseen, None):
+    for tasks in (data.tasks, unseen, "center"):
         scores = model.decision_function(data.X, tasks)
         likely = model.predict_proba(data.X, tasks)
         assert likely.shape == (len(data.y), n_classes)

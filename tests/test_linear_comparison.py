@@ -144,7 +144,7 @@ def test_a_single_row_is_scored_as_a_task_never_seen():
     own = data.take(data.tasks == 2)
     fold = within_task_folds(data.tasks, 2, seed=0)
     rest = data.take(fold != fold[data.tasks == 2][0])
-    centre = rest.fitted(CrossRidge(0.3)).predict(own.X)
+    centre = rest.fitted(CrossRidge(0.3)).predict(own.X, "center")
     expected = -mean_squared_error(own.y, centre)
     assert model.comparison_.tasks["cross"][2] == pytest.approx(expected, rel=SCORE)
 

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from crosslearning.convex.problem import ConvexProblem
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear import CrossLogisticRegression, CrossRidge
 from tests.linear_laws import Data, Definition, random_data
@@ -154,15 +155,27 @@ def test_pickle(estimator):
 
 
 @estimators
-@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
-def test_sparse_is_dense(estimator, kind):
+def test_pickling_solves_nothing(estimator, monkeypatch):
     data = data_for(estimator)
-    X = np.where(np.abs(data.X) > 1, data.X, 0.0)
-    dense = estimator(0.3).fit(X, data.y, tasks=data.tasks)
-    model = estimator(0.3).fit(kind(X), data.y, tasks=data.tasks)
-    assert np.array_equal(model.coef_, dense.coef_)
-    expected = dense.predict(X, data.tasks)
-    np.testing.assert_allclose(model.predict(kind(X), data.tasks), expected, atol=1e-12)
+    model = data.fitted(estimator(0.3))
+    monkeypatch.setattr(ConvexProblem, "fit", None)
+    copy = pickle.loads(pickle.dumps(model))
+    assert not hasattr(copy, "epsilon_max_")
+    with pytest.raises(AttributeError, match="Ask for it before copying or saving the model"):
+        _ = copy.epsilon_max_
+    assert len(pickle.dumps(model)) < 5000  # no data are kept
+
+
+@estimators
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
+def test_sparse_is_refused(estimator, kind):
+    data = data_for(estimator)
+    assert not estimator().__sklearn_tags__().input_tags.sparse
+    with pytest.raises(TypeError, match="Sparse data was passed for X, but dense data is required"):
+        estimator(0.3).fit(kind(data.X), data.y, tasks=data.tasks)
+    model = data.fitted(estimator(0.3))
+    with pytest.raises(TypeError, match="Sparse data was passed for X, but dense data is required"):
+        model.predict(kind(data.X), data.tasks)
 
 
 @estimators
@@ -170,12 +183,12 @@ def test_right_end_is_worked_out_when_asked_for(estimator):
     data = data_for(estimator)
     assert not hasattr(estimator(), "epsilon_max_")
     model = data.fitted(estimator({"coef": 0.3, "intercept": 1.0}))
-    copy = pickle.loads(pickle.dumps(data.fitted(clone(model))))
     new = data.fitted(clone(model)).fit_task(data.X[:9], data.y[:9])
-    assert copy.epsilon_max_ == new.epsilon_max_ == model.epsilon_max_
+    one = model.epsilon_max_
+    copy = pickle.loads(pickle.dumps(model))
+    assert copy.epsilon_max_ == new.epsilon_max_ == one
     assert "_ends" in vars(data.fitted(clone(model)))
     assert "_ends" not in vars(copy) | vars(new) | vars(model)  # no data are kept
-    one = model.epsilon_max_
     assert data.fitted(model.set_params(epsilon=0.3)).epsilon_max_ != one
 
 

@@ -68,12 +68,35 @@ def test_unseen_tasks_are_predicted_by_the_centre(estimator):
     model = data.fitted(estimator(0.3))
     scores = data.X @ np.ravel(model.center_coef_) + np.ravel(model.center_intercept_)
     expected = scores if estimator is CrossRidge else model.classes_[(scores > 0).astype(int)]
-    for tasks in (np.full(len(data.y), 99), ["other"] * len(data.y), None):
+    for tasks in (np.full(len(data.y), 99), ["other"] * len(data.y), "center"):
         np.testing.assert_allclose(model.predict(data.X, tasks), expected, atol=1e-10)
     some = np.where(np.arange(len(data.y)) % 2, data.tasks, 99)
     mixed = model.predict(data.X, some)
     np.testing.assert_allclose(mixed[::2], expected[::2])
     np.testing.assert_allclose(mixed[1::2], model.predict(data.X, data.tasks)[1::2])
+
+
+@estimators
+def test_a_forgotten_task_is_an_error_that_says_both_remedies(estimator):
+    data = data_for(estimator)
+    model = data.fitted(estimator(0.3))
+    calls = {"predict", "predict_proba", "decision_function"} & set(dir(model))
+    for call in (*(getattr(model, name) for name in calls), lambda X: model.score(X, data.y)):
+        with pytest.raises(ValueError, match="Pass the labels as `tasks`, or tasks='center'"):
+            call(data.X)
+    assert model.score(data.X, data.y, "center") < model.score(data.X, data.y, data.tasks)
+    with pytest.raises(ValueError, match="got the string 'center'"):
+        model.fit(data.X, data.y, tasks="center")
+
+
+@estimators
+def test_the_centre_with_labels_in_a_column_or_without(estimator):
+    data = data_for(estimator)
+    frame = pd.DataFrame(data.X, columns=list("abc"))
+    model = estimator(0.3, task_column="school").fit(frame.assign(school=data.tasks), data.y)
+    expected = data.fitted(estimator(0.3)).predict(data.X, "center")
+    for X in (frame, frame.assign(school=data.tasks)):
+        np.testing.assert_allclose(model.predict(X, "center"), expected, rtol=1e-12)
 
 
 @estimators

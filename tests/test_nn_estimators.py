@@ -49,7 +49,9 @@ def test_the_centre_predicts_tasks_never_seen(shops):
     X, y, shop = shops
     model = CrossNetRegressor(make_linear, epsilon=0.2, epochs=3).fit(X, y, tasks=shop)
     unseen = model.predict(X, tasks=np.full(len(X), "south"))
-    np.testing.assert_array_equal(unseen, model.predict(X))
+    np.testing.assert_array_equal(unseen, model.predict(X, tasks="center"))
+    with pytest.raises(ValueError, match="Pass the labels as `tasks`, or tasks='center'"):
+        model.predict(X)
     with torch.no_grad():
         inputs = torch.as_tensor((X - X.mean(0)) / X.std(0), dtype=torch.float32)
         center = model.models_.center(inputs).numpy()[:, 0]

@@ -115,7 +115,7 @@ def test_a_kind_that_is_asked_for():
         (pd.date_range("2024", periods=3), "regression", "holds dates"),
         ([1, 1, 1], "auto", "has one value only, 1: there is nothing to predict"),
         ([f"text {i}" for i in range(60)], "auto", "at most 50; 'y' has 60 distinct values"),
-        (np.arange(60), "classification", "--kind regression predicts numbers"),
+        (np.arange(60), "classification", "or predict numbers with kind=.regression"),
         (["a", "b"], "regression", "must hold finite numbers; got 'a' in 2 rows: 1, 2"),
         ([1, 2], "ranking", "`kind` must be one of auto, regression, classification; got"),
         ([*map(str, range(99)), "n/k"], "auto", "holds numbers but for 'n/k' in 1 row: 100"),

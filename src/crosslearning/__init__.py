@@ -9,10 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from crosslearning.coupling import Projection, Status, project, prox, smallest_enclosing_ball
-from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
+    from crosslearning.exceptions import ConvergenceWarning
     from crosslearning.linear import (
         CrossLogisticRegression,
         CrossLogisticRegressionCV,
@@ -42,7 +42,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimators when they are asked for: scikit-learn takes long to import."""
+    """Import what needs scikit-learn when it is asked for: that takes long to import."""
     if name in __all__:
-        return getattr(import_module("crosslearning.linear"), name)
+        room = "exceptions" if name == "ConvergenceWarning" else "linear"
+        return getattr(import_module(f"crosslearning.{room}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

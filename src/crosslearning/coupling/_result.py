@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crosslearning.exceptions import ConvergenceWarning
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -92,6 +90,8 @@ def multipliers(pull: NDArray[np.float64]) -> NDArray[np.float64]:
 def warn_unless_converged(status: Status, residual: float, n_iter: int, stacklevel: int) -> None:
     """Warn the caller that many levels up if a result is not what was asked for."""
     if status is not Status.CONVERGED:
+        from crosslearning.exceptions import ConvergenceWarning
+
         warnings.warn(
             f"{status.value} Relative KKT residual {residual:.1e} after {n_iter} iterations.",
             ConvergenceWarning,

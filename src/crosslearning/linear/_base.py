@@ -17,7 +17,7 @@ from crosslearning.convex.blocks import BLOCKS, coupling_of, per_block
 from crosslearning.convex.design import TaskTable
 from crosslearning.convex.scaling import Scaling
 from crosslearning.exceptions import ConvergenceWarning
-from crosslearning.linear._inputs import TaskRows, checked_weights, dense
+from crosslearning.linear._inputs import TaskRows, checked_weights
 from crosslearning.linear._persistence import Saved
 from crosslearning.tasks.estimators import as_objects, separate_labels
 
@@ -86,7 +86,7 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
         Parameters
         ----------
         X : array or DataFrame of shape (n_rows, n_features)
-            Features; sparse matrices are made dense.
+            Features; sparse matrices are refused.
         y : array of shape (n_rows,)
             Targets.
         tasks : array of shape (n_rows,), optional
@@ -121,8 +121,13 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
 
     @cached_property
     def epsilon_max_(self) -> float | dict[str, float]:
-        """Radius from which on the bound does not matter; worked out when first asked for."""
+        """Radius at which the bound stops mattering; worked out when first asked for."""
         check_is_fitted(self)
+        if "_ends" not in vars(self):
+            raise AttributeError(
+                "`epsilon_max_` is computed from the data of the fit, which copies and files do "
+                "not keep. Ask for it before copying or saving the model, or fit again."
+            )
         ends: list[float] = self._ends()
         del self._ends  # and with it the data
         if isinstance(self.epsilon_, dict):
@@ -130,10 +135,8 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
         return ends[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        if "_ends" in vars(self):
-            _ = self.epsilon_max_  # a copy needs the number, not the data
         state: dict[str, Any] = super().__getstate__()
-        return state
+        return {name: value for name, value in state.items() if name != "_ends"}
 
     def fit_task(
         self,
@@ -169,7 +172,7 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
         else:
             share = own / self.total_weight_
         codes = np.zeros(len(weights), dtype=np.int64)
-        rows = TaskTable(dense(array), self._encoded(target), weights, codes, 1)
+        rows = TaskTable(array, self._encoded(target), weights, codes, 1)
         design, scaling = self._design(), Scaling(self.feature_mean_, self.feature_scale_)
         problem = design.problem(rows, scaling).with_ridge(share * self._alpha())
         center = scaling.from_user(*self._center(), fit_intercept=self.fit_intercept)
@@ -192,11 +195,6 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
     @abstractmethod
     def _center(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return coefficients and intercepts of the centre's scores: the inverse of `_to_user`."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     def _alpha(self) -> float:
         """Strength of the ridge term that was used."""

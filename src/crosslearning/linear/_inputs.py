@@ -14,7 +14,7 @@ from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, separ
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["TaskRows", "checked_weights", "dense"]
+__all__ = ["TaskRows", "checked_weights"]
 
 
 class TaskRows(ABC):
@@ -32,12 +32,12 @@ class TaskRows(ABC):
 
     @property
     def _checks(self) -> dict[str, Any]:
-        return {"accept_sparse": "csr", "dtype": np.float64}
+        return {"dtype": np.float64}
 
     def _check_new_rows(self, X: Any, tasks: Any) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
         """Features of rows to predict, and the number of each row's task: -1 is not known."""
         X, tasks = separate_labels(X, tasks, self.task_column)
-        array = dense(validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64))
+        array = validate_data(self, X, reset=False, dtype=np.float64)
         return array, codes_to_predict(self.tasks_, tasks, len(array))
 
     def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskTable:
@@ -49,7 +49,7 @@ class TaskRows(ABC):
         self.tasks_ = known
         self.total_weight_ = float(weights.sum())
         self.n_tasks_fitted_ = int(np.count_nonzero(np.bincount(codes, weights)))
-        return TaskTable(dense(array), self._encoded(target), weights, codes, len(known))
+        return TaskTable(array, self._encoded(target), weights, codes, len(known))
 
 
 def checked_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
@@ -60,9 +60,3 @@ def checked_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
     if not weights.any():
         raise ValueError("`sample_weight` must not be 0 for all rows; got no positive weight.")
     return weights
-
-
-def dense(X: Any) -> NDArray[np.float64]:
-    """Array of a matrix that may be sparse."""
-    array: NDArray[np.float64] = X.toarray() if hasattr(X, "toarray") else X
-    return array

@@ -6,14 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import softmax
-from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
-from sklearn.utils.multiclass import check_classification_targets
 
 from crosslearning.convex.design import Design
 from crosslearning.convex.logistic_loss import Logistic, contrasts
 from crosslearning.linear._base import CrossLinearModel
+from crosslearning.tasks.estimators import TaskClassifier
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -23,11 +20,11 @@ __all__ = ["CrossLogisticRegression", "LogisticTarget"]
 _AIM = 1e-3  # the solver aims below the tolerance that it promises
 
 
-class LogisticTarget(ClassifierMixin):  # type: ignore[misc]
+class LogisticTarget(TaskClassifier):
     """Targets, losses and predictions of a cross-learned logistic regression."""
 
     def decision_function(
-        self, X: ArrayLike, tasks: ArrayLike | None = None
+        self, X: ArrayLike, tasks: ArrayLike | str | None = None
     ) -> NDArray[np.float64]:
         """Scores: of the second class if there are two, else one per class; shapes as in sklearn.
 
@@ -36,42 +33,9 @@ class LogisticTarget(ClassifierMixin):  # type: ignore[misc]
         scores: NDArray[np.float64] = self._scores(X, tasks)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict_proba(self, X: ArrayLike, tasks: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Probabilities of the classes, shape (n_rows, n_classes); parameters as in `predict`."""
-        scores = self._scores(X, tasks)
-        if scores.shape[1] == 1:
-            scores = np.hstack([np.zeros_like(scores), scores])
-        return np.asarray(softmax(scores, axis=1))
-
-    def predict(self, X: ArrayLike, tasks: ArrayLike | None = None) -> NDArray[Any]:
-        """Predict classes.
-
-        Parameters
-        ----------
-        X : array or DataFrame of shape (n_rows, n_features)
-            Features.
-        tasks : array of shape (n_rows,), optional
-            Task label of each row. Tasks never seen in `fit`, or rows without labels if there was
-            more than one task, are predicted by the centre.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        scores = self._scores(X, tasks)
-        best = scores[:, 0] > 0 if scores.shape[1] == 1 else scores.argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[best.astype(np.intp)]
-        return labels
-
-    def score(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        tasks: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """Accuracy of the predictions, over all rows."""
-        return float(accuracy_score(y, self.predict(X, tasks), sample_weight=sample_weight))
+    def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
+        scores: NDArray[np.float64] = self._scores(X, tasks)
+        return scores if scores.shape[1] > 1 else np.hstack([np.zeros_like(scores), scores])
 
     def _design(self) -> Design:
         basis = contrasts(len(self.classes_))
@@ -86,12 +50,7 @@ class LogisticTarget(ClassifierMixin):  # type: ignore[misc]
         )
 
     def _learn_target(self, y: NDArray[Any], weights: NDArray[np.float64]) -> None:  # noqa: ARG002
-        check_classification_targets(y)
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"A classifier needs at least 2 classes; got one class, {self.classes_[0]!r}."
-            )
+        self._learn_classes(y)
 
     def _encoded(self, y: NDArray[Any]) -> NDArray[np.intp]:
         y = np.asarray(y)

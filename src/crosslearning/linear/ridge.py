@@ -5,51 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 
 from crosslearning.convex.design import Design
 from crosslearning.convex.losses import Quadratic
 from crosslearning.linear._base import CrossLinearModel
+from crosslearning.tasks.estimators import TaskRegressor
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 __all__ = ["CrossRidge", "RidgeTarget"]
 
 _AIM = 1e-3  # the solver aims below the tolerance that it promises
 
 
-class RidgeTarget(RegressorMixin):  # type: ignore[misc]
-    """Targets, losses and predictions of a cross-learned ridge regression."""
+class RidgeTarget(TaskRegressor):
+    """Targets and losses of a cross-learned ridge regression."""
 
-    def predict(self, X: ArrayLike, tasks: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : array or DataFrame of shape (n_rows, n_features)
-            Features.
-        tasks : array of shape (n_rows,), optional
-            Task label of each row. Tasks never seen in `fit`, or rows without labels if there was
-            more than one task, are predicted by the centre.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
+    def _predict(self, X: Any, tasks: Any) -> NDArray[np.float64]:
         scores: NDArray[np.float64] = self._scores(X, tasks)[:, 0]
         return scores
-
-    def score(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        tasks: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """Coefficient of determination R² of the predictions, over all rows."""
-        return float(r2_score(y, self.predict(X, tasks), sample_weight=sample_weight))
 
     @property
     def _checks(self) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def target_of(column: pd.Series[Any], kind: str = "auto") -> Target:
     if distinct == 1:
         raise ValueError(
             f"The target {name!r} has one value only, {column.tolist()[0]!r}: there is nothing to "
-            "predict. Choose another column with --target."
+            "predict. Choose another column."
         )
     found, why = _recognised(column, distinct)
     if kind not in ("auto", found):
@@ -105,12 +105,12 @@ def _recognised(column: pd.Series[Any], distinct: int) -> tuple[Kind, str]:
 def _classes(column: pd.Series[Any], distinct: int) -> NDArray[Any]:
     recognised = column_of(column)
     if distinct > _MOST_CLASSES:
-        numbers = "; --kind regression predicts numbers" if recognised.type == "number" else ""
         because = f" ({recognised.reason})" if recognised.reason else ""
         raise ValueError(
             f"A target of classes may have at most {_MOST_CLASSES}; {column.name!r} has "
             f"{distinct:,} distinct values{because}. Group them or choose another column"
-            f"{numbers}."
+            + ", or predict numbers with kind='regression'" * (recognised.type == "number")
+            + "."
         )
     if recognised.type != "number":
         return column.astype(object).map(str).to_numpy(dtype=object)

@@ -1,17 +1,114 @@
-"""Task labels as estimators take them: beside X, in a column of X, or not at all."""
+"""Estimators with task labels: beside X, in a column of X, or not at all."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
 
 from crosslearning.tasks.labels import TaskIndex, check_tasks, split_task_column
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["as_objects", "codes_to_fit", "codes_to_predict", "separate_labels"]
+__all__ = [
+    "TaskClassifier",
+    "TaskRegressor",
+    "as_objects",
+    "codes_to_fit",
+    "codes_to_predict",
+    "separate_labels",
+]
+
+_CENTER = "center"
+
+
+class TaskRegressor(RegressorMixin):  # type: ignore[misc]
+    """Predictions and scores of a regression, from its ``_predict(X, tasks)``."""
+
+    def predict(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> NDArray[np.float64]:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_rows, n_features)
+            Features.
+        tasks : array of shape (n_rows,) or "center", optional
+            Task label of each row; the centre predicts for tasks never seen in `fit`, and for all
+            rows if ``"center"`` is given. Not needed if there is only one task, or a `task_column`.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        predicted: NDArray[np.float64] = self._predict(X, tasks)
+        return predicted
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike | str | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Coefficient of determination R² of the predictions, over all rows."""
+        from sklearn.metrics import r2_score
+
+        return float(r2_score(y, self.predict(X, tasks), sample_weight=sample_weight))
+
+
+class TaskClassifier(ClassifierMixin):  # type: ignore[misc]
+    """Predictions and scores of a classification, from its ``_class_scores(X, tasks)``."""
+
+    def predict(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> NDArray[Any]:
+        """Predict classes.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_rows, n_features)
+            Features.
+        tasks : array of shape (n_rows,) or "center", optional
+            Task label of each row; the centre predicts for tasks never seen in `fit`, and for all
+            rows if ``"center"`` is given. Not needed if there is only one task, or a `task_column`.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        best = self._class_scores(X, tasks).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def predict_proba(
+        self, X: ArrayLike, tasks: ArrayLike | str | None = None
+    ) -> NDArray[np.float64]:
+        """Probabilities of the classes, shape (n_rows, n_classes); parameters as in `predict`."""
+        from scipy.special import softmax
+
+        return np.asarray(softmax(self._class_scores(X, tasks), axis=1))
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike | str | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Accuracy of the predictions, over all rows."""
+        from sklearn.metrics import accuracy_score
+
+        return float(accuracy_score(y, self.predict(X, tasks), sample_weight=sample_weight))
+
+    def _learn_classes(self, y: NDArray[Any]) -> NDArray[np.intp]:
+        """Remember the classes, and return the position of each row's."""
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"A classifier needs at least 2 classes; got one class, {self.classes_[0]!r}."
+            )
+        return np.asarray(codes)
 
 
 def separate_labels(X: Any, tasks: Any, task_column: Any) -> tuple[Any, Any]:
@@ -21,7 +118,7 @@ def separate_labels(X: Any, tasks: Any, task_column: Any) -> tuple[Any, Any]:
     ----------
     X : array or DataFrame
         Features, and the labels if `task_column` names their column.
-    tasks : array of shape (n_rows,) or None
+    tasks : array of shape (n_rows,), "center" or None
         The labels, if they are not in X.
     task_column : hashable or None
         Name of the column.
@@ -33,6 +130,8 @@ def separate_labels(X: Any, tasks: Any, task_column: Any) -> tuple[Any, Any]:
     """
     if task_column is None:
         return X, tasks
+    if _is_center(tasks):
+        return X.drop(columns=task_column, errors="ignore") if hasattr(X, "drop") else X, tasks
     if tasks is not None:
         raise ValueError(
             "Task labels were given twice, as `tasks` and in the column that `task_column` "
@@ -50,13 +149,18 @@ def codes_to_fit(tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int6
 
 
 def codes_to_predict(known: NDArray[Any], tasks: Any, n_rows: int) -> NDArray[np.int64]:
-    """Position of each row's label among the known ones, -1 where the centre is to predict.
-
-    That is for labels never seen, and for all rows if none are given and several are known.
-    """
-    if tasks is None:
-        return np.full(n_rows, 0 if len(known) == 1 else -1)
-    return TaskIndex(tuple(known)).encode(check_tasks(tasks, n_rows))
+    """Position of each row's label among the known ones, -1 where the centre is to predict."""
+    if _is_center(tasks):
+        return np.full(n_rows, -1)
+    if tasks is not None:
+        return TaskIndex(tuple(known)).encode(check_tasks(tasks, n_rows))
+    if len(known) > 1:
+        raise ValueError(
+            f"A model of several tasks must know the task of each row; got no `tasks` for a model "
+            f"of {len(known):,}. Pass the labels as `tasks`, or tasks={_CENTER!r} to have the "
+            "centre predict."
+        )
+    return np.zeros(n_rows, dtype=np.int64)
 
 
 def as_objects(labels: Any) -> NDArray[Any]:
@@ -64,3 +168,7 @@ def as_objects(labels: Any) -> NDArray[Any]:
     array = np.empty(len(labels), dtype=object)
     array[:] = list(labels)
     return array
+
+
+def _is_center(tasks: Any) -> bool:
+    return isinstance(tasks, str) and tasks == _CENTER

@@ -6,21 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 from torch import nn
 
 from crosslearning.nn.estimators.base import CrossNet
+from crosslearning.tasks.estimators import TaskRegressor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 __all__ = ["CrossNetRegressor"]
 
 
-class CrossNetRegressor(RegressorMixin, CrossNet):
+class CrossNetRegressor(TaskRegressor, CrossNet):
     """Networks for related regressions, none farther than ε from a common centre.
 
     Parameters
@@ -79,33 +78,9 @@ class CrossNetRegressor(RegressorMixin, CrossNet):
     True
     """
 
-    def predict(self, X: ArrayLike, tasks: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : array or DataFrame of shape (n_rows, n_features)
-            Features.
-        tasks : array of shape (n_rows,), optional
-            Task label of each row. Tasks never seen in `fit`, or rows without labels if there was
-            more than one task, are predicted by the centre.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
+    def _predict(self, X: Any, tasks: Any) -> NDArray[np.float64]:
         outputs = self._outputs(X, tasks)[:, 0]
         return np.asarray(outputs * self.target_scale_ + self.target_mean_)
-
-    def score(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        tasks: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """Coefficient of determination R² of the predictions, over all rows."""
-        return float(r2_score(y, self.predict(X, tasks), sample_weight=sample_weight))
 
     @property
     def _checks(self) -> dict[str, Any]:
