@@ -1,0 +1,130 @@
+"""Means and centred scatter of groups of rows: what one pass over a table keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crosslearning.convex._padding import buckets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Cells"]
+
+
+@dataclass(eq=False)
+class Cells:
+    """Sums over groups of rows (x, y), arranged in an array of any shape.
+
+    Attributes
+    ----------
+    counts : array of int
+        Number of rows.
+    weights, log_weights : array
+        Sum of their weights, and of the logarithms of these.
+    means : array of shape (..., n_columns)
+        Weighted means of the columns.
+    scatters : array of shape (..., n_columns, n_columns)
+        Weighted sums of products of deviations from the means.
+    """
+
+    counts: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    log_weights: NDArray[np.float64]
+    means: NDArray[np.float64]
+    scatters: NDArray[np.float64]
+
+    @classmethod
+    def empty(cls, shape: tuple[int, ...], n_columns: int) -> Cells:
+        """Cells without rows."""
+        return cls(
+            np.zeros(shape, dtype=np.int64),
+            np.zeros(shape),
+            np.zeros(shape),
+            np.zeros((*shape, n_columns)),
+            np.zeros((*shape, n_columns, n_columns)),
+        )
+
+    @classmethod
+    def of_rows(
+        cls,
+        rows: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        cell: NDArray[np.intp],
+        n_cells: int,
+    ) -> Cells:
+        """Sum rows of positive weight by the number of their cell."""
+        sums = cls.empty((n_cells,), rows.shape[1])
+        sums.counts += np.bincount(cell, minlength=n_cells)
+        sums.weights += np.bincount(cell, weights, n_cells)
+        sums.log_weights += np.bincount(cell, np.log(weights), n_cells)
+        for bucket in buckets(cell, n_cells):
+            block = rows[bucket.rows]
+            weight = weights[bucket.rows] * bucket.inside
+            # Shifted before any product: a large mean costs no digits of the spread.
+            first = block[:, 0].copy()
+            block -= first[:, None]
+            total = sums.weights[bucket.tasks, None]
+            shift = np.matmul(weight[:, None], block)[:, 0] / total
+            block -= shift[:, None]
+            sums.means[bucket.tasks] = first + shift
+            sums.scatters[bucket.tasks] = (block * weight[:, :, None]).swapaxes(1, 2) @ block
+        return sums
+
+    def __getitem__(self, where: object) -> Cells:
+        """Return some of the cells, a view where numpy gives one."""
+        return Cells(*(getattr(self, field.name)[where] for field in fields(self)))
+
+    def __setitem__(self, where: object, cells: Cells) -> None:
+        """Replace some of the cells."""
+        for field in fields(self):
+            getattr(self, field.name)[where] = getattr(cells, field.name)
+
+    def copy(self) -> Cells:
+        """Copy every array."""
+        return Cells(*(getattr(self, field.name).copy() for field in fields(self)))
+
+    def plus(self, other: Cells) -> Cells:
+        """Union of the rows of each pair of cells."""
+        weights = self.weights + other.weights
+        share = _ratio(other.weights, weights)
+        gap = other.means - self.means
+        return Cells(
+            self.counts + other.counts,
+            weights,
+            self.log_weights + other.log_weights,
+            # With an empty side the other's means stay as they are.
+            np.where((share == 1.0)[..., None], other.means, self.means + share[..., None] * gap),
+            self.scatters + other.scatters + _outer(self.weights * share, gap),
+        )
+
+    def minus(self, other: Cells) -> Cells:
+        """Rows of each cell without those of the other, which are among them."""
+        counts = self.counts - other.counts
+        left = counts > 0
+        weights = np.where(left, self.weights - other.weights, 0.0)
+        factor = _ratio(other.weights, weights)
+        gap = self.means - other.means
+        scatters = self.scatters - other.scatters - _outer(self.weights * factor, gap)
+        rest = Cells(
+            counts,
+            weights,
+            np.where(left, self.log_weights - other.log_weights, 0.0),
+            (self.means + factor[..., None] * gap) * left[..., None],
+            scatters * left[..., None, None],
+        )
+        diagonal = np.einsum("...jj->...j", rest.scatters)
+        np.maximum(diagonal, 0.0, out=diagonal)
+        return rest
+
+
+def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
+
+
+def _outer(factor: NDArray[np.float64], gap: NDArray[np.float64]) -> NDArray[np.float64]:
+    scaled: NDArray[np.float64] = (factor[..., None] * gap)[..., :, None] * gap[..., None, :]
+    return scaled

@@ -1,0 +1,121 @@
+"""Rows, task labels and weights as the statistics take them: checked once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["checked_rows", "checked_weights", "deal_folds", "encode", "positions"]
+
+
+def checked_rows(X: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
+    """Features with the targets as the last column."""
+    features, target = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if features.ndim != 2 or target.shape != features.shape[:1]:
+        raise ValueError(
+            "`X` must be a matrix and `y` hold one number for each of its rows; got shapes "
+            f"{features.shape} and {target.shape}."
+        )
+    rows = np.column_stack([features, target])
+    if not np.isfinite(rows.sum()):  # a sum first: it needs no array of flags
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if len(bad):
+            raise ValueError(
+                f"`X` and `y` must be finite; row {bad[0]} is not. Impute missing values, or drop "
+                "the row."
+            )
+    return rows
+
+
+def checked_weights(weights: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:
+    """Weights of the rows, 1 by default."""
+    if weights is None:
+        return np.ones(n_rows)
+    checked = np.asarray(weights, dtype=np.float64)
+    if checked.shape != (n_rows,) or not np.all((checked >= 0) & (checked < np.inf)):
+        raise ValueError(
+            f"`sample_weight` must hold one finite number of at least 0 for each of the {n_rows} "
+            f"rows; got shape {checked.shape} and {checked.min(initial=np.inf)} as the smallest."
+        )
+    return checked
+
+
+def encode(
+    tasks: ArrayLike, labels: ArrayLike | None, n_rows: int
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Sorted distinct labels, and the position of each row's."""
+    given = _plain(tasks)
+    if given.shape != (n_rows,):
+        raise ValueError(
+            f"`tasks` must hold one label for each of the {n_rows} rows; got shape {given.shape}."
+        )
+    if labels is None:
+        names, codes = _unique(given, "tasks")
+        return names, codes.reshape(-1)
+    names, order = _unique(_plain(labels), "labels")
+    if len(names) != len(order) or given.dtype.kind not in "iu":
+        raise ValueError(
+            "With `labels`, which must be distinct, `tasks` must hold positions among them; got "
+            f"{len(order) - len(names)} repeated labels and tasks of type {given.dtype}."
+        )
+    if n_rows and not 0 <= given.min() <= given.max() < len(names):
+        raise ValueError(
+            f"`tasks` must be from 0 to {len(names) - 1}, the last position in `labels`; got "
+            f"{given.min()} to {given.max()}."
+        )
+    return names, order[given]
+
+
+def positions(known: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp] | None:
+    """Where labels are among sorted ones; None unless all are there."""
+    if not len(known) or known.dtype.kind != labels.dtype.kind:
+        return None
+    where = np.searchsorted(known, labels)
+    found = known[np.minimum(where, len(known) - 1)] == labels
+    return where if np.all(found) else None
+
+
+def deal_folds(task: NDArray[np.intp], n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Deal the rows of each task, in random order, to the folds in turn."""
+    if n_folds == 1:
+        return np.zeros(len(task), dtype=np.intp)
+    shuffled = rng.permutation(len(task))
+    dealt = shuffled[np.argsort(task[shuffled], kind="stable")]
+    folds = np.empty(len(task), dtype=np.intp)
+    # A task begins where the one before it ended, so that the folds are of one size too.
+    folds[dealt] = (rng.integers(n_folds) + np.arange(len(task))) % n_folds
+    return folds
+
+
+def _plain(labels: ArrayLike) -> NDArray[Any]:
+    """Labels as an array of a type that sorts fast and can be saved, if there is one."""
+    array = np.asarray(labels)
+    if array.dtype.kind == "O" and array.size and all(isinstance(label, str) for label in array):
+        return array.astype(str)
+    if array.dtype.kind in "iu" and array.dtype != np.uint64:
+        return array.astype(np.int64, copy=False)
+    return array
+
+
+def _unique(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    missing = np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(len(labels), dtype=bool)
+    if labels.dtype.kind in "mM":
+        missing = np.isnat(labels)
+    if labels.dtype.kind == "O":
+        missing = np.array([label is None or label != label for label in labels], dtype=bool)
+    if missing.any():
+        raise ValueError(
+            f"Every label in `{name}` must be there; number {missing.argmax()} is missing. Drop "
+            "it, or give it a label."
+        )
+    try:
+        return np.unique(labels, return_inverse=True)
+    except TypeError as problem:
+        raise ValueError(
+            f"Labels in `{name}` must be of one type; got several ({problem}). Convert them, for "
+            "example to strings."
+        ) from problem

@@ -1,0 +1,83 @@
+"""Sums of products of columns and target, task by task: what least squares is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crosslearning.convex._padding import buckets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Moments"]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Z_iᵀZ_i of the weighted rows Z_i = (columns, target) of each task i.
+
+    Parameters
+    ----------
+    products : array of shape (n_tasks, n_columns + 1, n_columns + 1)
+        Weighted sums of products; the target is last.
+    counts : array of shape (n_tasks,)
+        Number of rows.
+    log_weights : array of shape (n_tasks,)
+        Sum of the logarithms of the rows' weights.
+    intercept : bool
+        Whether the last of the columns is the intercept.
+    target_mean : float
+        What was subtracted from the targets.
+    """
+
+    products: NDArray[np.float64]
+    counts: NDArray[Any]
+    log_weights: NDArray[np.float64]
+    intercept: bool
+    target_mean: float = 0.0
+
+    @classmethod
+    def of_rows(
+        cls,
+        columns: NDArray[np.float64],
+        y: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        tasks: NDArray[np.intp],
+        n_tasks: int,
+        *,
+        intercept: bool,
+    ) -> Moments:
+        """Sum products of rows; a column of ones for the intercept is last among the columns."""
+        width = columns.shape[1] + 1
+        products = np.zeros((n_tasks, width, width))
+        for bucket in buckets(tasks, n_tasks):
+            rows = np.concatenate([columns[bucket.rows], y[bucket.rows][:, :, None]], axis=2)
+            weighted = rows * (weights[bucket.rows] * bucket.inside)[:, :, None]
+            products[bucket.tasks] = weighted.swapaxes(1, 2) @ rows
+        used = weights > 0
+        counts = np.bincount(tasks[used], minlength=n_tasks)
+        logs = np.bincount(tasks[used], np.log(weights[used]), n_tasks)
+        return cls(products, counts, logs.astype(np.float64), intercept)
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.products)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, the intercept's among them."""
+        return int(self.products.shape[1] - 1)
+
+    def take(self, tasks: NDArray[np.intp] | slice) -> Moments:
+        """Return some of the tasks."""
+        return Moments(
+            self.products[tasks],
+            self.counts[tasks],
+            self.log_weights[tasks],
+            self.intercept,
+            self.target_mean,
+        )

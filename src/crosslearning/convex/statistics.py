@@ -1,0 +1,316 @@
+"""Sums over the rows of each task that stand for the rows: additive, mergeable, on disk."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crosslearning.convex._cells import Cells
+from crosslearning.convex._row_input import (
+    checked_rows,
+    checked_weights,
+    deal_folds,
+    encode,
+    positions,
+)
+from crosslearning.convex.moments import Moments
+from crosslearning.convex.scaling import Scaling
+from crosslearning.files import replacing
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Statistics"]
+
+_FORMAT = 1
+
+
+class Statistics:
+    """Counts, weights, means and centred scatter of (features, target), per task and fold.
+
+    They are all that least squares needs, they add up, and their size does not depend on the
+    number of rows: those of chunks of a file, or of machines that keep their rows, can be summed
+    in any order.
+
+    Parameters
+    ----------
+    n_folds : int
+        Number of folds among which the rows of each task are divided.
+    seed : int
+        Where folds are not given, rows are dealt to them at random, task by task: within a chunk
+        the folds of a task differ in size by at most one row.
+
+    Attributes
+    ----------
+    labels : array of shape (n_tasks,)
+        Labels of the tasks, sorted.
+    cells : Cells
+        The sums, arranged in shape (n_tasks, n_folds); the target is the last column.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, y, tasks = rng.normal(size=(6, 2)), rng.normal(size=6), list("aabbcc")
+    >>> whole = Statistics.of(X, y, tasks)
+    >>> parts = Statistics.of(X[:3], y[:3], tasks[:3]) + Statistics.of(X[3:], y[3:], tasks[3:])
+    >>> parts.labels, bool(np.allclose(parts.cells.scatters, whole.cells.scatters))
+    (array(['a', 'b', 'c'], dtype='<U1'), True)
+    """
+
+    def __init__(self, n_folds: int = 1, seed: int = 0) -> None:
+        if n_folds < 1:
+            raise ValueError(f"`n_folds` must be at least 1; got {n_folds}.")
+        self.n_folds, self.seed = n_folds, seed
+        self.labels: NDArray[Any] = np.empty(0)
+        self.cells = Cells.empty((0, n_folds), 1)
+
+    @classmethod
+    def of(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike,
+        *,
+        labels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        folds: ArrayLike | None = None,
+        n_folds: int | None = None,
+        seed: int = 0,
+    ) -> Statistics:
+        """Sum rows; arguments as in :meth:`partial_fit` and in the class.
+
+        With `folds` alone, `n_folds` is the largest of them plus 1.
+        """
+        if n_folds is None:
+            n_folds = 1 if folds is None else int(np.max(np.asarray(folds), initial=0)) + 1
+        return cls(n_folds, seed).partial_fit(
+            X, y, tasks, labels=labels, sample_weight=sample_weight, folds=folds
+        )
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike,
+        *,
+        labels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        folds: ArrayLike | None = None,
+    ) -> Statistics:
+        """Add rows.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            Features.
+        y : array of shape (n_rows,)
+            Targets.
+        tasks : array of shape (n_rows,)
+            Label of each row's task; its position in `labels` if those are given.
+        labels : array, optional
+            Distinct labels, in any order.
+        sample_weight : array of shape (n_rows,), optional
+            Weights of the rows, at least 0.
+        folds : array of int of shape (n_rows,), optional
+            Fold of each row, from 0 to ``n_folds - 1``; dealt by default.
+
+        Returns
+        -------
+        Statistics
+            This object.
+        """
+        rows = checked_rows(X, y)
+        own, task = encode(tasks, labels, len(rows))
+        weights = checked_weights(sample_weight, len(rows))
+        used = weights > 0
+        fold = self._folds(folds, task)
+        cell = task * self.n_folds + fold
+        sums = Cells.of_rows(rows[used], weights[used], cell[used], len(own) * self.n_folds)
+        shape = (len(own), self.n_folds)
+        # Reshaped rather than computed in two axes, so that a cell is a task to `buckets`.
+        arrays = (getattr(sums, field.name) for field in fields(sums))
+        self._absorb(own, Cells(*(array.reshape(*shape, *array.shape[1:]) for array in arrays)))
+        return self
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.labels)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return int(self.cells.means.shape[-1] - 1)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of positive weight."""
+        return int(self.cells.counts.sum())
+
+    def __add__(self, other: Statistics) -> Statistics:
+        """Union of the rows, and of the tasks."""
+        self._check_folds(other)
+        total = self._copy()
+        total._absorb(other.labels, other.cells)
+        return total
+
+    def __sub__(self, other: Statistics) -> Statistics:
+        """Rows without those of `other`, which must be among them; tasks keep their numbers."""
+        self._check_folds(other)
+        known = positions(self.labels, other.labels)
+        if known is None or np.any(self.cells.counts[known] < other.cells.counts):
+            raise ValueError(
+                "Statistics can be subtracted only from statistics of a table that contains their "
+                "rows; some task here has more rows than there. Check the order of the operands."
+            )
+        rest = self._copy()
+        rest.cells[known] = rest.cells[known].minus(other.cells)
+        return rest
+
+    def total(self) -> Statistics:
+        """All folds together."""
+        total = self.fold(0)
+        for fold in range(1, self.n_folds):
+            total.cells = total.cells.plus(self.cells[:, fold : fold + 1])
+        return total
+
+    def fold(self, fold: int) -> Statistics:
+        """Return the rows of one fold."""
+        part = Statistics(seed=self.seed)
+        part.labels, part.cells = self.labels, self.cells[:, fold : fold + 1].copy()
+        return part
+
+    def scaling(self, *, center: bool = True, scale: bool = True) -> Scaling:
+        """Weighted mean and standard deviation of each feature; constant ones keep scale 1."""
+        cells = self.cells
+        mean = self._pooled_means()[:-1]
+        deviations = cells.means[..., :-1] - mean
+        squares = np.einsum("...jj->...j", cells.scatters)[..., :-1]
+        squares = squares + cells.weights[..., None] * deviations**2
+        spread = np.sqrt(squares.sum(axis=(0, 1)) / cells.weights.sum())
+        varies = spread > 10 * np.finfo(np.float64).eps * np.abs(mean)
+        deviation = np.where(varies & scale, spread, 1.0)
+        return Scaling(mean if center else np.zeros_like(mean), deviation)
+
+    def moments(self, scaling: Scaling, *, intercept: bool = True) -> Moments:
+        """Return sums of products of scaled columns, ones for the intercept, and targets.
+
+        Targets are measured from their pooled mean if there is an intercept. No row is needed.
+        """
+        cells = self.total().cells[:, 0]
+        target_mean = float(self._pooled_means()[-1]) if intercept else 0.0
+        scale = np.append(scaling.scale, 1.0)
+        deviations = (cells.means - np.append(scaling.mean, target_mean)) / scale
+        weighted = cells.weights[:, None] * deviations
+        p = self.n_features
+        products = np.empty((self.n_tasks, p + intercept + 1, p + intercept + 1))
+        own = cells.scatters / np.outer(scale, scale)
+        own += weighted[:, :, None] * deviations[:, None, :]
+        products[:, :p, :p] = own[:, :p, :p]
+        products[:, :p, -1] = products[:, -1, :p] = own[:, :p, -1]
+        products[:, -1, -1] = own[:, -1, -1]
+        if intercept:
+            products[:, :p, p] = products[:, p, :p] = weighted[:, :p]
+            products[:, p, -1] = products[:, -1, p] = weighted[:, -1]
+            products[:, p, p] = cells.weights
+        return Moments(products, cells.counts, cells.log_weights, intercept, target_mean)
+
+    def save(self, path: str | Path) -> None:
+        """Write an npz file with a JSON header; nothing is pickled.
+
+        Raises
+        ------
+        ValueError
+            If the labels are Python objects other than strings.
+        """
+        if self.labels.dtype.hasobject:
+            raise ValueError(
+                "Only task labels that are strings, numbers or dates can be saved; got objects, "
+                f"the first one of type {type(self.labels[0]).__name__}. Use strings."
+            )
+        header = {"format": _FORMAT, "n_folds": self.n_folds, "seed": self.seed}
+        arrays = {field.name: getattr(self.cells, field.name) for field in fields(self.cells)}
+        with replacing(Path(path)) as temporary, temporary.open("wb") as file:
+            text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+            np.savez(file, header=text, labels=self.labels, **arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Statistics:
+        """Read what :meth:`save` has written."""
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(file["header"].tobytes()) if "header" in file else {}
+            if header.get("format") != _FORMAT:
+                raise ValueError(
+                    f"{path} does not hold statistics of format {_FORMAT}; its header is {header}. "
+                    "Write it with `Statistics.save` of this version."
+                )
+            statistics = cls(header["n_folds"], header["seed"])
+            statistics.labels = file["labels"]
+            statistics.cells = Cells(*(file[field.name] for field in fields(Cells)))
+        return statistics
+
+    def _pooled_means(self) -> NDArray[np.float64]:
+        weights, means = self.cells.weights, self.cells.means
+        # Relative to one cell's means: a sum of large numbers would lose digits.
+        first = means[np.unravel_index(weights.argmax(), weights.shape)]
+        deviations = np.where(weights[..., None] > 0, means - first, 0.0)
+        mean: NDArray[np.float64] = first + np.tensordot(weights, deviations, 2) / weights.sum()
+        return mean
+
+    def _copy(self) -> Statistics:
+        copy = Statistics(self.n_folds, self.seed)
+        copy.labels, copy.cells = self.labels, self.cells.copy()
+        return copy
+
+    def _absorb(self, labels: NDArray[Any], cells: Cells) -> None:
+        """Add sums of tasks with distinct, sorted labels."""
+        if not len(labels):
+            return
+        if not self.n_tasks:
+            self.labels, self.cells = labels, cells.copy()
+            return
+        if cells.means.shape[-1] != self.cells.means.shape[-1]:
+            raise ValueError(
+                f"All rows must have the same features; got {cells.means.shape[-1] - 1} after "
+                f"{self.n_features}."
+            )
+        if labels.dtype.kind != self.labels.dtype.kind:
+            raise ValueError(
+                f"All task labels must be of one type; got {labels.dtype} after "
+                f"{self.labels.dtype}. Convert them, for example to strings."
+            )
+        known = positions(self.labels, labels)
+        if known is None:
+            union = np.union1d(self.labels, labels)
+            grown = Cells.empty((len(union), self.n_folds), cells.means.shape[-1])
+            grown[np.searchsorted(union, self.labels)] = self.cells
+            self.labels, self.cells = union, grown
+            known = np.searchsorted(union, labels)
+        self.cells[known] = self.cells[known].plus(cells)
+
+    def _check_folds(self, other: Statistics) -> None:
+        if self.n_folds != other.n_folds:
+            raise ValueError(
+                f"Both statistics must have as many folds; got {self.n_folds} and "
+                f"{other.n_folds}. Take their `total()` first."
+            )
+
+    def _folds(self, folds: ArrayLike | None, task: NDArray[np.intp]) -> NDArray[np.intp]:
+        if folds is None:
+            return deal_folds(task, self.n_folds, np.random.default_rng([self.seed, self.n_rows]))
+        given = np.asarray(folds)
+        if given.shape != task.shape or given.dtype.kind not in "iu":
+            raise ValueError(
+                f"`folds` must hold one whole number per row, of which there are {len(task)}; got "
+                f"shape {given.shape} and dtype {given.dtype}."
+            )
+        if given.size and not 0 <= given.min() <= given.max() < self.n_folds:
+            raise ValueError(
+                f"`folds` must be from 0 to {self.n_folds - 1}; got {given.min()} to "
+                f"{given.max()}. Set `n_folds` to their number."
+            )
+        return given.astype(np.intp, copy=False)
