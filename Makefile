@@ -43,7 +43,7 @@ $(VENV)/.run: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV); this is done once."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) 'pip>=25.1'
-	@$(PIP) --editable '.[torch]'
+	@$(PIP) --editable '.[all]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run

@@ -14,7 +14,7 @@ from tests.tables import shops
 from tests.test_cli import check_failure
 
 FAST = ["--task", "shop", "--target", "sales", "--epsilon", "1"]
-FILES = ["model.npz", "pipeline.skops", "report.html", "results.json"]
+FILES = ["model.npz", "report.html", "results.json"]
 
 
 @pytest.fixture
@@ -104,7 +104,10 @@ def test_warnings_are_one_line(table, capsys, monkeypatch):
         (["shops.csv", *FAST, "--epsilon", "-1"], "must be at least 0; got -1"),
         (["shops.csv", *FAST, "--kind", "ranking"], "`kind` must be one of"),
         (["shops.csv", *FAST, "--per-block"], "Leave out one of the two"),
-        (["shops.csv", *FAST, "--out", "shops.csv"], "is a file. Choose a folder with --out"),
+        (
+            ["shops.csv", *FAST, "--out", "shops.csv"],
+            "a folder. Name it with --out",
+        ),
         (["shops.csv", *FAST, "--out", "."], "is not empty and holds no fit of a table"),
     ],
 )

@@ -115,7 +115,10 @@ def test_a_reader_that_has_enough(folder, tmp_path):
     ("arguments", "message"),
     [
         (["{folder}", "none.csv"], "Cannot read none.csv"),
-        (["none", "{new}"], "none holds no fit of a table. Make one with `crosslearning fit"),
+        (
+            ["none", "{new}"],
+            "none holds no fit of a table, which is a file",
+        ),
         (["{folder}", "{new}", "--json"], "cannot both go to standard output. Name a file"),
         (["{folder}", "{new}", "-o", "out.xlsx"], "must end in .csv, .tsv"),
         (["{folder}", "{new}", "-o", "none/out.csv"], "Cannot write none/out.csv"),

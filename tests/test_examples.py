@@ -67,5 +67,5 @@ def test_table():
         number(out, f"{name:9} mean squared error") for name in ("pooled", "separate", "cross")
     ]
     assert min(scores) == scores[2]
-    assert "Files: ['model.npz', 'pipeline.skops', 'results.json']\nReport: report.html" in out
+    assert "Files: ['model.npz', 'results.json']\nReport: report.html" in out
     assert "Predicted by the centre: {'a new one': 1}" in out

@@ -151,8 +151,8 @@ def test_errors_are_one_line_and_write_nothing(arguments, message, tmp_path, cap
 
 
 def test_parquet_without_pyarrow(tmp_path, monkeypatch):
-    monkeypatch.setattr(export, "find_spec", lambda _: None)
-    with pytest.raises(ValueError, match=r'pip install "crosslearning\[parquet\]"'):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'pip install "crosslearning\[app\]"'):
         export.export("hsb82", tmp_path / "new", "parquet")
 
 

@@ -1,5 +1,6 @@
 """The package as a whole."""
 
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -10,6 +11,26 @@ import sklearn.exceptions
 
 import crosslearning
 from crosslearning.exceptions import ResolutionWarning
+from crosslearning.tables import fit_table
+from tests.tables import shops
+
+APP = ["altair", "jinja2", "pyarrow", "rich", "typer", "vl_convert"]
+EXTRAS = [*APP, "torch", "PIL", "safetensors"]
+
+BLOCK = """
+import sys
+class Blocked:
+    def find_spec(name, path=None, target=None):
+        if name.split(".")[0] in {}:
+            raise ModuleNotFoundError("blocked", name=name)
+sys.meta_path.insert(0, Blocked)
+"""
+
+
+def python(code, block=()):
+    """Run code in a process of its own, in which some modules cannot be imported."""
+    command = [sys.executable, "-c", BLOCK.format(list(block)) + code]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_version():
@@ -17,11 +38,11 @@ def test_version():
 
 
 def test_import_is_light():
-    code = "import sys, crosslearning; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert not {"torch", "sklearn", "pandas", "scipy", "matplotlib"} & set(loaded)
+    loaded = python("import sys, crosslearning; print(*sys.modules)").stdout.split()
+    assert not {"torch", "sklearn", "pandas", "scipy", "numpy"} & set(loaded)
+    assert set(crosslearning.__all__) <= set(dir(crosslearning))
+    with pytest.raises(AttributeError, match="has no attribute 'projct'"):
+        _ = crosslearning.projct
 
 
 def test_warnings_are_those_of_scikit_learn():
@@ -34,8 +55,55 @@ def test_warnings_are_those_of_scikit_learn():
 
 
 def test_networks_without_torch_say_what_to_install():
-    code = "import sys; sys.modules['torch'] = None; import crosslearning.nn"
-    failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    failed = python("import crosslearning.nn", block=["torch"])
     assert failed.returncode == 1
     assert "ImportError: crosslearning.nn needs torch" in failed.stderr
     assert 'pip install "crosslearning[torch]"' in failed.stderr
+
+
+def test_the_library_works_without_extras(tmp_path):
+    code = f"""
+from crosslearning import CrossLogisticRegression, CrossRidgeCV, project
+from crosslearning.tables import TableModel, fit_table, read_table
+from tests.tables import shops
+project([[1.0], [2.0]], 0.1)
+frame = shops()
+CrossRidgeCV(cv=2, n_epsilons=2).fit(frame[["one"]], frame["sales"], tasks=frame["shop"])
+CrossLogisticRegression().fit(frame[["one"]], frame["sales"] > 0, tasks=frame["shop"])
+fit_table(frame, task="shop", target="sales", epsilon=1.0).save({str(tmp_path)!r})
+print(len(TableModel.load({str(tmp_path)!r}).predict(frame)))
+from crosslearning.report import write
+write({str(tmp_path)!r})
+"""
+    done = python(code, block=EXTRAS)
+    assert done.stdout == "120\n"
+    assert done.stderr.endswith(
+        "ImportError: The report needs altair, which is an extra. Install it with "
+        '`pip install "crosslearning[app]"`.\n'
+    )
+
+
+@pytest.mark.parametrize("block", [["typer"], ["rich"], EXTRAS])
+def test_the_command_without_extras_is_one_line(block):
+    code = "import sys; from crosslearning.cli import main; sys.exit(main(['data', 'list']))"
+    done = python(code, block=block)
+    assert (done.returncode, done.stdout) == (2, "")
+    name = "typer" if "typer" in block else "rich"
+    assert re.fullmatch(
+        rf"Error: \w+ command.* needs {name}, which is an extra. Install it with "
+        r'`pip install "crosslearning\[app\]"`.\n',
+        done.stderr,
+    )
+
+
+def test_predictions_need_neither_torch_nor_scikit_learn(tmp_path):
+    fit_table(shops(), task="shop", target="sales", epsilon=1.0).save(tmp_path)
+    shops().head(3).to_csv(tmp_path / "new.csv", index=False)
+    code = (
+        "import sys; from crosslearning.cli import main;"
+        f"main(['predict', {str(tmp_path)!r}, {str(tmp_path / 'new.csv')!r}]);"
+        "print([m for m in ('scipy', 'sklearn', 'skops', 'torch') if m in sys.modules])"
+    )
+    lines = python(code).stdout.splitlines()
+    assert len(lines) == 5
+    assert lines[-1] == "[]"

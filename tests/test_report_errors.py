@@ -26,23 +26,22 @@ def changed(content, path, value):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (["kind"], "poem", "`kind` must be one of table, images; got 'poem'"),
-        (["kind"], ..., "got None"),
-        (["version"], 2, "`version`: 1 was expected"),
-        (["sentence"], ..., "'sentence' is a required property"),
-        (["score", "name"], 3, "`score.name`: 3 is not of type 'string'"),
-        (["comparison", "tasks", 3, "cross"], "x", "`comparison.tasks[3].cross`: 'x' is not"),
-        (["path", "all", 0, "epsilon"], "big", "`path.all[0].epsilon`: 'big' does not match"),
-        (["path", "all", 0, "epsilon"], -1, "`path.all[0].epsilon`: -1 is less than"),
-        (["title"], 99 * ["long"], "… "),
-        (["map", "tasks"], [[0.0, 0.0]], "`map.tasks` has 1, `tasks` has 60"),
-        (["coefficients", "tasks", 5], [1.0], "`coefficients` has 1, `coefficients.features`"),
-        (["coefficients", "intercept", "tasks"], [1.0], "`coefficients.intercept.tasks` has 1"),
+        (["kind"], "poem", "of kind table or images, version 1; got 'poem', version 1."),
+        (["kind"], ..., "got None, version 1"),
+        (["version"], 2, "got 'table', version 2"),
+        (["version"], ..., "got 'table', version None"),
+        (["sentence"], ..., "not as expected of table results (KeyError: 'sentence')"),
+        (["score", "name"], ..., "(KeyError: 'name')"),
+        (["comparison", "tasks", 3, "cross"], "x", "(TypeError: "),
+        (["path"], [], "(AttributeError: "),
+        (["map", "tasks"], [[0.0, 0.0]], "(ValueError: zip()"),
+        (["coefficients", "tasks", 5], [1.0], "(ValueError: zip()"),
+        (["coefficients", "intercept", "tasks"], [1.0], "(ValueError: zip()"),
     ],
 )
-def test_a_wrong_field_of_a_table_is_named(tmp_path, path, value, message):
+def test_results_that_are_not_ours_are_one_line(tmp_path, path, value, message):
     folder = save(tmp_path, changed(table_results(), path, value))
-    with pytest.raises(ValueError, match=r"results\.json") as caught:
+    with pytest.raises(ValueError, match=r"results\.json.* Make the results again") as caught:
         write(folder)
     assert message in str(caught.value)
     assert len(str(caught.value)) < 400 + len(str(tmp_path))
@@ -50,19 +49,13 @@ def test_a_wrong_field_of_a_table_is_named(tmp_path, path, value, message):
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        (["path", 1, "test"], 0.5, "`path[1].test`: 0.5 is not of type 'object'"),
-        (["categories", 0, "accuracy"], [0.5], "`categories.accuracy` has 1, `path` has 6"),
-        (["confusion", "worst", "totals"], [], "`confusion.worst.totals` has 0"),
-        (["confusion", "worst", "counts", 2], [1], "`confusion.worst.counts` has 1"),
-    ],
+    ("path", "value"),
+    [(["path", 1, "test"], 0.5), (["categories", 0, "accuracy"], [0.5]), (["path"], ...)],
 )
-def test_a_wrong_field_of_images_is_named(tmp_path, path, value, message):
+def test_images_that_are_not_ours_are_one_line(tmp_path, path, value):
     folder = save(tmp_path, changed(images_results(), path, value))
-    with pytest.raises(ValueError, match="images results") as caught:
+    with pytest.raises(ValueError, match="not as expected of images results"):
         write(folder)
-    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -87,13 +80,13 @@ def test_gaussian_files_that_are_damaged(tmp_path):
     gaussian.run(gaussian.GaussianConfig(realizations=50), tmp_path)
     curve = tmp_path / "gaussian.csv"
     curve.write_text(curve.read_text().replace("1.5,", "one,", 1))
-    with pytest.raises(ValueError, match=r"`curve\[0\].mse`: None is not of type 'number'"):
+    with pytest.raises(ValueError, match=r"gaussian\.csv cannot be read: could not convert"):
         write(tmp_path)
     curve.unlink()
     with pytest.raises(ValueError, match=r"gaussian\.csv cannot be read"):
         write(tmp_path)
     (tmp_path / "gaussian.json").write_text("[]")
-    with pytest.raises(ValueError, match="is not of type 'object'"):
+    with pytest.raises(ValueError, match="must hold a JSON object; got list"):
         write(tmp_path)
 
 

@@ -1,14 +1,18 @@
 """What columns and targets are taken for, and how features are chosen and encoded."""
 
 import datetime as dt
+import warnings
 from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder
 
 from crosslearning.tables.columns import as_categories, as_numbers, column_of
-from crosslearning.tables.encoding import encoded, encoder, feature_names
+from crosslearning.tables.encoding import TableEncoder
 from crosslearning.tables.schema import check_tasks_of, features_of
 from crosslearning.tables.target import target_of
 from tests.tables import shops
@@ -173,27 +177,60 @@ def test_tasks_that_are_refused(labels, message):
 
 def test_encoding_fills_in_flags_and_groups():
     frame = shops(600)
-    transformer = encoder(["price"], ["kind"], len(frame))
-    array = encoded(transformer, frame, fit=True)
+    encoder = TableEncoder.of(frame, ["price"], ["kind"])
+    array = encoder.encode(frame)
     names = ["price", "price missing"]
     levels = ["kind=milk", "kind=salt", "kind=tea", "kind=(other)"]
-    assert feature_names(transformer) == names + levels
+    assert encoder.feature_names == names + levels
     assert np.isfinite(array).all()
     assert array[:, 1].nonzero()[0].tolist() == [3, 50]
     assert array[3, 0] == pytest.approx(frame["price"].median())
     np.testing.assert_array_equal(array[:, 2:].sum(axis=1), 1)
     assert array[[4, 7, 51, 59], 5].all()  # missing is a level, here a rare one
     new = pd.DataFrame({"price": ["1.5", None], "kind": ["pepper", None]})
-    assert encoded(transformer, new, fit=False)[:, 5].tolist() == [1, 1]
+    assert encoder.encode(new)[:, 5].tolist() == [1, 1]
 
 
 def test_missing_is_a_level_and_two_levels_are_one_column():
     frame = pd.DataFrame({"kind": ["a", None] * 20, "sex": ["f", "m"] * 20})
-    transformer = encoder([], ["kind", "sex"], 40)
-    encoded(transformer, frame, fit=True)
-    assert feature_names(transformer) == ["kind=a", "sex=m"]
+    encoder = TableEncoder.of(frame, [], ["kind", "sex"])
+    assert encoder.feature_names == ["kind=a", "sex=m"]
 
 
 def test_200_categories_become_30_columns():
     frame = pd.DataFrame({"kind": [f"l{i % 200}" for i in range(4000)]})
-    assert encoded(encoder([], ["kind"], 4000), frame, fit=True).shape == (4000, 30)
+    assert TableEncoder.of(frame, [], ["kind"]).encode(frame).shape == (4000, 30)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_encoding_is_that_of_scikit_learn(seed):
+    rng = np.random.default_rng(seed)
+    n_rows, n_levels = int(rng.integers(10, 800)), int(rng.integers(1, 60))
+    levels = rng.choice(n_levels, n_rows, p=rng.dirichlet(np.ones(n_levels)))
+    frame = pd.DataFrame({"x": rng.normal(size=n_rows), "kind": [f"l{i}" for i in levels]})
+    frame = frame.mask(rng.random(frame.shape) < [0.1, rng.choice([0.0, 0.02, 0.2])])
+    reference = ColumnTransformer(
+        [
+            ("number", SimpleImputer(strategy="median", add_indicator=True), ["x"]),
+            (
+                "category",
+                OneHotEncoder(
+                    drop="if_binary",
+                    min_frequency=max(1, min(10, int(0.02 * n_rows))),
+                    max_categories=30,
+                    handle_unknown="infrequent_if_exist",
+                    sparse_output=False,
+                ),
+                ["kind"],
+            ),
+        ]
+    )
+    filled = frame.assign(kind=frame["kind"].astype(object).fillna("(missing)"))
+    encoder = TableEncoder.of(frame, ["x"], ["kind"])
+    assert np.array_equal(encoder.encode(frame), reference.fit_transform(filled))
+    new = frame.assign(x=np.nan, kind=np.where(rng.random(n_rows) < 0.5, "never", frame["kind"]))
+    filled = new.assign(kind=new["kind"].astype(object).fillna("(missing)"))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Found unknown categories")
+        expected = reference.transform(filled)
+    assert np.array_equal(encoder.encode(new), expected)

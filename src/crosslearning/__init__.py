@@ -8,10 +8,8 @@ array([1.5, 0. ])
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from crosslearning.coupling import Projection, Status, project, prox, smallest_enclosing_ball
-from crosslearning.tether import Tether
-
 if TYPE_CHECKING:
+    from crosslearning.coupling import Projection, Status, project, prox, smallest_enclosing_ball
     from crosslearning.exceptions import ConvergenceWarning
     from crosslearning.linear import (
         CrossLogisticRegression,
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
         cross_logistic_path,
         cross_ridge_path,
     )
+    from crosslearning.tether import Tether
 
 __version__ = "0.1.0"
 
@@ -40,10 +39,22 @@ __all__ = [
     "smallest_enclosing_ball",
 ]
 
+_ROOMS = {
+    "ConvergenceWarning": "exceptions",
+    "Tether": "tether",
+    **dict.fromkeys(
+        ("Projection", "Status", "project", "prox", "smallest_enclosing_ball"), "coupling"
+    ),
+}
+
 
 def __getattr__(name: str) -> Any:
-    """Import what needs scikit-learn when it is asked for: that takes long to import."""
-    if name in __all__:
-        room = "exceptions" if name == "ConvergenceWarning" else "linear"
-        return getattr(import_module(f"crosslearning.{room}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import what is asked for when it is asked for: some of it takes long."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    room = import_module(f"crosslearning.{_ROOMS.get(name, 'linear')}")
+    return globals().setdefault(name, getattr(room, name))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,10 +1,27 @@
 """The command line: parses arguments and prints; computes nothing."""
 
+from __future__ import annotations
+
 import os
+import sys
+from typing import TYPE_CHECKING
+
+from crosslearning.extras import missing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Before anything starts a thread pool: waiting OpenMP workers would keep the processors busy.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from crosslearning.cli.app import main
-
 __all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0, 2 for an error, 130 for Ctrl-C."""
+    try:
+        from crosslearning.cli.app import run
+    except ModuleNotFoundError as error:
+        sys.stderr.write(f"Error: {missing('The command crosslearning', str(error.name))}\n")
+        return 2
+    return run(arguments)

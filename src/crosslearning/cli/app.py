@@ -14,6 +14,7 @@ from crosslearning.cli.help import show_help_if_alone
 from crosslearning.cli.predict import predict
 from crosslearning.cli.report import report
 from crosslearning.cli.train import train
+from crosslearning.extras import missing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,8 +55,8 @@ def root(
     show_help_if_alone(context)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0, 2 for an error, 130 for Ctrl-C."""
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
     try:
         code = app(arguments, prog_name="crosslearning", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
@@ -65,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = context.command_path if context else "crosslearning"
         message = error.format_message()  # type: ignore[attr-defined]
         return _fail(f"{message.rstrip('.?')}. See `{path} --help`.")
+    except ModuleNotFoundError as error:
+        return _fail(str(missing("This command", str(error.name))))
     except (ValueError, OSError, ImportError) as error:
         return _fail(str(error))
     return code if isinstance(code, int) else 0

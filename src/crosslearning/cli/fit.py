@@ -69,7 +69,10 @@ def fit(
     from crosslearning.tables import check_folder, fit_table, read_table
 
     folder = out or Path(f"crosslearning-{'table' if table == '-' else _stem(table)}")
-    check_folder(folder)
+    try:
+        check_folder(folder)
+    except ValueError as error:
+        raise ValueError(f"{error} Name it with --out.") from error
     radius = _radius(epsilon)
     with spinner(show=not (quiet or as_json)) as say, warnings_in_a_line():
         say(f"Reading {table}")

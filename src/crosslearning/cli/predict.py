@@ -49,7 +49,11 @@ def predict(
             "The table and --json cannot both go to standard output. Name a file with --out."
         )
     verbatim = to_stdout or is_text(Path(out))
-    model = TableModel.load(folder)
+    try:
+        model = TableModel.load(folder)
+    except ValueError as error:
+        command = f"crosslearning fit TABLE --task COLUMN --target COLUMN --out {folder}"
+        raise ValueError(f"{error} `{command}` makes one.") from error
     source = sys.stdin.buffer if table == "-" else table
     predicted = predict_table(model, source, verbatim=verbatim)
     if to_stdout:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ClassRows", "Logistic", "contrasts"]
+__all__ = ["ClassRows", "Logistic", "contrasts", "softmax"]
 
 
 def contrasts(n_classes: int) -> NDArray[np.float64]:
@@ -152,7 +152,7 @@ class Logistic:
         """∇f_i(θ_i)."""
         result = self.ridge * thetas
         for bucket, scores in self._scores(thetas):
-            error = bucket.weights[:, :, None] * (_softmax(scores) - bucket.targets)
+            error = bucket.weights[:, :, None] * (softmax(scores) - bucket.targets)
             slope = bucket.X.transpose(0, 2, 1) @ (error @ self.rows.basis)
             result[bucket.tasks] += slope.reshape(len(slope), -1)
         return result
@@ -164,7 +164,7 @@ class Logistic:
         columns, q = self.rows.X.shape[1], basis.shape[1]
         result = np.zeros((n_tasks, columns, q, columns, q))
         for bucket, scores in self._scores(thetas):
-            likely = _softmax(scores)
+            likely = softmax(scores)
             mean = likely @ basis
             for k in range(q):
                 for m in range(k + 1):
@@ -194,7 +194,8 @@ class Logistic:
             yield bucket, (bucket.X @ matrices) @ self.rows.basis.T
 
 
-def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    likely: NDArray[np.float64] = np.exp(scores - scores.max(axis=2, keepdims=True))
-    likely /= likely.sum(axis=2, keepdims=True)
+def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities of classes, the last axis, from their scores."""
+    likely: NDArray[np.float64] = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    likely /= likely.sum(axis=-1, keepdims=True)
     return likely

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crosslearning.extras import require
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -25,13 +27,9 @@ _16_BIT = 65535
 
 def import_pillow() -> ModuleType:
     """Import ``PIL.Image``, or say how to get it."""
-    try:
-        from PIL import Image
-    except ImportError as error:  # pragma: no cover - run by a test in a process of its own
-        raise ImportError(
-            "Reading and writing image files needs Pillow, which is an extra. Install it with "
-            '`pip install "crosslearning[torch]"`.'
-        ) from error
+    require("Reading and writing image files", "PIL")
+    from PIL import Image
+
     return Image
 
 

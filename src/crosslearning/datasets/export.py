@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 from importlib.resources import files
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from crosslearning.datasets.ames import load_ames
 from crosslearning.datasets.decoding import import_pillow
 from crosslearning.datasets.hsb82 import load_hsb82
 from crosslearning.datasets.icons65 import Icons65, load_icons65
+from crosslearning.extras import require
 from crosslearning.files import new_folder
 
 if TYPE_CHECKING:
@@ -80,11 +80,8 @@ def export(name: str, folder: Path, file_format: str | None = None) -> Path:
 
 def export_table(data: TableData, folder: Path, file_format: str) -> Path:
     """Write all columns of a table to a file named after the data."""
-    if file_format == "parquet" and find_spec("pyarrow") is None:
-        raise ValueError(
-            "Parquet files need pyarrow, which is an extra. Install it with "
-            '`pip install "crosslearning[parquet]"`, or use the format csv.'
-        )
+    if file_format == "parquet":
+        require("Writing Parquet files", "pyarrow")
     with new_folder(folder) as temporary:
         target = temporary / f"{data.name}.{file_format}"
         if file_format == "parquet":

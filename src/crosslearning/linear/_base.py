@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crosslearning.convex.blocks import BLOCKS, coupling_of, per_block
 from crosslearning.convex.design import TaskTable
+from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.scaling import Scaling
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._inputs import TaskRows, checked_weights
-from crosslearning.linear._persistence import Saved
+from crosslearning.linear.persistence import Saved
 from crosslearning.tasks.estimators import as_objects, separate_labels
 
 if TYPE_CHECKING:
@@ -247,11 +248,4 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
         """Linear scores of rows, of the centre where the task is not known."""
         check_is_fitted(self)
         array, codes = self._check_new_rows(X, tasks)
-        known = len(self.tasks_)
-        coef = np.concatenate([self.coef_, self.center_coef_[np.newaxis]]).reshape(
-            known + 1, -1, array.shape[1]
-        )
-        intercept = np.vstack([self.intercept_.reshape(known, -1), self.center_intercept_])
-        scores: NDArray[np.float64] = np.einsum("rp,rqp->rq", array, coef[codes])
-        scores += intercept[codes]
-        return scores
+        return linear_scores(vars(self), array, codes)

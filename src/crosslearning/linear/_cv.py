@@ -10,7 +10,6 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 from threadpoolctl import threadpool_limits
 
@@ -171,6 +170,8 @@ class CrossLinearModelCV(CrossLinearModel):
             fold = within_task_folds(rows.tasks, n_splits, self.random_state, strata)
             held_out = [fold == k for k in range(n_splits)]
             return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in held_out]
+        from sklearn.model_selection import check_cv
+
         with warnings.catch_warnings():
             # Tasks are the groups of splitters that want some; the others need not say so.
             warnings.filterwarnings("ignore", "The groups parameter is ignored")

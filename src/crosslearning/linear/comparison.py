@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +61,7 @@ class Comparison:
         they count as evidence.
         """
         gain, error = (float(self.summary[name][rival]) for name in ("gain", "standard_error"))
-        enough = student_t.ppf(_LEVEL, self.n_tasks - 1) * error if self.n_tasks > 1 else np.inf
+        enough = stdtrit(self.n_tasks - 1, _LEVEL) * error if self.n_tasks > 1 else np.inf
         return int(np.sign(gain)) if abs(gain) > enough else 0
 
     def sentence(self) -> str:

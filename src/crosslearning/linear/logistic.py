@@ -9,6 +9,7 @@ import numpy as np
 
 from crosslearning.convex.design import Design
 from crosslearning.convex.logistic_loss import Logistic, contrasts
+from crosslearning.convex.prediction import class_scores
 from crosslearning.linear._base import CrossLinearModel
 from crosslearning.tasks.estimators import TaskClassifier
 
@@ -34,8 +35,7 @@ class LogisticTarget(TaskClassifier):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
-        scores: NDArray[np.float64] = self._scores(X, tasks)
-        return scores if scores.shape[1] > 1 else np.hstack([np.zeros_like(scores), scores])
+        return class_scores(self._scores(X, tasks))
 
     def _design(self) -> Design:
         basis = contrasts(len(self.classes_))

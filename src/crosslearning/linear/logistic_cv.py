@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import log_softmax
-from sklearn.metrics import check_scoring
 
 from crosslearning.convex.logistic_loss import contrasts
 from crosslearning.linear._cv import CrossLinearModelCV
@@ -54,6 +53,8 @@ class CrossLogisticRegressionCV(LogisticTarget, CrossLinearModelCV):
         basis = contrasts(len(self.classes_))
         if self.scoring in (None, "neg_log_loss"):  # also where a task lacks a class
             return partial(_LogLoss, basis)
+        from sklearn.metrics import check_scoring
+
         return partial(_Scored, check_scoring(self, self.scoring), self.classes_, basis)
 
     def _strata(self, y: NDArray[Any]) -> NDArray[Any]:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.metrics import check_scoring
 
 from crosslearning.convex.squared_error import SquaredError
 from crosslearning.linear._cv import CrossLinearModelCV
@@ -97,6 +96,8 @@ class CrossRidgeCV(RidgeTarget, CrossLinearModelCV):
     def _scorer(self) -> Any:
         if self.scoring in (None, "neg_mean_squared_error"):
             return SquaredError.of
+        from sklearn.metrics import check_scoring
+
         return partial(_Scored, check_scoring(self, self.scoring), self.target_mean_)
 
     def _strata(self, y: NDArray[Any]) -> None:  # noqa: ARG002

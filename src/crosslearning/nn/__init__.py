@@ -3,10 +3,9 @@
 try:
     import torch as _torch  # noqa: F401
 except ImportError as error:  # pragma: no cover - run by a test in a process of its own
-    raise ImportError(
-        "crosslearning.nn needs torch, which is an extra. Install it with "
-        '`pip install "crosslearning[torch]"`.'
-    ) from error
+    from crosslearning.extras import missing
+
+    raise missing("crosslearning.nn", "torch") from error
 
 from crosslearning.nn import architectures
 from crosslearning.nn.certificate import BlockCertificate, StepCertificate

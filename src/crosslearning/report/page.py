@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crosslearning.extras import require
 from crosslearning.files import replacing
 from crosslearning.report.reading import read
 
@@ -39,7 +40,7 @@ def write(folder: str | os.PathLike[str], *, out: str | os.PathLike[str] | None 
     Raises
     ------
     ValueError
-        If there are no results, or if a field of them is missing or wrong.
+        If there are no results, or if they are of another version.
 
     Examples
     --------
@@ -50,6 +51,7 @@ def write(folder: str | os.PathLike[str], *, out: str | os.PathLike[str] | None 
     ...     write(folder).name
     'report.html'
     """
+    require("The report", "altair", "jinja2", "vl_convert")
     folder = Path(folder)
     page = folder / "report.html" if out is None else Path(out)
     text = _render([_chapter(results) for results in read(folder)])
@@ -64,7 +66,15 @@ def _chapter(results: Results) -> Chapter:
     from crosslearning.report.chapters.images import images
     from crosslearning.report.chapters.table import table
 
-    return {"gaussian": gaussian, "table": table, "images": images}[results.kind](results)
+    chapter = {"gaussian": gaussian, "table": table, "images": images}[results.kind]
+    try:
+        return chapter(results)
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"{results.path} is not as expected of {results.kind} results "
+            f"({type(error).__name__}: {error}). Make the results again with this version of "
+            "crosslearning."
+        ) from error
 
 
 def _render(chapters: list[Chapter]) -> str:

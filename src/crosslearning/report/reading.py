@@ -1,15 +1,11 @@
-"""The results a folder holds, checked against what the report expects of them."""
+"""The results that a folder holds."""
 
 from __future__ import annotations
 
 import csv
 import json
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
-
-from crosslearning.report.lengths import unequal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,15 +14,21 @@ if TYPE_CHECKING:
 __all__ = ["Results", "read"]
 
 _KINDS = ("table", "images")
+_VERSION = 1
 
 
 @dataclass(frozen=True)
 class Results:
-    """What one file says, and the folder it is in."""
+    """What one file says."""
 
     kind: str
-    folder: Path
+    path: Path
     content: dict[str, Any]
+
+    @property
+    def folder(self) -> Path:
+        """The folder that the file is in."""
+        return self.path.parent
 
 
 def read(folder: Path) -> list[Results]:
@@ -49,77 +51,38 @@ def read(folder: Path) -> list[Results]:
 def _in(folder: Path) -> Iterator[Results]:
     path = folder / "gaussian.json"
     if path.is_file():
-        content = _content(path)
-        if isinstance(content, dict):
-            content["curve"] = _curve(folder / "gaussian.csv")
-        yield _checked(path, "gaussian", content)
+        yield Results("gaussian", path, _content(path) | {"curve": _curve(folder / "gaussian.csv")})
     path = folder / "results.json"
     if path.is_file():
         content = _content(path)
-        kind = content.get("kind") if isinstance(content, dict) else None
-        if kind not in _KINDS:
+        kind, version = content.get("kind"), content.get("version")
+        if kind not in _KINDS or version != _VERSION:
             raise ValueError(
-                f"{path}: `kind` must be one of {', '.join(_KINDS)}; got {kind!r}. "
-                "Give a folder with results of crosslearning."
+                f"{path} must be results of kind {' or '.join(_KINDS)}, version {_VERSION}; got "
+                f"{kind!r}, version {version!r}. Make the results again with this version of "
+                "crosslearning."
             )
-        yield _checked(path, kind, content)
+        yield Results(kind, path, content)
 
 
-def _content(path: Path) -> Any:
+def _content(path: Path) -> dict[str, Any]:
     try:
-        # NaN is no JSON, and a chart cannot show it.
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        # NaN is not JSON, and a chart cannot show it.
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None)
+    except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}. Make the results again.") from error
+    if not isinstance(content, dict):
+        raise ValueError(
+            f"{path} must hold a JSON object; got {type(content).__name__}. Make the results again."
+        )
+    return content
 
 
-def _curve(path: Path) -> list[dict[str, float | None]]:
-    """Rows of a CSV file of numbers; what is no number becomes None, which the check refuses."""
+def _curve(path: Path) -> list[dict[str, float]]:
+    """Rows of a CSV file of numbers."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            return [
-                {name: _float(text) for name, text in row.items()} for row in csv.DictReader(file)
-            ]
-    except (UnicodeDecodeError, csv.Error, OSError) as error:
+            rows = csv.DictReader(file)
+            return [{name: float(text) for name, text in row.items()} for row in rows]
+    except (ValueError, TypeError, csv.Error, OSError) as error:
         raise ValueError(f"{path} cannot be read: {error}. Make the results again.") from error
-
-
-def _float(text: Any) -> float | None:
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        return None
-
-
-def _checked(path: Path, kind: str, content: Any) -> Results:
-    """Refuse what does not fit the schema of its kind, and name the field."""
-    from jsonschema.exceptions import best_match
-
-    error = best_match(_validator(kind).iter_errors(content))
-    if error is None:
-        wrong = unequal(kind, content)
-    else:
-        field = error.json_path.removeprefix("$").removeprefix(".")
-        wrong = f"`{field}`: {_short(error.message)}" if field else _short(error.message)
-    if wrong:
-        raise ValueError(
-            f"{path} is not as expected of {kind} results: {wrong}. "
-            "Make the results again with this version of crosslearning."
-        )
-    return Results(kind, path.parent, content)
-
-
-@cache
-def _validator(kind: str) -> Any:
-    from jsonschema import Draft202012Validator
-
-    schema = files("crosslearning.report").joinpath("schemas", f"{kind}.json")
-    return Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
-
-
-def _short(text: str, length: int = 120) -> str:
-    """Leave the middle out: jsonschema quotes the value first and says what is wrong last."""
-    if len(text) <= length:
-        return text
-    half = length // 2
-    return f"{text[:half]} … {text[-half:]}"

@@ -1,11 +1,15 @@
 """Tables with a column of tasks: read, fit, predict, save."""
 
-from crosslearning.tables.fitting import fit_table
+from typing import TYPE_CHECKING, Any
+
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.persistence import check_folder
 from crosslearning.tables.prediction import Predicted, predict_table
 from crosslearning.tables.reading import read_table, read_verbatim
 from crosslearning.tables.writing import is_text, write_table
+
+if TYPE_CHECKING:
+    from crosslearning.tables.fitting import fit_table
 
 __all__ = [
     "Predicted",
@@ -18,3 +22,12 @@ __all__ = [
     "read_verbatim",
     "write_table",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import scikit-learn, which takes long, only to fit."""
+    if name != "fit_table":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from crosslearning.tables.fitting import fit_table
+
+    return fit_table

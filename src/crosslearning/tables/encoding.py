@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 
 from crosslearning.tables.columns import as_categories, as_numbers
 
@@ -19,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["columns_in", "encoded", "encoder", "feature_names", "level_name"]
+__all__ = ["TableEncoder"]
 
 _RARE = 10  # rows; levels with fewer are grouped,
 _RARE_SHARE = 0.02  # or with less than this share of the rows if that is less
@@ -28,63 +24,90 @@ _MISSING = "(missing)"
 _OTHER = "(other)"
 
 
-def encoder(numbers: Sequence[str], categories: Sequence[str], n_rows: int) -> ColumnTransformer:
-    """Return a transformer for these columns of a table with `n_rows` rows, not fitted.
+@dataclass(frozen=True)
+class TableEncoder:
+    """Columns to numbers; the estimators standardise by themselves.
 
     Missing numbers become the median, with a column that flags them. Categories become one
     column per level, one in all if there are two; levels with fewer than 10 rows (or 2 % of a
     small table) and those beyond the 30 most frequent share one, and so do levels never seen.
-    Missing is a level of its own. The estimators standardise by themselves.
+    Missing is a level of its own.
+
+    Attributes
+    ----------
+    numbers : dict
+        Median by name of a column of numbers.
+    flagged : list of str
+        Those of them that had missing values.
+    levels : dict
+        Levels by name of a column of categories: None stands for all that are not listed.
     """
-    levels = OneHotEncoder(
-        drop="if_binary",
-        min_frequency=max(1, min(_RARE, int(_RARE_SHARE * n_rows))),
-        max_categories=_MOST_LEVELS,
-        handle_unknown="infrequent_if_exist",
-        sparse_output=False,
-        feature_name_combiner=level_name,
-    )
-    filled = SimpleImputer(strategy="constant", fill_value=_MISSING)
-    return ColumnTransformer(
-        [
-            ("number", SimpleImputer(strategy="median", add_indicator=True), list(numbers)),
-            ("category", make_pipeline(filled, levels), list(categories)),
-        ],
-        verbose_feature_names_out=False,
-    )
+
+    numbers: dict[str, float]
+    flagged: list[str]
+    levels: dict[str, list[str | None]]
+
+    @classmethod
+    def of(
+        cls, frame: pd.DataFrame, numbers: Sequence[str], categories: Sequence[str]
+    ) -> TableEncoder:
+        """Learn medians and levels from the rows of a table."""
+        values = {name: as_numbers(frame[name]) for name in numbers}
+        return cls(
+            {name: float(np.nanmedian(column)) for name, column in values.items()},
+            [name for name, column in values.items() if np.isnan(column).any()],
+            {name: _levels(_filled(frame[name])) for name in categories},
+        )
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns to encode."""
+        return [*self.numbers, *self.levels]
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the encoded features, such as ``ses``, ``ses missing`` and ``sex=female``."""
+        return [
+            *self.numbers,
+            *(f"{name} missing" for name in self.flagged),
+            *(
+                f"{name}={_OTHER if level is None else level}"
+                for name, levels in self.levels.items()
+                for level in _shown(levels)
+            ),
+        ]
+
+    def encode(self, frame: pd.DataFrame) -> NDArray[np.float64]:
+        """Encode the rows of a table, all of them finite numbers."""
+        values = [as_numbers(frame[name]) for name in self.numbers]
+        gaps = {name: np.isnan(column) for name, column in zip(self.numbers, values, strict=True)}
+        medians = self.numbers.values()
+        parts = [*map(np.where, gaps.values(), medians, values)]
+        parts += [gaps[name] for name in self.flagged]
+        for name, levels in self.levels.items():
+            listed = [level for level in levels if level is not None]
+            codes = pd.Index(listed, dtype=object).get_indexer(_filled(frame[name]))
+            other = len(listed) if None in levels else -1
+            codes = np.where(codes < 0, other, codes)
+            parts += [codes == levels.index(level) for level in _shown(levels)]
+        # Row by row, as the folds will take them.
+        return np.array(parts, dtype=np.float64).T.copy()
 
 
-def level_name(column: str, level: Any) -> str:
-    """Name of the feature for a level of a column."""
-    return f"{column}={_OTHER if level == 'infrequent_sklearn' else level}"
+def _filled(column: pd.Series[Any]) -> pd.Index[Any]:
+    values = as_categories(column)
+    return pd.Index(np.where(pd.isna(values), _MISSING, values), dtype=object)
 
 
-def columns_in(encoder: ColumnTransformer) -> dict[str, list[str]]:
-    """Names of the columns by what they hold: "number" and "category"."""
-    return {name: list(columns) for name, _, columns in encoder.transformers}
+def _levels(values: pd.Index[Any]) -> list[str | None]:
+    """Levels to tell apart, in order; None, last, for the rare ones if there are any."""
+    counts = values.value_counts().sort_index()
+    frequent = counts[counts >= max(1, min(_RARE, int(_RARE_SHARE * len(values))))]
+    room = _MOST_LEVELS - (len(frequent) < len(counts) or len(counts) > _MOST_LEVELS)
+    kept = sorted(frequent.sort_values(kind="stable").index[-room:])
+    return [*kept, None] if len(kept) < len(counts) else list(kept)
 
 
-def prepared(encoder: ColumnTransformer, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns that the encoder takes, as numbers and strings."""
-    columns = columns_in(encoder)
-    arrays: dict[str, NDArray[Any]] = {name: as_numbers(frame[name]) for name in columns["number"]}
-    arrays |= {name: as_categories(frame[name]) for name in columns["category"]}
-    return pd.DataFrame(arrays, copy=False)
-
-
-def encoded(encoder: ColumnTransformer, frame: pd.DataFrame, *, fit: bool) -> NDArray[np.float64]:
-    """Encode the rows of a table, all of them finite numbers."""
-    columns = prepared(encoder, frame)
-    with warnings.catch_warnings():
-        # Levels never seen are no surprise: see `encoder`.
-        warnings.filterwarnings("ignore", "Found unknown categories")
-        array = encoder.fit_transform(columns) if fit else encoder.transform(columns)
-    # Row by row, as the folds will take them.
-    return np.ascontiguousarray(array, dtype=np.float64)
-
-
-def feature_names(encoder: ColumnTransformer) -> list[str]:
-    """Names of the encoded features, such as ``ses``, ``ses missing`` and ``sex=female``."""
-    flag = "missingindicator_"
-    names = map(str, encoder.get_feature_names_out())
-    return [f"{n.removeprefix(flag)} missing" if n.startswith(flag) else n for n in names]
+def _shown(levels: list[str | None]) -> list[str | None]:
+    """Levels with a feature each: of two the second tells all."""
+    return levels[1:] if len(levels) == 2 else levels

@@ -6,7 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from crosslearning.linear import CrossLogisticRegressionCV, CrossRidgeCV
-from crosslearning.tables.encoding import encoded, encoder, feature_names
+from crosslearning.linear.persistence import state_of
+from crosslearning.tables.encoding import TableEncoder
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.results import Fit, results_of
 from crosslearning.tables.schema import (
@@ -100,19 +101,20 @@ def fit_table(
     rows = _usable_rows(frame, task, target)
     goal = target_of(rows[target], kind)
     chosen = features_of(rows, task, target, features)
-    transformer = encoder(chosen.of("number"), chosen.of("category"), len(rows))
-    X = encoded(transformer, rows, fit=True)
+    encoder = TableEncoder.of(rows, chosen.of("number"), chosen.of("category"))
     say(f"Cross-validating models of {rows[task].nunique():,} tasks on {len(rows):,} rows")
     estimator = _estimator(goal.kind, epsilon, per_block, seed)
-    estimator.fit(X, goal.y, tasks=rows[task])
+    estimator.fit(encoder.encode(rows), goal.y, tasks=rows[task])
     settings = {
         "command": command,
         "seed": seed,
         "seconds": round(time.perf_counter() - started, 3),
         "dropped": len(frame) - len(rows),
     }
-    fit = Fit(estimator, feature_names(transformer), rows, task, goal, chosen, settings)
-    return TableModel(transformer, estimator, results_of(fit))
+    fit = Fit(estimator, encoder.feature_names, rows, task, goal, chosen, settings)
+    state = state_of(estimator)
+    del state["fitted"]["comparison_"]  # which the results tell
+    return TableModel(task, encoder, state, results_of(fit))
 
 
 def _check_settings(

@@ -1,15 +1,17 @@
-"""A fitted table: it predicts, and it lives in a folder."""
+"""A fitted table: it predicts, and it can be saved."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
-from crosslearning.tables.encoding import columns_in, encoded
-from crosslearning.tables.persistence import load, save
+from crosslearning.convex.logistic_loss import softmax
+from crosslearning.convex.prediction import class_scores, linear_scores
+from crosslearning.tables.persistence import read_model, save
 from crosslearning.tables.recognition import kept_as_text, recognised
 from crosslearning.tables.schema import check_names, require_columns
 from crosslearning.tasks import TaskIndex
@@ -17,7 +19,7 @@ from crosslearning.tasks import TaskIndex
 if TYPE_CHECKING:
     import os
 
-    from sklearn.compose import ColumnTransformer
+    from crosslearning.tables.encoding import TableEncoder
 
 __all__ = ["TableModel"]
 
@@ -30,28 +32,38 @@ class TableModel:
 
     Attributes
     ----------
-    encoder : ColumnTransformer
+    task : str
+        Column of task labels.
+    encoder : TableEncoder
         Turns columns into numbers.
-    estimator : CrossRidgeCV or CrossLogisticRegressionCV
-        One model per task, fitted.
+    state : dict
+        Class, parameters and fitted attributes of the estimator.
     results : dict
-        What was found: the contents of ``results.json``.
+        What was found: the contents of ``results.json``. Empty after :meth:`load`, since a model
+        needs none to predict.
     """
 
-    encoder: ColumnTransformer
-    estimator: Any
-    results: dict[str, Any]
+    task: str
+    encoder: TableEncoder
+    state: dict[str, Any]
+    results: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def estimator(self) -> Any:
+        """One model per task, fitted: a CrossRidgeCV or CrossLogisticRegressionCV."""
+        from crosslearning.linear.persistence import model_of  # needs scikit-learn, which is slow
+
+        return model_of(self.state)
 
     @property
-    def task(self) -> str:
-        """Column of task labels."""
-        return str(self.results["task"])
+    def _tasks(self) -> TaskIndex:
+        return TaskIndex(tuple(self.state["fitted"]["tasks_"]))
 
     @property
     def text_columns(self) -> list[str]:
         """Columns to read as text, so that labels look as they did in the fit."""
-        labels = [self.task] * kept_as_text(self.estimator.tasks_)
-        return columns_in(self.encoder)["category"] + labels
+        labels = [self.task] * kept_as_text(self._tasks.labels)
+        return [*self.encoder.levels, *labels]
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Predict the target for the rows of a table.
@@ -70,40 +82,38 @@ class TableModel:
             ``probability_<class>`` each.
         """
         check_names(frame)
-        columns = columns_in(self.encoder)
-        needed = [self.task, *columns["number"], *columns["category"]]
-        require_columns(frame, needed, "the model")
+        require_columns(frame, [self.task, *self.encoder.columns], "the model")
         numbered = frame.reset_index(drop=True)
-        X = encoded(self.encoder, numbered, fit=False)
-        tasks = self._labels(numbered)
-        predictions = {"prediction": self.estimator.predict(X, tasks=tasks)}
-        if hasattr(self.estimator, "classes_"):
-            shares = self.estimator.predict_proba(X, tasks=tasks).T
-            names = [f"probability_{label}" for label in self.estimator.classes_]
-            predictions |= dict(zip(names, shares, strict=True))
+        X = self.encoder.encode(numbered)
+        fitted = self.state["fitted"]
+        scores = linear_scores(fitted, X, self._tasks.encode(self._labels(numbered)))
+        if "classes_" not in fitted:
+            return pd.DataFrame({"prediction": scores[:, 0]}, index=frame.index)
+        shares, classes = softmax(class_scores(scores)), fitted["classes_"]
+        predictions = {"prediction": classes[shares.argmax(axis=1)]}
+        predictions |= {f"probability_{c}": s for c, s in zip(classes, shares.T, strict=True)}
         return pd.DataFrame(predictions, index=frame.index)
 
     def unknown_tasks(self, frame: pd.DataFrame) -> dict[Any, int]:
         """Count the rows of each task that the fit has not seen; None stands for no label."""
         labels = self._labels(frame)
-        codes = TaskIndex(tuple(self.estimator.tasks_)).encode(labels)
-        counts = Counter(labels[codes < 0]).most_common()
+        counts = Counter(labels[self._tasks.encode(labels) < 0]).most_common()
         return {None if label is _NOBODY else label: rows for label, rows in counts}
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write ``pipeline.skops``, ``model.npz`` and ``results.json`` into a folder.
+        """Write ``model.npz``, to predict with, and ``results.json``, to report, into a folder.
 
         A folder with an earlier fit is written anew; one with anything else is refused. Nothing is
         pickled.
         """
-        save(self.encoder, self.estimator, self.results, folder)
+        save(self, folder)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
-        """Read what :meth:`save` wrote, without unpickling; anything else is refused."""
-        return cls(*load(folder))
+        """Read a model from its folder or its file, without unpickling."""
+        return cls(**read_model(folder))
 
     def _labels(self, frame: pd.DataFrame) -> pd.Series[Any]:
         """Labels of the rows as the fit has them; one that no task has where there is none."""
         labels = frame[self.task].astype(object)
-        return recognised(labels.where(labels.notna(), _NOBODY), self.estimator.tasks_)
+        return recognised(labels.where(labels.notna(), _NOBODY), self._tasks.labels)

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import pandas as pd
 
+from crosslearning.extras import require
+
 if TYPE_CHECKING:
     import os
     from collections.abc import Collection, Iterator
 
-__all__ = ["needs_pyarrow", "read_table", "read_verbatim"]
+__all__ = ["read_table", "read_verbatim"]
 
 _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 1 << 16  # bytes to guess separator and decimal mark from
@@ -55,14 +57,6 @@ def read_verbatim(source: str | os.PathLike[str] | BinaryIO) -> pd.DataFrame:
     return _read(source, {"dtype": str, "na_filter": False})
 
 
-def needs_pyarrow() -> ValueError:
-    """Return the error for Parquet files where the extra is not installed."""
-    return ValueError(
-        "Parquet files need pyarrow, which is not installed. Run "
-        "`pip install 'crosslearning[parquet]'`, or use CSV."
-    )
-
-
 def _read(source: Any, options: dict[str, Any]) -> pd.DataFrame:
     name = "standard input" if hasattr(source, "read") else str(source)
     try:
@@ -70,8 +64,6 @@ def _read(source: Any, options: dict[str, Any]) -> pd.DataFrame:
             frame = _parsed(stream, options)
     except OSError as error:
         raise OSError(f"Cannot read {name}: {error.strerror or error}. Check the path.") from error
-    except ImportError as error:
-        raise needs_pyarrow() from error
     except (ValueError, pd.errors.ParserWarning) as error:
         raise ValueError(f"Cannot read {name} as a table: {_reason(error)}") from error
     if not len(frame):
@@ -101,6 +93,7 @@ def _first_bytes(stream: BinaryIO, count: int) -> bytes:
 def _parsed(stream: BinaryIO, options: dict[str, Any]) -> pd.DataFrame:
     head = _first_bytes(stream, _SAMPLE)
     if head.startswith(b"PAR1"):
+        require("Reading Parquet files", "pyarrow")
         stored = pd.read_parquet(stream)
         named = [name for name in stored.index.names if name is not None]
         return stored.reset_index(named) if named else stored

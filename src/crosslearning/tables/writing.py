@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pandas as pd
 
+from crosslearning.extras import require
 from crosslearning.files import replacing
-from crosslearning.tables.reading import needs_pyarrow
 
 if TYPE_CHECKING:
     import os
@@ -34,6 +34,8 @@ def write_table(frame: pd.DataFrame, target: str | os.PathLike[str] | BinaryIO) 
         return
     path = Path(target)
     text = is_text(path)
+    if not text:
+        require("Writing Parquet files", "pyarrow")
     try:
         with replacing(path) as temporary:
             if text:
@@ -46,8 +48,6 @@ def write_table(frame: pd.DataFrame, target: str | os.PathLike[str] | BinaryIO) 
         raise OSError(
             f"Cannot write {path}: {error.strerror or error}. Choose another file."
         ) from error
-    except ImportError as error:
-        raise needs_pyarrow() from error
 
 
 def is_text(path: Path) -> bool:

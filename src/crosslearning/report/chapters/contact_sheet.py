@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+from crosslearning.extras import require
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -27,10 +29,11 @@ class Sheet:
 
 def contact_sheet(path: Path) -> Sheet | None:
     """Return a picture, as a smaller JPEG if its file is large, or None if there is none."""
-    from PIL import Image  # comes with matplotlib
-
     if not path.is_file():
         return None
+    require("A report with pictures", "PIL")
+    from PIL import Image
+
     try:
         data = path.read_bytes()
         with Image.open(BytesIO(data)) as image:

@@ -1,0 +1,44 @@
+"""Linear scores of rows, from the fitted parameters of tasks and centre."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+__all__ = ["class_scores", "linear_scores"]
+
+
+def linear_scores(
+    fitted: Mapping[str, Any], X: NDArray[np.float64], codes: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Scores of rows, shape (n_rows, n_scores).
+
+    Parameters
+    ----------
+    fitted : mapping
+        The attributes ``coef_``, ``intercept_``, ``center_coef_``, ``center_intercept_`` of an
+        estimator.
+    X : array of shape (n_rows, n_features)
+        Features.
+    codes : array of int of shape (n_rows,)
+        Task of each row; -1 is the centre.
+    """
+    known, n_features = len(fitted["coef_"]), X.shape[1]
+    coef = np.concatenate([fitted["coef_"], fitted["center_coef_"][np.newaxis]])
+    own = fitted["intercept_"].reshape(known, -1)
+    intercept = np.vstack([own, np.reshape(fitted["center_intercept_"], (1, -1))])
+    # One score at a time: the coefficients of all rows at once could be large.
+    columns = coef.reshape(known + 1, -1, n_features).swapaxes(0, 1)
+    scores = [np.einsum("rp,rp->r", X, column[codes]) for column in columns]
+    return np.asarray(np.stack(scores, axis=1) + intercept[codes])
+
+
+def class_scores(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """One score per class: a single score is that of the second of two classes."""
+    return scores if scores.shape[1] > 1 else np.hstack([np.zeros_like(scores), scores])

@@ -1,0 +1,37 @@
+"""Libraries that are extras: one line says what to install where one is missing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+__all__ = ["missing", "require"]
+
+_NAMES = {"PIL": "Pillow", "vl_convert": "vl-convert-python"}
+_WITH_TORCH = {"torch", "PIL", "safetensors"}
+
+
+def require(purpose: str, *modules: str) -> None:
+    """Import libraries, or say what to install."""
+    for module in modules:
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise missing(purpose, module) from error
+
+
+def missing(purpose: str, module: str) -> ImportError:
+    """Return the error for a library that is not installed.
+
+    Examples
+    --------
+    >>> print(missing("Reading Parquet files", "pyarrow"))
+    Reading Parquet files needs pyarrow, which is an extra. Install it with
+    `pip install "crosslearning[app]"`.
+    """
+    top = module.split(".")[0]
+    extra = "torch" if top in _WITH_TORCH else "app"
+    return ImportError(
+        f"{purpose} needs {_NAMES.get(top, top)}, which is an extra. Install it with "
+        f'`pip install "crosslearning[{extra}]"`.',
+        name=top,
+    )

@@ -1,0 +1,60 @@
+"""Fitted linear models in files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from sklearn.utils.validation import check_is_fitted
+
+from crosslearning.archive import read_archive, write_archive
+from crosslearning.linear.comparison import Comparison
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["Saved", "model_of", "state_of"]
+
+_DATACLASSES = (Comparison,)  # among the fitted attributes
+_KIND = "linear model"
+
+
+class Saved:
+    """A model that can be saved and loaded."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, which :meth:`load` reads without unpickling."""
+        write_archive(path, _KIND, state_of(self), _DATACLASSES)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that :meth:`save` wrote; a file with anything else in it is refused."""
+        state = read_archive(path, _KIND, _DATACLASSES)
+        if state["class"] != cls.__name__:
+            raise ValueError(
+                f"{path} holds a {state['class']}, not a {cls.__name__}. "
+                f"Load it with {state['class']}.load."
+            )
+        model: Self = model_of(state)
+        return model
+
+
+def state_of(model: Any) -> dict[str, Any]:
+    """Class, parameters and fitted attributes of a model."""
+    check_is_fitted(model)
+    state = model.__getstate__()
+    return {
+        "class": type(model).__name__,
+        "parameters": model.get_params(deep=False),
+        "fitted": {name: value for name, value in state.items() if name.endswith("_")},
+    }
+
+
+def model_of(state: dict[str, Any]) -> Any:
+    """Return the model with this state; its class is one of :mod:`crosslearning.linear`."""
+    from crosslearning import linear
+
+    if state["class"] not in linear.__all__:
+        raise ValueError(f"There is no estimator {state['class']} in this version.")
+    model = getattr(linear, state["class"])(**state["parameters"])
+    vars(model).update(state["fitted"])
+    return model
