@@ -28,11 +28,11 @@ numbers_of_splits = st.integers(2, 7)
 
 
 @st.composite
-def codes_and_strata(draw):
-    pairs = st.tuples(st.integers(0, 6), st.sampled_from("xyz"))
+def codes_and_classes(draw):
+    pairs = st.tuples(st.integers(0, 6), st.sampled_from("xyzuvw"))
     rows = draw(st.lists(pairs, min_size=7, max_size=60))
-    codes, strata = zip(*rows, strict=True)
-    return np.array(codes), list(strata)
+    codes, classes = zip(*rows, strict=True)
+    return np.array(codes), list(classes)
 
 
 def spread(folds, n_splits):
@@ -242,30 +242,31 @@ def test_task_column_errors():
         split_task_column(pd.DataFrame(np.ones((1, 30))), "a")
 
 
-@given(codes_and_strata(), numbers_of_splits, st.integers(0, 2**32))
-def test_folds_are_balanced_in_pairs_tasks_and_overall(rows, n_splits, seed):
-    codes, strata = rows
-    folds = within_task_folds(codes, n_splits, seed, strata)
+@given(codes_and_classes(), numbers_of_splits, st.integers(0, 2**32))
+def test_folds_are_balanced_and_follow_the_seed(rows, n_splits, seed):
+    codes, classes = rows
+    folds = within_task_folds(codes, n_splits, seed)
     assert folds.dtype == np.int64
     assert set(folds) == set(range(n_splits))
     assert spread(folds, n_splits) <= 1
-    for task in set(codes):
-        assert spread(folds[codes == task], n_splits) <= 1
-        for stratum in "xyz":
-            pair = (codes == task) & (np.array(strata) == stratum)
-            assert spread(folds[pair], n_splits) <= 1
-
-
-@given(codes_and_strata(), numbers_of_splits, st.integers(0, 2**32))
-def test_folds_without_strata_are_balanced_and_follow_the_seed(rows, n_splits, seed):
-    codes, strata = rows
-    folds = within_task_folds(codes, n_splits, seed)
-    assert spread(folds, n_splits) <= 1
     assert all(spread(folds[codes == task], n_splits) <= 1 for task in set(codes))
     np.testing.assert_array_equal(folds, within_task_folds(codes.tolist(), n_splits, seed))
-    for given_strata in (None, strata):
-        again = [within_task_folds(codes, n_splits, seed, given_strata) for _ in range(2)]
-        np.testing.assert_array_equal(*again)
+    again = [within_task_folds(codes, n_splits, seed, classes) for _ in range(2)]
+    np.testing.assert_array_equal(*again)
+
+
+@given(codes_and_classes(), numbers_of_splits, st.integers(0, 2**32))
+def test_every_class_can_be_learned_in_every_fold(rows, n_splits, seed):
+    codes, classes = rows
+    free = within_task_folds(codes, n_splits, seed)
+    folds = within_task_folds(codes, n_splits, seed, classes)
+    assert spread(folds, n_splits) <= 1
+    members = [np.array(classes) == name for name in sorted(set(classes))]
+    several = [own for own in members if own.sum() > 1]
+    assert all(len(set(folds[own])) > 1 for own in several)
+    # Rows move only for classes that would be missing: one pair for each.
+    confined = sum(len(set(free[own])) == 1 for own in several)
+    assert np.sum(folds != free) <= 2 * confined
 
 
 def test_rows_are_shuffled():
@@ -282,11 +283,16 @@ def test_tasks_of_one_row_are_spread_at_random():
     assert 400 < even.sum() < 600
 
 
-def test_strata_of_tiny_tasks_do_not_share_a_fold():
-    # One row of each class in 2,000 tasks, two folds: the first class must be in both.
-    folds = within_task_folds(np.repeat(np.arange(2000), 2), 2, seed=0, strata=["a", "b"] * 2000)
-    assert 800 < folds[::2].sum() < 1200
-    np.testing.assert_array_equal(folds[::2] + folds[1::2], 1)
+def test_folds_know_nothing_of_classes():
+    # Tasks of two rows, one of each class, and three folds: the classes fall where they may.
+    codes, classes = np.repeat(np.arange(2000), 2), ["a", "b"] * 2000
+    folds = within_task_folds(codes, 3, 0, classes)
+    np.testing.assert_array_equal(folds, within_task_folds(codes, 3, 0))
+    # Were ten rows of a task stratified, the shares of five rows in two folds would be equal.
+    codes, y = np.repeat(np.arange(500), 10), np.random.default_rng(0).integers(2, size=5000)
+    first = within_task_folds(codes, 2, 0, y) == 0
+    halves = [np.bincount(codes[part], y[part]) for part in (first, ~first)]
+    assert abs(np.corrcoef(*halves)[0, 1]) < 0.1
 
 
 @pytest.mark.parametrize("n_splits", [1, 0, -2, 4, 2.5, "3", math.nan])
@@ -309,10 +315,10 @@ def test_codes_are_checked(codes, message):
         within_task_folds(codes, 2, seed=0)
 
 
-def test_strata_are_checked():
-    with pytest.raises(ValueError, match="`strata` must hold one label per row; got 2 labels"):
-        within_task_folds([0, 0, 1], 2, seed=0, strata=["x", "y"])
-    with pytest.raises(ValueError, match="`strata` has no label in 1 row: 1"):
-        within_task_folds([0, 0], 2, seed=0, strata=["x", None])
-    with pytest.raises(ValueError, match=r"`strata` must .* got the string 'x'\.$"):
-        within_task_folds([0, 0], 2, seed=0, strata="x")
+def test_classes_are_checked():
+    with pytest.raises(ValueError, match="`classes` must hold one label per row; got 2 labels"):
+        within_task_folds([0, 0, 1], 2, seed=0, classes=["x", "y"])
+    with pytest.raises(ValueError, match="`classes` has no label in 1 row: 1"):
+        within_task_folds([0, 0], 2, seed=0, classes=["x", None])
+    with pytest.raises(ValueError, match=r"`classes` must .* got the string 'x'\.$"):
+        within_task_folds([0, 0], 2, seed=0, classes="x")

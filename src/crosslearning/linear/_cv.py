@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils._param_validation import Interval, StrOptions
 from threadpoolctl import threadpool_limits
 
@@ -166,8 +167,8 @@ class CrossLinearModelCV(CrossLinearModel):
                     f"`cv`={self.cv} folds need at least 2 and at most as many as there are rows; "
                     f"got n_samples={n_rows}."
                 )
-            strata = self._strata(rows.y)
-            fold = within_task_folds(rows.tasks, n_splits, self.random_state, strata)
+            classes = rows.y if is_classifier(self) else None
+            fold = within_task_folds(rows.tasks, n_splits, self.random_state, classes)
             held_out = [fold == k for k in range(n_splits)]
             return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in held_out]
         from sklearn.model_selection import check_cv
@@ -195,10 +196,6 @@ class CrossLinearModelCV(CrossLinearModel):
     @abstractmethod
     def _scorer(self) -> Any:
         """Return a function that scores predictions by task."""
-
-    @abstractmethod
-    def _strata(self, y: NDArray[Any]) -> NDArray[Any] | None:
-        """Return what folds are stratified by, within tasks."""
 
     def _alpha(self) -> float:
         return float(self.alpha_)

@@ -25,8 +25,8 @@ __all__ = ["CrossLogisticRegressionCV"]
 class CrossLogisticRegressionCV(LogisticTarget, CrossLinearModelCV):
     """Cross-learned logistic regressions whose radius the data choose.
 
-    Like :class:`CrossRidgeCV`, for classes: folds are stratified by class within tasks, and the
-    default score is the negative log-loss.
+    Like :class:`CrossRidgeCV`, for classes, with the negative log-loss as default score. Folds are
+    drawn without regard to the classes, except that every class is always learned from.
 
     Parameters
     ----------
@@ -56,9 +56,6 @@ class CrossLogisticRegressionCV(LogisticTarget, CrossLinearModelCV):
         from sklearn.metrics import check_scoring
 
         return partial(_Scored, check_scoring(self, self.scoring), self.classes_, basis)
-
-    def _strata(self, y: NDArray[Any]) -> NDArray[Any]:
-        return y
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,9 +100,6 @@ class CrossRidgeCV(RidgeTarget, CrossLinearModelCV):
 
         return partial(_Scored, check_scoring(self, self.scoring), self.target_mean_)
 
-    def _strata(self, y: NDArray[Any]) -> None:  # noqa: ARG002
-        return None
-
 
 @dataclass(frozen=True, eq=False)
 class _Scored:

@@ -17,15 +17,22 @@ __all__ = ["within_task_folds"]
 
 
 def within_task_folds(
-    codes: ArrayLike, n_splits: int, seed: int | np.random.Generator, strata: Labels | None = None
+    codes: ArrayLike,
+    n_splits: int,
+    seed: int | np.random.Generator,
+    classes: Labels | None = None,
 ) -> NDArray[np.int64]:
     """Divide the rows of every task over the folds of a cross-validation.
 
-    The rows of each task (within it, of each stratum) are shuffled and dealt to the folds in
-    turn; a task begins where the one before it ended. The fold sizes of a task, of a stratum
-    within a task and of the whole data set therefore differ by at most 1 each, however small the
-    tasks are. A task with fewer rows than folds is absent from some of them; a task with a
-    single row is in one fold, and counts as never seen when that fold is held out.
+    The rows of each task are shuffled and dealt to the folds in turn; a task begins where the one
+    before it ended. The fold sizes of a task and of the whole data set therefore differ by at most
+    1 each, however small the tasks are. A task with fewer rows than folds is absent from some of
+    them; a task with a single row is in one fold, and counts as never seen when that fold is held
+    out.
+
+    Folds are not stratified by class within tasks: the held-out rows of a small task would mirror
+    the accidental class shares of its other rows, and a model of that task alone would look better
+    than it is on new rows.
 
     Parameters
     ----------
@@ -35,8 +42,10 @@ def within_task_folds(
         Number of folds, from 2 to the number of rows.
     seed : int or Generator
         The same seed gives the same folds.
-    strata : array-like of shape (n_rows,), optional
-        Label of the stratum of each row, such as its class.
+    classes : array-like of shape (n_rows,), optional
+        Class of each row. Folds are drawn without regard to it; only where all rows of a class
+        fell in one fold, one of them changes places with a row of another fold, of its own task if
+        there is one, so that every class with at least two rows can always be learned.
 
     Returns
     -------
@@ -57,18 +66,41 @@ def within_task_folds(
             f"{n_splits!r}."
         )
     rng = np.random.default_rng(seed)
-    n_tasks = int(task.max()) + 1
-    # In random order, so that tasks or strata that alternate by name do not share a fold.
-    group = rng.permutation(n_tasks)[task]
-    if strata is not None:
-        stratum, n_strata = _check_strata(strata, n_rows)
-        first = rng.integers(n_strata, size=n_tasks)
-        group = group * n_strata + (rng.permutation(n_strata)[stratum] + first[task]) % n_strata
+    # In random order, so that tasks that alternate by name do not share a fold.
+    group = rng.permutation(int(task.max()) + 1)[task]
     shuffled = rng.permutation(n_rows)
     dealt = shuffled[np.argsort(group[shuffled], kind="stable")]
     folds = np.empty(n_rows, dtype=np.int64)
     folds[dealt] = np.arange(n_rows) % n_splits
+    if classes is not None:
+        _spread_classes(folds, task, _check_classes(classes, n_rows), rng)
     return folds
+
+
+def _spread_classes(
+    folds: NDArray[np.int64],
+    task: NDArray[np.int64],
+    classes: NDArray[np.intp],
+    rng: np.random.Generator,
+) -> None:
+    """Exchange rows, in place, until no class with at least two rows is in one fold only."""
+    # count[c, k] is the number of rows of class c in fold k
+    count = np.zeros((classes.max() + 1, folds.max() + 1), dtype=np.int64)
+    np.add.at(count, (classes, folds), 1)
+    total = count.sum(axis=1)
+    for c in np.flatnonzero((total > 1) & (count.max(axis=1) == total)):
+        k = int(count[c].argmax())
+        if count[c, k] < total[c]:  # an exchange with a class before it has spread this one
+            continue
+        row = rng.choice(np.flatnonzero(classes == c))
+        # Folds are balanced, so that there is always a row that does not confine its own class to
+        # fold k by moving there.
+        moves = (folds != k) & ((total == 1) | (total - count[:, k] > 1))[classes]
+        near = moves & (task == task[row])
+        other = rng.choice(np.flatnonzero(near if near.any() else moves))
+        np.subtract.at(count, ([c, classes[other]], [k, folds[other]]), 1)
+        np.add.at(count, ([c, classes[other]], [folds[other], k]), 1)
+        folds[[row, other]] = folds[[other, row]]
 
 
 def _check_codes(codes: ArrayLike) -> NDArray[np.int64]:
@@ -86,10 +118,10 @@ def _check_codes(codes: ArrayLike) -> NDArray[np.int64]:
     return task.astype(np.int64, copy=False)
 
 
-def _check_strata(strata: Labels, n_rows: int) -> tuple[NDArray[np.intp], int]:
-    codes, labels, _ = factorize(strata, "strata")
+def _check_classes(classes: Labels, n_rows: int) -> NDArray[np.intp]:
+    codes, _, _ = factorize(classes, "classes")
     if len(codes) != n_rows:
         raise ValueError(
-            f"`strata` must hold one label per row; got {len(codes)} labels for {n_rows} rows."
+            f"`classes` must hold one label per row; got {len(codes)} labels for {n_rows} rows."
         )
-    return codes, len(labels)
+    return codes

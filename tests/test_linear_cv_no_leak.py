@@ -1,0 +1,77 @@
+"""Tasks that do not differ: no table may make cross-learning look better than pooling."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from crosslearning.linear import CrossLogisticRegressionCV, CrossRidgeCV
+
+LEVEL = 0.05  # of false verdicts, "helps" and "hurts" together, by Student's t test
+N_COINS, N_SHOPS = 10, 100
+
+
+def permuted(seed, n_classes):
+    """A table of 6-20 tasks with 5-40 rows each, whose task labels are permuted."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(5, 41, size=rng.integers(6, 21))
+    X = rng.normal(size=(sizes.sum(), 2))
+    signal = X @ [1.0, -0.5]
+    if n_classes is None:
+        y = signal + rng.normal(size=len(signal))
+    else:
+        scores = np.outer(signal, np.arange(n_classes))
+        y = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+    return X, y, rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+
+
+def verdict(seed, n_classes, per_block):
+    """Whether cross-learning seems to help against pooling."""
+    kind = CrossRidgeCV if n_classes is None else CrossLogisticRegressionCV
+    radii = [0.0, 0.1, 0.3, 1.0, np.inf]
+    model = kind(radii, alphas=[1.0], cv=3, per_block=per_block, random_state=seed)
+    X, y, tasks = permuted(seed, n_classes)
+    return model.fit(X, y, tasks=tasks).comparison_.verdict("pooled")
+
+
+@pytest.mark.parametrize("per_block", [False, True])
+@pytest.mark.parametrize(("n_classes", "n_tables"), [(None, 50), (2, 30), (3, 20)])
+def test_permuted_tasks_seldom_seem_to_gain(n_classes, n_tables, per_block):
+    verdicts = np.array([verdict(seed, n_classes, per_block) for seed in range(n_tables)])
+    assert np.sum(verdicts > 0) <= binom.ppf(0.95, n_tables, LEVEL)
+
+
+def coins(seed):
+    """Coins tossed in shops: no shop differs, and nothing can be predicted."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=N_SHOPS * N_COINS)
+    return rng.normal(size=(len(y), 1)), y, np.repeat(np.arange(N_SHOPS), N_COINS)
+
+
+def tossed(seed, cv):
+    """Loss on held-out coins, its standard error over shops, and the verdict over pooling."""
+    model = CrossLogisticRegressionCV(
+        n_epsilons=6, alphas=[1.0], cv=cv, per_block=True, random_state=seed
+    )
+    X, y, tasks = coins(seed)
+    found = model.fit(X, y, tasks=tasks).comparison_
+    losses = -found.tasks["cross"]
+    return losses.mean(), losses.std() / np.sqrt(N_SHOPS), found.verdict("pooled")
+
+
+def test_coins_cannot_be_predicted():
+    runs = np.array([tossed(seed, cv=5) for seed in range(8)])
+    loss, error, verdicts = runs.T
+    assert all(loss > np.log(2) - 3 * error)
+    assert loss.mean() > np.log(2) - 2 * loss.std(ddof=1) / np.sqrt(len(loss))
+    assert not any(verdicts > 0)
+
+
+def test_stratifying_within_tasks_would_leak():
+    """The tests above can fail: held-out coins that mirror the others make shops look different."""
+    y = coins(0)[1].reshape(N_SHOPS, N_COINS)
+    fold = np.empty_like(y)
+    np.put_along_axis(fold, y.argsort(axis=1), np.tile(np.arange(N_COINS) % 5, (N_SHOPS, 1)), 1)
+    held_out = [fold.ravel() == k for k in range(5)]
+    loss, _, helps = tossed(0, [(np.flatnonzero(~h), np.flatnonzero(h)) for h in held_out])
+    assert loss < np.log(2)
+    assert helps == 1
