@@ -41,7 +41,7 @@ def test_it_prints_what_it_found_and_where_it_is(table, tmp_path, capsys):
         "predicting the mean of all rows gives",
         "all parameters: ε = 1.000, ",
         " % of the way from pooled (0) to separate (",
-        "the standard error paired over 4 tasks.",
+        "standard error paired over 4 tasks).",
         "crosslearning-shops/report.html",
         "crosslearning predict crosslearning-shops TABLE",
     ):

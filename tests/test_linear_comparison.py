@@ -1,14 +1,13 @@
-"""Did sharing help: the table by hand, by brute force, and in words."""
+"""Did sharing help: the table by hand and by brute force."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import mean_squared_error
 
-from crosslearning.linear import Comparison, CrossLogisticRegressionCV, CrossRidge, CrossRidgeCV
-from crosslearning.linear._candidates import Candidate
-from crosslearning.linear._folds import Evaluation
-from crosslearning.linear.comparison import compared
+from crosslearning.evaluation import Comparison, Scores
+from crosslearning.evaluation.choice import nested
+from crosslearning.linear import CrossLogisticRegressionCV, CrossRidge, CrossRidgeCV
 from crosslearning.tasks import within_task_folds
 from tests.linear_laws import Data, random_data
 
@@ -26,20 +25,12 @@ SECOND = [[-3.0, -2.0, -4.0, NAN], [-1.0, -1.0, -1.0, NAN]]  # best in the secon
 WEIGHTS = [[2.0, 2.0, 1.0, 0.0], [2.0, 2.0, 1.0, 0.0]]
 
 
-def by_hand(by_task=True, weights=WEIGHTS):
+def by_hand(by_rows=False, weights=WEIGHTS):
     """The comparison of given scores."""
-    names = {
-        "pooled": [POOLED_WORSE, POOLED],
-        "separate": [SEPARATE],
-        "cross": [FIRST, SECOND],
-    }
-    known, rivals = {}, {}
-    for k, (name, tables) in enumerate(names.items()):
-        rivals[name] = [
-            Candidate(float(j), (float(k),), (0.0,), (0.0,)) for j in range(len(tables))
-        ]
-        known |= dict(zip(rivals[name], [np.array([t, weights]) for t in tables], strict=True))
-    return compared(Evaluation([], by_task, None, known), rivals, LABELS, ROWS)
+    tables = np.array([POOLED_WORSE, POOLED, SEPARATE, FIRST, SECOND])
+    scores = Scores(range(5), tables, np.array(weights), by_rows)
+    methods = {"pooled": [0, 1], "separate": [2], "cross": [3, 4]}
+    return Comparison.of(nested(scores, methods), LABELS, ROWS)
 
 
 def test_settings_of_a_fold_are_best_on_the_others():
@@ -65,11 +56,8 @@ def test_settings_without_a_score_are_not_the_best(nobody):
     scored, gaps = [FIRST[0], SECOND[1]], [SECOND[0], blank]
     if nobody:
         scored = [FIRST[0], blank]
-    candidates = [Candidate(float(k), (0.0,), (0.0,), (0.0,)) for k in range(2)]
-    tables = [np.array([table, WEIGHTS]) for table in (gaps, scored)]
-    known = dict(zip(candidates, tables, strict=True))
-    rivals = dict.fromkeys(("pooled", "separate", "cross"), candidates)
-    tasks = compared(Evaluation([], True, None, known), rivals, LABELS, ROWS).tasks
+    scores = Scores(range(2), np.array([gaps, scored]), np.array(WEIGHTS))
+    tasks = Comparison.of(nested(scores, {"cross": [0, 1]}), LABELS, ROWS).tasks
     # The second fold speaks for the first: the settings that have no score there are not taken.
     first = SECOND[0] if nobody else FIRST[0]
     expected = first if nobody else np.mean([first, SECOND[1]], axis=0)
@@ -90,7 +78,7 @@ def test_gain_and_standard_error():
 
 
 def test_average_over_rows():
-    summary = by_hand(by_task=False).summary
+    summary = by_hand(by_rows=True).summary
     share = np.array([0.4, 0.4, 0.2])
     assert summary["score"]["pooled"] == pytest.approx(share @ [-5.0, -3.0, -2.0])
     gain = share @ [1.5, -1.0, -1.0]
@@ -186,44 +174,3 @@ def test_classes():
     tasks = model.comparison_.tasks[["pooled", "separate", "cross"]]
     assert (tasks < 0).all(axis=None)
     np.testing.assert_allclose(tasks.mean(), model.comparison_.summary["score"])
-
-
-def told(pooled, separate, gain, error, n_tasks=160):
-    """A comparison whose better end loses by `gain`."""
-    summary = pd.DataFrame(
-        {
-            "score": [pooled, separate, max(pooled, separate) + gain],
-            "gain": [gain, gain, 0.0],
-            "standard_error": [error, error, 0.0],
-            "helped": [3, 3, 0],
-            "hurt": [1, 1, 0],
-        },
-        index=["pooled", "separate", "cross"],
-    )
-    columns = dict.fromkeys(["pooled", "separate", "cross"], [-1.0] * n_tasks + [NAN])
-    return Comparison(pd.DataFrame(columns), summary)
-
-
-SENTENCES = {
-    "helps": (told(-2.0, -3.0, 0.5, 0.1), ["Sharing helps", "one pooled model by 0.5 ± 0.1"]),
-    "not": (told(-3.0, -2.0, -0.5, 0.1), ["does not help", "separate models", "0.5 ± 0.1"]),
-    "better": (told(-3.0, -2.0, 0.1, 0.06), ["160 tasks cannot tell", "better than separate"]),
-    "worse": (told(-2.0, -3.0, -0.1, 0.06), ["cannot tell", "worse than one pooled", "0.1 ± 0.06"]),
-    "three": (told(-2.0, -3.0, 0.4, 0.1, 3), ["These 3 tasks cannot tell", "0.4 ± 0.1"]),
-    "three, surely": (told(-2.0, -3.0, 0.44, 0.1, 3), ["Sharing helps"]),  # t is 4.303
-    "three, worse": (told(-2.0, -3.0, -0.44, 0.1, 3), ["does not help"]),
-    "same": (told(-3.0, -2.0, 0.0, 0.0), ["no difference", "separate models"]),
-    "one": (told(-3.0, -2.0, 0.5, 0.0, 1), ["One task cannot tell"]),
-}
-
-
-@pytest.mark.parametrize(("comparison", "parts"), SENTENCES.values(), ids=SENTENCES.keys())
-def test_sentence(comparison, parts):
-    sentence = comparison.sentence()
-    assert all(part in sentence for part in parts), sentence
-    assert sentence.endswith(".")
-    assert "models is" not in sentence
-    text = str(comparison)
-    assert text.endswith(sentence)
-    for word in ("pooled", "separate", "cross", "gain", "standard_error", "helped", "hurt"):
-        assert word in text

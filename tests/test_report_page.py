@@ -249,14 +249,14 @@ def test_higher_scores_may_be_better(tmp_path):
     content["score"] = {"name": "accuracy", "greater_is_better": True}
     page = page_of(tmp_path, content)
     assert "higher is better" in page
-    assert "Shop 159 gains most" in page
+    labels = re.findall(r"\b1[0-5][0-9](?= \d+ )", page.text)
+    assert labels.index("159") < labels.index("100")  # those that gain most first
 
 
 def test_tasks_without_a_score_are_listed_last(tmp_path):
     content = table_results(range(4))
     content["comparison"]["tasks"][0] |= {"separate": None, "cross": math.nan}
     page = page_of(tmp_path, content)
-    assert "Shop 1 gains most" in page
     labels = re.findall(r"\b[0-3] (?:5|8|11|14) ", page.text)
     assert labels[-1].startswith("0 ")
 
@@ -267,7 +267,7 @@ def test_nobody_scored_nobody_held_nothing_optional(tmp_path):
         task["cross"] = None
     for task in content["tasks"]:
         task["force"]["all"] = 0.0
-    del content["coefficients"]
+    del content["coefficients"], content["remarks"]
     content["map"] = None
     for point in content["path"]["all"]:
         point["score"] = None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crosslearning.coupling import Projection, Status, project, prox, smallest_enclosing_ball
+    from crosslearning.evaluation import compare
     from crosslearning.exceptions import ConvergenceWarning
     from crosslearning.linear import (
         CrossLogisticRegression,
@@ -32,6 +33,7 @@ __all__ = [
     "Projection",
     "Status",
     "Tether",
+    "compare",
     "cross_logistic_path",
     "cross_ridge_path",
     "project",
@@ -42,6 +44,7 @@ __all__ = [
 _ROOMS = {
     "ConvergenceWarning": "exceptions",
     "Tether": "tether",
+    "compare": "evaluation",
     **dict.fromkeys(
         ("Projection", "Status", "project", "prox", "smallest_enclosing_ball"), "coupling"
     ),

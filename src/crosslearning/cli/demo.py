@@ -76,12 +76,10 @@ def _schools(folder: Path, seed: int, say: Say) -> str:
 def _findings(results: dict[str, Any]) -> str:
     """Verdict, radii, and who gains most."""
     coef, intercept = (float(choice["epsilon"]) for choice in results["chosen"].values())
-    best = max(results["comparison"]["tasks"], key=lambda task: task["separate"] - task["cross"])
-    error = results["score"]["name"]
+    most = "".join(f" {remark['lead']}: {remark['text']}" for remark in results["remarks"][:1])
     return (
         f"{results['sentence']} The radius is {coef:.3g} for the coefficients and {intercept:.3g} "
-        f"for the intercept. School {best['task']} gains most: its {error} falls from "
-        f"{best['separate']:.3g} to {best['cross']:.3g}."
+        f"for the intercept.{most}"
     )
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["fit"]
 
-_METHODS = {"pooled": "one pooled model", "separate": "separate models", "cross": "cross-learned"}
 _BLOCKS = {"all": "all parameters", "coef": "coefficients", "intercept": "intercepts"}
 
 
@@ -147,7 +146,8 @@ def _print(results: dict[str, Any], folder: Path, page: Path) -> None:
 def _print_comparison(console: Console, results: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from crosslearning.tables.wording import number
+    from crosslearning.evaluation.numbers import number
+    from crosslearning.evaluation.sentences import NAMES
 
     shown = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     shown.add_column("")
@@ -157,7 +157,7 @@ def _print_comparison(console: Console, results: dict[str, Any]) -> None:
         better = f"{number(row['gain'], 3)} ± {number(row['standard_error'], 2)}"
         gain = [better, row["helped"], row["hurt"]] if row["method"] != "cross" else []
         cells = [number(row["score"]), *gain]
-        shown.add_row(_METHODS[row["method"]], *map(str, cells))
+        shown.add_row(NAMES[row["method"]], *map(str, cells))
     console.print("", shown, sep="\n")
     console.print(f"({results['score']['explanation']})\n")
     for block, choice in results["chosen"].items():

@@ -1,6 +1,6 @@
 """Convex models for related tasks, solved exactly, as scikit-learn estimators."""
 
-from crosslearning.linear.comparison import Comparison
+from crosslearning.evaluation import Comparison
 from crosslearning.linear.logistic import CrossLogisticRegression
 from crosslearning.linear.logistic_cv import CrossLogisticRegressionCV
 from crosslearning.linear.path import CrossPath, cross_logistic_path, cross_ridge_path

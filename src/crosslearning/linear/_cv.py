@@ -15,21 +15,21 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from threadpoolctl import threadpool_limits
 
 from crosslearning.convex.blocks import BLOCKS
+from crosslearning.evaluation import Comparison
+from crosslearning.evaluation.choice import nested
+from crosslearning.evaluation.splits import splits_of
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._base import CrossLinearModel
 from crosslearning.linear._candidates import Axis
 from crosslearning.linear._folds import Evaluation, Fold
 from crosslearning.linear._search import Search
-from crosslearning.linear.comparison import compared
-from crosslearning.tasks import within_task_folds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from crosslearning.convex.blocks import PerBlock
     from crosslearning.convex.design import TaskTable
+    from crosslearning.linear._folds import Judges
 
 __all__ = ["CrossLinearModelCV"]
 
@@ -119,17 +119,7 @@ class CrossLinearModelCV(CrossLinearModel):
         )
         self.alphas_ = np.array(search.alphas)
         self.best_score_ = search.score(best)
-        self.comparison_ = compared(
-            search.evaluation,
-            {
-                "pooled": search.pooled(),
-                "separate": search.separate(),
-                "cross": list(search.evaluation.known),
-            },
-            self.tasks_,
-            np.bincount(rows.tasks, minlength=rows.n_tasks),
-            np.bincount(rows.tasks, rows.weights, rows.n_tasks).astype(np.float64),
-        )
+        self.comparison_ = self._compared(search, rows)
         self._store_paths(search, best)
         _warn_of_rough_scores(search.evaluation)
 
@@ -142,12 +132,14 @@ class CrossLinearModelCV(CrossLinearModel):
             alphas = [share * curvature for share in _ALPHAS]
         else:
             alphas = _checked("alphas", self.alphas, np.finfo(np.float64).max)
+        classes = is_classifier(self)
+        splits = splits_of(self.cv, rows.X, rows.y, rows.tasks, self.random_state, classes=classes)
+        judges = self._judges()
         folds = [
-            Fold.of(design, rows.take(train), rows.take(test), self._scorer())
-            for train, test in self._splits(rows)
+            Fold.of(design, rows.take(train), rows.take(test), judges) for train, test in splits
         ]
         return Search(
-            evaluation=Evaluation(folds, self.average == "tasks", self.n_jobs),
+            evaluation=Evaluation(folds, self.average == "rows", self.n_jobs),
             problem=problem,
             alphas=alphas,
             n_blocks=2 if self.per_block and self.fit_intercept else 1,
@@ -157,29 +149,16 @@ class CrossLinearModelCV(CrossLinearModel):
             one_standard_error=self.one_standard_error,
         )
 
-    def _splits(self, rows: TaskTable) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Rows to fit on and rows to score on, for each fold."""
-        n_rows = len(rows.tasks)
-        if isinstance(self.cv, Integral):
-            n_splits = int(self.cv)
-            if not 2 <= n_splits <= n_rows:
-                raise ValueError(
-                    f"`cv`={self.cv} folds need at least 2 and at most as many as there are rows; "
-                    f"got n_samples={n_rows}."
-                )
-            classes = rows.y if is_classifier(self) else None
-            fold = within_task_folds(rows.tasks, n_splits, self.random_state, classes)
-            held_out = [fold == k for k in range(n_splits)]
-            return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in held_out]
-        from sklearn.model_selection import check_cv
-
-        with warnings.catch_warnings():
-            # Tasks are the groups of splitters that want some; the others need not say so.
-            warnings.filterwarnings("ignore", "The groups parameter is ignored")
-            splits = list(check_cv(self.cv).split(rows.X, rows.y, rows.tasks))
-        if not splits:
-            raise ValueError(f"`cv` must give at least one split; got {self.cv!r}.")
-        return splits
+    def _compared(self, search: Search, rows: TaskTable) -> Comparison:
+        """Compare the methods, each with its best settings among its candidates."""
+        known = list(search.evaluation.known)
+        ends = {"pooled": search.pooled(), "separate": search.separate()}
+        everyone = list(dict.fromkeys([*known, *ends["pooled"], *ends["separate"]]))
+        scores = search.evaluation.of(everyone)
+        methods = {name: list(map(everyone.index, own)) for name, own in ends.items()}
+        found = nested(scores, {**methods, "cross": range(len(known))})
+        counts = np.bincount(rows.tasks, minlength=rows.n_tasks)
+        return Comparison.of(found, self.tasks_, counts, nested=found.n_splits > 1)
 
     def _store_paths(self, search: Search, best: Any) -> None:
         """Radii and scores of the folds there, for each block with all else as chosen."""
@@ -194,8 +173,8 @@ class CrossLinearModelCV(CrossLinearModel):
         self.score_path_ = scores if search.n_blocks > 1 else scores[None]
 
     @abstractmethod
-    def _scorer(self) -> Any:
-        """Return a function that scores predictions by task."""
+    def _judges(self) -> Judges:
+        """Return what makes a judge of held-out rows."""
 
     def _alpha(self) -> float:
         return float(self.alpha_)

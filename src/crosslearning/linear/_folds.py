@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
+from crosslearning.evaluation import Scores
+from crosslearning.evaluation.scoring import score_tasks
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -17,19 +20,47 @@ if TYPE_CHECKING:
     from crosslearning.convex.design import Design, TaskTable
     from crosslearning.convex.problem import ConvexProblem
     from crosslearning.convex.scaling import Scaling
+    from crosslearning.evaluation.scoring import Predicted, Scorer
     from crosslearning.linear._candidates import Candidate
 
-    # (scores' coefficients, scores' intercepts) of all models -> score and weight by task
-    Judge = Callable[
-        [NDArray[np.float64], NDArray[np.float64]],
-        tuple[NDArray[np.float64], NDArray[np.float64]],
-    ]
-    # (held-out rows, number of the model that speaks for each task) -> judge
-    Scorer = Callable[[TaskTable, NDArray[np.intp]], Judge]
+    Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
+    # (held-out rows, number of the model that speaks for each task) -> a function from
+    # coefficients and intercepts of all models' linear scores to score and weight by task
+    Judges = Callable[[TaskTable, NDArray[np.intp]], Callable[..., Pair]]
 
-__all__ = ["Evaluation", "Fold"]
+__all__ = ["Evaluation", "Fold", "Judge"]
 
 _CONVERGED = 1e-5  # a larger relative residual may show in a score
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Scores the predictions of linear models for held-out rows, task by task.
+
+    Parameters
+    ----------
+    scorer : callable, optional
+        As in :func:`score_tasks`.
+    predicted : callable
+        Makes predictions of linear scores.
+    targets : callable
+        Makes users' targets of encoded ones.
+    rows, models
+        Held-out rows, and the number of the model that speaks for each task.
+    """
+
+    scorer: Scorer | None
+    predicted: Callable[[NDArray[np.float64]], Predicted]
+    targets: Callable[[NDArray[Any]], NDArray[Any]]
+    rows: TaskTable
+    models: NDArray[np.intp]
+
+    def __call__(self, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> Pair:
+        """Score and weight of each task."""
+        rows, at = self.rows, self.models[self.rows.tasks]
+        said = self.predicted(np.einsum("rp,rqp->rq", rows.X, coef[at]) + intercept[at])
+        y = self.targets(rows.y)
+        return score_tasks(self.scorer, said, rows.X, y, rows.weights, rows.tasks, rows.n_tasks)
 
 
 class _Scored(NamedTuple):
@@ -47,17 +78,17 @@ class Fold:
     design: Design
     scaling: Scaling
     problem: ConvexProblem
-    judge: Judge
+    judge: Callable[..., Pair]
     _ridged: dict[float, ConvexProblem] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, design: Design, train: TaskTable, test: TaskTable, scorer: Scorer) -> Fold:
+    def of(cls, design: Design, train: TaskTable, test: TaskTable, judges: Judges) -> Fold:
         """Learn from some rows, be judged by others."""
         scaling = design.scaling(train)
         # Known are tasks with rows to fit on; the centre, the last model, speaks for the others.
         present = np.bincount(train.tasks, minlength=train.n_tasks) > 0
         models = np.where(present, np.arange(train.n_tasks), train.n_tasks)
-        return cls(design, scaling, design.problem(train, scaling), scorer(test, models))
+        return cls(design, scaling, design.problem(train, scaling), judges(test, models))
 
     def scored(self, candidates: Sequence[Candidate]) -> _Scored:
         """Fit and score candidates, neighbours in an order in which they are similar."""
@@ -86,7 +117,7 @@ class Evaluation:
     """Scores of all candidates that were asked for, each fitted once per fold."""
 
     folds: list[Fold]
-    by_task: bool
+    by_rows: bool
     n_jobs: int | None
     known: dict[Candidate, NDArray[np.float64]] = field(default_factory=dict)
     n_unconverged: int = 0
@@ -96,8 +127,8 @@ class Evaluation:
         """Number of fits so far."""
         return len(self.folds) * len(self.known)
 
-    def of(self, candidates: Sequence[Candidate]) -> NDArray[np.float64]:
-        """Scores and weights, shape (n_candidates, 2, n_folds, n_tasks)."""
+    def of(self, candidates: Sequence[Candidate]) -> Scores:
+        """Scores of candidates, by fold and task."""
         new = [c for c in dict.fromkeys(candidates) if c not in self.known]
         if new:
             done: list[Any] = Parallel(n_jobs=self.n_jobs)(
@@ -107,26 +138,5 @@ class Evaluation:
             self.n_unconverged += sum(part.n_unconverged for part in done)
             for i, candidate in enumerate(new):
                 self.known[candidate] = np.stack([part.scores[i] for part in done], axis=1)
-        return np.stack([self.known[candidate] for candidate in candidates])
-
-    def fold_scores(self, candidates: Sequence[Candidate]) -> NDArray[np.float64]:
-        """Mean score of each fold, NaN if it has none, shape (n_candidates, n_folds)."""
-        score, weight = np.moveaxis(self.of(candidates), 1, 0)
-        share = np.ones_like(weight) if self.by_task else weight
-        return _mean(score, np.where(weight > 0, share, 0.0), axis=2)
-
-    def task_scores(self, scored: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Score of each task from scores and weights by fold and task; NaN if never scored."""
-        score, weight = scored
-        return _mean(score, weight, axis=0)
-
-
-def _mean(
-    score: NDArray[np.float64], weight: NDArray[np.float64], axis: int
-) -> NDArray[np.float64]:
-    """Weighted mean of the scores that are finite; NaN if there is none."""
-    present = np.isfinite(score)
-    share = np.where(present, weight, 0.0)
-    total = share.sum(axis=axis)
-    sums = np.sum(share * np.where(present, score, 0.0), axis=axis)
-    return np.asarray(np.divide(sums, total, out=np.full_like(total, np.nan), where=total > 0))
+        values, weights = np.stack([self.known[c] for c in candidates], axis=1)
+        return Scores(candidates, values, weights[0], self.by_rows)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crosslearning.evaluation.choice import best, standard_error
 from crosslearning.linear._candidates import Axis, Candidate, Knob, grid
 
 if TYPE_CHECKING:
@@ -83,12 +84,12 @@ class Search:
 
     def score(self, candidate: Candidate) -> float:
         """Mean score over the folds."""
-        return float(self._means([candidate])[0])
+        return float(self.evaluation.of([candidate]).means[0])
 
     def path(self, candidate: Candidate, axis: Axis) -> tuple[list[float], NDArray[np.float64]]:
         """Values of an axis and the scores of the folds there, all else as in the candidate."""
         values = sorted({*self._values(axis, candidate), axis.of(candidate)})
-        return values, self.evaluation.fold_scores([axis.at(candidate, v) for v in values])
+        return values, self.evaluation.of([axis.at(candidate, v) for v in values]).by_split
 
     def _climbed(self, family: str) -> Candidate:
         """Look at few ridge strengths and few values for all blocks together; then climb."""
@@ -98,22 +99,17 @@ class Search:
             candidates += [axis.at(start, value) for value in self._some(axis, start)]
         return self._climb(self._best(candidates), [Axis("alpha"), *self._axes(family)])
 
-    def _shared_more(self, best: Candidate, family: str) -> Candidate:
+    def _shared_more(self, leader: Candidate, family: str) -> Candidate:
         """Return the candidate that shares most within a standard error of the best one."""
-        scores = self.evaluation.fold_scores([best])[0]
-        scores = scores[np.isfinite(scores)]
-        error = scores.std(ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else 0.0
-        enough = self.score(best) - error
+        enough = self.score(leader) - standard_error(self.evaluation.of([leader]), 0)
         families = ("spring", "ball") if family == "bounded spring" else (family,)
         for axis in [axis for name in families for axis in self._axes(name)]:
-            own, known = axis.of(best), self._values(axis, best)
+            own, known = axis.of(leader), self._values(axis, leader)
             values = _in_order(axis, [*known, *self._around(axis, own, known), own])
-            candidates = [axis.at(best, value) for value in values[: values.index(own)]]
-            for candidate, mean in zip(candidates, self._means(candidates), strict=True):
-                if mean >= enough:
-                    best = candidate
-                    break
-        return best
+            candidates = [axis.at(leader, value) for value in values[: values.index(own) + 1]]
+            means = self.evaluation.of(candidates).means
+            leader = candidates[int(np.argmax(means >= enough))]
+        return leader
 
     def _axes(self, family: str) -> list[Axis]:
         if self.n_blocks == 1:
@@ -183,17 +179,7 @@ class Search:
         return grid(axis, candidate, problem, self.n_values, self.smallest)
 
     def _best(self, candidates: Sequence[Candidate]) -> Candidate:
-        return candidates[int(self._means(candidates).argmax())]
-
-    def _means(self, candidates: Sequence[Candidate]) -> NDArray[np.float64]:
-        """Mean scores over the folds that have one."""
-        scores = self.evaluation.fold_scores(candidates)
-        known = np.isfinite(scores)
-        if not known.any():
-            raise ValueError("`scoring` gives no score for any task. Choose another scorer.")
-        count = np.maximum(known.sum(axis=1), 1)
-        means = np.where(known, scores, 0.0).sum(axis=1) / count
-        return np.where(known.any(axis=1), means, -np.inf)
+        return candidates[best(self.evaluation.of(candidates))]
 
 
 def _in_order(axis: Axis, values: Sequence[float]) -> list[float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +9,15 @@ import numpy as np
 from scipy.special import log_softmax
 
 from crosslearning.convex.logistic_loss import contrasts
+from crosslearning.evaluation.scoring import Predicted, scorer_of
 from crosslearning.linear._cv import CrossLinearModelCV
-from crosslearning.linear._scoring import by_task, scores_by_task
+from crosslearning.linear._folds import Judge
 from crosslearning.linear.logistic import LogisticTarget
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from crosslearning.convex.design import TaskTable
+    from crosslearning.linear._folds import Judges
 
 __all__ = ["CrossLogisticRegressionCV"]
 
@@ -49,66 +49,15 @@ class CrossLogisticRegressionCV(LogisticTarget, CrossLinearModelCV):
         As in :class:`CrossRidge`.
     """
 
-    def _scorer(self) -> Any:
-        basis = contrasts(len(self.classes_))
-        if self.scoring in (None, "neg_log_loss"):  # also where a task lacks a class
-            return partial(_LogLoss, basis)
-        from sklearn.metrics import check_scoring
-
-        return partial(_Scored, check_scoring(self, self.scoring), self.classes_, basis)
+    def _judges(self) -> Judges:
+        scorer = scorer_of(self, self.scoring, "neg_log_loss")
+        predicted = partial(_predicted, self.classes_, contrasts(len(self.classes_)))
+        return partial(Judge, scorer, predicted, self.classes_.take)
 
 
-@dataclass(frozen=True, eq=False)
-class _LogLoss:
-    """Negative log-loss of each task."""
-
-    basis: NDArray[np.float64]
-    rows: TaskTable
-    models: NDArray[np.intp]
-
-    def __call__(
-        self, coef: NDArray[np.float64], intercept: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        rows = self.rows
-        logs = _log_probabilities(self.basis, coef, intercept, rows, self.models)
-        return by_task(logs[np.arange(len(logs)), rows.y], rows.weights, rows.tasks, rows.n_tasks)
-
-
-@dataclass(frozen=True, eq=False)
-class _Scored:
-    """Applies a scikit-learn scorer to the predictions for each task."""
-
-    scorer: Any
-    classes: NDArray[Any]
-    basis: NDArray[np.float64]
-    rows: TaskTable
-    models: NDArray[np.intp]
-
-    def __call__(
-        self, coef: NDArray[np.float64], intercept: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        rows = self.rows
-        logs = _log_probabilities(self.basis, coef, intercept, rows, self.models)
-        return scores_by_task(
-            self.scorer,
-            rows.X,
-            self.classes[rows.y],
-            rows.tasks,
-            rows.n_tasks,
-            self.classes,
-            predictions=self.classes[logs.argmax(axis=1)],
-            probabilities=np.exp(logs),
-            decisions=logs[:, 1] - logs[:, 0] if len(self.classes) == 2 else logs,
-        )
-
-
-def _log_probabilities(
-    basis: NDArray[np.float64],
-    coef: NDArray[np.float64],
-    intercept: NDArray[np.float64],
-    rows: TaskTable,
-    models: NDArray[np.intp],
-) -> NDArray[np.float64]:
-    at = models[rows.tasks]
-    scores = np.einsum("rp,rqp->rq", rows.X, coef[at]) + intercept[at]
-    return np.asarray(log_softmax(scores @ basis.T, axis=1))
+def _predicted(
+    classes: NDArray[Any], basis: NDArray[np.float64], scores: NDArray[np.float64]
+) -> Predicted:
+    logs = np.asarray(log_softmax(scores @ basis.T, axis=1))
+    decisions = logs[:, 1] - logs[:, 0] if len(classes) == 2 else logs
+    return Predicted(classes[logs.argmax(axis=1)], classes, np.exp(logs), decisions)

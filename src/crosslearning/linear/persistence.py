@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.archive import read_archive, write_archive
-from crosslearning.linear.comparison import Comparison
+from crosslearning.evaluation import Comparison
 
 if TYPE_CHECKING:
     import os

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crosslearning.convex.squared_error import SquaredError
+from crosslearning.evaluation.scoring import Predicted, scorer_of
 from crosslearning.linear._cv import CrossLinearModelCV
-from crosslearning.linear._scoring import scores_by_task
+from crosslearning.linear._folds import Judge
 from crosslearning.linear.ridge import RidgeTarget
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from crosslearning.convex.design import TaskTable
+    from crosslearning.linear._folds import Judges
 
 __all__ = ["CrossRidgeCV"]
 
@@ -93,34 +93,13 @@ class CrossRidgeCV(RidgeTarget, CrossLinearModelCV):
     True
     """
 
-    def _scorer(self) -> Any:
-        if self.scoring in (None, "neg_mean_squared_error"):
+    def _judges(self) -> Judges:
+        scorer = scorer_of(self, self.scoring, "neg_mean_squared_error")
+        if scorer is None:
             return SquaredError.of
-        from sklearn.metrics import check_scoring
+        shift = partial(np.add, self.target_mean_)
+        return partial(Judge, scorer, partial(_predicted, shift), shift)
 
-        return partial(_Scored, check_scoring(self, self.scoring), self.target_mean_)
 
-
-@dataclass(frozen=True, eq=False)
-class _Scored:
-    """Applies a scikit-learn scorer to the predictions for each task."""
-
-    scorer: Any
-    target_mean: float
-    rows: TaskTable
-    models: NDArray[np.intp]
-
-    def __call__(
-        self, coef: NDArray[np.float64], intercept: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        rows, at = self.rows, self.models[self.rows.tasks]
-        predicted = np.einsum("rp,rp->r", rows.X, coef[at, 0]) + intercept[at, 0]
-        return scores_by_task(
-            self.scorer,
-            rows.X,
-            rows.y + self.target_mean,
-            rows.tasks,
-            rows.n_tasks,
-            None,
-            predictions=predicted + self.target_mean,
-        )
+def _predicted(shift: Any, scores: NDArray[np.float64]) -> Predicted:
+    return Predicted(shift(scores[:, 0]))

@@ -99,7 +99,7 @@ def _render(chapters: list[Chapter]) -> str:
 def _templates() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    from crosslearning.report import wording
+    from crosslearning.evaluation import numbers
 
     environment = Environment(
         loader=PackageLoader("crosslearning.report"),
@@ -110,8 +110,8 @@ def _templates() -> Any:
     )
     # A chart with a NaN would be no JSON, and the page would stay empty without a word.
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "ensure_ascii": False}
-    for name in wording.__all__:
-        environment.filters[name] = getattr(wording, name)
+    for name in numbers.__all__:
+        environment.filters[name] = getattr(numbers, name)
     return environment
 
 

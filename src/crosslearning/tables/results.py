@@ -13,14 +13,15 @@ import numpy as np
 import pandas as pd
 
 import crosslearning
+from crosslearning.evaluation import sentences
+from crosslearning.evaluation.numbers import number
 from crosslearning.tables.parameters import coefficients, map_of, parameters_of
 from crosslearning.tables.plain import plain
-from crosslearning.tables.verdict import baseline, sentence, warning
-from crosslearning.tables.wording import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from crosslearning.evaluation import Comparison
     from crosslearning.tables.schema import Features
     from crosslearning.tables.target import Target
 
@@ -69,7 +70,7 @@ def results_of(fit: Fit) -> dict[str, Any]:
     """Collect the findings; errors are positive, and infinity is the string "inf"."""
     model, kind = fit.estimator, fit.target.kind
     name, guess = _SCORES[kind]
-    reference = baseline(fit.target, fit.rows[fit.task])
+    reference = _baseline(fit.target, fit.rows[fit.task])
     parameters = parameters_of(model)
     radius = model.epsilon_ if isinstance(model.epsilon_, float) else np.inf
     found = {
@@ -82,8 +83,9 @@ def results_of(fit: Fit) -> dict[str, Any]:
         "estimator": type(model).__name__,
         "target_kind": kind,
         "target_rule": fit.target.why,
-        "sentence": warning(model.comparison_, reference, guess)
-        + sentence(model.comparison_, name),
+        "sentence": sentences.useless(model.comparison_, reference, guess)
+        + sentences.verdict(model.comparison_, name),
+        "remarks": sentences.extremes(model.comparison_, fit.task, name),
         "score": {
             "name": name,
             "greater_is_better": False,
@@ -106,20 +108,26 @@ def results_of(fit: Fit) -> dict[str, Any]:
     return result
 
 
-def _comparison(comparison: Any) -> dict[str, Any]:
-    tasks = comparison.tasks
+def _baseline(target: Target, tasks: pd.Series[Any]) -> float:
+    """Error of predicting the mean, or the shares of the classes, averaged over tasks."""
+    values = pd.Series(target.y)
+    if target.kind == "regression":
+        errors = np.square(target.y - target.y.mean())
+    else:
+        errors = -np.log(values.map(values.value_counts(normalize=True)).to_numpy())
+    return float(pd.Series(errors).groupby(tasks.to_numpy()).mean().mean())
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    overall = comparison.summary.to_dict("index")
+    tasks = comparison.tasks.assign(**{m: -comparison.tasks[m] for m in comparison.methods})
     return {
         "overall": [
-            {"method": method, **row, "score": -row["score"]}
-            for method, row in comparison.summary.to_dict("index").items()
+            {"method": method, **row, "score": -row["score"]} for method, row in overall.items()
         ],
         "tasks": [
-            {
-                "task": label,
-                "rows": row["rows"],
-                **{method: -row[method] for method in comparison.summary.index},
-            }
-            for label, row in zip(tasks.index, tasks.to_dict("records"), strict=True)
+            {"task": label, **row}
+            for label, row in zip(comparison.labels, tasks.to_dict("records"), strict=True)
         ],
     }
 
@@ -158,7 +166,7 @@ def _share(radius: float, end: float) -> float:
 
 def _tasks(model: Any) -> list[dict[str, Any]]:
     distances, forces = _by_block(model.distances_), _by_block(model.forces_)
-    counts = model.comparison_.tasks["rows"].to_numpy()
+    counts = model.comparison_.rows
     return [
         {
             "task": label,

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import torch
 
+from crosslearning.evaluation import Comparison, Scores
+from crosslearning.evaluation.choice import best, nested
 from crosslearning.nn.sources import Batches, Pair, as_sources
 from crosslearning.nn.sweeps.sweep import sweep
 from crosslearning.tasks import within_task_folds
@@ -39,11 +41,15 @@ class Selection:
         By radius: mean ``score``, and ``standard_error`` of the mean over folds and seeds.
     table : DataFrame
         The tables of :func:`sweep` for all folds, with the column ``fold``.
+    comparison : Comparison or None
+        Pooled, separate and cross-learned networks, paired by run (of a fold and a seed), if radius
+        0 and infinity are among the radii. Scores are negative losses if there is no metric.
     """
 
     epsilon: float
     scores: pd.DataFrame
     table: pd.DataFrame
+    comparison: Comparison | None = None
 
 
 def select_epsilon(
@@ -116,12 +122,32 @@ def select_epsilon(
         for number, (train, held_out) in enumerate(_splits(data, cv, random_state))
     ]
     table = pd.concat(tables, ignore_index=True)
-    runs = table.groupby(["epsilon", "fold", "seed"])["score"].mean()
-    by_radius = runs.groupby("epsilon")
-    scores = pd.DataFrame({"score": by_radius.mean(), "standard_error": by_radius.sem()})
     sign = -1.0 if metric is None else 1.0
-    best = int(np.argmax(sign * scores["score"].to_numpy()))
-    return Selection(float(scores.index[best]), scores, table)
+    runs = _runs(tables, list(data), sign)
+    by_radius = pd.DataFrame(sign * runs.by_split, index=pd.Index(runs.settings, name="epsilon"))
+    scores = by_radius.agg(["mean", "sem"], axis=1).set_axis(["score", "standard_error"], axis=1)
+    return Selection(float(runs.settings[best(runs)]), scores, table, _compared(runs, data))
+
+
+def _runs(tables: list[pd.DataFrame], tasks: list[Any], sign: float) -> Scores:
+    """Scores by radius, run (of a fold and a seed) and task, greater is better."""
+    radial = [table[table["method"].isin(("pooled", "cross", "separate"))] for table in tables]
+    radii = radial[0]["epsilon"].unique().tolist()
+    shape = (len(radii), -1, len(tasks))  # sweeps list radii, then seeds, then tasks
+    values = [sign * table["score"].to_numpy().reshape(shape) for table in radial]
+    stacked = np.concatenate(values, axis=1)
+    return Scores(radii, stacked, np.ones(stacked.shape[1:]))
+
+
+def _compared(runs: Scores, data: Mapping[Any, Any]) -> Comparison | None:
+    """Compare the two ends with the radius chosen, if both were tried."""
+    ends = {"pooled": 0.0, "separate": np.inf}
+    if not set(ends.values()) <= set(runs.settings):
+        return None
+    methods = {name: [runs.settings.index(radius)] for name, radius in ends.items()}
+    found = nested(runs, {**methods, "cross": range(len(runs.settings))})
+    sizes = [len(source) for source in as_sources(data).values()]
+    return Comparison.of(found, list(data), sizes, by_run=True, nested=found.n_splits > 1)
 
 
 class Part:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crosslearning.evaluation.numbers import number
 from crosslearning.report.chapters.chapter import Chapter, Figure, Number
 from crosslearning.report.charts.gaussian import error_curve
-from crosslearning.report.wording import number
 
 if TYPE_CHECKING:
     from crosslearning.report.reading import Results

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crosslearning.evaluation.numbers import count, percent, points, radius
 from crosslearning.report.chapters.chapter import Chapter, Figure, Number, Remark
 from crosslearning.report.chapters.contact_sheet import contact_sheet
 from crosslearning.report.chapters.provenance import provenance
 from crosslearning.report.charts.images import confusion, domain_bars
 from crosslearning.report.charts.radius import score_lines, score_path
-from crosslearning.report.wording import count, percent, points, radius
 
 if TYPE_CHECKING:
     from crosslearning.report.reading import Results

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from crosslearning.evaluation.numbers import percent
 from crosslearning.report.chapters.chapter import Figure
 from crosslearning.report.charts.parameters import atlas, strips
-from crosslearning.report.wording import percent
 
 __all__ = ["coefficients", "parameter_map"]
 

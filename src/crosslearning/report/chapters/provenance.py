@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crosslearning.report.wording import duration, number
+from crosslearning.evaluation.numbers import duration, number
 
 __all__ = ["provenance"]
 

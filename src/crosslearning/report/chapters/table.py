@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crosslearning.evaluation.numbers import capital, count, number, percent, radius
 from crosslearning.report.chapters.chapter import Chapter, Figure, Number, Remark
 from crosslearning.report.chapters.parameters import coefficients, parameter_map
 from crosslearning.report.chapters.provenance import provenance
 from crosslearning.report.chapters.task_list import listed, task_figures
 from crosslearning.report.charts.radius import score_path
-from crosslearning.report.wording import capital, count, named, number, percent, radius
 
 if TYPE_CHECKING:
     from crosslearning.report.reading import Results
@@ -36,7 +36,7 @@ def table(results: Results) -> Chapter:
             _score(content["score"], overall),
             _helped(overall["separate"], len(tasks)),
         ),
-        remarks=_extremes(content, tasks),
+        remarks=tuple(Remark(**remark) for remark in content.get("remarks", [])),
         details={
             "task": content["task"],
             "score": content["score"]["name"],
@@ -86,25 +86,6 @@ def _helped(against: dict[str, Any], tasks: int) -> Number:
         f"{against['helped']:,} of {tasks:,}",
         f"do better than alone; {against['hurt']:,} do worse",
     )
-
-
-def _extremes(content: dict[str, Any], tasks: list[dict[str, Any]]) -> tuple[Remark, ...]:
-    """Say who gains and who loses most; `tasks` are sorted by gain."""
-    scored = [task for task in tasks if task["gain"] is not None]
-    if not scored:
-        return ()
-    name = content["score"]["name"]
-
-    def story(task: dict[str, Any], verb: str) -> Remark:
-        return Remark(
-            f"{named(content['task'], task['label'])} {verb}",
-            f"{name} {number(task['separate'])} alone, {number(task['cross'])} cross-learned "
-            f"({count(task['rows'], 'row')}).",
-        )
-
-    first, last = scored[0], scored[-1]
-    found = [story(first, "gains most")] if first["gain"] > 0 else []
-    return (*found, *([story(last, "loses most")] if last["gain"] < 0 else []))
 
 
 def _paths(content: dict[str, Any], overall: dict[str, Any]) -> list[Figure]:

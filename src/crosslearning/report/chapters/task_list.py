@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from crosslearning.evaluation.numbers import named
 from crosslearning.report.chapters.chapter import Figure
 from crosslearning.report.charts.tasks import dumbbells, forces, gains
-from crosslearning.report.wording import named
 
 __all__ = ["listed", "task_figures"]
 

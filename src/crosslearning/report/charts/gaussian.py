@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
+from crosslearning.evaluation.numbers import number
 from crosslearning.report.charts.style import INK, METHODS, VALUE, rows, spec
-from crosslearning.report.wording import number
 
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Spec

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
+from crosslearning.evaluation.numbers import number
+from crosslearning.evaluation.numbers import radius as written
 from crosslearning.report.charts.style import INK, METHODS, SERIES, SHORT, VALUE, rows, spec
-from crosslearning.report.wording import number
-from crosslearning.report.wording import radius as written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

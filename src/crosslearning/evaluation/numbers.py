@@ -6,8 +6,17 @@ import math
 import re
 from typing import Any
 
-__all__ = ["capital", "count", "duration", "named", "number", "percent", "points", "radius"]
-
+__all__ = [
+    "capital",
+    "count",
+    "duration",
+    "named",
+    "number",
+    "percent",
+    "points",
+    "radius",
+    "spread",
+]
 
 _LARGE = {1e6: "M", 1e9: "B", 1e12: "T"}
 
@@ -17,8 +26,8 @@ def number(value: float | None, digits: int = 4) -> str:
 
     >>> [number(x) for x in (0.59013, 38.4, 12345.6, 824_625_947.0, 2.5e-9, math.inf, None)]
     ['0.5901', '38.40', '12,346', '824.6M', '2.5e-9', '∞', '–']
-    >>> number(1_234_567)
-    '1,234,567'
+    >>> number(1_234_567), number(0.0999999)
+    ('1,234,567', '0.1000')
     """
     if value is None or math.isnan(value):
         return "–"
@@ -31,7 +40,8 @@ def number(value: float | None, digits: int = 4) -> str:
         text = re.sub(r"e([+-])0?", r"e\1", f"{value:.{digits}g}")
     else:
         unit = max((start for start in _LARGE if start <= size), default=1.0)
-        places = max(0, digits - 1 - math.floor(math.log10(size / unit)))
+        exponent = int(f"{size / unit:.{digits - 1}e}".partition("e")[2])  # of the rounded number
+        places = max(0, digits - 1 - exponent)
         text = f"{value / unit:,.{places}f}" + _LARGE.get(unit, "")
     return text.replace("-", "−") if value < 0 and size >= 1e-4 else text
 
@@ -52,6 +62,18 @@ def percent(share: float | None) -> str:
     ('50.0\xa0%', '0.123\xa0%', '–')
     """
     return "–" if share is None else number(100 * share, 3) + "\N{NO-BREAK SPACE}%"
+
+
+def spread(share: dict[str, float | None]) -> str:
+    r"""Write the mean of shares of 1 in percent and, if there is one, their standard deviation.
+
+    >>> spread({"mean": 0.4512, "std": 0.011}), spread({"mean": 0.4512, "std": None})
+    ('45.1 ± 1.1\xa0%', '45.1\xa0%')
+    """
+    mean, std = share["mean"], share["std"]
+    if mean is None or std is None:
+        return percent(mean)
+    return f"{100 * mean:.1f} ± {100 * std:.1f}\N{NO-BREAK SPACE}%"
 
 
 def points(gain: float, error: float | None = None) -> str:

@@ -1,0 +1,162 @@
+"""Any estimator that takes tasks, against its rivals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import has_fit_parameter
+
+from crosslearning.evaluation.comparison import Comparison
+from crosslearning.evaluation.scores import Scores
+from crosslearning.evaluation.scoring import Predicted, score_tasks, scorer_of
+from crosslearning.evaluation.splits import splits_of
+from crosslearning.tasks import TaskIndex, check_tasks
+
+__all__ = ["compare"]
+
+_ENDS = {"pooled": 0.0, "separate": math.inf}
+
+
+def compare(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    tasks: Any,
+    *,
+    cv: Any = 5,
+    rivals: Iterable[str] | Mapping[str, Any] = ("pooled", "separate"),
+    scoring: Any = None,
+    average: str = "tasks",
+    random_state: int = 0,
+) -> Comparison:
+    """Compare an estimator for related tasks with others, on rows that none of them has seen.
+
+    Every method is fitted anew on the training part of every split, with whatever it chooses for
+    itself: an estimator that cross-validates does so within the training part.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Takes ``tasks`` in `fit` and `predict`; called "cross" in the comparison.
+    X : array or DataFrame of shape (n_rows, n_features)
+        Features.
+    y : array of shape (n_rows,)
+        Targets or classes.
+    tasks : array of shape (n_rows,)
+        Task label of each row.
+    cv : int, splitter or iterable, default=5
+        Number of folds within tasks, or anything that scikit-learn takes.
+    rivals : names or mapping of names to estimators, default=("pooled", "separate")
+        "pooled" is the estimator at a radius of 0, "separate" the same without a bound; both are
+        for estimators with a parameter `epsilon` or `epsilons`. In a mapping the values are
+        estimators, which get `tasks` if their `fit` takes them, or one of these two names.
+    scoring : str or callable, optional
+        Any scikit-learn scorer, applied task by task; by default the negative mean squared error
+        or, for classifiers, the negative log-loss.
+    average : {"tasks", "rows"}, default="tasks"
+        Whether every task counts the same, or every row.
+    random_state : int, default=0
+        Seed of the folds.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import HistGradientBoostingRegressor
+    >>> from crosslearning import CrossRidge, compare
+    >>> from crosslearning.datasets import load_hsb82
+    >>> pupils = load_hsb82()
+    >>> found = compare(
+    ...     CrossRidge(1.0), pupils.X, pupils.y, pupils.tasks,
+    ...     rivals={"pooled": "pooled", "trees": HistGradientBoostingRegressor(max_iter=20)},
+    ... )  # fmt: skip
+    >>> found.summary.index.tolist(), found.best
+    (['pooled', 'trees', 'cross'], 'cross')
+    """
+    if average not in ("tasks", "rows"):
+        raise ValueError(f"`average` must be 'tasks' or 'rows'; got {average!r}.")
+    methods = {**_rivals(estimator, rivals), "cross": estimator}
+    target = np.asarray(y)
+    labels = check_tasks(tasks, len(target))
+    index, codes = TaskIndex.of(labels)
+    classes = np.unique(target) if is_classifier(estimator) else None
+    default = "neg_mean_squared_error" if classes is None else "neg_log_loss"
+    scorer = scorer_of(estimator, scoring, default)
+    splits = splits_of(cv, X, target, codes, random_state, classes=classes is not None)
+    values = np.empty((len(methods), len(splits), len(index)))
+    weights = np.empty(values.shape[1:])
+    for s, (train, test) in enumerate(splits):
+        for m, method in enumerate(methods.values()):
+            parts = [_safe_indexing(part, train) for part in (X, target, labels)]
+            model = _fitted(method, *parts)
+            rows = _safe_indexing(X, test)
+            predicted = _predicted(model, rows, _safe_indexing(labels, test), classes)
+            values[m, s], weights[s] = score_tasks(
+                scorer, predicted, np.asarray(rows), target[test], np.ones(len(test)), codes[test],
+                len(index),
+            )  # fmt: skip
+    scores = Scores(list(methods), values, weights, by_rows=average == "rows")
+    return Comparison.of(scores, list(index.labels), np.bincount(codes, minlength=len(index)))
+
+
+def _rivals(estimator: Any, rivals: Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
+    """Return an estimator for every name."""
+    if isinstance(rivals, str):
+        rivals = (rivals,)
+    wanted = dict(rivals) if isinstance(rivals, Mapping) else {name: name for name in rivals}
+    if not wanted or "cross" in wanted:
+        raise ValueError(
+            "`rivals` must be at least one method to compare with, and 'cross' is the name of the "
+            f"estimator itself; got {list(wanted)}."
+        )
+    return {
+        name: _end(estimator, rival) if isinstance(rival, str) else rival
+        for name, rival in wanted.items()
+    }
+
+
+def _end(estimator: Any, name: str) -> Any:
+    """Return the estimator with one model for all tasks, or without a bound."""
+    known = estimator.get_params(deep=False)
+    if name not in _ENDS or not {"epsilon", "epsilons"} & known.keys():
+        raise ValueError(
+            f"{type(estimator).__name__} has no {name!r} of its own: 'pooled' and 'separate' are "
+            "for estimators with a parameter `epsilon` or `epsilons`. Give `rivals` as a mapping "
+            "of names to estimators."
+        )
+    if "epsilon" in known:
+        changes: dict[str, Any] = {"epsilon": _ENDS[name], "stiffness": 0.0, "tension": 0.0}
+    else:
+        changes = {"epsilons": [_ENDS[name]], "per_block": False, "tether": "ball"}
+    own = {key: value for key, value in changes.items() if key in known}
+    return clone(estimator).set_params(**own)
+
+
+def _fitted(method: Any, X: Any, y: Any, tasks: Any) -> Any:
+    given = {"tasks": tasks} if has_fit_parameter(method, "tasks") else {}
+    return clone(method).fit(X, y, **given)
+
+
+def _predicted(model: Any, X: Any, tasks: Any, classes: Any) -> Predicted:
+    """Ask a model for all that a scorer may want to know."""
+    given = {"tasks": tasks} if has_fit_parameter(model, "tasks") else {}
+    values = np.asarray(model.predict(X, **given))
+    if classes is None:
+        return Predicted(values)
+    known = np.searchsorted(classes, model.classes_)
+    said = {}
+    for name in ("predict_proba", "decision_function"):
+        answer = np.asarray(getattr(model, name)(X, **given)) if hasattr(model, name) else None
+        if answer is not None and answer.ndim == 2:  # a class may be missing from a training part
+            everything = np.full((len(values), len(classes)), 0.0 if "proba" in name else -np.inf)
+            everything[:, known] = answer
+            answer = everything
+        said[name] = answer
+    return Predicted(values, classes, said["predict_proba"], said["decision_function"])

@@ -1,0 +1,209 @@
+"""Did sharing help, whom, and how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.special import stdtr
+
+from crosslearning.evaluation import sentences
+from crosslearning.tasks.estimators import as_objects
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from crosslearning.evaluation.scores import Scores
+
+__all__ = ["Comparison", "Paired"]
+
+_LEVEL = 0.05  # of a two-sided test
+_ROUNDING = 1e-6  # of the largest score: a smaller difference neither helps nor hurts
+
+
+class Paired(NamedTuple):
+    """Mean difference of pairs, its standard error, and the number of pairs."""
+
+    gain: float
+    standard_error: float
+    n: int
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided, by Student's t test; NaN for a single pair."""
+        if self.n < 2:
+            return np.nan
+        if self.standard_error == 0:
+            return float(self.gain == 0)
+        return float(2 * stdtr(self.n - 1, -abs(self.gain) / self.standard_error))
+
+    @property
+    def sure(self) -> int:
+        """Sign of the difference if it is significant at 5 %, else 0."""
+        return int(np.sign(self.gain)) if self.p_value < _LEVEL else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Scores of methods on held-out rows, task by task; greater is better.
+
+    Parameters
+    ----------
+    methods : tuple of str
+        Names, such as ``("pooled", "separate", "cross")``; the last is the one that is compared
+        with the others.
+    labels : array of shape (n_tasks,)
+        Tasks.
+    rows : array of shape (n_tasks,)
+        Number of rows of each task.
+    scores : array of shape (n_methods, n_tasks)
+        Mean score of each task; NaN if it has none. A task that has a single row is scored as one
+        never seen.
+    shares : array of shape (n_tasks,)
+        How much each task counts in an average.
+    runs : array of shape (n_methods, n_runs), optional
+        Scores of repeated runs, as of networks from several seeds. If given, differences are
+        paired by run; otherwise by task.
+    nested : bool, default=True
+        Whether the settings behind a score were chosen by the scores of other splits. False if
+        there was one split only, so that the choice has seen the scores.
+    """
+
+    methods: tuple[str, ...]
+    labels: NDArray[Any]
+    rows: NDArray[Any]
+    scores: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    runs: NDArray[np.float64] | None = None
+    nested: bool = True
+
+    @classmethod
+    def of(
+        cls, scores: Scores, labels: Any, rows: Any, *, by_run: bool = False, nested: bool = True
+    ) -> Comparison:
+        """Compare the last setting of a table of scores with the others.
+
+        Parameters
+        ----------
+        scores : Scores
+            With names of methods as settings.
+        labels, rows : array of shape (n_tasks,)
+            Tasks, and their numbers of rows.
+        by_run : bool, default=False
+            Whether the splits are runs to pair by.
+        nested : bool, default=True
+            Whether settings were chosen by other splits.
+        """
+        by_task = scores.by_task
+        shares = np.asarray(scores.weights, dtype=np.float64).sum(axis=0)
+        if not scores.by_rows:
+            shares = np.ones_like(shares)
+        shares = np.where(np.isfinite(by_task).all(axis=0), shares, 0.0)
+        runs = scores.by_split if by_run else None
+        names = tuple(map(str, scores.settings))
+        return cls(names, as_objects(labels), np.asarray(rows), by_task, shares, runs, nested)
+
+    @property
+    def tasks(self) -> pd.DataFrame:
+        """One row per task: ``rows``, and the score of each method."""
+        import pandas as pd
+
+        index = pd.Index(list(self.labels), name="task", tupleize_cols=False)
+        columns = dict(zip(self.methods, self.scores, strict=True))
+        return pd.DataFrame({"rows": self.rows, **columns}, index=index)
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """One row per method.
+
+        ``score`` is the average; ``gain`` that of the last method over it, with its
+        ``standard_error``, paired by task or by run; ``helped`` and ``hurt`` are the numbers of
+        tasks that the last method serves better and worse.
+        """
+        import pandas as pd
+
+        records = {}
+        for name in self.methods:
+            gains = self._of(self.subject) - self._of(name)
+            rounding = _ROUNDING * np.nanmax(np.abs(self._of(name)), initial=0.0)
+            gain, error, _ = self.paired(name)
+            records[name] = {
+                "score": self.score(name),
+                "gain": gain,
+                "standard_error": error,
+                "helped": int(np.sum(gains > rounding)),
+                "hurt": int(np.sum(gains < -rounding)),
+            }
+        return pd.DataFrame.from_dict(records, orient="index")
+
+    @property
+    def subject(self) -> str:
+        """The method that is compared with the others."""
+        return self.methods[-1]
+
+    @property
+    def best_rival(self) -> str:
+        """The best of the other methods."""
+        return max(self.methods[:-1], key=self.score)
+
+    @property
+    def best(self) -> str:
+        """The best of all methods."""
+        return max(self.methods, key=self.score)
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks with a score of every method."""
+        return int(np.count_nonzero(self.shares))
+
+    def score(self, method: str) -> float:
+        """Average score of a method."""
+        if self.runs is not None:
+            return float(self.runs[self.methods.index(method)].mean())
+        return float(np.average(self._of(method), weights=self.shares)) if self.n_tasks else np.nan
+
+    def paired(self, rival: str, *, relative: bool = False) -> Paired:
+        """Gain over a rival with its standard error, paired by task or by run.
+
+        If `relative`, every difference is a share of the score of the first method, so that tasks
+        with large errors count no more than others.
+        """
+        if self.runs is None:
+            scores, shares = np.where(self.shares > 0, self.scores, 0.0), self.shares
+        else:
+            scores, shares = self.runs, np.ones(self.runs.shape[1])
+        a, b = (scores[self.methods.index(name)] for name in (self.subject, rival))
+        # Not of one of the two: the more erratic of them would seem the better one.
+        size = np.abs(scores[0]) if relative else np.ones_like(a)
+        difference = np.divide(a - b, size, out=np.zeros_like(a), where=size > 0)
+        n = int(np.count_nonzero(shares))
+        if not n:
+            return Paired(np.nan, np.nan, 0)
+        weight = shares / shares.sum()
+        gain = float(weight @ difference)
+        spread = float(np.sum(weight**2 * (difference - gain) ** 2))
+        return Paired(gain, (spread * n / max(n - 1, 1)) ** 0.5, n)
+
+    def verdict(self, rival: str) -> int:
+        """Return 1 if the method is surely better than a rival, -1 if surely worse, else 0.
+
+        Sure is a level of 5 % by Student's t test over tasks, or over runs: few of them must agree
+        closely before they count as evidence. The test is made on the scale of the scores and on a
+        relative one, where no task dominates. One is enough, unless the other says the contrary.
+        """
+        plain, relative = self.paired(rival), self.paired(rival, relative=True)
+        sure = {plain.sure, relative.sure} - {0}
+        return sure.pop() if sure == {np.sign(plain.gain)} else 0
+
+    def sentence(self) -> str:
+        """Say in words whether sharing helps, and how sure that is."""
+        return sentences.verdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.summary.to_string(float_format='{:.4g}'.format)}\n{self.sentence()}"
+
+    def _of(self, method: str) -> NDArray[np.float64]:
+        """Scores of the tasks; 0 for those that do not count."""
+        return np.where(self.shares > 0, self.scores[self.methods.index(method)], 0.0)

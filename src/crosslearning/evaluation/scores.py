@@ -1,0 +1,75 @@
+"""The table of scores: settings × splits × tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Scores"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores on held-out rows, greater is better.
+
+    Parameters
+    ----------
+    settings : sequence
+        What was scored: radii, candidates of a search, names of methods.
+    values : array of shape (n_settings, n_splits, n_tasks)
+        Scores; NaN or infinite where there is none.
+    weights : array of shape (n_splits, n_tasks)
+        Rows, or sum of their weights, behind each score.
+    by_rows : bool, default=False
+        Whether tasks count by their weights in an average, or all the same.
+
+    Examples
+    --------
+    >>> scores = Scores(["pooled", "separate"], [[[-1.0, -3.0]], [[-2.0, -1.0]]], [[3, 1]])
+    >>> scores.means
+    array([-2. , -1.5])
+    """
+
+    settings: Sequence[Any]
+    values: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    by_rows: bool = False
+
+    @property
+    def n_splits(self) -> int:
+        """Number of splits."""
+        return len(self.weights)
+
+    @property
+    def by_split(self) -> NDArray[np.float64]:
+        """Mean over the tasks of each split, NaN if none has a score: (n_settings, n_splits)."""
+        weights = np.asarray(self.weights)
+        return mean(self.values, weights if self.by_rows else weights > 0, axis=2)
+
+    @property
+    def by_task(self) -> NDArray[np.float64]:
+        """Mean over the rows of each task, NaN if it has no score: (n_settings, n_tasks)."""
+        return mean(self.values, self.weights, axis=1)
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """Mean over the splits that have a score; minus infinity if none has."""
+        means = mean(self.by_split, 1.0, axis=1)
+        return np.where(np.isnan(means), -np.inf, means)
+
+
+def mean(values: Any, weights: Any, axis: int) -> NDArray[np.float64]:
+    """Weighted mean of the values that are finite; NaN if there is none."""
+    values = np.asarray(values, dtype=np.float64)
+    present = np.isfinite(values)
+    share = np.where(present, weights, 0.0)
+    total = share.sum(axis=axis)
+    sums = np.sum(share * np.where(present, values, 0.0), axis=axis)
+    return np.asarray(np.divide(sums, total, out=np.full_like(total, np.nan), where=total > 0))

@@ -1,0 +1,122 @@
+"""Predictions scored task by task, by a default score or by any scikit-learn scorer."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import UndefinedMetricWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Scorer = Callable[..., float]
+
+__all__ = ["Predicted", "score_tasks", "scorer_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """What a model says of some rows.
+
+    Attributes
+    ----------
+    values : array of shape (n_rows,)
+        Predicted targets or classes.
+    classes : array of shape (n_classes,), optional
+        The classes, for a classifier.
+    probabilities, decisions : array of shape (n_rows, n_classes) or (n_rows,), optional
+        Of a classifier, if it has them.
+    """
+
+    values: NDArray[Any]
+    classes: NDArray[Any] | None = None
+    probabilities: NDArray[np.float64] | None = None
+    decisions: NDArray[np.float64] | None = None
+
+    def model(self, rows: NDArray[np.bool_]) -> Any:
+        """Return what scorers take for an estimator that is to predict these rows."""
+        model = _Regressor() if self.classes is None else _Classifier()
+        if self.classes is not None:
+            model.classes_ = self.classes
+        for name in ("values", "probabilities", "decisions"):
+            said = getattr(self, name)
+            setattr(model, name, None if said is None else said[rows])
+        return model
+
+
+class _Known(BaseEstimator):  # type: ignore[misc]
+    """A fitted model that has already predicted."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def predict(self, X: Any) -> Any:  # noqa: ARG002
+        return self.values
+
+
+class _Regressor(RegressorMixin, _Known):  # type: ignore[misc]
+    pass
+
+
+class _Classifier(ClassifierMixin, _Known):  # type: ignore[misc]
+    def predict_proba(self, X: Any) -> Any:  # noqa: ARG002
+        return self.probabilities
+
+    def decision_function(self, X: Any) -> Any:  # noqa: ARG002
+        return self.decisions
+
+
+def scorer_of(estimator: Any, scoring: Any, default: str) -> Scorer | None:
+    """Return the scorer that a name or a function stands for; None for the default."""
+    from sklearn.metrics import check_scoring
+
+    return None if scoring in (None, default) else check_scoring(estimator, scoring)
+
+
+def score_tasks(
+    scorer: Scorer | None,
+    predicted: Predicted,
+    X: Any,
+    y: NDArray[Any],
+    weights: NDArray[np.float64],
+    tasks: NDArray[np.int64],
+    n_tasks: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Score of each task, NaN where undefined, and what it weighs.
+
+    Without a scorer that is the weighted mean of the negative squared error or, for classes, of
+    the logarithm of the probability, which is also defined where a task lacks a class. A scorer
+    weighs the rows of a task equally.
+    """
+    if scorer is None:
+        total = np.bincount(tasks, weights, n_tasks).astype(np.float64)
+        sums = np.bincount(tasks, weights * _by_row(predicted, y), n_tasks)
+        return np.divide(sums, total, out=np.full(n_tasks, np.nan), where=total > 0), total
+    scores = np.full(n_tasks, np.nan)
+    for task in np.unique(tasks):
+        rows = tasks == task
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedMetricWarning)
+            try:
+                scores[task] = scorer(predicted.model(rows), X[rows], y[rows])
+            except ValueError:  # such as an area under a curve with one class only
+                continue
+    return scores, np.bincount(tasks, minlength=n_tasks).astype(np.float64)
+
+
+def _by_row(predicted: Predicted, y: NDArray[Any]) -> NDArray[np.float64]:
+    if predicted.classes is None:
+        return np.asarray(-np.square(y - predicted.values))
+    if predicted.probabilities is None:
+        raise ValueError(
+            "The default score of a classifier is the log-loss, which needs `predict_proba`. "
+            "Choose another with `scoring`, such as 'accuracy'."
+        )
+    own = predicted.probabilities[np.arange(len(y)), np.searchsorted(predicted.classes, y)]
+    return np.asarray(np.log(np.maximum(own, np.finfo(np.float64).tiny)))

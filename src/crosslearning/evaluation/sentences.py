@@ -1,0 +1,124 @@
+"""What a comparison has shown, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crosslearning.evaluation.numbers import named, number
+
+if TYPE_CHECKING:
+    from crosslearning.evaluation.comparison import Comparison
+
+__all__ = ["NAMES", "extremes", "useless", "verdict"]
+
+NAMES = {"pooled": "one pooled model", "separate": "separate models", "cross": "cross-learned"}
+
+
+def verdict(comparison: Comparison, score: str = "score") -> str:
+    """Say whether sharing helps, over the best rival, and how sure that is.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Scores, greater is better.
+    score : str, default="score"
+        What the scores are. If they are negative, it is the name of an error, and errors are
+        written without a sign. An "accuracy" is written in per cent.
+    """
+    rival = comparison.best_rival
+    pairs, unit = comparison.paired(rival), _unit(comparison)
+    name, verb = NAMES.get(rival, rival), "are" if rival == "separate" else "is"
+    if pairs.n < 2:
+        return f"One {unit} cannot tell whether sharing helps; two with scores are needed."
+    if pairs.gain == pairs.standard_error == 0.0:
+        return f"Sharing makes no difference: {name}, the best alternative, {verb} as good."
+    size, sure = _size(comparison, rival, score), comparison.verdict(rival)
+    word = "better" if pairs.gain > 0 else "worse"
+    if sure > 0:
+        return f"Sharing helps: cross-learning is better than {name} by {size}."
+    if sure < 0:
+        start = "Sharing as done here does not help" if rival in NAMES else "Sharing is not enough"
+        return f"{start}: {name} {verb} better by {size}."
+    if rival == "pooled" and _surely_over(comparison, "separate"):
+        return (
+            "Sharing helps, but one model for all does as well: cross-learning is better than "
+            f"separate models, and {word} than {name} by {size}, which may be chance."
+        )
+    return (
+        f"These {pairs.n:,} {unit}s cannot tell whether sharing helps: cross-learning is {word} "
+        f"than {name}, the best alternative, by {size}."
+    )
+
+
+def _unit(comparison: Comparison) -> str:
+    return "task" if comparison.runs is None else "run"
+
+
+def _surely_over(comparison: Comparison, rival: str) -> bool:
+    return rival in comparison.methods and comparison.verdict(rival) > 0
+
+
+def _size(comparison: Comparison, rival: str, score: str) -> str:
+    """Write a gain with its standard error, and what it is a gain of."""
+    pairs = comparison.paired(rival)
+    if not pairs.sure and comparison.verdict(rival):  # only the relative test is sure
+        pairs = comparison.paired(rival, relative=True)
+        gain = f"{number(abs(100 * pairs.gain), 3)} ± {number(100 * pairs.standard_error, 2)} %"
+        return f"{gain} in the {score} of a typical task"
+    if "accuracy" in score:
+        gain = f"{abs(100 * pairs.gain):.1f} ± {100 * pairs.standard_error:.1f} points"
+    else:
+        gain = f"{number(abs(pairs.gain))} ± {number(pairs.standard_error, 2)}"
+    if score == "score":
+        return f"{gain} in score"
+    mine, other = (_written(comparison.score(m), score) for m in (comparison.subject, rival))
+    return (
+        f"{gain} in {score} ({mine} against {other}; standard error paired over {pairs.n:,} "
+        f"{_unit(comparison)}s)"
+    )
+
+
+def _written(value: float, score: str) -> str:
+    return f"{100 * value:.1f} %" if "accuracy" in score else number(abs(value))
+
+
+def useless(comparison: Comparison, error: float, guess: str) -> str:
+    """Say so if no method has a smaller error than a guess; otherwise nothing."""
+    if -comparison.score(comparison.best) < error:
+        return ""
+    return f"No model is better than predicting {guess}, which gives {number(error)}. "
+
+
+def extremes(comparison: Comparison, kind: str, score: str) -> list[dict[str, str]]:
+    """Say which task gains most over its separate model, and which loses most.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        With a method "separate".
+    kind : str
+        What a task is: a school, a domain.
+    score : str
+        As in :func:`verdict`.
+
+    Returns
+    -------
+    list of dict
+        With ``lead`` and ``text`` each; none if no task gains or loses.
+    """
+    if "separate" not in comparison.methods or comparison.subject == "separate":
+        return []
+    alone, cross = comparison.scores[comparison.methods.index("separate")], comparison.scores[-1]
+    gains = np.where(np.isnan(cross - alone), 0.0, cross - alone)
+    found = []
+    for k, verb in ((gains.argmax(), "gains"), (gains.argmin(), "loses")):
+        if gains[k] > 0 if verb == "gains" else gains[k] < 0:
+            rows = int(comparison.rows[k])
+            before, after = _written(alone[k], score), _written(cross[k], score)
+            text = (
+                f"{score} {before} alone, {after} cross-learned ({rows:,} row{'s' * (rows > 1)})."
+            )
+            found.append({"lead": f"{named(kind, comparison.labels[k])} {verb} most", "text": text})
+    return found
