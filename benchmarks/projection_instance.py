@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crosslearning.coupling import project
-from crosslearning.coupling._columns import gram_of_differences
+from crosslearning.coupling._array_members import ArrayMembers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class Instance:
 
     def gram(self) -> Array:
         """Gram matrix of the differences to the centre."""
-        return gram_of_differences(self.z, self.center)
+        return ArrayMembers(self.z, self.center).gram()[0]
 
     def apply(self, pull: Array) -> Projection:
         """Do all that a projection does but solve: check, form the Gram matrix, move, certify."""

@@ -238,21 +238,6 @@ def test_flat_state_turns_around():
             assert torch.equal(optimizer.state[parameter][key], value)
 
 
-def test_compiled(monkeypatch):
-    """Without the code generator, whose result `benchmarks/networks.py` measures."""
-    plain = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda f: plain(f, backend="aot_eager"))
-    expected, _ = trained("vmap", epochs=1)
-    found, _ = trained("compiled", epochs=1)
-    assert_same(expected, found)
-
-
-def test_compiled_needs_a_compiler(monkeypatch):
-    monkeypatch.setattr("shutil.which", lambda _: None)
-    with pytest.raises(ValueError, match=r"needs a C\+\+ compiler"):
-        trained("compiled")
-
-
 REFUSED = {
     "batch norm": ({"module": nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2))},
                    "needs buffers that do not change in training; '1.num_batches_tracked' does"),

@@ -18,8 +18,8 @@ STORED = {torch.float64: 1e-10, torch.float32: 2e-6, torch.bfloat16: 5e-2}
 def chunks(request, monkeypatch):
     """Cut the matrix into chunks of a few columns."""
     if request.param:
-        monkeypatch.setattr("crosslearning.nn.workspace._NARROWEST", request.param)
-        monkeypatch.setattr("crosslearning.nn.workspace._ELEMENTS", 1)
+        monkeypatch.setattr("crosslearning.nn._workspace._NARROWEST", request.param)
+        monkeypatch.setattr("crosslearning.nn._workspace._ELEMENTS", 1)
 
 
 @pytest.mark.parametrize("dtype", STORED)
@@ -140,12 +140,12 @@ def test_radius_zero_keeps_all_rows_equal():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_coefficients_sum_to_one_exactly(dtype):
     """A sum of 1 - 6e-8 would shrink the centre by 0.6 % in 100,000 steps."""
-    from crosslearning.nn.apply import _exact_combination
+    from crosslearning.nn._workspace import exact_combination
 
     rng = np.random.default_rng(0)
     for n_tasks in (1, 2, 4, 31):
         weights = rng.dirichlet(np.ones(n_tasks + 1))[:-1]
-        coefficients = _exact_combination(weights, dtype)
+        coefficients = exact_combination(weights, dtype)
         stored = torch.from_numpy(coefficients).to(dtype).double().numpy()
         assert np.array_equal(stored, coefficients)
         assert stored.sum() == 1.0
@@ -170,7 +170,9 @@ def test_a_broken_task_is_named_before_it_is_mixed(value):
     models["clipart"][1].bias.data[1] = value
     models["clipart"][1].bias.grad = torch.tensor([0.0, value])
     before = snapshot(models)
-    with pytest.raises(ValueError, match=r"task 'clipart' are NaN .* '1.bias', as is its gradient"):
+    with pytest.raises(
+        ValueError, match=r"task 'clipart' \(first in '1.bias', as is its gradient\) are NaN"
+    ):
         models.project()
     after = snapshot(models)
     assert all(torch.equal(before[n].nan_to_num(), after[n].nan_to_num()) for n in before)
@@ -179,7 +181,9 @@ def test_a_broken_task_is_named_before_it_is_mixed(value):
 def test_a_broken_centre_is_named():
     models = TaskModels(network(), TASKS, epsilon=0.1)
     models.center[1].weight[0, 0] = np.nan
-    with pytest.raises(ValueError, match="parameters of the centre are NaN"):
+    with pytest.raises(
+        ValueError, match=r"parameters of the centre \(first in '1.weight'\) are NaN"
+    ):
         models.project()
 
 
@@ -195,7 +199,7 @@ def test_unresolved_radius_warns_once_and_tells_the_real_distances():
     models = TaskModels(nn.Linear(1000, 100), TASKS, epsilon=3e-7)
     scatter(models, 1e-5)
     with pytest.warns(
-        ResolutionWarning, match=r"float32 resolves .* `models.double\(\)`"
+        ResolutionWarning, match=r"float32 resolves .* Use float64 or a larger `epsilon`"
     ) as caught:
         certificate = models.project()
     assert caught[0].filename == __file__
@@ -250,7 +254,7 @@ def test_warm_start_from_the_previous_pulls(monkeypatch):
         starts.append(start)
         return solve_gram(gram, tether, weight, start, *rest)
 
-    monkeypatch.setattr("crosslearning.nn.step.solve_gram", spy)
+    monkeypatch.setattr("crosslearning.coupling._couple.solve_gram", spy)
     models = TaskModels(network(), TASKS, epsilon=0.5)
     scatter(models)
     first = models.project()

@@ -25,11 +25,15 @@ def spoiled(*tasks, value=np.nan):
         (([[1.0, 2.0], [3.0]], 1.0), "different lengths"),
         (([["a", "b"]], 1.0), "real numbers"),
         ((np.ones((2, 2)) * 1j, 1.0), "real numbers"),
-        ((spoiled(1), 1.0), r"NaN or infinite values in task 1\."),
-        ((spoiled(0, 2, value=np.inf), 1.0), r"in tasks 0, 2\."),
-        ((spoiled(0, value=-np.inf), 1.0), r"in task 0\."),
-        ((np.full((30, 2), np.nan), 1.0), r"tasks 0, 1.*9, …"),
+        ((spoiled(1), 1.0), r"parameters of task 1 are NaN or infinite\."),
+        ((spoiled(0, 2, value=np.inf), 1.0), r"of task 0, task 2 are NaN"),
+        ((spoiled(0, value=-np.inf), 1.0), r"of task 0 are NaN"),
+        ((np.full((30, 2), np.nan), 1.0), r"task 0, task 1.*task 9, … are NaN"),
         ((spoiled(2, value=1e200), 1.0), "beyond 1e.150.*task 2"),
+        ((spoiled(2, value=1e200), 1.0, np.zeros(4)), "of task 2 are so far .* overflow"),
+        ((np.full((3, 4), 1e200), 1.0), "beyond 1e.150.*tasks 0, 1, 2"),
+        ((spoiled(1), 1.0, np.zeros(4)), "of task 1 are NaN"),
+        ((spoiled(1)[:, :2], 1.0), "of task 1 are NaN"),  # fewer parameters than tasks
         ((Z, -1.0), "`epsilon` is a distance.*got -1.0.*Use 0"),
         ((Z, np.nan), "`epsilon`.*got nan"),
         ((Z, "big"), "`epsilon` must be a number"),
@@ -39,8 +43,9 @@ def spoiled(*tasks, value=np.nan):
     ],
 )
 def test_bad_tasks_and_radii(arguments, message):
+    thetas, epsilon, *center = arguments
     with pytest.raises(ValueError, match=message):
-        project(*arguments)
+        project(thetas, epsilon, center=center[0] if center else None)
 
 
 @pytest.mark.parametrize(

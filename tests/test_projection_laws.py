@@ -44,7 +44,11 @@ def test_residual_and_certificate_agree(case):
         center=case.center,
         center_weight=case.center_weight,
     )
-    assert proof.kkt_residual == result.kkt_residual <= KKT[case.thetas.dtype] + proof.rounding
+    # Known from a Gram matrix where that has the digits, and measured where it has not.
+    np.testing.assert_allclose(
+        result.kkt_residual, proof.kkt_residual, rtol=0, atol=1e-12 + proof.rounding
+    )
+    assert max(result.kkt_residual, proof.kkt_residual) <= KKT[case.thetas.dtype] + proof.rounding
 
 
 @settings(max_examples=100)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crosslearning import ConvergenceWarning, Status, Tether, project, prox, smallest_enclosing_ball
+from crosslearning.exceptions import ResolutionWarning
 from tests import laws
 from tests.strategies import Case, cases, vectors
 
@@ -122,12 +123,16 @@ def test_dtype_is_kept(dtype, shape):
 
 def test_float32_below_its_resolution_is_reported_not_hidden():
     z = (100 + np.random.default_rng(5).normal(size=(4, 1000))).astype(np.float32)
-    with pytest.warns(ConvergenceWarning, match="Use float64 or a larger"):
+    with pytest.warns(ResolutionWarning, match="float32 resolves.*Use float64 or a larger") as all_:
         result = project(z, 1e-6)
+    assert all_[0].filename == __file__
+    assert issubclass(ResolutionWarning, ConvergenceWarning)
     assert result.status is Status.UNRESOLVED
-    assert result.distances.max() > 2e-6
+    measured = np.linalg.norm(result.thetas.astype(float) - result.center, axis=1)
+    np.testing.assert_allclose(result.distances, measured, rtol=1e-12)
+    assert np.abs(measured / 1e-6 - 1.0).max() > 0.1
     assert project(z.astype(np.float64), 1e-6).status is Status.CONVERGED
-    assert result.kkt_residual * np.linalg.norm(z - z.mean(axis=0), axis=1).max() > 1e-6
+    assert result.kkt_residual * np.linalg.norm(z - z.mean(axis=0), axis=1).max() > 1e-7
 
 
 def test_integers_become_float64():

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tether"]
 
+_TINY = np.finfo(np.float64).tiny
 _REMEDIES = {
     "epsilon": "Use 0 to pool all tasks, `math.inf` to train them independently.",
     "stiffness": "Use 0 for no spring, `epsilon=0` to pool all tasks.",
@@ -120,9 +121,16 @@ class Tether:
         -------
         Tether
         """
+        if step_size == 1.0 and length == 1.0:
+            return self
         with np.errstate(over="ignore"):  # an infinite radius is the right one then
             epsilon = np.divide(self.epsilon, length)
-        return Tether(epsilon, self.stiffness * step_size, self.tension * step_size / length)
+        scaled = object.__new__(Tether)  # the values have been checked
+        stiffness, tension = self.stiffness * step_size, self.tension * step_size / length
+        epsilon = epsilon if epsilon.ndim else float(epsilon)
+        values = {"epsilon": epsilon, "stiffness": stiffness, "tension": tension}
+        scaled.__dict__.update(values, is_ball=self.is_ball, _together=self._together)
+        return scaled
 
     def final_distance(self, distance: ArrayLike) -> NDArray[np.float64]:
         """Distance from the centre at which the task ends, between 0 and ``epsilon``."""
@@ -150,19 +158,25 @@ class Tether:
 
     def law(self, distance: ArrayLike) -> Law:
         """Pull, slope and envelope at once, for solvers that need all three."""
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite cost is right then
+            return self._law(np.asarray(distance, dtype=np.float64))
+
+    def _law(self, distance: NDArray[np.float64]) -> Law:
+        """Do as :meth:`law` does, at distances whose squares are finite."""
         if self.is_ball:
-            return self._law_of_ball(np.asarray(distance, dtype=np.float64))
-        d, stuck, taut = self._regions(distance)
+            return self._law_of_ball(distance)
         k, t = self.stiffness, self.tension
+        d = distance + np.zeros_like(self.epsilon + k + t)
+        stuck = np.equal(self.epsilon, 0.0) | ((d <= t) & np.greater(t, 0.0))
+        taut = self.is_taut(d)
         safe = np.where(stuck | (d == 0), 1.0, d)
         e = np.where(taut, self.epsilon, 0.0)
         # d - epsilon before the division: 1 - epsilon / d would cancel near the bound.
         pull = np.where(taut, (d - e) / safe, (k + t / safe) / (1.0 + k))
         slope = np.where(taut, 1.0, k / (1.0 + k))
-        with np.errstate(over="ignore", invalid="ignore"):  # an infinite cost is right then
-            bound = 0.5 * (d - e) ** 2 + t * e + 0.5 * k * e**2
-            slack = (k * d**2 + t * (2.0 * d - t)) / (2.0 * (1.0 + k))
-            envelope = np.where(stuck, 0.5 * d**2, np.where(taut, bound, slack))
+        bound = 0.5 * (d - e) ** 2 + t * e + 0.5 * k * e**2
+        slack = (k * d**2 + t * (2.0 * d - t)) / (2.0 * (1.0 + k))
+        envelope = np.where(stuck, 0.5 * d**2, np.where(taut, bound, slack))
         pull[stuck] = slope[stuck] = 1.0
         return Law(pull, slope, envelope)
 
@@ -170,14 +184,12 @@ class Tether:
         """Pull, slope and envelope of a bound alone: the same as in general, with less to do."""
         # d - epsilon before the division: 1 - epsilon / d would cancel near the bound.
         excess = np.maximum(distance - self.epsilon, 0.0)
-        taut = excess > 0
-        pull = np.divide(excess, distance, out=np.zeros_like(excess), where=taut)
-        slope = np.asarray(taut, dtype=np.float64)
+        pull = excess / np.maximum(distance, _TINY)
+        slope = np.sign(excess)
         if self._together is not None:
             pull = np.where(self._together, 1.0, pull)
             slope = np.where(self._together, 1.0, slope)
-        with np.errstate(over="ignore"):  # an infinite cost is right then
-            return Law(pull, slope, 0.5 * excess * excess)
+        return Law(pull, slope, 0.5 * excess * excess)
 
     @cached_property
     def _together(self) -> NDArray[np.bool_] | None:
@@ -187,18 +199,8 @@ class Tether:
 
     def is_taut(self, distance: ArrayLike) -> NDArray[np.bool_]:
         """Whether the bound holds the task back, which then ends at distance ``epsilon``."""
-        return self._regions(distance)[2]
-
-    def _regions(
-        self, distance: ArrayLike
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Distances, which of them end at the centre, and which of them the bound holds."""
-        d, epsilon, stiffness, tension = np.broadcast_arrays(
-            np.asarray(distance, dtype=np.float64), *self._values()
-        )
-        stuck = (epsilon == 0) | ((d <= tension) & (tension > 0))
-        taut = d > epsilon * (1.0 + stiffness) + tension
-        return d, stuck, taut
+        d = np.asarray(distance, dtype=np.float64)
+        return d > self.epsilon * (1.0 + self.stiffness) + self.tension
 
 
 def _checked(name: str, value: ArrayLike) -> float | NDArray[np.float64]:

@@ -1,15 +1,14 @@
-"""The projection as one function of the centre."""
+"""The coupling as one function of the centre."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from crosslearning.tether import Tether
@@ -17,26 +16,25 @@ if TYPE_CHECKING:
 __all__ = ["CenterFunction", "CenterPoint"]
 
 _EPS = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).tiny)
 _BLOCK = 1 << 18  # elements of a temporary block; stays within the second-level cache
 
+_ALL = [slice(None)]
 
-@dataclass(frozen=True, eq=False)
-class CenterPoint:
+
+class CenterPoint(NamedTuple):
     """The function at one centre: value and gradient, and per task distance, pull and slope."""
 
     center: NDArray[np.float64]
     distance: NDArray[np.float64]
     pull: NDArray[np.float64]
     slope: NDArray[np.float64]
+    total_pull: float
     value: float
     value_error: float
     gradient: NDArray[np.float64]
+    gradient_norm: float
     gradient_error: float
-
-    @property
-    def gradient_norm(self) -> float:
-        """Length of the gradient."""
-        return float(np.linalg.norm(self.gradient))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +45,9 @@ class CenterFunction:
 
         \varphi(c) = \tfrac12 w \|c\|^2 + \sum_i e_i(\|z_i - c\|)
 
-    with :math:`e_i` the envelope of the tether (maths: convex and C¹; strongly convex if
-    :math:`w > 0`). Coordinates are relative to the given centre, or to the mean of the tasks if
-    the centre is free (:math:`w = 0`).
+    with :math:`e_i` the envelope of the tether (convex and C¹; strongly convex if :math:`w > 0`).
+    Coordinates are relative to the given centre, or to the mean of the tasks if the centre is free
+    (:math:`w = 0`).
 
     Parameters
     ----------
@@ -72,50 +70,61 @@ class CenterFunction:
 
     def at(self, center: NDArray[np.float64]) -> CenterPoint:
         """Evaluate at a centre."""
-        d = self._distances(center)
-        pull, slope, envelope = self.tether.law(d)
+        square = self._squares(center)
+        d = np.sqrt(square)
+        pull, slope, envelope = self.tether._law(d)
+        total = self.weight + float(np.add.reduce(pull))
         own = self.weight * float(center @ center)
+        gradient = total * center - pull @ self.points
         return CenterPoint(
             center=center,
             distance=d,
             pull=pull,
             slope=slope,
-            value=0.5 * own + float(envelope.sum()),
-            value_error=4.0 * _EPS * (own + float(pull @ d**2)),
-            gradient=(self.weight + pull.sum()) * center - pull @ self.points,
+            total_pull=total,
+            value=0.5 * own + float(np.add.reduce(envelope)),
+            value_error=4.0 * _EPS * (own + float(pull @ square)),
+            gradient=gradient,
+            gradient_norm=math.sqrt(gradient @ gradient),
             # A pull (d - ε) / d near 0 has an absolute error.
-            gradient_error=_EPS * float(d[pull > 0].sum()),
+            gradient_error=_EPS * float(d @ np.sign(pull)),
         )
 
     def hessian(self, at: CenterPoint) -> NDArray[np.float64]:
         """(w + Σ pull_i) I + Σ (slope_i - pull_i) v_i v_iᵀ, v_i the unit vector from z_i to c."""
-        result = np.diag(np.full(len(at.center), self.weight + at.pull.sum()))
-        ratio = self._radial_excess(at)
+        ratio = self._radial_excess(at)[:, None]
+        result: NDArray[np.float64] | float = 0.0
         for rows in self._blocks():
             difference = self.points[rows] - at.center
-            result += difference.T @ (ratio[rows, None] * difference)
+            result = difference.T @ (ratio[rows] * difference) + result
+        assert isinstance(result, np.ndarray)
+        # A free centre that hardly anything pulls has a Hessian that is singular in floating point.
+        result.ravel()[:: len(result) + 1] += at.total_pull + _EPS * self.total_weight
         return result
 
     def hessian_product(self, at: CenterPoint, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Hessian times a vector, without forming a matrix."""
         along = self._radial_excess(at) * (at.center @ x - self.points @ x)
-        product: NDArray[np.float64] = (self.weight + at.pull.sum()) * x
+        product: NDArray[np.float64] = at.total_pull * x
         product += along.sum() * at.center - along @ self.points
         return product
 
-    def _radial_excess(self, at: CenterPoint) -> NDArray[np.float64]:
-        square = at.distance**2
-        return np.divide(at.slope - at.pull, square, out=np.zeros_like(square), where=square > 0)
+    @staticmethod
+    def _radial_excess(at: CenterPoint) -> NDArray[np.float64]:
+        excess: NDArray[np.float64] = (at.slope - at.pull) / np.maximum(at.distance**2, _TINY)
+        return excess
 
-    def _distances(self, center: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _squares(self, center: NDArray[np.float64]) -> NDArray[np.float64]:
         square = np.empty(len(self.points))
         for rows in self._blocks():
             difference = self.points[rows] - center
-            square[rows] = np.einsum("ij,ij->i", difference, difference)
-        return np.sqrt(square)
+            np.vecdot(difference, difference, out=square[rows])
+        return square
 
-    def _blocks(self) -> Iterator[slice]:
+    def _blocks(self) -> list[slice]:
         """Blocks of rows: temporaries stay small however many tasks there are."""
         n, m = self.points.shape
+        if n * m <= _BLOCK:
+            return _ALL
         step = max(1, _BLOCK // m)
-        return (slice(i, i + step) for i in range(0, n, step))
+        return [slice(i, i + step) for i in range(0, n, step)]

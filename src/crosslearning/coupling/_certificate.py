@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crosslearning.coupling._array_members import column_blocks
 from crosslearning.coupling._checks import check_center, check_problem, check_vectors
-from crosslearning.coupling._columns import column_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -92,6 +92,7 @@ def certificate(
     >>> round(certificate(tasks, [0.0, 0.0], tasks, Tether(1.0)).kkt_residual, 3)
     0.667
     """
+    check_vectors(thetas)
     z, tether, base, weight = check_problem(thetas, tether, center, center_weight)
     candidate = check_vectors(candidate_thetas, "candidate_thetas")
     if candidate.shape != z.shape:

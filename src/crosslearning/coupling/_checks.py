@@ -36,9 +36,12 @@ def is_positive(value: object, least: float = 0.0) -> bool:
 
 
 def check_vectors(
-    values: ArrayLike, name: str = "thetas", row: str = "task"
+    values: ArrayLike, name: str = "thetas", row: str = "task", *, finite: bool = True
 ) -> NDArray[np.floating[Any]]:
-    """Rows of finite real numbers as float32 or float64; integers become float64."""
+    """Rows of real numbers as float32 or float64; integers become float64.
+
+    Whether they are finite is left open where a Gram matrix will tell it for free.
+    """
     try:
         array = np.asarray(values)
     except ValueError:
@@ -55,11 +58,16 @@ def check_vectors(
         )
     if array.dtype != np.float32:
         array = array.astype(np.float64, copy=False)
+    if finite:
+        _refuse_not_finite(array, name, row)
+    return array
+
+
+def _refuse_not_finite(array: NDArray[np.floating[Any]], name: str, row: str) -> None:
     # NaN and inf survive min and max, which need no temporary of the size of the input.
     extremes = np.abs([array.max(axis=1), array.min(axis=1)]).max(axis=0).astype(np.float64)
     _refuse_rows(~np.isfinite(extremes), name, row, "NaN or infinite values")
     _refuse_rows(extremes > _LARGEST, name, row, f"values beyond {_LARGEST:g}; rescale them")
-    return array
 
 
 def check_center(
@@ -83,7 +91,7 @@ def check_problem(
     thetas: ArrayLike, tether: Tether, center: ArrayLike | None, center_weight: float | None
 ) -> tuple[NDArray[np.floating[Any]], Tether, NDArray[np.floating[Any]], float]:
     """Return tasks, tether, base and weight: a given centre, or the mean with weight 0."""
-    z = check_vectors(thetas)
+    z = check_vectors(thetas, finite=False)
     tether = check_tether(tether, len(z))
     if center is not None:
         weight = check_center_weight(1.0 if center_weight is None else center_weight)
@@ -93,7 +101,11 @@ def check_problem(
             f"`center_weight` is the weight of a given centre; got {center_weight!r} without "
             "one. Give `center` too, or leave both out for a free centre."
         )
-    return z, tether, z.mean(axis=0, dtype=np.float64), 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        base = np.full(len(z), 1.0 / len(z)) @ z
+        if np.abs(base).max() > _LARGEST and np.isfinite(z).all():
+            _refuse_not_finite(z, "thetas", "task")
+    return z, tether, base, 0.0
 
 
 def check_center_weight(weight: float, *, allow_zero: bool = False) -> float:
@@ -155,7 +167,7 @@ def check_gram(gram: ArrayLike) -> NDArray[np.float64]:
     K = K.astype(np.float64)
     _refuse_rows(~np.isfinite(K).all(axis=1), "gram", "task", "NaN or infinite values")
     _refuse_rows(K.diagonal() < 0, "gram", "task", "a negative square on the diagonal")
-    if not np.allclose(K, K.T, rtol=0.0, atol=1e-4 * K.diagonal().max()):
+    if np.abs(K - K.T).max() > 1e-4 * K.diagonal().max():
         raise ValueError("`gram` must be symmetric. Compute U @ U.T from the differences U.")
     symmetric: NDArray[np.float64] = 0.5 * (K + K.T)
     return symmetric
@@ -170,5 +182,5 @@ def _refuse_rows(bad: NDArray[np.bool_], name: str, row: str, what: str) -> None
     listed = ", ".join(map(str, index[:10])) + (", …" if len(index) > 10 else "")
     plural = "s" if len(index) > 1 else ""
     raise ValueError(
-        f"`{name}` has {what} in {row}{plural} {listed}. Mend or drop the {row}{plural}."
+        f"`{name}` has {what} in {row}{plural} {listed}. Repair or leave out the {row}{plural}."
     )

@@ -56,7 +56,7 @@ def nearest_to_mean(
     point = function.at(center)
     if np.any(point.distance - radii > tol):
         return None
-    return replace(point, pull=np.zeros_like(point.pull)), total_iter
+    return point._replace(pull=np.zeros_like(point.pull)), total_iter
 
 
 def nearest_center(

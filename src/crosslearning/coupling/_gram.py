@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crosslearning.coupling._center import solve
 from crosslearning.coupling._center_function import CenterFunction
 from crosslearning.coupling._checks import (
     check_center_weight,
@@ -15,8 +17,8 @@ from crosslearning.coupling._checks import (
     check_stopping,
     check_tether,
 )
-from crosslearning.coupling._result import Status, multipliers, warn_unless_converged
-from crosslearning.coupling._solve import solve
+from crosslearning.coupling._messages import warn_unless_converged
+from crosslearning.coupling._result import Coupling, Status
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -25,46 +27,29 @@ if TYPE_CHECKING:
 
 __all__ = ["GramProjection", "prox_gram", "solve_gram"]
 
+_SMALLEST_JITTER = 4.0 * float(np.finfo(np.float64).eps)
 _LARGEST_JITTER = 1e-3  # beyond this, no rounding explains that a matrix is not semidefinite
 
 
 @dataclass(frozen=True, eq=False)
-class GramProjection:
+class GramProjection(Coupling):
     """What a caller needs to move tasks it never showed: two numbers per task.
 
     With u_i = z_i - z_g the differences behind the Gram matrix, the new centre is
     ``z_g + Σ weights[i] u_i`` and the new tasks are ``(1 - pull[i]) z_i + pull[i] center``.
+    Distances are those of exact arithmetic, and the residual is in the geometry of the Gram matrix.
+    See :class:`Coupling` for the other attributes.
 
     Attributes
     ----------
-    pull : array of shape (n_tasks,)
-        Share of its way to the new centre that each task moves.
     weights : array of shape (n_tasks,)
         The centre as a combination of the differences.
-    distances : array of shape (n_tasks,)
-        Distances to the new centre after the move, in exact arithmetic.
-    active : array of bool of shape (n_tasks,)
-        Which tasks the radius holds back.
-    kkt_residual : float
-        Relative residual of the optimality conditions in the geometry of the Gram matrix.
-    n_iter : int
-        Newton steps.
-    status : Status
-        How the solver ended.
+    wanted : array of shape (n_tasks,)
+        Distances of the tasks before the move to the new centre.
     """
 
-    pull: NDArray[np.float64]
     weights: NDArray[np.float64]
-    distances: NDArray[np.float64]
-    active: NDArray[np.bool_]
-    kkt_residual: float
-    n_iter: int
-    status: Status
-
-    @property
-    def multipliers(self) -> NDArray[np.float64]:
-        """``pull / (1 - pull)``: the Lagrange multipliers of the halved problem, ``inf`` at 1."""
-        return multipliers(self.pull)
+    wanted: NDArray[np.float64]
 
 
 def prox_gram(
@@ -119,7 +104,7 @@ def prox_gram(
     result = solve_gram(
         K, check_tether(tether, len(K)), weight, check_start(start, len(K)), tol, max_iter
     )
-    warn_unless_converged(result.status, result.kkt_residual, result.n_iter, stacklevel=2)
+    warn_unless_converged(result)
     return result
 
 
@@ -132,24 +117,28 @@ def solve_gram(
     max_iter: int,
 ) -> GramProjection:
     """Solve from a checked Gram matrix, and leave it to the caller to warn."""
-    scale = float(np.sqrt(K.diagonal().max()))
+    scale = math.sqrt(K.diagonal().max())
     if scale == 0:  # all tasks are at the centre
         still = np.zeros(len(K))
-        pull, active = tether.pull(still), still.astype(bool)
-        return GramProjection(pull, still, still, active, 0.0, 0, Status.CONVERGED)
+        pull, held = tether.pull(still), still.astype(bool)
+        return GramProjection(pull, held, still, False, 0.0, 0, Status.CONVERGED, still, still)
     factor = _factor(K / scale**2)
-    origin = factor.mean(axis=0) if weight == 0 else np.zeros(len(K))
-    function = CenterFunction(factor - origin, tether.scaled(length=scale), weight)
+    origin = factor.mean(axis=0) if weight == 0 else 0.0
+    points = factor - origin if weight == 0 else factor
+    function = CenterFunction(points, tether.scaled(length=scale), weight)
     point, n_iter = solve(function, start, tol, max_iter)
     residual = point.gradient_norm / function.total_weight
+    wanted = point.distance * scale
     return GramProjection(
         pull=point.pull,
-        weights=np.linalg.solve(factor.T, origin + point.center),
-        distances=(1.0 - point.pull) * point.distance * scale,
         active=function.tether.is_taut(point.distance) & (point.pull > 0),
+        distances=(1.0 - point.pull) * wanted,
+        measured=False,
         kkt_residual=residual,
         n_iter=n_iter,
         status=Status.of(residual, tol, n_iter, max_iter),
+        weights=np.linalg.solve(factor.T, origin + point.center),
+        wanted=wanted,
     )
 
 
@@ -159,11 +148,12 @@ def _factor(K: NDArray[np.float64]) -> NDArray[np.float64]:
     Dependent tasks make K singular. The jitter that cures it is of the size of the rounding errors
     that K has anyway, and grows only if K was summed in lower precision.
     """
-    jitter = 4.0 * np.finfo(np.float64).eps
+    jitter = _SMALLEST_JITTER
     while jitter < _LARGEST_JITTER:
+        shifted = K.copy()
+        shifted.ravel()[:: len(K) + 1] += jitter
         try:
-            factor = np.linalg.cholesky(K + jitter * np.eye(len(K)))
-            return np.asarray(factor, dtype=np.float64)
+            return np.asarray(np.linalg.cholesky(shifted), dtype=np.float64)
         except np.linalg.LinAlgError:
             jitter *= 10.0
     raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,7 +48,7 @@ def minimise(
     """
     point = function.at(start)
     for n_iter in range(max_iter):
-        goal = tol * (function.weight + point.pull.sum())
+        goal = tol * point.total_pull
         if point.gradient_norm <= max(goal, point.gradient_error):
             return point, n_iter
         further = _line_search(function, point, _direction(function, point))
@@ -58,17 +59,13 @@ def minimise(
 
 
 def _direction(function: CenterFunction, point: CenterPoint) -> NDArray[np.float64]:
-    newton = _factorised if len(point.center) <= _DENSE else _conjugate_gradients
-    direction = newton(function, point)
+    if len(point.center) <= _DENSE:
+        solved = np.linalg.solve(function.hessian(point), -point.gradient)
+        direction = np.asarray(solved, dtype=np.float64)
+    else:
+        direction = _conjugate_gradients(function, point)
     # Tension along a line has no curvature; but no centre is better than those among the points.
-    return direction * min(1.0, _DIAMETER / float(np.linalg.norm(direction)))
-
-
-def _factorised(function: CenterFunction, point: CenterPoint) -> NDArray[np.float64]:
-    hessian = function.hessian(point)
-    # A free centre that hardly anything pulls has a Hessian that is singular in floating point.
-    hessian.flat[:: len(hessian) + 1] += np.finfo(np.float64).eps * function.total_weight
-    return np.asarray(np.linalg.solve(hessian, -point.gradient), dtype=np.float64)
+    return direction * min(1.0, _DIAMETER / math.sqrt(direction @ direction))
 
 
 def _conjugate_gradients(function: CenterFunction, point: CenterPoint) -> NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Projection", "Status", "multipliers", "warn_unless_converged"]
+__all__ = ["Coupling", "Projection", "Status"]
 
 
 class Status(Enum):
@@ -27,10 +26,9 @@ class Status(Enum):
         "Rounding stopped the solver before the optimality conditions held to the tolerance. "
         "Raise `tol` or give float64 input."
     )
-
     UNRESOLVED = (
         "The radius is below what numbers of this size resolve: storing the result moved tasks "
-        "beyond it. Use float64 or a larger `epsilon`."
+        "off it. Use float64 or a larger `epsilon`."
     )
 
     @classmethod
@@ -42,35 +40,33 @@ class Status(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Projection:
-    """The tasks and the centre after a projection or a proximal step.
+class Coupling:
+    """What a joint step did to the members of a group; tasks are in their order.
 
     Attributes
     ----------
-    thetas : array of shape (n_tasks, n_parameters)
-        The tasks, in the dtype of the input.
-    center : array of shape (n_parameters,)
-        The common centre.
     pull : array of shape (n_tasks,)
         Share of its way to the centre that each task was moved, from 0 (untouched) to 1 (onto it).
     active : array of bool of shape (n_tasks,)
         Which tasks the radius holds back.
     distances : array of shape (n_tasks,)
-        Distances of the returned tasks to the returned centre, rounding included.
+        Distances to the centre after the move.
+    measured : bool
+        Whether the distances were taken from the stored numbers, which is done where rounding
+        could change their fourth digit; otherwise they are those of the exact solution.
     kkt_residual : float
-        How far the returned arrays are from optimal, relative to the size of the problem; see
-        :func:`certificate`.
+        Residual of the optimality conditions, or excess of a distance over its radius, whichever
+        is larger; relative to the largest distance before the move.
     n_iter : int
         Iterations of the solver.
     status : Status
         How it ended; ``status.value`` is a sentence.
     """
 
-    thetas: NDArray[np.floating[Any]]
-    center: NDArray[np.floating[Any]]
     pull: NDArray[np.float64]
     active: NDArray[np.bool_]
     distances: NDArray[np.float64]
+    measured: bool
     kkt_residual: float
     n_iter: int
     status: Status
@@ -78,22 +74,24 @@ class Projection:
     @property
     def multipliers(self) -> NDArray[np.float64]:
         """``pull / (1 - pull)``: the Lagrange multipliers of the halved problem, ``inf`` at 1."""
-        return multipliers(self.pull)
+        with np.errstate(divide="ignore"):
+            return self.pull / (1.0 - self.pull)
 
 
-def multipliers(pull: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Multipliers μ that belong to the pulls λ = μ / (1 + μ)."""
-    with np.errstate(divide="ignore"):
-        return pull / (1.0 - pull)
+@dataclass(frozen=True, eq=False)
+class Projection(Coupling):
+    """The tasks and the centre after a projection or a proximal step.
 
+    Distances are measured on the returned arrays. The residual judges these arrays, as
+    :func:`certificate` does. See :class:`Coupling` for the other attributes.
 
-def warn_unless_converged(status: Status, residual: float, n_iter: int, stacklevel: int) -> None:
-    """Warn the caller that many levels up if a result is not what was asked for."""
-    if status is not Status.CONVERGED:
-        from crosslearning.exceptions import ConvergenceWarning
+    Attributes
+    ----------
+    thetas : array of shape (n_tasks, n_parameters)
+        The tasks, in the dtype of the input.
+    center : array of shape (n_parameters,)
+        The common centre.
+    """
 
-        warnings.warn(
-            f"{status.value} Relative KKT residual {residual:.1e} after {n_iter} iterations.",
-            ConvergenceWarning,
-            stacklevel=stacklevel + 1,
-        )
+    thetas: NDArray[np.floating[Any]]
+    center: NDArray[np.floating[Any]]

@@ -8,7 +8,7 @@ except ImportError as error:  # pragma: no cover - run by a test in a process of
     raise missing("crosslearning.nn", "torch") from error
 
 from crosslearning.nn import architectures
-from crosslearning.nn.certificate import BlockCertificate, StepCertificate
+from crosslearning.nn._certificate import StepCertificate
 from crosslearning.nn.estimators import CrossNetClassifier, CrossNetRegressor
 from crosslearning.nn.evaluation import evaluate
 from crosslearning.nn.history import EpochRecord, History
@@ -17,7 +17,6 @@ from crosslearning.nn.task_models import TaskModels
 from crosslearning.nn.training import fit
 
 __all__ = [
-    "BlockCertificate",
     "CrossNetClassifier",
     "CrossNetRegressor",
     "EpochRecord",

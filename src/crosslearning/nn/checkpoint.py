@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from crosslearning.nn._packed import pack, unpack
 from crosslearning.nn.configuration import configuration, differences
 from crosslearning.nn.history import from_matrix, to_matrix
-from crosslearning.nn.packed import pack, unpack
 from crosslearning.nn.persistence import read_file, write_file
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from crosslearning.files import replacing
-from crosslearning.nn.blocks import ALL
+from crosslearning.nn._blocks import ALL
 from crosslearning.nn.state import decode_label, encode_label
 from crosslearning.tether import Tether
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crosslearning.nn._step_length import StepLength
 from crosslearning.nn.history import EpochRecord, History
 from crosslearning.nn.optimization import advance, learning_rate, step_size
-from crosslearning.nn.stationarity import StepLength
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch.optim import Optimizer
 
-    from crosslearning.nn.certificate import StepCertificate
+    from crosslearning.nn._certificate import StepCertificate
     from crosslearning.nn.checkpoint import Checkpoint
     from crosslearning.nn.engines import Engine
     from crosslearning.nn.progress import Bar
@@ -143,9 +143,8 @@ class Run:
         rate = step_size(self.models, self.optimizer)
         if rate == 0.0:  # nothing has moved, and springs act in proportion
             return None
-        certificate = self.models._project_linked(None if rate is None else since * rate)
-        self.models._warn(certificate, _CALLER_OF_FIT)
-        return certificate
+        step = None if rate is None else since * rate
+        return self.models._project_linked(step, _CALLER_OF_FIT)
 
     def _end_epoch(self, moved: float, certificate: StepCertificate | None) -> None:
         models, rate = self.models, learning_rate(self.optimizer)

@@ -8,18 +8,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from crosslearning.coupling._checks import check_center_weight
-from crosslearning.coupling._result import Status, warn_unless_converged
+from crosslearning.coupling import Status, couple
+from crosslearning.coupling._checks import check_center_weight, is_positive
 from crosslearning.nn import state
-from crosslearning.nn.certificate import StepCertificate
-from crosslearning.nn.copies import copy_modules, divide_parameters, set_start, sources_of
-from crosslearning.nn.gram import measure
+from crosslearning.nn._certificate import StepCertificate
+from crosslearning.nn._copies import copy_modules, divide_parameters, set_start, sources_of
+from crosslearning.nn._flat_members import FlatMembers
+from crosslearning.nn._linked_modules import LinkedModules
 from crosslearning.nn.labels import check_labels
-from crosslearning.nn.linked_modules import LinkedModules
 from crosslearning.nn.module_buffers import average_buffers
 from crosslearning.nn.persistence import load_models, save_models
-from crosslearning.nn.resolution import PresentNorm, warn_if_unresolved
-from crosslearning.nn.step import project_blocks, step_tether
 
 if TYPE_CHECKING:
     import os
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from crosslearning.nn.blocks import Block
+    from crosslearning.nn._blocks import Block
     from crosslearning.tether import Tether
 
 __all__ = ["TaskModels"]
@@ -196,31 +194,33 @@ class TaskModels(LinkedModules):
         Warns
         -----
         ResolutionWarning
-            Once, if a radius is below what the dtype resolves at the present size of the
-            parameters.
+            Once, if storing the result moved a task off a radius that the dtype does not resolve
+            at the present size of the parameters. Call ``models.double()``, or choose a larger one.
         ConvergenceWarning
             If the solver did not reach its tolerance.
         """
         self._link()
-        certificate = self._project_linked(step_size)
+        certificate = self._project_linked(step_size, stacklevel=3)
         self._mark_changed()
-        self._warn(certificate)
         return certificate
 
-    def _project_linked(self, step_size: float | None) -> StepCertificate:
+    def _project_linked(self, step_size: float | None, stacklevel: int) -> StepCertificate:
         """Project parameters that are known to be views, and of which autograd knows nothing."""
-        tethers = [step_tether(block, step_size) for block in self._blocks]
-        starts = [self._pulls.get(block.name) for block in self._blocks]
-        steps = project_blocks(
-            self._flats, self._rows(), tethers, self._center_weight, starts, self._norms
-        )
-        with torch.no_grad():
+        names = [block.name for block in self._blocks]
+        # In an autocast region, products would be taken in bfloat16.
+        with torch.no_grad(), torch.autocast(self._flats[0].flat.device.type, enabled=False):
+            steps = couple(
+                self._members,
+                [_step_tether(block, step_size) for block in self._blocks],
+                center_weight=self._center_weight,
+                start=[self._pulls.get(name) for name in names],
+                tell_resolution=not self._told_resolution,
+                stacklevel=stacklevel,
+            )
             average_buffers(list(self.per_task), self.center)
-        certificate = StepCertificate(
-            {block.name: step for block, step in zip(self._blocks, steps, strict=True)}
-        )
-        self._pulls = {name: step.pull for name, step in certificate.blocks.items()}
-        return certificate
+        self._pulls = {name: step.pull for name, step in zip(names, steps, strict=True)}
+        self._told_resolution |= any(step.status is Status.UNRESOLVED for step in steps)
+        return StepCertificate(dict(zip(names, steps, strict=True)))
 
     def distances(self, block: str | None = None) -> NDArray[np.float64]:
         """Distances of the tasks to the centre, as the parameters are now.
@@ -239,12 +239,10 @@ class TaskModels(LinkedModules):
             raise ValueError(f"There is no block {block!r}; the blocks are {', '.join(names)}.")
         self._link()
         with torch.no_grad():
-            squares = [
-                measure(buffer.workspace, exactly=True) ** 2
-                for name, buffer in zip(names, self._flats, strict=True)
-                if block in (None, name)
-            ]
-        return np.asarray(np.sqrt(np.sum(squares, axis=0)), dtype=np.float64)
+            distances = self._members.distances(exactly=True)
+        if block is not None:
+            return distances[names.index(block)]
+        return np.asarray(np.linalg.norm(distances, axis=0), dtype=np.float64)
 
     def export(self, task: Hashable | None = None) -> dict[str, torch.Tensor]:
         """Return an ordinary ``state_dict`` of one task, or of the centre, of its own memory.
@@ -318,17 +316,22 @@ class TaskModels(LinkedModules):
 
     def _forget_size(self) -> None:
         """Look anew at the norms, and whether the dtype resolves the radii there."""
-        self._norms = [PresentNorm() for _ in self._blocks]
-        self._warned = False
+        self._members = FlatMembers(self)
+        self._told_resolution = False
 
-    def _warn(self, certificate: StepCertificate, stacklevel: int = 3) -> None:
-        if not self._warned:
-            for block, flat, norm in zip(self._blocks, self._flats, self._norms, strict=True):
-                dtype = flat.flat.dtype
-                self._warned |= warn_if_unresolved(block, norm.value, dtype, stacklevel)
-        for step in certificate.blocks.values():
-            if step.status is not Status.UNRESOLVED:
-                warn_unless_converged(step.status, step.kkt_residual, step.n_iter, stacklevel)
+
+def _step_tether(block: Block, step_size: float | None) -> Tether:
+    """Scale the tether of a block for a step; a bound alone needs no step size."""
+    if step_size is not None and not is_positive(step_size):
+        raise ValueError(f"`step_size` must be a positive finite number; got {step_size!r}.")
+    if block.tether.is_ball:
+        return block.tether
+    if step_size is None:
+        raise ValueError(
+            f"The tether of block {block.name!r} has a spring or a tension, which act in "
+            "proportion to the step. Use project(step_size=lr) with the learning rate."
+        )
+    return block.tether.scaled(step_size=step_size)
 
 
 def _check_start(center_init: str, center_weight: float) -> None:

@@ -47,7 +47,7 @@ def fit(
     patience: int | None = None,
     augment: Augment | None = None,
     callbacks: Sequence[Callable[[EpochRecord], Any]] = (),
-    engine: Literal["auto", "loop", "threads", "vmap", "compiled"] = "auto",
+    engine: Literal["auto", "loop", "threads", "vmap"] = "auto",
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
@@ -100,11 +100,11 @@ def fit(
         the generator, so that runs can be repeated.
     callbacks : sequence of callable, optional
         Called with an :class:`EpochRecord` after each epoch; one that returns True stops.
-    engine : {"auto", "loop", "threads", "vmap", "compiled"}, default="auto"
+    engine : {"auto", "loop", "threads", "vmap"}, default="auto"
         How gradients are computed: task after task; in a thread per task, with one thread for its
-        arithmetic; in one pass over all tasks, which needs one architecture, batches of one shape
-        and no buffers that change, as those of BatchNorm do; or in such a pass compiled, which
-        starts slowly. All agree but for rounding, and but for dropout in a pass over all tasks.
+        arithmetic; or in one pass over all tasks, which needs one architecture, batches of one
+        shape and no buffers that change, as those of BatchNorm do. All agree but for rounding, and
+        but for dropout in a pass over all tasks.
         "auto" takes the pass for at least 8 tasks whose models are made of linear layers of torch,
         with a loss of torch and tensors as data; threads for models with convolutions, on a CPU
         where torch has more than one thread; and the loop otherwise.

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from crosslearning.nn.engines.alike import is_layered
-from crosslearning.nn.engines.compiled import CompiledEngine
 from crosslearning.nn.engines.loop import LoopEngine
 from crosslearning.nn.engines.threads import ThreadsEngine
 from crosslearning.nn.engines.vmap import VmapEngine
@@ -46,7 +45,6 @@ _ENGINES: dict[str, Callable[..., Engine]] = {
     "loop": LoopEngine,
     "threads": ThreadsEngine,
     "vmap": VmapEngine,
-    "compiled": CompiledEngine,
 }
 
 

@@ -10,20 +10,18 @@ from torch import nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.utils import parameters_to_vector
 
-from crosslearning.coupling._gram import GramProjection, solve_gram
-from crosslearning.coupling._result import warn_unless_converged
+from crosslearning.coupling import Status, couple
+from crosslearning.nn._flat_members import dtype_storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
+    from crosslearning.coupling import Storage
     from crosslearning.tether import Tether
 
-__all__ = ["Stack"]
-
-_TOLERANCE = 1e-10  # of Newton's method, as in a projection of one run
-_MAX_ITER = 100
+__all__ = ["Stack", "StackMembers"]
 
 
 class Stack:
@@ -33,12 +31,14 @@ class Stack:
     ----------
     modules : sequence of Module
         The initial model of each seed; they have the same architecture and no buffers.
-    n_tasks : int
-        Number of tasks.
+    labels : sequence of hashable
+        Labels of the tasks.
     tethers : sequence of Tether
         One per run of a seed.
     center_weight : float
         Weight of the present centre in the projection.
+    runs : sequence of str
+        What messages call the runs, seed by seed.
 
     Attributes
     ----------
@@ -54,19 +54,21 @@ class Stack:
     def __init__(
         self,
         modules: Sequence[nn.Module],
-        n_tasks: int,
+        labels: Sequence[Hashable],
         tethers: Sequence[Tether],
         center_weight: float,
+        runs: Sequence[str],
     ) -> None:
         starts = torch.stack([parameters_to_vector(m.parameters()).detach() for m in modules])
-        matrix = starts[None, :, None].repeat(n_tasks + 1, 1, len(tethers), 1)
+        matrix = starts[None, :, None].repeat(len(labels) + 1, 1, len(tethers), 1)
         self.tasks = nn.Parameter(matrix[:-1])
         self.center = matrix[-1]
         self.pulls: list[NDArray[np.float64] | None] = [None] * (len(modules) * len(tethers))
         self._tethers = list(tethers) * len(modules)
         self._weight = center_weight
         self._skeleton = modules[0]
-        self._room = torch.empty_like(matrix[:-1])
+        self._members = StackMembers(self, [f"task {label!r}" for label in labels], runs)
+        self._told_resolution = False
         self._names = [name for name, _ in self._skeleton.named_parameters()]
         self._shapes = [parameter.shape for parameter in self._skeleton.parameters()]
 
@@ -101,47 +103,73 @@ class Stack:
 
     def project(self, step_size: float) -> None:
         """Project every run, as :meth:`TaskModels.project` does one."""
-        tethers = [
-            tether if tether.is_ball else tether.scaled(step_size=step_size)
-            for tether in self._tethers
-        ]
         with torch.no_grad():
-            differences = torch.sub(self.tasks, self.center, out=self._room).flatten(1, 2)
-            grams = _grams(differences)
-            if not np.isfinite(grams).all():
-                raise ValueError(
-                    "Parameters must be finite; those of a stacked run are not any more. Lower the "
-                    "learning rate, or use stacked=False to see which task it is."
-                )
-            steps = [
-                solve_gram(gram, tether, self._weight, start, _TOLERANCE, _MAX_ITER)
-                for gram, tether, start in zip(grams, tethers, self.pulls, strict=True)
-            ]
-            self._move(differences, steps)
+            steps = couple(
+                self._members,
+                [tether.scaled(step_size=step_size) for tether in self._tethers],
+                center_weight=self._weight,
+                start=self.pulls,
+                tell_resolution=not self._told_resolution,
+                stacklevel=2,
+            )
         self.pulls = [step.pull for step in steps]
-        for step in steps:
-            warn_unless_converged(step.status, step.kkt_residual, step.n_iter, stacklevel=3)
+        self._told_resolution |= any(step.status is Status.UNRESOLVED for step in steps)
 
     def distances(self) -> NDArray[np.float64]:
         """Distances to the centres, of shape (n_tasks, n_seeds, n_tethers)."""
         with torch.no_grad():
-            difference = torch.sub(self.tasks, self.center, out=self._room)
-            norms = torch.linalg.vector_norm(difference, dim=-1, dtype=torch.float64)
-        return np.asarray(norms.cpu().numpy())
+            return self._members.distances().T.reshape(self.tasks.shape[:-1])
 
-    def _move(self, differences: torch.Tensor, steps: list[GramProjection]) -> None:
-        weights, pulls = (
-            torch.from_numpy(np.stack(columns, axis=1)).to(self.tasks)
-            for columns in ([step.weights for step in steps], [step.pull for step in steps])
-        )
-        shift = torch.einsum("nr,nrs->rs", weights, differences)
-        self.center += shift.view_as(self.center)
+
+class StackMembers:
+    """The runs of a stack as members of a coupling: a group per run.
+
+    Parameters
+    ----------
+    stack : Stack
+        Tasks and centres, moved in place.
+    tasks, groups : sequence of str
+        What messages call the tasks and the runs.
+    """
+
+    def __init__(self, stack: Stack, tasks: Sequence[str], groups: Sequence[str]) -> None:
+        self.stack, self.tasks, self.groups = stack, tasks, groups
+        self._room = torch.empty_like(stack.tasks)
+
+    def gram(self) -> NDArray[np.float64]:
+        """Inner products of the differences to the centre, of every run."""
+        rows = self._differences().transpose(0, 1)
+        gram = torch.bmm(rows, rows.transpose(1, 2)).double().cpu().numpy()
+        return np.asarray(0.5 * (gram + gram.transpose(0, 2, 1)))
+
+    def move(self, pull: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+        """Move tasks and centre of every run, from the differences that :meth:`gram` took."""
+        tasks, center = self.stack.tasks, self.stack.center
+        weights_, pulls = (torch.from_numpy(one.T).to(tasks) for one in (weights, pull))
+        shift = torch.einsum("nr,nrs->rs", weights_, self._room.flatten(1, 2))
+        center += shift.view_as(center)
         # A share of 0 or 1 is exact in lerp: pooled rows stay equal, free ones untouched.
-        self.tasks.lerp_(self.center, pulls.view(*self.tasks.shape[:-1], 1))
+        tasks.lerp_(center, pulls.view(*tasks.shape[:-1], 1))
 
+    def distances(self) -> NDArray[np.float64]:
+        """Distances to the centres, run by run."""
+        norms = torch.linalg.vector_norm(self._differences(), dim=-1, dtype=torch.float64)
+        return np.asarray(norms.T.cpu().numpy())
 
-def _grams(differences: torch.Tensor) -> NDArray[np.float64]:
-    """Gram matrix of each run, from differences of shape (n_tasks, n_runs, n_parameters)."""
-    rows = differences.transpose(0, 1)
-    gram = torch.bmm(rows, rows.transpose(1, 2)).double().cpu().numpy()
-    return np.asarray(0.5 * (gram + gram.transpose(0, 2, 1)))
+    def storage(self) -> Storage:
+        """How finely the runs are stored."""
+        center = self.stack.center.flatten(0, 1)
+        norms = torch.linalg.vector_norm(center, dim=-1).double().cpu().numpy()
+        n_runs, size = center.shape
+        return dtype_storage([center.dtype] * n_runs, np.asarray(norms), [size] * n_runs)
+
+    def culprits(self) -> list[str]:
+        """Names of tasks, and of centres, that are not finite, and of their runs."""
+        rows = torch.cat([self.stack.tasks, self.stack.center[None]]).flatten(1, 2)
+        bad = (~rows.isfinite().all(dim=-1)).nonzero().tolist()
+        names = [*self.tasks, "the centre"]
+        return [f"{names[row]} in {self.groups[run]}" for row, run in bad]
+
+    def _differences(self) -> torch.Tensor:
+        """Tasks minus centre, of shape (n_tasks, n_runs, n_parameters)."""
+        return torch.sub(self.stack.tasks, self.stack.center, out=self._room).flatten(1, 2)

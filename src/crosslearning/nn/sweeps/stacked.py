@@ -64,7 +64,9 @@ def train_stacked(plan: Plan, runs: Sequence[tuple[Setting, int]]) -> list[list[
     settings = list(dict.fromkeys(setting for setting, _ in runs))
     seeds = list(dict.fromkeys(seed for _, seed in runs))
     sources, modules = plan.sources(), [build(plan.module, seed) for seed in seeds]
-    stack = Stack(modules, len(sources), [one.tether for one in settings], plan.center_weight)
+    names = [f"run {setting.key} with seed {seed}" for seed in seeds for setting in settings]
+    tethers = [one.tether for one in settings]
+    stack = Stack(modules, list(sources), tethers, plan.center_weight, names)
     steps = schedule(tuple(sources.values()), plan.batch_size, plan.sampling)
     feeds = [Feed(sources, steps, seed, plan.augment, stack.tasks.device) for seed in seeds]
     with forked_generators(stack.tasks.device):

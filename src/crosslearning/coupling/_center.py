@@ -44,13 +44,14 @@ def solve(
     n_iter : int
         Number of Newton steps.
     """
-    origin = function.at(np.zeros(function.points.shape[1]))
-    if origin.pull.max() <= _ROUNDING:
-        return replace(origin, pull=np.zeros_like(origin.pull)), 0
+    points = function.points
+    if function.tether._law(np.sqrt(np.vecdot(points, points))).pull.max() <= _ROUNDING:
+        origin = function.at(np.zeros(points.shape[1]))
+        return origin._replace(pull=np.zeros(len(points))), 0
     goal = SAFETY * tol
     center, n_iter = _first_center(function, start), 0
     for weight in _ever_lighter(function.weight):
-        heavier = replace(function, weight=weight)
+        heavier = function if weight == function.weight else replace(function, weight=weight)
         point, n_steps = minimise(heavier, center, goal, max(1, max_iter - n_iter))
         center, n_iter = point.center, n_iter + n_steps
     if function.weight == 0 and function.tether.is_ball and point.pull.max() < _NO_PULL:

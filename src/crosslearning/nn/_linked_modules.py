@@ -10,7 +10,7 @@ from torch import nn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from crosslearning.nn.buffer import FlatBuffer
+    from crosslearning.nn._flat_buffer import FlatBuffer
 
 __all__ = ["LinkedModules"]
 
@@ -34,6 +34,7 @@ class LinkedModules(nn.Module):
         self.per_task = nn.ModuleList(modules[:-1])
         self.center = modules[-1].requires_grad_(False)
         self._flats = flats
+        self._links: _Links | None = None
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
@@ -61,18 +62,25 @@ class LinkedModules(nn.Module):
 
     def _link(self) -> None:
         """Make views again of parameters that somebody replaced."""
+        if self._links is not None and self._links.hold():
+            return
         with torch.no_grad():
             for flat in self._flats:
                 for row, module in enumerate(self._rows()):
                     flat.adopt(row, module)
+        self._links = _Links(self)
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
         """Convert the buffers first, so that the modules' own conversion finds nothing to do."""
+        self._links = None
         for flat in self._flats:
             flat.convert(fn, self._rows())
         super()._apply(fn, recurse)
         self._link()
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_links": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -81,6 +89,38 @@ class LinkedModules(nn.Module):
 
     def _mark_changed(self) -> None:
         """Tell autograd, so that a backward pass through old values is refused, not wrong."""
-        for flat in self._flats:
-            for row, module in enumerate(self._rows()):
-                torch.autograd.graph.increment_version(flat.parameters(row, module))
+        self._link()
+        assert self._links is not None
+        torch.autograd.graph.increment_version(self._links.parameters)
+
+
+class _Links:
+    """Where parameters were found, so that the next look costs one comparison each.
+
+    Modules and parameters are compared with what their parents hold now, and the memory of
+    parameters with that of their place in the buffer.
+    """
+
+    def __init__(self, models: LinkedModules) -> None:
+        self.parameters = [
+            parameter
+            for flat in models._flats
+            for row, module in enumerate(models._rows())
+            for parameter in flat.parameters(row, module)
+        ]
+        tethered = set(map(id, self.parameters))
+        self._held: list[tuple[dict[str, Any], str, Any]] = []
+        for module in models.modules():
+            for held in (module._modules, module._parameters):
+                self._held += [
+                    (held, name, one)
+                    for name, one in held.items()
+                    if isinstance(one, nn.Module) or id(one) in tethered
+                ]
+        self._addresses = [parameter.data_ptr() for parameter in self.parameters]
+
+    def hold(self) -> bool:
+        """Whether everything is where it was."""
+        return all(held.get(name) is one for held, name, one in self._held) and (
+            [parameter.data_ptr() for parameter in self.parameters] == self._addresses
+        )

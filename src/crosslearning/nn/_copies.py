@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from crosslearning.nn.blocks import ALL, divide
-from crosslearning.nn.buffer import FlatBuffer, find_parameter
+from crosslearning.nn._blocks import ALL, divide
+from crosslearning.nn._flat_buffer import FlatBuffer, find_parameter
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
     from typing import Any
 
-    from crosslearning.nn.blocks import Block
+    from crosslearning.nn._blocks import Block
 
 __all__ = ["copy_modules", "divide_parameters", "set_start", "sources_of"]
 

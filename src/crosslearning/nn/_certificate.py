@@ -1,4 +1,4 @@
-"""What a projection of networks returns: forces, distances, and how far to trust them."""
+"""What a projection of networks returns: a coupling for every block of parameters."""
 
 from __future__ import annotations
 
@@ -7,51 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.coupling import Status
-from crosslearning.coupling._result import multipliers
+from crosslearning.coupling import Coupling, Status
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BlockCertificate", "StepCertificate"]
-
-
-@dataclass(frozen=True, eq=False)
-class BlockCertificate:
-    """The projection of one block of parameters; tasks are in the order of the models.
-
-    Attributes
-    ----------
-    pull : array of shape (n_tasks,)
-        Share of its way to the centre that each task was moved, from 0 (untouched) to 1 (onto it).
-    active : array of bool of shape (n_tasks,)
-        Which tasks the radius holds back.
-    distances : array of shape (n_tasks,)
-        Distances to the centre after the move.
-    measured : bool
-        Whether the distances were taken from the stored numbers, which is done where rounding
-        could change their fourth digit; otherwise they are those of the exact solution.
-    kkt_residual : float
-        Residual of the optimality conditions, or excess of a distance over its radius, whichever
-        is larger; relative to the largest distance before the move.
-    n_iter : int
-        Newton steps.
-    status : Status
-        How it ended; ``status.value`` is a sentence.
-    """
-
-    pull: NDArray[np.float64]
-    active: NDArray[np.bool_]
-    distances: NDArray[np.float64]
-    measured: bool
-    kkt_residual: float
-    n_iter: int
-    status: Status
-
-    @property
-    def multipliers(self) -> NDArray[np.float64]:
-        """``pull / (1 - pull)``: the Lagrange multipliers of the halved problem, ``inf`` at 1."""
-        return multipliers(self.pull)
+__all__ = ["StepCertificate"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +21,13 @@ class StepCertificate:
 
     Attributes
     ----------
-    blocks : dict of str to BlockCertificate
+    blocks : dict of str to Coupling
         By the prefix that names the block; "all" if there is but one for everything.
     """
 
-    blocks: dict[str, BlockCertificate]
+    blocks: dict[str, Coupling]
 
-    def __getitem__(self, block: str) -> BlockCertificate:
+    def __getitem__(self, block: str) -> Coupling:
         return self.blocks[block]
 
     @property

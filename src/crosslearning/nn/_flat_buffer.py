@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from crosslearning.nn.workspace import Workspace
+from crosslearning.nn._workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

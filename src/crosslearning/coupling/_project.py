@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from crosslearning.coupling._checks import is_positive
-from crosslearning.coupling._problem import Problem
-from crosslearning.coupling._regimes import algorithm_2, newton
-from crosslearning.coupling._result import warn_unless_converged
+import numpy as np
+
+from crosslearning.coupling._array_members import ArrayMembers
+from crosslearning.coupling._certificate import certify
+from crosslearning.coupling._checks import check_problem, check_start, check_stopping, is_positive
+from crosslearning.coupling._couple import couple
+from crosslearning.coupling._dual_subgradient import subgradient_pulls
+from crosslearning.coupling._local import judged
+from crosslearning.coupling._messages import refuse_not_finite, warn_unless_converged
+from crosslearning.coupling._result import Coupling, Projection, Status
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-
-    from crosslearning.coupling._result import Projection
 
 __all__ = ["project", "prox"]
 
@@ -90,9 +94,13 @@ def project(
     default_tol, default_max_iter = _DEFAULTS[method]
     tol = default_tol if tol is None else tol
     max_iter = default_max_iter if max_iter is None else max_iter
-    problem = Problem.checked(thetas, Tether(epsilon), center, center_weight)
-    solver = newton if method == "newton" else algorithm_2
-    return _warned(solver(problem, start, tol, max_iter))
+    z, tether, base, weight = check_problem(thetas, Tether(epsilon), center, center_weight)
+    members = ArrayMembers(z, base)
+    if method == "newton":
+        return _newton(members, tether, weight, start, tol, max_iter)
+    result = _algorithm_2(members, tether, weight, start, tol, max_iter)
+    warn_unless_converged(result)
+    return _projection(members, result)
 
 
 def prox(
@@ -143,11 +151,50 @@ def prox(
     """
     if not is_positive(step_size):
         raise ValueError(f"`step_size` must be a positive finite number; got {step_size!r}.")
-    problem = Problem.checked(thetas, tether, center, center_weight)
-    problem = replace(problem, tether=tether.scaled(step_size=step_size))
-    return _warned(newton(problem, start, tol, max_iter))
+    z, tether, base, weight = check_problem(thetas, tether, center, center_weight)
+    tether = tether.scaled(step_size=step_size)
+    return _newton(ArrayMembers(z, base), tether, weight, start, tol, max_iter)
 
 
-def _warned(result: Projection) -> Projection:
-    warn_unless_converged(result.status, result.kkt_residual, result.n_iter, stacklevel=3)
-    return result
+def _newton(
+    members: ArrayMembers,
+    tether: Tether,
+    weight: float,
+    start: ArrayLike | None,
+    tol: float,
+    max_iter: int,
+) -> Projection:
+    """Solve exactly; warnings point to the caller of the caller."""
+    options = {"center_weight": weight, "start": [start], "tol": tol, "max_iter": max_iter}
+    (result,) = couple(members, tether, **options, stacklevel=3)  # type: ignore[arg-type]
+    return _projection(members, result)
+
+
+def _projection(members: ArrayMembers, result: Coupling) -> Projection:
+    return Projection(**vars(result), thetas=members.thetas, center=members.center)
+
+
+def _algorithm_2(
+    members: ArrayMembers,
+    tether: Tether,
+    weight: float,
+    start: ArrayLike | None,
+    tol: float,
+    max_iter: int,
+) -> Coupling:
+    """Solve approximately, by the paper's dual subgradient method and its own stopping rule."""
+    if weight == 0:
+        raise ValueError(
+            "The paper's Algorithm 2 starts from a given centre; got none. Give `center`, or use "
+            "method='newton' for a free centre."
+        )
+    check_stopping(tol, max_iter)
+    first = check_start(start, len(members.z))
+    gram = members.gram()
+    refuse_not_finite(np.diagonal(gram, axis1=1, axis2=2), members)
+    epsilon = tether.epsilon
+    pull, n_iter, done = subgradient_pulls(gram[0], epsilon, weight, first, tol, max_iter)
+    members.move(pull[np.newaxis], (pull / (weight + pull.sum()))[np.newaxis])
+    proof = certify(members.thetas, members.center, members.z, tether, members.base, weight)
+    result = judged(members, proof, tether, pull, n_iter, tol, max_iter)
+    return replace(result, status=Status.CONVERGED if done else Status.MAX_ITER)

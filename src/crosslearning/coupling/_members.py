@@ -1,0 +1,149 @@
+"""What the coupling asks of the members that it couples, wherever their parameters are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from crosslearning.coupling._result import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from crosslearning.tether import Tether
+
+__all__ = ["Members", "Storage", "status_as_stored"]
+
+_STORED = 0.25  # rounding of a stored vector, in units of eps times its norm
+_RESOLVED = 10.0  # radii of at least so many times the rounding are realised within 1 %
+_FOURTH_DIGIT = 1e-4
+_OFF = 0.01  # share of the radius by which storing may change a distance without a word
+_DOUBLE = float(np.finfo(np.float64).eps)
+
+
+class Members(Protocol):
+    """Vectors of tasks around a centre, in one or more groups that are coupled independently.
+
+    A group is a block of parameters, or a run of several that are trained side by side. All groups
+    have the same tasks. Nothing here says where the parameters are: each method may be a collective
+    operation over devices, ranks or clients, as long as it returns the same numbers to all.
+
+    """
+
+    @property
+    def tasks(self) -> Sequence[str]:
+        """What messages call the tasks, such as "task 'art'"."""
+        ...
+
+    @property
+    def groups(self) -> Sequence[str]:
+        """What messages call the groups: "block 'head'", or "" for one that needs no name."""
+        ...
+
+    def gram(self) -> NDArray[np.float64]:
+        """Inner products of the differences z_i - z_g, of shape (n_groups, n_tasks, n_tasks).
+
+        Subtract first, then multiply, and sum in float64.
+        """
+        ...
+
+    def move(self, pull: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+        """Set θ_g = z_g + Σ weights_i (z_i - z_g), then θ_i = z_i + pull_i (θ_g - z_i).
+
+        Both have the shape (n_groups, n_tasks). A pull of 0 leaves a task as it is, bit by bit; a
+        pull of 1 makes it a copy of the centre.
+        """
+        ...
+
+    def distances(self) -> NDArray[np.float64]:
+        """Distances to the centre as stored now, of shape (n_groups, n_tasks)."""
+        ...
+
+    def storage(self) -> Storage:
+        """How finely the parameters are stored."""
+        ...
+
+    def culprits(self) -> list[str]:
+        """Names of tasks and centres that are NaN or infinite; called only to word an error."""
+        ...
+
+
+class Storage(NamedTuple):
+    """How finely vectors are stored.
+
+    Storing a vector of norm n rounds every entry, and moves the vector by about r = eps n / 4
+    (float32, norm 24: 7e-7). Task and centre are both rounded, so that a distance ε is realised as
+    √(ε² + 2 r²): 1 % more than asked for at ε = 10 r.
+
+    Attributes
+    ----------
+    dtypes : sequence of str
+        Names of the dtypes, by group.
+    eps : array of shape (n_groups,)
+        Relative spacing of their numbers.
+    norms : array of shape (n_groups,)
+        Norm of a task's parameters; it may be one of some steps ago.
+    n_parameters : array of int of shape (n_groups,)
+        Number of parameters.
+    """
+
+    dtypes: Sequence[str]
+    eps: NDArray[np.float64]
+    norms: NDArray[np.float64]
+    n_parameters: NDArray[np.intp]
+
+    @property
+    def rounding(self) -> NDArray[np.float64]:
+        """How far storing moves a vector, of shape (n_groups,)."""
+        return _STORED * self.eps * self.norms
+
+    @property
+    def resolved_radius(self) -> NDArray[np.float64]:
+        """Smallest radius that is realised to within 1 %, of shape (n_groups,).
+
+        Examples
+        --------
+        >>> storage = Storage(["float32"], 2**-23 * np.ones(1), np.array([24.0]), np.array([10**6]))
+        >>> f"{storage.resolved_radius[0]:.0e}"
+        '7e-06'
+        """
+        return _RESOLVED * self.rounding
+
+    def blurs(self, distances: NDArray[np.float64]) -> bool:
+        """Whether storing may change the fourth digit of a distance above 0.
+
+        Rounding is random: little of it lies along one direction of many, the rest adds as a
+        square.
+        """
+        share = np.divide(
+            self.rounding[:, None], distances, out=np.zeros_like(distances), where=distances > 0
+        )
+        change = 4.0 * share / np.sqrt(self.n_parameters)[:, None] + share**2
+        return bool(change.max() > _FOURTH_DIGIT)
+
+
+def status_as_stored(
+    members: Members,
+    group: int,
+    status: Status,
+    distances: NDArray[np.float64],
+    active: NDArray[np.bool_],
+    tether: Tether,
+) -> Status:
+    """Status of a solver that ended so, and whose result was stored at these distances.
+
+    No task may be beyond its radius; nor be short of one that holds it because the dtype does not
+    resolve that radius, unless it is float64, to which there is no alternative.
+    """
+    epsilon = np.asarray(tether.epsilon)
+    beyond = bool(np.any(distances > (1.0 + _OFF) * epsilon))
+    short = active & (distances < (1.0 - _OFF) * epsilon)
+    if status is not Status.CONVERGED or not (beyond or short.any()):
+        return status
+    storage = members.storage()
+    coarse = storage.eps[group] > _DOUBLE
+    unresolved = coarse & np.any(short & (epsilon < storage.resolved_radius[group]))
+    return Status.UNRESOLVED if beyond or unresolved else status

@@ -1,0 +1,107 @@
+"""The flat buffers of :class:`TaskModels` as members of a coupling: a group per block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from crosslearning.coupling import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from crosslearning.nn._flat_buffer import FlatBuffer
+    from crosslearning.nn._workspace import Workspace
+    from crosslearning.nn.task_models import TaskModels
+
+__all__ = ["FlatMembers", "dtype_storage"]
+
+_FRESH = 50  # steps between two looks at a norm, which changes slowly
+
+
+class FlatMembers:
+    """Rows of matrices with one row per task and a last one for the centre, moved in place.
+
+    Parameters
+    ----------
+    models : TaskModels
+        Whose parameters are views into the matrices.
+    """
+
+    def __init__(self, models: TaskModels) -> None:
+        self._models = models
+        self._norms = np.zeros(len(models.blocks))
+        self._age = 0
+
+    @property
+    def tasks(self) -> Sequence[str]:
+        """What messages call the tasks."""
+        return self._models._flats[0].owners[:-1]
+
+    @property
+    def groups(self) -> Sequence[str]:
+        """What messages call the blocks."""
+        blocks = self._models.blocks
+        return [f"block {block.name!r}" if len(blocks) > 1 else "" for block in blocks]
+
+    @property
+    def _spaces(self) -> list[Workspace]:
+        return [flat.workspace for flat in self._models._flats]
+
+    def gram(self) -> NDArray[np.float64]:
+        """Inner products of the differences to the centre, of every block."""
+        return np.stack([work.gram() for work in self._spaces])
+
+    def move(self, pull: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+        """Move tasks and centre of every block."""
+        for work, one_pull, one_weights in zip(self._spaces, pull, weights, strict=True):
+            work.move(one_pull, one_weights)
+
+    def distances(self, *, exactly: bool = False) -> NDArray[np.float64]:
+        """Distances to the centre in every block."""
+        return np.stack([work.distances(exactly=exactly) for work in self._spaces])
+
+    def storage(self) -> Storage:
+        """How finely the blocks are stored; norms are at most so many steps old."""
+        flats = [flat.flat for flat in self._models._flats]
+        if self._age % _FRESH == 0:
+            self._norms = np.array([work.norm() for work in self._spaces])
+        self._age += 1
+        return dtype_storage(
+            [flat.dtype for flat in flats], self._norms, [f.shape[1] for f in flats]
+        )
+
+    def culprits(self) -> list[str]:
+        """Names of tasks, and of the centre, that are not finite, and where they are not."""
+        rows = self._models._rows()
+        return [
+            f"{flat.owners[row]} ({_first_not_finite(flat, row, module)})"
+            for flat in self._models._flats
+            for row, module in enumerate(rows)
+            if not flat.flat[row].isfinite().all()
+        ]
+
+
+def dtype_storage(
+    dtypes: Sequence[torch.dtype], norms: NDArray[np.float64], sizes: Sequence[int]
+) -> Storage:
+    """Describe storage in dtypes of torch."""
+    names = [str(dtype).removeprefix("torch.") for dtype in dtypes]
+    eps = np.array([torch.finfo(dtype).eps for dtype in dtypes])
+    return Storage(names, eps, norms, np.array(sizes))
+
+
+def _first_not_finite(flat: FlatBuffer, row: int, module: nn.Module) -> str:
+    slot, parameter = next(
+        (slot, parameter)
+        for slot, parameter in zip(flat.slots, flat.parameters(row, module), strict=True)
+        if not parameter.isfinite().all()
+    )
+    gradient = parameter.grad
+    also = gradient is not None and not bool(gradient.isfinite().all())
+    return f"first in {slot.name!r}" + (", as is its gradient" if also else "")
