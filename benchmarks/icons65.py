@@ -11,7 +11,7 @@ from typing import Any
 
 from networks_tables import table
 
-from crosslearning.paper.office_home.statement import percent, radius_name
+from crosslearning.images.statement import percent, radius_name
 
 RESULTS = Path(__file__).parent / "results"
 REPRODUCE = "crosslearning reproduce office-home --seeds 5"

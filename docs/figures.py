@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
@@ -13,10 +12,17 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from crosslearning import CrossRidgeCV, Tether, cross_ridge_path, project, smallest_enclosing_ball
+from crosslearning import (
+    CrossRidgeCV,
+    Tether,
+    cross_ridge_path,
+    project,
+    report,
+    smallest_enclosing_ball,
+)
 from crosslearning.datasets import load_hsb82, load_icons65
+from crosslearning.images.contact_sheet import draw_contact_sheet
 from crosslearning.paper.gaussian import experiment as gaussian
-from crosslearning.paper.gaussian.figure import draw_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,15 +90,6 @@ def schools() -> Figure:
         axes.set_title(f"{'cross-learned' if method == 'cross' else method}: error {error:.1f}")
         axes.set(xlabel="socioeconomic status", ylim=(-5, 30))
     panels[0].set_ylabel("predicted math score")
-    return figure
-
-
-def gaussian_error() -> Figure:
-    """Figure 1 of the paper."""
-    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
-    with TemporaryDirectory() as folder:
-        gaussian.run(gaussian.GaussianConfig(), folder)
-        draw_on(figure, Path(folder))
     return figure
 
 
@@ -202,26 +199,7 @@ def ball() -> Figure:
     return figure
 
 
-def icons() -> Figure:
-    """Eight of the things in icons65, in four styles."""
-    data = load_icons65()
-    things = ["Alarm_Clock", "Bike", "Chair", "Couch", "Keyboard", "Laptop", "Mug", "Trash_Can"]
-    figure = Figure(figsize=(6.4, 3.4), layout="constrained")
-    panels = figure.subplots(len(data.domains), len(things))
-    for row, style in zip(panels, range(len(data.domains)), strict=True):
-        row[0].set_ylabel(data.domains[style])
-        for axes, thing in zip(row, things, strict=True):
-            here = data.domain_codes == style
-            here &= data.category_codes == data.categories.index(thing)
-            axes.imshow(data.images[here.argmax()])
-            axes.set(xticks=[], yticks=[])
-            axes.spines[:].set_visible(False)
-    for axes, thing in zip(panels[-1], things, strict=True):
-        axes.set_xlabel(thing.replace("_", "\n"))
-    return figure
-
-
-PICTURES = [idea, schools, gaussian_error, path, choice, blocks, tethers, ball, icons]
+PICTURES = [idea, schools, path, choice, blocks, tethers, ball]
 
 
 def draw_all(folder: Path) -> None:
@@ -231,6 +209,9 @@ def draw_all(folder: Path) -> None:
         for picture in PICTURES:
             figure = picture()
             figure.savefig(folder / f"{picture.__name__}.svg", metadata={"Date": None})
+    gaussian.run(gaussian.GaussianConfig(), folder / "gaussian")
+    report.draw(folder / "gaussian", ["svg"])
+    draw_contact_sheet(load_icons65(), load_icons65().images, folder / "icons.png")
 
 
 if __name__ == "__main__":

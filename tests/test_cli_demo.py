@@ -1,7 +1,6 @@
 """The demo in little: fewer icons, one epoch."""
 
 import json
-from dataclasses import replace
 from math import inf
 
 import pytest
@@ -13,12 +12,8 @@ from crosslearning.cli import main
 
 @pytest.fixture
 def little(monkeypatch):
-    from crosslearning.paper import office_home
-
-    config = replace(office_home.shipped_config("icons65"), image_size=16, train_fraction=0.2)
-    monkeypatch.setattr(office_home, "shipped_config", lambda _: config)
-    monkeypatch.setattr("crosslearning.cli.demo._RADII", (0.0, inf))
-    monkeypatch.setattr("crosslearning.cli.demo._EPOCHS", 1)
+    settings = {"image_size": 16, "epochs": 1, "epsilons": (0.0, inf), "train_fraction": 0.2}
+    monkeypatch.setattr("crosslearning.cli.demo._SETTINGS", settings)
 
 
 @pytest.mark.usefixtures("little")
@@ -38,6 +33,11 @@ def test_demo_says_what_was_learned_and_where_the_page_is(tmp_path, capsys, monk
     again = json.loads((tmp_path / "again" / "results.json").read_text())
     for name in ("fingerprint", "seed", "rows"):
         assert again["provenance"][name] == schools["provenance"][name]
+    icons = json.loads((tmp_path / "demo" / "2-icons" / "results.json").read_text())
+    train = icons["provenance"]["command"].split()[1:]
+    assert main([*train, "--out", "icons", "--quiet"]) == 0
+    repeated = json.loads((tmp_path / "icons" / "results.json").read_text())
+    assert repeated["path"] == icons["path"]
     page = (tmp_path / "demo" / "report.html").read_text()
     for found in (schools["sentence"], f"{best} gains most", "icons65", "two means"):
         assert found in page

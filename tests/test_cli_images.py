@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from crosslearning.cli import image_sweep, main
+from crosslearning.images import TrainingSettings
 
 pytest.importorskip("torch", reason="the extra `torch` is not installed")
 Image = pytest.importorskip("PIL.Image")
@@ -51,15 +52,29 @@ def test_train(folder, tmp_path, capsys):
     assert "is best on the validation images" in printed
     assert "This is one seed" in printed
     assert "reported by the paper" not in printed
-    assert f"contact_sheet.png, models in {out}" in printed
+    assert f"contact_sheet.png, models, report.html in {out}" in printed
     assert sorted(path.name for path in (out / "models").iterdir()) == [
         f"epsilon-{radius}-seed-3.safetensors" for radius in ("0.0", "0.1", "inf")
     ]
     results = json.loads((out / "results.json").read_text())
-    assert results["config"]["radii"] == [0, 0.1, "inf"]
+    assert results["config"]["epsilons"] == [0, 0.1, "inf"]
     assert results["data"]["images"] == 60
     assert results["provenance"]["command"].startswith("crosslearning")
-    assert results["reported"] is None
+    assert "reported" not in results
+    assert results["sentence"] in (out / "report.html").read_text()
+
+
+def test_train_has_defaults_for_images_of_anybody(monkeypatch):
+    seen = {}
+    monkeypatch.setattr(
+        "crosslearning.cli.train.sweep", lambda *args, **_: seen.update(settings=args[1])
+    )
+    assert main(["train", "pictures"]) == 0
+    assert seen["settings"] == TrainingSettings()
+    assert main(["train", "pictures", "--no-flip", "--model", "my.module:net"]) == 0
+    assert seen["settings"] == TrainingSettings(flip=False, model="my.module:net")
+    assert main(["train", "pictures", "--no-augment", "--seeds", "3", "--seed", "4"]) == 0
+    assert seen["settings"] == TrainingSettings(augment=False, seeds=(4, 5, 6))
 
 
 def test_train_saves_models_that_can_be_loaded(folder, tmp_path, capsys):
@@ -95,7 +110,7 @@ def test_reproduce_on_a_folder(folder, tmp_path, capsys):
 def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
     seen = {}
     monkeypatch.setattr(
-        "crosslearning.cli.office_home.sweep", lambda *args, **_: seen.update(config=args[0])
+        "crosslearning.cli.office_home.sweep", lambda *args, **_: seen.update(config=args[1])
     )
     assert main(["reproduce", "office-home", "--epochs", "7"]) == 0
     assert "Office-Home is not shipped: this runs on icons65" in capsys.readouterr().out
@@ -112,17 +127,17 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
         (["reproduce", "office-home", "--radii", "0,wide"], "separated by commas"),
         (
             ["reproduce", "office-home", "--radii", "-1"],
-            "`radii` must be one or more numbers of at least 0; got (-1.0,)",
+            "`epsilons` must be one or more numbers of at least 0; got (-1.0,)",
         ),
         (["reproduce", "office-home", "--seeds", "0"], "--seeds"),
         (["reproduce", "office-home", "--data", "nowhere"], "nowhere"),
         (["train"], "'images'"),
-        (["train", "icons65", "--model", "vgg"], "`model` must be 'alexnet256' or 'small_cnn'"),
+        (["train", "icons65", "--model", "vgg"], "`model` must be 'batchnorm_cnn' or 'small_cnn'"),
         (["train", "icons65", "--epochs", "0"], "`epochs` must be at least 1"),
         (["train", "icons65", "--image-size", "33"], "33"),
         (
-            ["train", "icons65", "--model", "alexnet256", "--image-size", "32"],
-            "`image_size` must be at least 63 for alexnet256; got 32. Use larger images",
+            ["reproduce", "office-home", "--model", "alexnet256"],
+            "alexnet256 cannot take images of 32 by 32 pixels",
         ),
         (
             ["train", "icons65", "--groups", "x.csv", "--train-list", "y", "--skip-unreadable"],
@@ -179,7 +194,7 @@ def test_help_shows_an_example_and_stays_light():
     code = (
         "import sys; from crosslearning.cli import main; main(['train', '--help']);"
         "main(['reproduce', 'office-home', '--help']);"
-        "print([m for m in ('matplotlib', 'pandas', 'scipy', 'torch') if m in sys.modules])"
+        "print([m for m in ('altair', 'pandas', 'scipy', 'torch') if m in sys.modules])"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     *text, heavy = output.stdout.decode().splitlines()

@@ -7,8 +7,8 @@ from crosslearning.images import channel_statistics, statistics
 
 torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
 
+from crosslearning.images.augmentation import Augmentation  # noqa: E402
 from crosslearning.images.batches import ImageBatches  # noqa: E402
-from crosslearning.nn.augmentation import ShiftAndFlip  # noqa: E402
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (20, 6, 5, 3), dtype=np.uint8)
@@ -60,14 +60,14 @@ def test_images_of_one_colour_are_not_divided_by_zero():
     np.testing.assert_allclose(x, 0, atol=1e-6)
 
 
-def changed(seed=0, **options):
+def changed(seed=0, colour=0.0, **options):
     x = torch.from_numpy(RNG.normal(size=(200, 3, 10, 20)).astype(np.float32))
-    return x, ShiftAndFlip(**options)(x, torch.Generator().manual_seed(seed))
+    return x, Augmentation(colour=colour, **options)(x, torch.Generator().manual_seed(seed))
 
 
 def test_the_generator_determines_the_augmentation():
     x = torch.rand(50, 3, 8, 8)
-    augment = ShiftAndFlip()
+    augment = Augmentation()
     first, again, other = (augment(x, torch.Generator().manual_seed(seed)) for seed in (5, 5, 6))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
@@ -107,7 +107,21 @@ def places(size, move):
     return [min(max(place + move, 0), size - 1) for place in range(size)]
 
 
-@pytest.mark.parametrize("shift", [-0.1, 1, float("nan")])
-def test_shifts_that_are_none(shift):
-    with pytest.raises(ValueError, match="`shift` is a share"):
-        ShiftAndFlip(shift)
+def test_colours_change_by_channel_and_at_most_so_much():
+    x, y = changed(shift=0, flip=False, colour=0.3)
+    factors, offsets = [], []
+    for before, after in zip(x.flatten(0, 1), y.flatten(0, 1), strict=True):
+        factor, offset = np.polyfit(before.flatten(), after.flatten(), 1)
+        np.testing.assert_allclose(after, factor * before + offset, atol=1e-5)
+        factors.append(factor - 1)
+        offsets.append(offset)
+    for changes in (factors, offsets):
+        assert 0.27 < np.abs(changes).max() < 0.3 + 1e-6
+        assert abs(np.mean(changes)) < 0.03
+
+
+@pytest.mark.parametrize("name", ["shift", "colour"])
+@pytest.mark.parametrize("share", [-0.1, 1, float("nan")])
+def test_changes_that_are_not_shares(name, share):
+    with pytest.raises(ValueError, match=f"`{name}` is a share"):
+        Augmentation(**{name: share})

@@ -3,7 +3,7 @@
 import pytest
 
 from crosslearning.paper import alexnet256
-from tests.networks import architectures, nn, torch
+from tests.networks import TaskModels, architectures, nn, torch
 
 
 def n_parameters(module: nn.Module) -> int:
@@ -32,6 +32,8 @@ def test_dropout_of_alexnet():
     [
         (lambda: architectures.small_cnn(7), (3, 32, 32), 7, 30_759),
         (lambda: architectures.small_cnn(2, in_channels=1, width=4), (1, 8, 8), 2, 2_018),
+        (lambda: architectures.batchnorm_cnn(65), (3, 64, 64), 65, 131_025),
+        (lambda: architectures.batchnorm_cnn(2, in_channels=1, width=4), (1, 16, 16), 2, 6_462),
         (lambda: architectures.mlp(10, 3), (10,), 3, 5_059),
         (lambda: architectures.mlp(12, 3, hidden=(), dropout=0.1), (3, 4), 3, 39),
         (lambda: architectures.linear(6, 2), (6,), 2, 14),
@@ -41,6 +43,16 @@ def test_shapes(build, shape, n_out, count):
     net = build()
     assert net(torch.zeros(5, *shape)).shape == (5, n_out)
     assert n_parameters(net) == count
+
+
+def test_statistics_of_batchnorm_belong_to_each_task():
+    torch.manual_seed(0)
+    models = TaskModels(architectures.batchnorm_cnn(2, width=4), ["dark", "bright"], epsilon=0.0)
+    for task, level in (("dark", 0.1), ("bright", 0.9)):
+        models[task].train()(level + 0.1 * torch.randn(8, 3, 16, 16))
+    dark, bright = (models[task].features[1].running_mean for task in models.tasks)
+    assert not torch.allclose(dark, bright)
+    assert torch.equal(models["dark"].features[1].weight, models["bright"].features[1].weight)
 
 
 def test_linear_starts_at_zero():

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.networks import TaskModels, architectures, nn, torch
+from tests.networks import TaskModels, architectures, nn, torch, vector
 
 from crosslearning.nn import evaluate, fit, select_epsilon, sweep  # isort: skip
 from crosslearning.nn.sweeps import single  # isort: skip
@@ -122,22 +122,18 @@ def test_no_finished_run_is_trained_twice(data, tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*.safetensors"))
 
 
-def test_an_interrupted_run_goes_on(data, tmp_path, monkeypatch):
+def test_an_interrupted_run_goes_on(data, tmp_path):
     arguments = with_dropout, data, LOSS, adam, 4
-    options = {"epsilons": [0.1], "batch_size": 8}
-    whole = sweep(*arguments, **options)
-    original = single.fit
     epochs = []
 
-    def watched(*given, **named):
-        return original(*given, **named, callbacks=[watch])
-
-    def watch(record):
+    def watch(_, record):
         epochs.append(record.epoch)
         if epochs == [1, 2, 3]:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(single, "fit", watched)
+    options = {"epsilons": [0.1], "batch_size": 8}
+    whole = sweep(*arguments, **options)
+    options["on_epoch"] = watch
     with pytest.raises(KeyboardInterrupt):
         sweep(*arguments, **options, folder=tmp_path)
     resumed = sweep(*arguments, **options, folder=tmp_path)
@@ -300,3 +296,29 @@ def test_the_files_of_a_sweep_are_readable(data, tmp_path):
     sweep(network, data, LOSS, sgd, 1, epsilons=[0.1], batch_size=8, folder=tmp_path)
     rows = json.loads((tmp_path / "cross-0.1-seed-0.json").read_text())
     assert set(rows[0]) == {"loss", "score", "distance", "pull"}
+
+
+def test_runs_are_told_measured_and_kept(data, tmp_path):
+    told, measured = [], []
+    arguments = network, data, LOSS, sgd, 2
+    options = {"epsilons": [0.0, 0.1], "seeds": 3, "batch_size": 8, "folder": tmp_path}
+
+    def measure(run, models, history):
+        measured.append(run)
+        epochs = [record.epoch for record in history.records]
+        return [{"norm": float(vector(models[t]).sum()), "epochs": epochs} for t in models.tasks]
+
+    def tell(run, record):
+        told.append((run, record.epoch))
+
+    first = sweep(*arguments, **options, measure=measure, on_epoch=tell)
+    runs = [
+        {"method": method, "epsilon": epsilon, "stiffness": 0.0, "seed": 3}
+        for method, epsilon in (("pooled", 0.0), ("cross", 0.1))
+    ]
+    assert measured == runs
+    assert told == [(run, epoch) for run in runs for epoch in (1, 2)]
+    assert first["epochs"].tolist() == [[1, 2]] * 6
+    assert first.groupby("epsilon")["norm"].nunique().tolist() == [1, 3]
+    pd.testing.assert_frame_equal(sweep(*arguments, **options), first)
+    assert len(measured) == 2

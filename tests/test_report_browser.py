@@ -3,9 +3,8 @@
 import json
 import shutil
 
-import numpy as np
 import pytest
-from matplotlib.image import imsave
+from PIL import Image
 
 from crosslearning.paper.gaussian import experiment as gaussian
 from crosslearning.report import write
@@ -46,7 +45,7 @@ def address(tmp_path_factory):
     content = table_results([HOSTILE, *range(101, 160)], features=("age", HOSTILE))
     save(folder / "table", {**content, "title": HOSTILE})
     save(folder / "images", images_results())
-    imsave(folder / "images" / "contact_sheet.png", np.zeros((300, 600, 3), np.uint8))
+    Image.new("RGB", (600, 300)).save(folder / "images" / "contact_sheet.png")
     return write(folder).resolve().as_uri()
 
 

@@ -93,7 +93,7 @@ def test_gaussian_files_that_are_damaged(tmp_path):
 def test_a_contact_sheet_that_is_no_picture(tmp_path):
     folder = save(tmp_path, images_results())
     (folder / "contact_sheet.png").write_text("no picture")
-    with pytest.raises(ValueError, match=r"contact_sheet\.png is no picture"):
+    with pytest.raises(ValueError, match=r"contact_sheet\.png is not a PNG picture"):
         write(folder)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,8 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["demo"]
 
-_RADII = (0.0, 0.3, 3.0, float("inf"))
-_EPOCHS = 8
+_SETTINGS: dict[str, Any] = {
+    "image_size": 32,
+    "epochs": 8,
+    "epsilons": (0.0, 0.3, 3.0, float("inf")),
+}
 
 
 def demo(
@@ -85,21 +87,22 @@ def _findings(results: dict[str, Any]) -> str:
 
 def _icons(folder: Path, seed: int, say: Say) -> str:
     from crosslearning.datasets import load_icons65
-    from crosslearning.paper import office_home
+    from crosslearning.images import TrainingSettings, train
 
-    config = replace(
-        office_home.shipped_config("icons65"), radii=_RADII, epochs=_EPOCHS, seeds=(seed,)
+    settings = TrainingSettings(**_SETTINGS, seeds=(seed,))
+    options = " ".join(
+        f"--{'epsilon' if name == 'epsilons' else name.replace('_', '-')} {value:g}"
+        for name, values in _SETTINGS.items()
+        for value in (values if isinstance(values, tuple) else (values,))
     )
-    results = office_home.run(
-        config,
+    results = train(
         load_icons65(),
         folder,
+        settings,
         name="icons65",
         progress=lambda now: say("Icons: " + ", ".join(describe(now))),
-        command=f"crosslearning train icons65 --epochs {_EPOCHS} --seed {seed} "
-        + " ".join(f"--epsilon {radius:g}" for radius in _RADII),
+        command=f"crosslearning train icons65 {options} --seed {seed}",
     )
-    office_home.draw(folder)
     return str(results["sentence"])
 
 
@@ -108,7 +111,6 @@ def _means(folder: Path, seed: int, say: Say) -> str:
 
     say("Means: simulating the paper's Figure 1")
     result = gaussian.run(gaussian.GaussianConfig(seed=seed), folder)
-    gaussian.draw(folder)
     return (
         f"Two means that are {result.config.gap:g} apart are estimated with an error of "
         f"{result.agnostic:.3g} alone, {result.consensus:.3g} pooled, and {result.minimum:.3g} at "

@@ -18,13 +18,20 @@ Out = Annotated[
     Path, typer.Option("--out", help="Folder for results and figures; a stopped run goes on there.")
 ]
 
+_SETTINGS = (
+    "model", "epochs", "batch", "image_size", "learning_rate", "train_fraction", "augment", "flip",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class ImageOptions:
     """What was given of the shared options."""
 
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0
-    model: Annotated[str | None, typer.Option(help="Network: alexnet256 or small_cnn.")] = None
+    model: Annotated[
+        str | None,
+        typer.Option(help="Network: batchnorm_cnn, small_cnn or package.module:function."),
+    ] = None
     epochs: Annotated[int | None, typer.Option(help="Passes over the largest domain.")] = None
     batch: Annotated[int | None, typer.Option(help="Images per domain and step.")] = None
     image_size: Annotated[int | None, typer.Option(help="Height and width in pixels.")] = None
@@ -33,6 +40,13 @@ class ImageOptions:
     )
     train_fraction: Annotated[
         float | None, typer.Option(help="Share of the training images to use, up to 1.")
+    ] = None
+    augment: Annotated[
+        bool | None,
+        typer.Option(help="Shift training images a little, mirror some, change their colours."),
+    ] = None
+    flip: Annotated[
+        bool | None, typer.Option(help="Mirror some of them; not where left and right matter.")
     ] = None
     groups: Annotated[
         Path | None,
@@ -61,9 +75,9 @@ class ImageOptions:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings of the experiment; None where nothing was given."""
-        names = ("model", "epochs", "batch", "image_size", "learning_rate", "train_fraction")
-        return {name: getattr(self, name) for name in names}
+        """Settings that were given."""
+        given = {name: getattr(self, name) for name in _SETTINGS}
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
     def about_files(self) -> dict[str, Any]:

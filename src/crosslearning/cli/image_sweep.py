@@ -8,22 +8,22 @@ import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from crosslearning.paper.office_home.config import ImagesConfig, shipped_config
-from crosslearning.paper.office_home.statement import radius_name
+from crosslearning.images.statement import radius_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.progress import Progress as Bars
 
     from crosslearning.cli.image_options import ImageOptions
     from crosslearning.datasets import ImageData
-    from crosslearning.paper.office_home.progress import Progress
+    from crosslearning.images.progress import Progress
+    from crosslearning.images.settings import TrainingSettings
 
 __all__ = ["ICONS", "configure", "describe", "require_torch", "sweep"]
 
@@ -32,40 +32,45 @@ _LONG = ("runs", "categories", "confusion")  # parts of the results that a summa
 
 
 def configure(
-    images: str, radii: tuple[float, ...] | None, seeds: int | None, options: ImageOptions
-) -> ImagesConfig:
-    """Return the settings for these images, with the options that were given in their place."""
-    config = shipped_config("icons65" if images == ICONS else "paper")
-    count = seeds or len(config.seeds)
-    given = options.settings | {
-        "radii": radii,
-        "seeds": tuple(range(options.seed, options.seed + count)),
-    }
-    return replace(config, **{name: value for name, value in given.items() if value is not None})
+    base: TrainingSettings,
+    epsilons: Sequence[float] | None,
+    seeds: int | None,
+    options: ImageOptions,
+) -> TrainingSettings:
+    """Return the settings with the options that were given in their place."""
+    first, count = options.seed, seeds or len(base.seeds)
+    given = {**options.settings, "seeds": tuple(range(first, first + count))}
+    if epsilons:
+        given["epsilons"] = tuple(epsilons)
+    return replace(base, **given)
 
 
 def sweep(
-    config: ImagesConfig, images: str, options: ImageOptions, out: Path, **experiment: Any
+    train: Callable[..., dict[str, Any]],
+    settings: TrainingSettings,
+    images: str,
+    options: ImageOptions,
+    out: Path,
 ) -> None:
     """Load images, train, draw, and print."""
     require_torch()
     if images == ICONS:
         _refuse_about_files(options)
-    from crosslearning.paper import office_home
+    from crosslearning import report
 
     command = shlex.join(["crosslearning", *sys.argv[1:]])
     with _bars(options.hidden) as bars:
-        data = _load(images, config.image_size, options.about_files, bars)
+        data = _load(images, settings.image_size, options.about_files, bars)
     if not options.hidden:
         from crosslearning.cli.image_tables import print_counts
 
-        print_counts(config, data)
+        print_counts(settings, data)
     with _bars(options.hidden) as bars:
         try:
-            results = office_home.run(
-                config, data, out, progress=_show(bars), command=command, **experiment
-            )
-            office_home.draw(out)
+            shown = {"name": Path(images).name, "progress": _show(bars), "command": command}
+            results = train(data, out, settings, **shown)
+            report.draw(out)
+            report.write(out)
         except OSError as error:
             reason = error.strerror or error
             raise OSError(

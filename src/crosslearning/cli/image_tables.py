@@ -9,24 +9,24 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from crosslearning.paper.office_home.record import PARTS
-from crosslearning.paper.office_home.statement import percent, radius_name
+from crosslearning.images.parts import PARTS
+from crosslearning.images.statement import percent, radius_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from crosslearning.datasets import ImageData
-    from crosslearning.paper.office_home.config import ImagesConfig
+    from crosslearning.images.settings import TrainingSettings
 
 __all__ = ["print_counts", "print_results"]
 
 
-def print_counts(config: ImagesConfig, data: ImageData) -> None:
+def print_counts(settings: TrainingSettings, data: ImageData) -> None:
     """Print what there is to learn from: images of each domain, and what they are for."""
-    from crosslearning.paper.office_home.parts import divide
+    from crosslearning.images.parts import divide
 
-    seed = config.seeds[0]
-    parts = divide(config, data, seed)
+    seed = settings.seeds[0]
+    parts = divide(settings, data, seed)
     images = data.counts()
     table = _table(f"Images, divided by seed {seed}", "domain", "images", "categories", *PARTS)
     for domain, *rows in zip(data.domains, *parts, strict=True):
@@ -38,13 +38,14 @@ def print_counts(config: ImagesConfig, data: ImageData) -> None:
 def print_results(results: dict[str, Any], out: Path) -> None:
     """Print what was learned: a table of radii, the paper's numbers beside ours, the verdict."""
     console = Console(markup=False)  # names may hold brackets
-    tables = [_radii] + [_beside_the_paper, _improvements] * bool(results["reported"])
+    tables = [_radii] + [_beside_the_paper, _improvements] * ("reported" in results)
     for table in tables:
         console.print(table(results), "")
     for sentence in (results["sentence"], *results["notes"]):
         console.print(sentence, highlight=False)
-    files = ["results.json", "results.csv", "accuracy.png", "improvement.png", "contact_sheet.png"]
-    written = ", ".join(name for name in [*files, "models"] if (out / name).exists())
+    files = ["results.json", "results.csv", "accuracy.png", "domains.png", "improvement.png"]
+    files += ["contact_sheet.png", "models", "report.html"]
+    written = ", ".join(name for name in files if (out / name).exists())
     # Text takes brackets in a path literally; soft wrapping leaves paths in one piece.
     console.print(Text.assemble(("Written: ", "bold"), f"{written} in {out}"), soft_wrap=True)
 
@@ -84,8 +85,9 @@ def _beside_the_paper(results: dict[str, Any]) -> Table:
         "reported by the paper",
     )
     ours = {row["method"]: percent(row["test"]) for row in results["comparison"]}
-    for method in ("consensus", "agnostic"):
-        table.add_row(method, ours.get(method, "–"), f"{100 * paper[method]:.2f} %")
+    for method, name in (("pooled", "consensus"), ("separate", "agnostic")):
+        theirs = f"{100 * paper[name]:.2f} %"
+        table.add_row(f"{name} ({method})", ours.get(method, "–"), theirs)
     table.add_row(
         f"ε = {radius_name(float(chosen['epsilon']))}, by validation", percent(chosen["test"]), "–"
     )

@@ -1,5 +1,6 @@
 """The command ``crosslearning reproduce office-home``: the paper's experiment with images."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -7,7 +8,7 @@ import typer
 
 from crosslearning.cli.image_options import ImageOptions, Out, Seeds, with_image_options
 from crosslearning.cli.image_sweep import ICONS, configure, sweep
-from crosslearning.paper.office_home.reported import reported
+from crosslearning.paper.office_home import run, shipped_config
 
 __all__ = ["office_home"]
 
@@ -38,9 +39,11 @@ def office_home(
             "Office-Home is not shipped: this runs on icons65, with a small network. Give the "
             "folder of Office-Home with --data for the paper's experiment."
         )
-    name = ICONS if data is None else data.name
-    config = configure(images, _parse(radii), seeds, options)
-    sweep(config, images, options, out, name=name, reported=reported())
+    base = shipped_config("icons65" if data is None else "paper")
+    settings = configure(base, _parse(radii), seeds, options)
+    if settings.model == "alexnet256":
+        settings = replace(settings, model="crosslearning.paper:alexnet256")
+    sweep(run, settings, images, options, out)
 
 
 def _parse(radii: str | None) -> tuple[float, ...] | None:

@@ -55,10 +55,12 @@ def gaussian(
 
     Computes the closed form, simulates it, draws both and checks the two claims of the paper.
     """
+    from crosslearning import report
+
     config = GaussianConfig(gap, sigma, samples, realizations, seed)
     try:
         result = experiment.run(config, out)
-        experiment.draw(out)
+        report.draw(out)
     except OSError as error:
         raise OSError(
             f"Cannot write to {out}: {error.strerror or error}. Choose another folder with --out."

@@ -1,20 +1,37 @@
-"""Images of several domains: folders of files, decoded once, split by group, fed to networks."""
+"""Images of several domains: folders of files, decoded once, split by group; and training on them.
+
+What needs torch is imported when it is asked for.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from crosslearning.images.domains import ImageDomains
+from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import split, split_codes
 from crosslearning.images.statistics import channel_statistics
 
 if TYPE_CHECKING:
+    from crosslearning.images.augmentation import Augmentation
     from crosslearning.images.batches import ImageBatches
+    from crosslearning.images.training import train
 
-__all__ = ["ImageBatches", "ImageDomains", "channel_statistics", "split", "split_codes"]
+__all__ = [
+    "Augmentation",
+    "ImageBatches",
+    "ImageDomains",
+    "TrainingSettings",
+    "channel_statistics",
+    "split",
+    "split_codes",
+    "train",
+]
+
+_WITH_TORCH = {"Augmentation": "augmentation", "ImageBatches": "batches", "train": "training"}
 
 
 def __getattr__(name: str) -> Any:
     """Import what needs torch when it is asked for."""
-    if name == "ImageBatches":
-        return import_module("crosslearning.images.batches").ImageBatches
+    if name in _WITH_TORCH:
+        return getattr(import_module(f"crosslearning.images.{_WITH_TORCH[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

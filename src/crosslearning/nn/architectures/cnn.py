@@ -1,14 +1,56 @@
-"""A small convolutional network, for small images and quick runs."""
+"""Small convolutional networks, with and without BatchNorm."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import pairwise
 
 from torch import nn
 
 from crosslearning.nn.architectures.checks import check_count, check_dropout
 
-__all__ = ["small_cnn"]
+__all__ = ["batchnorm_cnn", "small_cnn"]
+
+
+def batchnorm_cnn(num_classes: int, in_channels: int = 3, width: int = 16) -> nn.Sequential:
+    """Four convolutions with BatchNorm and pooling, and a linear layer: for images of 32 to 128 px.
+
+    In `TaskModels` every task has its own statistics of BatchNorm, at every radius.
+
+    Parameters
+    ----------
+    num_classes : int
+        Number of outputs.
+    in_channels : int, default=3
+        Channels of the images.
+    width : int, default=16
+        Channels after the first convolution; each of the others doubles them.
+
+    Returns
+    -------
+    Sequential
+        With the parts ``features``, ``pool`` and ``classifier``. It takes images of shape
+        (n, in_channels, height, width) of at least 16 × 16.
+
+    Examples
+    --------
+    >>> import torch
+    >>> batchnorm_cnn(10)(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 10])
+    """
+    counts = {"num_classes": num_classes, "in_channels": in_channels, "width": width}
+    for name, value in counts.items():
+        check_count(name, value)
+    channels = [in_channels, *(width * 2**k for k in range(4))]
+    layers: list[nn.Module] = []
+    for n_in, n_out in pairwise(channels):
+        # BatchNorm has an offset of its own.
+        convolution = nn.Conv2d(n_in, n_out, kernel_size=3, padding=1, bias=False)
+        layers += [convolution, nn.BatchNorm2d(n_out), nn.ReLU(inplace=True), nn.MaxPool2d(2)]
+    pool = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten())
+    classifier = nn.Linear(channels[-1] * 2 * 2, num_classes)
+    parts = OrderedDict(features=nn.Sequential(*layers), pool=pool, classifier=classifier)
+    return nn.Sequential(parts)
 
 
 def small_cnn(

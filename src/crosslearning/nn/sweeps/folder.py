@@ -103,4 +103,4 @@ def _read(path: Path) -> Any:
 
 def _write(path: Path, content: Any) -> None:
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2), encoding="utf-8")
+        temporary.write_text(json.dumps(content), encoding="utf-8")

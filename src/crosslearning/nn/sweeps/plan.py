@@ -12,10 +12,14 @@ from crosslearning.nn.evaluation import as_metric
 from crosslearning.nn.sources import as_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
+    from crosslearning.nn.history import EpochRecord, History
     from crosslearning.nn.sampling import Augment
     from crosslearning.nn.sources import Source
+    from crosslearning.nn.task_models import TaskModels
+
+    Measure = Callable[[dict[str, Any], TaskModels, History], Sequence[dict[str, Any]]]
 
 __all__ = ["Plan"]
 
@@ -37,6 +41,9 @@ class Plan:
     center_weight: float
     scheduler: Callable[[torch.optim.Optimizer], Any] | None
     augment: Augment | None
+    measure: Measure | None = None
+    on_epoch: Callable[[dict[str, Any], EpochRecord], Any] | None = None
+    checkpoint_every: int | None = None
     rows_at_once: int = 256
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crosslearning.tether import Tether
 
@@ -45,6 +45,15 @@ class Setting:
         """Name in file names: the same for the same setting, and for no other."""
         strength = f"{self.stiffness!r}" if self.method == "spring" else f"{self.epsilon!r}"
         return f"{self.method}-{strength}"
+
+    def run(self, seed: int) -> dict[str, Any]:
+        """Columns of the table that tell a run from the others."""
+        return {
+            "method": self.method,
+            "epsilon": self.epsilon,
+            "stiffness": self.stiffness,
+            "seed": seed,
+        }
 
 
 def settings_of(

@@ -30,28 +30,37 @@ def train_single(
         tether=setting.tether,
         center_weight=plan.center_weight,
     )
-    history = _fit(plan, models, seed, engine, checkpoint)
+    run = setting.run(seed)
+    history = _fit(plan, models, run, seed, engine, checkpoint)
     if setting.fine_tuned:
         models = TaskModels(dict(models.items()), epsilon=math.inf, same_start=False)
         second = None if checkpoint is None else checkpoint.with_suffix(".fine.safetensors")
-        history = _fit(plan, models, derive(seed, "fine-tuned"), engine, second)
+        history = _fit(plan, models, run, derive(seed, "fine-tuned"), engine, second)
     last = history.records[-1]
     scores = score_sources(models, plan.test_sources(), plan.judge, plan.rows_at_once)
     distances = models.distances()
+    measured = [{}] * len(models) if plan.measure is None else plan.measure(run, models, history)
     return [
         {
             "loss": float(last.losses[row]),
             "score": scores[task],
             "distance": float(distances[row]),
             "pull": float(last.pulls[row]),
+            **more,
         }
-        for row, task in enumerate(models.tasks)
+        for row, (task, more) in enumerate(zip(models.tasks, measured, strict=True))
     ]
 
 
 def _fit(
-    plan: Plan, models: TaskModels, seed: int, engine: Any, checkpoint: Path | None
+    plan: Plan,
+    models: TaskModels,
+    run: dict[str, Any],
+    seed: int,
+    engine: Any,
+    checkpoint: Path | None,
 ) -> History:
+    told = plan.on_epoch
     return fit(
         models,
         plan.data,
@@ -63,7 +72,9 @@ def _fit(
         project_every=plan.project_every,
         scheduler=plan.scheduler,
         augment=plan.augment,
+        callbacks=() if told is None else [lambda record: told(run, record)],
         engine=engine,
         seed=seed,
         checkpoint=checkpoint,
+        checkpoint_every=None if checkpoint is None else plan.checkpoint_every,
     )

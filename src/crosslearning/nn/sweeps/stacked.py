@@ -40,6 +40,7 @@ def why_not_stacked(plan: Plan, settings: Sequence[Setting], *, asked_for: bool)
     of_torch = (getattr(plan.loss, "__module__", None) or "").startswith(_OF_TORCH)
     steps = schedule(tuple(plan.sources().values()), plan.batch_size, plan.sampling)
     reasons = {
+        "runs are looked at one by one": bool(plan.measure or plan.on_epoch),
         "fine-tuning takes two runs": any(setting.fine_tuned for setting in settings),
         "the model has buffers": any(True for _ in module.buffers()),
         "dropout would differ": any(

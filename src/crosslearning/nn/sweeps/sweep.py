@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from torch import nn
 
     from crosslearning.nn.evaluation import Metric
+    from crosslearning.nn.history import EpochRecord
     from crosslearning.nn.sampling import Augment
+    from crosslearning.nn.sweeps.plan import Measure
     from crosslearning.nn.sweeps.settings import Setting
 
 __all__ = ["sweep"]
@@ -50,6 +52,9 @@ def sweep(
     stacked: bool | Literal["auto"] = "auto",
     n_jobs: int | None = None,
     folder: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    measure: Measure | None = None,
+    on_epoch: Callable[[dict[str, Any], EpochRecord], Any] | None = None,
 ) -> pd.DataFrame:
     """Train with every radius and seed, and with the usual baselines, and judge the models.
 
@@ -93,6 +98,14 @@ def sweep(
         Keeps finished runs, and the state of the one at work, so that an interrupted sweep goes on
         where it was; stacked runs finish all at once, and start anew if interrupted. A folder of
         another sweep is refused.
+    checkpoint_every : int, optional
+        Steps after which the state of a run is saved in the folder, beside the end of each epoch.
+    measure : callable, optional
+        Called as ``measure(run, models, history)`` when a run has been trained; returns a dict of
+        further columns for each task, of what JSON has. ``run`` has ``method``, ``epsilon``,
+        ``stiffness`` and ``seed``. Runs are not stacked then.
+    on_epoch : callable, optional
+        Called as ``on_epoch(run, record)`` after each epoch. Runs are not stacked then.
 
     Returns
     -------
@@ -134,6 +147,9 @@ def sweep(
         center_weight=center_weight,
         scheduler=scheduler,
         augment=augment,
+        measure=measure,
+        on_epoch=on_epoch,
+        checkpoint_every=checkpoint_every,
     )
     settings = settings_of(epsilons, baselines, stiffness)
     kept = None if folder is None else Folder(folder, plan)
@@ -174,14 +190,7 @@ def _to_stack(stacked: bool | Literal["auto"], plan: Plan, settings: list[Settin
 def _table(runs: dict[tuple[Setting, int], Any], tasks: list[Any]) -> pd.DataFrame:
     return pd.DataFrame(
         [
-            {
-                "method": setting.method,
-                "epsilon": setting.epsilon,
-                "stiffness": setting.stiffness,
-                "seed": seed,
-                "task": task,
-                **row,
-            }
+            {**setting.run(seed), "task": task, **row}
             for (setting, seed), rows in runs.items()
             for task, row in zip(tasks, rows, strict=True)
         ]

@@ -22,7 +22,6 @@ from crosslearning.paper.gaussian import (
     mse,
     mse_derivative,
 )
-from crosslearning.paper.gaussian.figure import draw
 from crosslearning.paper.gaussian.validation import number
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from crosslearning.paper.gaussian import MonteCarlo
 
-__all__ = ["Claim", "GaussianConfig", "GaussianResult", "draw", "run"]
+__all__ = ["Claim", "GaussianConfig", "GaussianResult", "run"]
 
 _COLUMNS = ("max_gap", "mse", "monte_carlo", "standard_error")
 _AT_LEAST = {"samples": 1, "realizations": 2, "seed": 0}

@@ -30,10 +30,11 @@ class Remark:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with the words above it."""
+    """A chart with the words above it and, for where it stands alone, what its marks mean."""
 
     caption: str
     spec: Spec
+    key: str = ""
 
 
 @dataclass(frozen=True)

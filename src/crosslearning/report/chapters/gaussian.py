@@ -11,7 +11,7 @@ from crosslearning.report.charts.gaussian import error_curve
 if TYPE_CHECKING:
     from crosslearning.report.reading import Results
 
-__all__ = ["gaussian"]
+__all__ = ["figures", "gaussian"]
 
 
 def gaussian(results: Results) -> Chapter:
@@ -34,10 +34,7 @@ def gaussian(results: Results) -> Chapter:
             ),
         ),
         details={
-            "curve": Figure(
-                "Mean squared error of each mean (lower is better) by the gap allowed",
-                error_curve(content),
-            ),
+            "curve": figures(content)["gaussian"],
             "claims": content["claims"],
             "config": config,
             "deviation": number(content["monte_carlo_deviation"], 2),
@@ -45,6 +42,14 @@ def gaussian(results: Results) -> Chapter:
             "consensus": number(content["consensus"], 3),
         },
     )
+
+
+def figures(content: dict[str, Any]) -> dict[str, Figure]:
+    """Return Figure 1 of the paper."""
+    caption = "Mean squared error of each mean (lower is better) by the gap allowed"
+    return {
+        "gaussian": Figure(caption, error_curve(content), "Line: closed form. Points: simulated.")
+    }
 
 
 def _sentence(content: dict[str, Any]) -> str:

@@ -8,16 +8,17 @@ from crosslearning.evaluation.numbers import count, percent, points, radius
 from crosslearning.report.chapters.chapter import Chapter, Figure, Number, Remark
 from crosslearning.report.chapters.contact_sheet import contact_sheet
 from crosslearning.report.chapters.provenance import provenance
-from crosslearning.report.charts.images import confusion, domain_bars
+from crosslearning.report.charts.images import confusion, domain_bars, improvement_bars
 from crosslearning.report.charts.radius import score_lines, score_path
 
 if TYPE_CHECKING:
     from crosslearning.report.reading import Results
 
-__all__ = ["images"]
+__all__ = ["figures", "images"]
 
-# The paper says consensus and agnostic, the report what they are.
-METHODS = {"consensus": "pooled", "cross": "cross-learned", "agnostic": "separate"}
+METHODS = {"pooled": "pooled", "cross": "cross-learned", "separate": "separate"}
+_PAPER = {"consensus": "pooled", "agnostic": "separate"}  # how the paper calls them
+_ALL = {"all": "all domains"}
 _PAIRS = 12
 
 
@@ -25,12 +26,14 @@ def images(results: Results) -> Chapter:
     """Lay out what sharing did for networks on the domains of images."""
     content = results.content
     data, config = content["data"], content["config"]
+    shown = figures(content)
     return Chapter(
         kind="images",
         title=content["title"],
         subtitle=f"{count(data['images'], 'image')} of "
         f"{count(len(data['categories']), 'category', 'categories')} in "
-        f"{count(len(data['domains']), 'domain')}; one network ({config['model']}, "
+        f"{count(len(data['domains']), 'domain')}; one network "
+        f"({config['model'].rpartition(':')[2]}, "
         f"{config['image_size']} px) for every domain",
         sentence=content["sentence"],
         numbers=(_choice(content), _accuracy(content), _gain(content)),
@@ -38,11 +41,11 @@ def images(results: Results) -> Chapter:
         details={
             "several_seeds": len(config["seeds"]) > 1,
             "notes": content.get("notes", []),
-            "accuracy": _path(content),
-            "domains": _domain_lines(content),
+            "accuracy": shown["accuracy"],
+            "domains": shown["domains"],
+            "improvement": shown.get("improvement"),
             "bars": domain_bars(_bars(content)),
             "sheet": contact_sheet(results.folder / "contact_sheet.png"),
-            "methods": METHODS,
             **_tables(content),
             **_confusion(content["confusion"]),
             "reported": _reported(content),
@@ -53,6 +56,16 @@ def images(results: Results) -> Chapter:
             ),
         },
     )
+
+
+def figures(content: dict[str, Any]) -> dict[str, Figure]:
+    """Return the charts that can be drawn as files, by name."""
+    found = {"accuracy": _path(content), "domains": _domain_lines(content)}
+    if rows := _improvement(content):
+        caption = "Improvement of the test accuracy by cross-learning, in percent"
+        key = "Orange: ε chosen by validation for all. Grey: best ε of each domain on test images."
+        found["improvement"] = Figure(caption, improvement_bars(rows), key)
+    return found
 
 
 def _text(value: Any) -> Any:
@@ -167,6 +180,7 @@ def _path(content: dict[str, Any]) -> Figure:
     return Figure(
         f"Test accuracy by ε; {radius(chosen)} was chosen",
         score_path(rows, levels, chosen, name="test accuracy", form=".1%"),
+        "Band: one standard deviation over seeds." * (rows[0]["low"] is not None),
     )
 
 
@@ -230,6 +244,24 @@ def _confusion(stored: dict[str, Any] | None) -> dict[str, Any]:
     return {"pairs": pairs, "confusion": confusion(cells, names) if cells else None}
 
 
+def _improvement(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of the paper's Figure 4: at the radius chosen for all, and at the best of each."""
+    return [
+        {
+            "what": f"{_ALL.get(row['domain'], row['domain'])}, over {_PAPER[row['over']]}",
+            "at": at,
+            "percent": row[value],
+            "label": f"{row[value]:+.1f} (ε = {radius(row[epsilon])})".replace("-", "−"),
+        }
+        for row in content.get("improvement", [])
+        for at, value, epsilon in (
+            ("ε chosen by validation", "percent", "epsilon"),
+            ("best ε on the test images", "best_percent", "best_epsilon"),
+        )
+        if row[value] is not None
+    ]
+
+
 def _reported(content: dict[str, Any]) -> dict[str, Any] | None:
     """Put the improvements the paper reports beside those found here in the same domains.
 
@@ -237,11 +269,10 @@ def _reported(content: dict[str, Any]) -> dict[str, Any] | None:
     """
     reported = content.get("reported") or {"source": "", "improvement": []}
     ours = {
-        (row["domain"], row["over"]): row.get("best_percent")
-        for row in content.get("improvement", [])
+        (row["domain"], row["over"]): row["best_percent"] for row in content.get("improvement", [])
     }
     rows = [
-        {**row, "ours": ours[row["domain"], row["over"]]}
+        {**row, "ours": ours[row["domain"], row["over"]], "over": _PAPER[row["over"]]}
         for row in reported["improvement"]
         if (row["domain"], row["over"]) in ours
     ]

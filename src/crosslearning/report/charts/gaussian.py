@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import altair as alt
 
 from crosslearning.evaluation.numbers import number
-from crosslearning.report.charts.style import INK, METHODS, VALUE, rows, spec
+from crosslearning.report.charts.style import INK, METHODS, SOFT, VALUE, rows, spec
 
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Spec
@@ -39,6 +39,7 @@ def error_curve(content: dict[str, Any]) -> Spec:
         base.mark_point(color=INK, size=28, strokeWidth=1, opacity=0.8, clip=True).encode(
             y="monte_carlo:Q", tooltip=tooltip
         ),
+        *_truth(content["config"]["gap"], content["at_gap"], content["curve"][-1]["max_gap"]),
         *_lowest(content["minimum_at"], low, content["curve"][-1]["max_gap"]),
     ]
     return spec(
@@ -61,13 +62,13 @@ def _levels(content: dict[str, Any], top: float) -> list[alt.Chart]:
     pooled, separate = content["consensus"], content["agnostic"]
     close = abs(pooled - separate) < 0.1 * top
     charts = []
-    for method, level, text in (
-        ("pooled", pooled, "one pooled mean"),
-        ("separate", separate, "separate means"),
+    for method, level, text, lower in (
+        ("pooled", pooled, "one pooled mean", pooled < separate),
+        ("separate", separate, "separate means", separate <= pooled),
     ):
         if level > top:
             continue
-        below = close and level == min(pooled, separate)
+        below = close and lower
         base = alt.Chart(rows([{"level": level, "end": content["curve"][-1]["max_gap"]}])).encode(
             y="level:Q"
         )
@@ -83,6 +84,22 @@ def _levels(content: dict[str, Any], top: float) -> list[alt.Chart]:
             ).encode(x="end:Q")
         )
     return charts
+
+
+def _truth(gap: float, error: float, end: float) -> list[alt.Chart]:
+    """Mark the true gap from the curve up, with its name above the chart."""
+    if gap > end:
+        return []
+    base = alt.Chart(rows([{"gap": gap, "error": error}])).encode(x="gap:Q")
+    align: Literal["left", "right", "center"] = (
+        "left" if gap < 0.1 * end else "right" if gap > 0.9 * end else "center"
+    )
+    return [
+        base.mark_rule(color=SOFT, strokeDash=[2, 3], y2=0).encode(y="error:Q"),
+        base.mark_text(
+            y=0, dy=-4, align=align, baseline="bottom", color=SOFT, text=f"true gap {gap:g}"
+        ),
+    ]
 
 
 def _lowest(place: float, error: float, end: float) -> list[alt.Chart]:

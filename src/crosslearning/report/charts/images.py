@@ -11,7 +11,7 @@ from crosslearning.report.charts.style import INK, METHODS, rows, spec
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Records, Spec
 
-__all__ = ["confusion", "domain_bars"]
+__all__ = ["confusion", "domain_bars", "improvement_bars"]
 
 _METHODS = {
     "pooled": METHODS["pooled"],
@@ -95,4 +95,39 @@ def confusion(cells: Records, names: list[str]) -> Spec:
     side = 24 * len(names)
     return spec(
         squares, "Confusion between the categories recognised worst", height=side, width=side
+    )
+
+
+def improvement_bars(values: Records) -> Spec:
+    """Draw improvements as bars, two for each domain and method that is improved on.
+
+    Parameters
+    ----------
+    values : rows with `what`, `at`, `percent` and `label`
+    """
+    kinds = list(dict.fromkeys(row["at"] for row in values))
+    percents = [row["percent"] for row in values]
+    low, high = min(0.0, *percents), max(0.0, *percents)
+    room = 0.35 * (high - low or 1.0)  # for the labels
+    ends = [low - room * (low < 0), high + room * (high > 0 or low == 0)]
+    base = alt.Chart(rows(values)).encode(
+        y=alt.Y("what:N", sort=None, title=None, axis=alt.Axis(labelLimit=260)),
+        yOffset=alt.YOffset("at:N", sort=kinds),
+        x=alt.X("percent:Q", title="%", scale=alt.Scale(domain=ends, nice=False)),
+    )
+    colours = alt.Scale(domain=kinds, range=[METHODS["cross"], METHODS["pooled"]])
+    bars = base.mark_bar(height=11).encode(
+        color=alt.Color("at:N", scale=colours, legend=None),
+        tooltip=[alt.Tooltip(f"{name}:N", title=" ") for name in ("what", "at", "label")],
+    )
+    above = alt.datum.percent >= 0
+    text = base.encode(text="label:N")
+    texts = [
+        text.transform_filter(above).mark_text(align="left", dx=4, fontSize=11),
+        text.transform_filter(~above).mark_text(align="right", dx=-4, fontSize=11),
+    ]
+    return spec(
+        alt.layer(bars, *texts),
+        "Improvement of the test accuracy by cross-learning over separate and pooled networks",
+        height=36 * len({row["what"] for row in values}),
     )

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.images import split
-from crosslearning.paper.office_home.record import PARTS
+from crosslearning.images.splits import split
 
 if TYPE_CHECKING:
     from crosslearning.datasets import ImageData
     from crosslearning.datasets.image_data import Indices
-    from crosslearning.paper.office_home.config import ImagesConfig
+    from crosslearning.images.settings import TrainingSettings
 
-__all__ = ["divide"]
+__all__ = ["PARTS", "divide"]
+
+PARTS = ("train", "validation", "test")
 
 
-def divide(config: ImagesConfig, data: ImageData, seed: int) -> list[list[Indices]]:
+def divide(settings: TrainingSettings, data: ImageData, seed: int) -> list[list[Indices]]:
     """Images of each domain: to train on, to validate on, to test on.
 
     The training part is thinned out first; the validation images are taken from what is left. So
@@ -25,7 +26,7 @@ def divide(config: ImagesConfig, data: ImageData, seed: int) -> list[list[Indice
 
     Parameters
     ----------
-    config : ImagesConfig
+    settings : TrainingSettings
         Has the shares.
     data : ImageData
         The images.
@@ -37,8 +38,8 @@ def divide(config: ImagesConfig, data: ImageData, seed: int) -> list[list[Indice
     list of list of array
         For each of the parts, the indices of each domain's images.
     """
-    training, test = split(data, config.train, seed=seed, train_fraction=config.train_fraction)
-    train, validation = split(data, 1 - config.validation, seed=seed, within=training)
+    training, test = split(data, settings.train, seed=seed, train_fraction=settings.train_fraction)
+    train, validation = split(data, 1 - settings.validation, seed=seed, within=training)
     parts = [_by_domain(data, rows) for rows in (train, validation, test)]
     for name, part in zip(PARTS, parts, strict=True):
         for domain, rows in zip(data.domains, part, strict=True):

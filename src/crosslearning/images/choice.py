@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from crosslearning.paper.office_home.scores import by_domain, macro, over_images, spread
+from crosslearning.images.scores import by_domain, macro, over_images, spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from crosslearning.paper.office_home.scores import Sweep
+    from crosslearning.images.scores import Sweep
 
-__all__ = ["chosen", "comparison", "improvement"]
+__all__ = ["chosen", "comparison"]
 
 
 def chosen(sweep: Sweep) -> dict[str, Any]:
@@ -38,11 +38,11 @@ def chosen(sweep: Sweep) -> dict[str, Any]:
 
 
 def comparison(sweep: Sweep) -> list[dict[str, Any]]:
-    """Test accuracy of consensus, of cross-learning between the extremes, and of agnostic."""
+    """Test accuracy of pooled, of cross-learned (between the extremes) and of separate networks."""
     test, images = macro(sweep.test), over_images(sweep.test.sum(2))
     middle = _middle(sweep)
     rows = []
-    for method, radius in {"consensus": 0.0, "cross": None, "agnostic": math.inf}.items():
+    for method, radius in {"pooled": 0.0, "cross": None, "separate": math.inf}.items():
         k = middle if radius is None else _position(sweep.radii, radius)
         if k is not None:
             gain = None if middle in (None, k) else test[middle] - test[k]
@@ -53,35 +53,6 @@ def comparison(sweep: Sweep) -> list[dict[str, Any]]:
                     "test": spread(test[k]),
                     "test_images": spread(images[k]),
                     **_paired(gain),
-                }
-            )
-    return rows
-
-
-def improvement(sweep: Sweep) -> list[dict[str, Any]]:
-    """Improvement in per cent over the extremes, at one radius and at the best of each domain.
-
-    The radius common to all domains is chosen by validation; those of each domain are the best on
-    the test images, as in the paper.
-    """
-    middle = _middle(sweep)
-    if middle is None:
-        return []
-    accuracies = {d: by_domain(sweep.test)[..., k] for k, d in enumerate(sweep.domains)}
-    accuracies["all"] = macro(sweep.test)
-    rows = []
-    for over, radius in (("agnostic", math.inf), ("consensus", 0.0)):
-        k = _position(sweep.radii, radius)
-        for domain, accuracy in accuracies.items() if k is not None else ():
-            top = _best(accuracy, _between(sweep.radii))
-            rows.append(
-                {
-                    "domain": domain,
-                    "over": over,
-                    "epsilon": sweep.radii[middle],
-                    "percent": _percent(accuracy[middle], accuracy[k]),
-                    "best_epsilon": sweep.radii[top],
-                    "best_percent": _percent(accuracy[top], accuracy[k]),
                 }
             )
     return rows
@@ -118,12 +89,6 @@ def _best(accuracy: NDArray[np.float64], among: Sequence[int]) -> int:
     """Position of the highest mean over seeds; of several, that of the smallest radius."""
     means = accuracy.mean(axis=1).round(9)  # so that rounding decides nothing
     return max(among, key=lambda k: means[k])
-
-
-def _percent(accuracy: NDArray[np.float64], reference: NDArray[np.float64]) -> float:
-    """Improvement of the mean over seeds; NaN over a reference that recognises nothing."""
-    base = reference.mean()
-    return float(100 * (accuracy.mean() / base - 1)) if base > 0 else math.nan
 
 
 def _paired(gain: NDArray[np.float64] | None) -> dict[str, float | None]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["percent", "radius_name", "statement"]
 
 _WINNERS = {0.0: "Pooling", math.inf: "Separate training"}
-_OPPONENTS = {"consensus": "pooling", "agnostic": "separate training"}
+_OPPONENTS = {"pooled": "pooling", "separate": "separate training"}
 _CLEAR = 0.05  # p-value
 
 

@@ -1,31 +1,35 @@
-"""The paper's experiment with images: settings, choice of a radius, resuming, results, figures."""
+"""Training on images: settings, choice of a radius, resuming, results."""
 
 import csv
 import json
 import math
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
 from crosslearning.datasets import ImageData
-from crosslearning.paper import office_home
-from crosslearning.paper.office_home import draw, run, shipped_config
-from crosslearning.paper.office_home.choice import chosen, comparison, improvement
-from crosslearning.paper.office_home.confusion import common_pairs, worst_categories
-from crosslearning.paper.office_home.parts import divide
-from crosslearning.paper.office_home.progress import Clock
-from crosslearning.paper.office_home.record import Record, record_name
-from crosslearning.paper.office_home.results import assemble
-from crosslearning.paper.office_home.scores import Sweep, by_domain, macro, over_images
-from crosslearning.paper.office_home.statement import statement
-from crosslearning.paper.office_home.storage import read_results, write_results
+from crosslearning.images import TrainingSettings
+from crosslearning.images.choice import chosen, comparison
+from crosslearning.images.confusion import common_pairs, worst_categories
+from crosslearning.images.parts import divide
+from crosslearning.images.progress import Clock
+from crosslearning.images.record import Record
+from crosslearning.images.results import assemble
+from crosslearning.images.scores import Sweep, by_domain, macro, over_images
+from crosslearning.images.statement import statement
+from crosslearning.images.storage import write_results
 
-PAPER = shipped_config("paper")
-SMALL = replace(
-    shipped_config("icons65"), image_size=8, epochs=2, radii=(0.0, 0.02, math.inf), seeds=(0, 1)
+SMALL = TrainingSettings(
+    model="small_cnn",
+    image_size=8,
+    epochs=2,
+    augment=False,
+    epsilons=(0.0, 0.02, math.inf),
+    seeds=(0, 1),
 )
 DOMAINS, CATEGORIES = ("art", "photo"), ("bed", "cup", "pen")
 
@@ -63,11 +67,10 @@ def record(epsilon, seed, validation, test):
         images=np.array([[30, 60, 300]] * len(DOMAINS)),
         validation=counts(validation, 20),
         test=counts(test, 100),
-        distances=np.full(len(DOMAINS), min(epsilon, 7.0)),
+        distances=np.full(len(DOMAINS), np.clip(epsilon, 2e-7 * (epsilon > 0), 7.0)),
         pulls=np.array([0.25, 0.0]),
         loss=[2.0, 1.0],
         seconds=3.0,
-        unresolved=epsilon == 1e-7,
     )
 
 
@@ -89,24 +92,26 @@ USUAL = {
 
 
 def stored(folder, sweep, **settings):
-    config = replace(SMALL, radii=sweep.radii, seeds=[r.seed for r in sweep.grid[0]], **settings)
+    seeds = [run.seed for run in sweep.grid[0]]
+    settings = replace(SMALL, epsilons=sweep.radii, seeds=seeds, **settings)
     folder.mkdir(exist_ok=True)
     data = {"name": "squares", "fingerprint": "ff", "images": 60}
-    results = assemble(config, sweep, data) | {"reported": office_home.reported()}
-    return write_results(folder, results, sweep)
+    return write_results(folder, assemble(settings, sweep, data), sweep)
 
 
-def test_the_paper_is_shipped():
-    assert (PAPER.model, PAPER.image_size, PAPER.epochs) == ("alexnet256", 224, 30)
-    assert (PAPER.optimizer, PAPER.learning_rate, PAPER.momentum) == ("sgd", 0.001, 0.0)
-    assert (PAPER.batch, PAPER.schedule, PAPER.train) == (1, "constant", 0.8)
-    assert PAPER.radii == (0.0, *(10.0**k for k in range(-7, 0)), math.inf)
+def read_results(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+def train(settings, data, folder, **options):
+    from crosslearning import images
+
+    return images.train(data, folder, settings, **options)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model": "vgg"}, r"`model` must be 'alexnet256' or 'small_cnn'; got 'vgg'\."),
         ({"schedule": "step"}, "`schedule` must be 'constant' or 'cosine'"),
         ({"epochs": 0}, "`epochs` must be at least 1; got 0"),
         ({"batch": -1}, "`batch` must be at least 1"),
@@ -115,11 +120,11 @@ def test_the_paper_is_shipped():
         ({"train_fraction": math.nan}, "got nan"),
         ({"learning_rate": 0.0}, "`learning_rate` must be finite and positive"),
         ({"momentum": 1.0}, "`momentum` must be at least 0 and below 1; got 1.0"),
-        ({"radii": ()}, "`radii` must be one or more numbers of at least 0"),
-        ({"radii": (math.nan,)}, r"`radii` must be .*; got \(nan,\)"),
+        ({"epsilons": ()}, "`epsilons` must be one or more numbers of at least 0"),
+        ({"epsilons": (math.nan,)}, r"`epsilons` must be .*; got \(nan,\)"),
         ({"seeds": (-1,)}, r"`seeds` must be .*; got \(-1,\)"),
-        ({"image_size": 3}, "`image_size` must be at least 4 for small_cnn; got 3"),
-        ({"model": "alexnet256", "image_size": 62}, "at least 63 for alexnet256; got 62"),
+        ({"weight_decay": -1.0}, "`weight_decay` must be finite and at least 0"),
+        ({"image_size": 0}, "`image_size` must be at least 1; got 0"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):
@@ -127,21 +132,59 @@ def test_bad_settings_are_refused(settings, message):
         replace(SMALL, **settings)
 
 
-@pytest.mark.parametrize(("model", "size"), [("alexnet256", 63), ("small_cnn", 4)])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"model": "vgg"},
+            "`model` must be 'batchnorm_cnn' or 'small_cnn', or 'package",
+        ),
+        ({"model": "nowhere:net"}, "There is no model 'nowhere:net': No module named 'nowhere'"),
+        ({"model": "crosslearning.paper:vgg"}, "There is no model 'crosslearning.paper:vgg'"),
+        ({"model": "tests.networks:two_numbers"}, r"each of the 3 categories; .* shape \(2,\)"),
+        ({"image_size": 3}, "small_cnn cannot take images of 3 by 3 pixels .* Use larger images"),
+        (
+            {"model": "crosslearning.paper:alexnet256", "image_size": 62},
+            "alexnet256 cannot take images of 62 by 62 pixels",
+        ),
+        ({"model": "batchnorm_cnn", "image_size": 15}, "batchnorm_cnn cannot take images of 15"),
+    ],
+)
+def test_networks_that_do_not_fit_are_refused_before_anything_is_written(
+    settings, message, tmp_path
+):
+    pytest.importorskip("torch", reason="the extra `torch` is not installed")
+    with pytest.raises(ValueError, match=message):
+        train(replace(SMALL, **settings), Squares(), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "size"),
+    [("crosslearning.paper:alexnet256", 63), ("small_cnn", 4), ("batchnorm_cnn", 16)],
+)
 def test_the_smallest_images_are_large_enough(model, size):
     torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
-    assert replace(SMALL, model=model, image_size=size).image_size == size
-    from crosslearning.nn.architectures import small_cnn
-    from crosslearning.paper import alexnet256
+    from crosslearning.images.networks import network
 
-    network = {"alexnet256": alexnet256, "small_cnn": small_cnn}[model](3)
-    assert network(torch.zeros(1, 3, size, size)).shape == (1, 3)
-    with pytest.raises(RuntimeError, match="too small"):
-        network(torch.zeros(1, 3, size - 1, size - 1))
+    make = network(replace(SMALL, model=model, image_size=size), 3)
+    assert make()(torch.zeros(2, 3, size, size)).shape == (2, 3)
+
+
+def test_default_radii_are_shares_of_the_norm():
+    torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
+    from crosslearning.images.networks import default_epsilons
+
+    def make():
+        layer = torch.nn.Linear(4, 1, bias=False)
+        torch.nn.init.constant_(layer.weight, 50.0)  # a norm of 100
+        return layer
+
+    assert default_epsilons(make) == (0.0, 2.0, 6.0, 20.0, math.inf)
 
 
 def test_radii_are_sorted_and_counted_once():
-    assert replace(SMALL, radii=(math.inf, 0.1, 0.0, 0.1)).radii == (0.0, 0.1, math.inf)
+    assert replace(SMALL, epsilons=(math.inf, 0.1, 0.0, 0.1)).epsilons == (0.0, 0.1, math.inf)
 
 
 def test_accuracies_are_over_categories_then_domains():
@@ -171,9 +214,9 @@ def test_of_equal_radii_the_smallest_is_chosen():
 def test_comparison_is_paired_over_seeds():
     rows = {row["method"]: row for row in comparison(sweep_of(USUAL))}
     assert [row["epsilon"] for row in rows.values()] == [0.0, 0.1, math.inf]
-    assert rows["consensus"]["gain"] == pytest.approx(0.045)
-    assert rows["consensus"]["standard_error"] == pytest.approx(0.0, abs=1e-12)
-    assert rows["agnostic"]["gain"] == pytest.approx(0.195)
+    assert rows["pooled"]["gain"] == pytest.approx(0.045)
+    assert rows["pooled"]["standard_error"] == pytest.approx(0.0, abs=1e-12)
+    assert rows["separate"]["gain"] == pytest.approx(0.195)
     assert rows["cross"]["gain"] is None
 
 
@@ -195,22 +238,10 @@ def test_a_sweep_that_changes_nothing_proves_nothing():
     assert comparison(sweep_of({0.0: same, 0.1: same}))[0]["p_value"] == 1
 
 
-def test_improvement_at_one_radius_and_at_the_best_of_each_domain():
-    rows = {(r["domain"], r["over"]): r for r in improvement(sweep_of(USUAL, seeds=(0,)))}
-    assert len(rows) == 6
-    photo = rows["photo", "agnostic"]
-    assert (photo["epsilon"], photo["best_epsilon"]) == (0.1, 1.0)
-    assert photo["percent"] == pytest.approx(100 * (55 / 40 - 1))
-    assert photo["best_percent"] == pytest.approx(100 * (58 / 40 - 1))
-    assert rows["art", "consensus"]["percent"] == pytest.approx(10.0)
-
-
 def test_what_was_not_run_is_not_compared():
     one = sweep_of({0.1: USUAL[0.1]}, seeds=(0,))
-    assert improvement(one) == []
     assert [row["method"] for row in comparison(one)] == ["cross"]
     ends = sweep_of({e: USUAL[e] for e in (0.0, math.inf)})
-    assert improvement(ends) == []
     assert chosen(ends)["between"] is None
     assert [row["gain"] for row in comparison(ends)] == [None, None]
 
@@ -283,18 +314,6 @@ def test_results_are_complete_and_plain(tmp_path):
     assert right / images == pytest.approx(results["path"][4]["test_images"]["mean"])
 
 
-def test_a_record_survives_its_file(tmp_path):
-    before = record(math.inf, 3, [0.5, 0.5], [0.25, 0.75])
-    before.write(tmp_path / "run.json")
-    after = Record.read(tmp_path / "run.json", len(CATEGORIES))
-    for name, value in vars(before).items():
-        np.testing.assert_array_equal(getattr(after, name), value)
-    for text in ("{", "[]", "{}", json.dumps({"images": [[1, 2, 3]]})):
-        (tmp_path / "run.json").write_text(text)
-        with pytest.raises(ValueError, match=r"run\.json is not a finished run .* Delete it"):
-            Record.read(tmp_path / "run.json", len(CATEGORIES))
-
-
 def test_parts_are_apart_and_the_test_part_stays():
     data = Squares()
     train, validation, test = divide(SMALL, data, seed=0)
@@ -316,32 +335,16 @@ def test_the_clock_counts_what_is_trained_now(monkeypatch):
     now = iter([100.0, 110.0, 120.0])
     monkeypatch.setattr("time.monotonic", lambda: next(now))
     seen = []
-    clock = Clock(runs=3, epochs=2, report=seen.append)
-    clock.finish()  # trained before
-    clock.epoch(0.1, 0, 1)
-    clock.epoch(0.1, 0, 2)
+    clock = Clock(epsilons=(0.0, 0.1, math.inf), seeds=(0,), epochs=2, report=seen.append)
+    for epoch in (1, 2):  # the first radius was trained before
+        clock.epoch({"epsilon": 0.1, "seed": 0}, SimpleNamespace(epoch=epoch))
     assert [(p.run, p.epoch, p.share) for p in seen] == [(2, 1, 0.5), (2, 2, 4 / 6)]
     assert [p.seconds_left for p in seen] == [30.0, 20.0]
 
 
-@pytest.mark.parametrize("radii", [tuple(USUAL), (0.1,), (0.0, math.inf), (0.1, math.inf)])
-def test_figures_need_the_results_only(radii, tmp_path):
-    stored(tmp_path, sweep_of({e: USUAL[e] for e in radii}))
-    (tmp_path / "results.csv").unlink()
-    names = {path.name for path in draw(tmp_path)}
-    bars = {"improvement.png", "improvement.pdf"} if {0.1} < set(radii) else set()
-    assert names == {"accuracy.png", "accuracy.pdf"} | bars
-    for name in names:
-        start = (tmp_path / name).read_bytes()[:5]
-        assert start in (b"\x89PNG\r", b"%PDF-")
-
-
-def test_same_results_same_figures(tmp_path):
-    for name in "ab":
-        stored(tmp_path / name, sweep_of({0.0: USUAL[0.0]}, seeds=(0,)))
-        draw(tmp_path / name)
-    for name in ("accuracy.png", "accuracy.pdf"):
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+def run_files(folder, seed):
+    names = {path.name for path in (folder / "runs" / f"seed-{seed}").iterdir()}
+    return names - {"sweep.json"}
 
 
 def files(folder):
@@ -353,7 +356,7 @@ def finished(tmp_path_factory):
     """A sweep, its folder, and the progress it reported."""
     pytest.importorskip("torch", reason="the extra `torch` is not installed")
     folder, seen = tmp_path_factory.mktemp("finished"), []
-    results = run(SMALL, Squares(), folder, name="squares", progress=seen.append, command="typed")
+    results = train(SMALL, Squares(), folder, name="squares", progress=seen.append, command="typed")
     return folder, results, seen
 
 
@@ -363,15 +366,21 @@ def test_a_sweep_learns_and_is_stored(finished):
     assert results["title"] == "squares: small_cnn at 8 px"
     assert results["provenance"]["command"] == "typed"
     assert results["chosen"]["test"]["mean"] > 0.5  # by chance it would be 1/3
-    consensus, cross, agnostic = results["path"]
-    assert consensus["distance"] == pytest.approx(0.0, abs=1e-6)
+    pooled, cross, separate = results["path"]
+    assert pooled["distance"] == pytest.approx(0.0, abs=1e-6)
     assert cross["distance"] == pytest.approx(0.02, rel=1e-3)
-    assert agnostic["distance"] > 0.04
-    assert agnostic["domains"][0]["pull"] == 0
+    assert separate["distance"] > 0.04
+    assert separate["domains"][0]["pull"] == 0
     assert (folder / "contact_sheet.png").read_bytes().startswith(b"\x89PNG")
-    assert sorted(path.name for path in (folder / "runs").iterdir()) == sorted(
-        f"{record_name(epsilon, seed)}.json" for epsilon in SMALL.radii for seed in SMALL.seeds
-    )
+    assert [run_files(folder, seed) for seed in SMALL.seeds] == [
+        {f"{name}-seed-{seed}.json" for name in ("pooled-0.0", "cross-0.02", "separate-inf")}
+        for seed in SMALL.seeds
+    ]
+    assert {path.name for path in (folder / "models").iterdir()} == {
+        f"epsilon-{radius}-seed-{seed}.safetensors"
+        for radius in ("0.0", "0.02", "inf")
+        for seed in SMALL.seeds
+    }
     assert [(p.run, p.epoch) for p in seen] == [(k, e) for k in range(1, 7) for e in (1, 2)]
     assert seen[-1].share == 1
     assert seen[-1].seconds_left == 0
@@ -380,9 +389,8 @@ def test_a_sweep_learns_and_is_stored(finished):
 def test_no_finished_run_is_trained_twice(finished, tmp_path, monkeypatch):
     folder = shutil.copytree(finished[0], tmp_path / "copy")
     results = finished[1]
-    training = pytest.importorskip("crosslearning.paper.office_home.training")
-    monkeypatch.setattr(training, "fit", None)
-    again = run(SMALL, Squares(), folder, name="squares", command="typed")
+    monkeypatch.setattr("crosslearning.nn.sweeps.single.fit", None)
+    again = train(SMALL, Squares(), folder, name="squares", command="typed")
     assert again | {"created": None} == results | {"created": None}
 
 
@@ -390,7 +398,7 @@ def test_more_seeds_and_radii_may_follow(finished, tmp_path):
     folder = shutil.copytree(finished[0], tmp_path / "copy")
     results = finished[1]
     seen = []
-    more = run(replace(SMALL, seeds=(0, 1, 2)), Squares(), folder, progress=seen.append)
+    more = train(replace(SMALL, seeds=(0, 1, 2)), Squares(), folder, progress=seen.append)
     assert {p.seed for p in seen} == {2}
     assert len(more["runs"]) == len(results["runs"]) + 3
 
@@ -405,52 +413,52 @@ def test_more_seeds_and_radii_may_follow(finished, tmp_path):
 def test_a_folder_of_other_runs_is_refused(settings, data, message, finished):
     before = files(finished[0])
     with pytest.raises(ValueError, match=message):
-        run(replace(SMALL, **settings), data, finished[0])
+        train(replace(SMALL, **settings), data, finished[0])
     assert files(finished[0]) == before
 
 
 def test_a_folder_without_runs_takes_other_settings(tmp_path):
-    config = replace(SMALL, radii=(0.02,), seeds=(0,), epochs=1)
+    config = replace(SMALL, epsilons=(0.02,), seeds=(0,), epochs=1)
     (tmp_path / "settings.json").write_text('{"epochs": 7}')
-    assert run(config, Squares(), tmp_path)["config"]["epochs"] == 1
+    assert train(config, Squares(), tmp_path)["config"]["epochs"] == 1
 
 
 @pytest.mark.parametrize("content", ["[]", "{"])
 def test_settings_that_are_none_are_refused(content, tmp_path):
     (tmp_path / "settings.json").write_text(content)
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "epsilon-0.0-seed-0.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"settings.json holds no settings of runs. Choose"):
-        run(SMALL, Squares(), tmp_path)
+    (tmp_path / "runs" / "seed-0").mkdir(parents=True)
+    (tmp_path / "runs" / "seed-0" / "pooled-0.0-seed-0.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"settings.json does not hold settings of runs. Choose"):
+        train(SMALL, Squares(), tmp_path)
 
 
 def test_results_of_something_else_are_not_overwritten(tmp_path):
     (tmp_path / "results.json").write_text("{}")
     with pytest.raises(ValueError, match="holds results of something else"):
-        run(SMALL, Squares(), tmp_path)
+        train(SMALL, Squares(), tmp_path)
     assert files(tmp_path) == {"results.json": b"{}"}
 
 
 def test_the_seed_decides_everything(finished, tmp_path):
-    again = run(replace(SMALL, radii=(0.02,), seeds=(1,)), Squares(), tmp_path)
+    again = train(replace(SMALL, epsilons=(0.02,), seeds=(1,)), Squares(), tmp_path)
     (expected,) = [r for r in finished[1]["runs"] if (r["epsilon"], r["seed"]) == (0.02, 1)]
     assert again["runs"][0] | {"seconds": 0} == expected | {"seconds": 0}
 
 
 def test_an_interrupted_run_goes_on(finished, tmp_path):
-    config = replace(SMALL, radii=(0.02,), seeds=(0,))
+    config = replace(SMALL, epsilons=(0.02,), seeds=(0,))
 
     def stop(now):
         if now.epoch == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(config, Squares(), tmp_path, progress=stop)
-    assert [path.suffix for path in (tmp_path / "runs").iterdir()] == [".checkpoint"]
+        train(config, Squares(), tmp_path, progress=stop)
+    assert run_files(tmp_path, 0) == {"cross-0.02-seed-0.safetensors"}
     seen = []
-    results = run(config, Squares(), tmp_path, progress=seen.append, keep_models=True)
+    results = train(config, Squares(), tmp_path, progress=seen.append)
     assert [p.epoch for p in seen] == [2]
     expected = next(r for r in finished[1]["runs"] if (r["epsilon"], r["seed"]) == (0.02, 0))
     assert results["runs"][0] | {"seconds": 0} == expected | {"seconds": 0}
-    assert [path.suffix for path in (tmp_path / "runs").iterdir()] == [".json"]
+    assert run_files(tmp_path, 0) == {"cross-0.02-seed-0.json"}
     assert len(list((tmp_path / "models").iterdir())) == 1

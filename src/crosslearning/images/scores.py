@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from crosslearning.paper.office_home.record import Record
+    from crosslearning.images.record import Record
 
 __all__ = ["Sweep", "by_category", "by_domain", "macro", "over_images", "spread"]
 

@@ -8,34 +8,34 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crosslearning.paper.office_home.choice import chosen, comparison, improvement
-from crosslearning.paper.office_home.confusion import common_pairs, worst_categories
-from crosslearning.paper.office_home.record import PARTS
-from crosslearning.paper.office_home.scores import (
+from crosslearning.images.choice import chosen, comparison
+from crosslearning.images.confusion import common_pairs, worst_categories
+from crosslearning.images.parts import PARTS
+from crosslearning.images.scores import (
     by_category,
     by_domain,
     macro,
     over_images,
     spread,
 )
-from crosslearning.paper.office_home.statement import radius_name, statement
+from crosslearning.images.statement import radius_name, statement
 
 if TYPE_CHECKING:
-    from crosslearning.paper.office_home.config import ImagesConfig
-    from crosslearning.paper.office_home.record import Record
-    from crosslearning.paper.office_home.scores import Sweep
+    from crosslearning.images.record import Record
+    from crosslearning.images.scores import Sweep
+    from crosslearning.images.settings import TrainingSettings
 
 __all__ = ["assemble"]
 
 _VERSION = 1
 
 
-def assemble(config: ImagesConfig, sweep: Sweep, data: dict[str, Any]) -> dict[str, Any]:
+def assemble(settings: TrainingSettings, sweep: Sweep, data: dict[str, Any]) -> dict[str, Any]:
     """Compute all there is to say about a sweep.
 
     Parameters
     ----------
-    config : ImagesConfig
+    settings : TrainingSettings
         Its settings.
     sweep : Sweep
         Its runs.
@@ -53,16 +53,15 @@ def assemble(config: ImagesConfig, sweep: Sweep, data: dict[str, Any]) -> dict[s
         "kind": "images",
         "version": _VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "title": f"{data['name']}: {config.model} at {config.image_size} px",
+        "title": f"{data['name']}: {settings.model_name} at {settings.image_size} px",
         "sentence": statement(sweep.radii, choice, methods),
         "notes": _notes(sweep),
-        "config": asdict(config),
+        "config": asdict(settings),
         "data": data | {"categories": sweep.categories, "domains": _images(sweep)},
         "path": [_radius(sweep, k) for k in range(len(sweep.radii))],
         "runs": [_run(sweep, record) for row in sweep.grid for record in row],
         "chosen": choice,
         "comparison": methods,
-        "improvement": improvement(sweep),
         "categories": _categories(sweep),
         "confusion": {
             "epsilon": choice["epsilon"],

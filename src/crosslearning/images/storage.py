@@ -1,4 +1,4 @@
-"""Files of the experiment: ``results.json`` for programs, ``results.csv`` for spreadsheets."""
+"""Files of a training: ``results.json`` for programs, ``results.csv`` for spreadsheets."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crosslearning.files import replacing
-from crosslearning.paper.office_home.record import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from crosslearning.paper.office_home.scores import Sweep
+    from crosslearning.images.scores import Sweep
 
-__all__ = ["read_results", "write_results"]
+__all__ = ["write_results"]
 
 _COLUMNS = (
     "epsilon",
@@ -35,7 +34,7 @@ _COLUMNS = (
 
 def write_results(folder: Path, results: dict[str, Any], sweep: Sweep) -> dict[str, Any]:
     """Write both files and return what is in the first; the second has a row per category."""
-    results = plain(results)
+    results = _plain(results)
     with (
         replacing(folder / "results.csv") as table,
         replacing(folder / "results.json") as summary,
@@ -46,9 +45,17 @@ def write_results(folder: Path, results: dict[str, Any], sweep: Sweep) -> dict[s
     return results
 
 
-def read_results(folder: Path) -> dict[str, Any]:
-    """Read ``results.json``; radii that are infinite are the string "inf" there."""
-    return json.loads((folder / "results.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+def _plain(value: Any) -> Any:
+    """Turn arrays and numbers into what JSON has: "inf" for ∞, null for what is missing."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return None if np.isnan(value) else "inf" if np.isinf(value) else float(f"{value:.6g}")
+    return value
 
 
 def _rows(sweep: Sweep) -> Iterator[tuple[object, ...]]:

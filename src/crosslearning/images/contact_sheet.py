@@ -1,0 +1,65 @@
+"""A picture of some images of every domain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crosslearning.files import replacing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from crosslearning.datasets import ImageData
+
+__all__ = ["draw_contact_sheet"]
+
+_DOMAINS, _CATEGORIES = 12, 8  # that are shown at most
+_SIDE, _GAP, _TEXT = 96, 8, 14  # pixels
+
+
+def draw_contact_sheet(data: ImageData, pixels: NDArray[np.uint8], path: Path) -> None:
+    """Draw one image for each domain and some categories: those that most domains have.
+
+    Parameters
+    ----------
+    data : ImageData
+        The images.
+    pixels : array of shape (n_images, size, size, 3)
+        What they look like.
+    path : Path
+        PNG to write.
+    """
+    from PIL import Image, ImageDraw, ImageFont
+
+    common = data.counts().gt(0).sum(axis=1).to_numpy()
+    most = np.argsort(-common, kind="stable")
+    # Spread over the alphabet, where neighbours often look alike.
+    most = most[common[most] == common.max()] if common.max() > 1 else most
+    shown = most[np.linspace(0, len(most) - 1, min(_CATEGORIES, len(most))).round().astype(int)]
+    domains = data.domains[:_DOMAINS]
+    font = ImageFont.load_default(_TEXT)
+    left = 2 * _GAP + max(round(font.getlength(domain)) for domain in domains)
+    step, top = _SIDE + _GAP, 2 * _GAP + _TEXT
+    size = left + step * len(shown), top + step * len(domains)
+    sheet = Image.new("RGB", size, "white")
+    draw = ImageDraw.Draw(sheet)
+    for column, category in enumerate(shown):
+        name = data.categories[category].replace("_", " ")
+        while font.getlength(name) > _SIDE:
+            name = name.removesuffix("…")[:-1] + "…"
+        draw.text((left + step * column, _GAP), name, "black", font)
+    for row, domain in enumerate(domains):
+        middle = top + step * row + _SIDE // 2
+        draw.text((_GAP, middle), domain, "black", font, anchor="lm")
+        for column, category in enumerate(shown):
+            found = np.flatnonzero((data.domain_codes == row) & (data.category_codes == category))
+            if len(found):
+                picture = Image.fromarray(np.asarray(pixels[found[len(found) // 2]]))
+                place = (left + step * column, top + step * row)
+                sheet.paste(picture.resize((_SIDE, _SIDE), Image.Resampling.BILINEAR), place)
+    with replacing(path) as temporary:
+        sheet.save(temporary, "PNG", optimize=True)

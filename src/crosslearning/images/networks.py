@@ -1,0 +1,71 @@
+"""The network of a training: found by its name, tried once, and measured for its radii."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from crosslearning.nn import architectures
+from crosslearning.nn.seeds import build
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from crosslearning.images.settings import TrainingSettings
+
+__all__ = ["default_epsilons", "network"]
+
+_NAMES = ("batchnorm_cnn", "small_cnn")
+_SHARES = (0.02, 0.06, 0.2)  # of the norm of the network
+
+
+def network(settings: TrainingSettings, n_categories: int) -> Callable[[], torch.nn.Module]:
+    """Return what makes the network of the settings, after a try with one image.
+
+    Raises
+    ------
+    ValueError
+        If there is no such function, or if it makes something else than a network for images of
+        this size and so many categories.
+    """
+    make = partial(_function(settings.model), n_categories)
+    module = build(make, 0)
+    image = torch.zeros(1, 3, settings.image_size, settings.image_size)
+    try:
+        with torch.no_grad():
+            shape = tuple(module.eval()(image).shape)
+    except RuntimeError as error:
+        raise ValueError(
+            f"{settings.model_name} cannot take images of {settings.image_size} by "
+            f"{settings.image_size} pixels ({error}). Use larger images or another model."
+        ) from error
+    if shape != (1, n_categories):
+        raise ValueError(
+            f"The model must give one number for each of the {n_categories} categories; "
+            f"{settings.model} gives shape {shape[1:]} for an image."
+        )
+    return make
+
+
+def default_epsilons(make: Callable[[], torch.nn.Module]) -> tuple[float, ...]:
+    """Radii from pooled to separate: between the ends, shares of the norm before training."""
+    parameters = [one.detach() for one in build(make, 0).parameters()]
+    norm = float(torch.nn.utils.parameters_to_vector(parameters).norm())
+    return (0.0, *(float(f"{share * norm:.2g}") for share in _SHARES), torch.inf)
+
+
+def _function(model: str) -> Callable[[int], Any]:
+    module, colon, name = model.rpartition(":")
+    if not colon and model not in _NAMES:
+        raise ValueError(
+            f"`model` must be {' or '.join(map(repr, _NAMES))}, or 'package.module:function'; "
+            f"got {model!r}."
+        )
+    try:
+        found = getattr(import_module(module) if colon else architectures, name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"There is no model {model!r}: {error}.") from error
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,116 @@
+"""Settings of a training on images: defaults that suit a few thousand, checked, compared."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["TrainingSettings"]
+
+
+def _one_of(*choices: str) -> tuple[str, Callable[[Any], bool]]:
+    return " or ".join(map(repr, choices)), lambda value: value in choices
+
+
+_COUNT = ("at least 1", lambda value: value >= 1)
+_SHARE = ("a share above 0 and below 1", lambda value: 0 < value < 1)
+_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "image_size": _COUNT,
+    "epochs": _COUNT,
+    "batch": _COUNT,
+    "optimizer": _one_of("adam", "sgd"),
+    "learning_rate": ("finite and positive", lambda value: 0 < value < math.inf),
+    "momentum": ("at least 0 and below 1", lambda value: 0 <= value < 1),
+    "weight_decay": ("finite and at least 0", lambda value: 0 <= value < math.inf),
+    "schedule": _one_of("constant", "cosine"),
+    "epsilons": (
+        "one or more numbers of at least 0",
+        lambda values: values is None or (bool(values) and all(value >= 0 for value in values)),
+    ),
+    "seeds": (
+        "one or more numbers of at least 0",
+        lambda values: bool(values) and all(value >= 0 for value in values),
+    ),
+    "train": _SHARE,
+    "validation": _SHARE,
+    "train_fraction": ("a share above 0 and at most 1", lambda value: 0 < value <= 1),
+}
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Settings of `train`; the defaults take minutes for a few thousand images on two cores.
+
+    Parameters
+    ----------
+    model : str
+        Network: a name in `crosslearning.nn.architectures`, ``"batchnorm_cnn"`` or
+        ``"small_cnn"``, or ``"package.module:function"``, a function of the number of categories
+        that returns a torch module.
+    image_size : int
+        Height and width to which images are resized.
+    epochs : int
+        Passes over the largest domain.
+    batch : int
+        Images per domain and step.
+    optimizer : {"sgd", "adam"}
+        Method of the gradient steps.
+    learning_rate, momentum, weight_decay : float
+        Their length, what SGD keeps of the last one, and the pull of each parameter to 0.
+    schedule : {"cosine", "constant"}
+        Whether the learning rate falls to 0 along a cosine.
+    augment, flip : bool
+        Whether to shift training images a little and change their colours at random, and whether
+        to mirror every second one as well: not where left and right make a difference.
+    epsilons : tuple of float, optional
+        Radii; 0 pools the domains, ``math.inf`` separates them. By default both ends and, between
+        them, 2, 6 and 20 % of the norm of the network before training.
+    seeds : tuple of int
+        Each decides a split, a start and an order of the images.
+    train, validation, train_fraction : float
+        Share of the images to learn from, share of these kept to choose a radius, and share of
+        the images to learn from that is used at all.
+
+    Examples
+    --------
+    >>> TrainingSettings(epochs=5, epsilons=(1.0, 0.0)).epsilons
+    (0.0, 1.0)
+    """
+
+    model: str = "batchnorm_cnn"
+    image_size: int = 64
+    epochs: int = 12
+    batch: int = 16
+    optimizer: str = "sgd"
+    learning_rate: float = 0.02
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    schedule: str = "cosine"
+    augment: bool = True
+    flip: bool = True
+    epsilons: tuple[float, ...] | None = None
+    seeds: tuple[int, ...] = (0,)
+    train: float = 0.8
+    validation: float = 0.2
+    train_fraction: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, (rule, holds) in _RULES.items():
+            if not holds(value := getattr(self, name)):
+                raise ValueError(f"`{name}` must be {rule}; got {value!r}.")
+        for name in ("epsilons", "seeds"):
+            if (values := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(sorted(set(values))))
+
+    @property
+    def model_name(self) -> str:
+        """The function that makes the network, without its module."""
+        return self.model.rpartition(":")[2]
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings that runs must share to be compared: all but radii and seeds."""
+        return {k: v for k, v in asdict(self).items() if k not in ("epsilons", "seeds")}

@@ -1,0 +1,85 @@
+"""Charts of the page as files of their own: PNG, PDF and SVG."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from crosslearning.files import replacing
+from crosslearning.report.charts.style import CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from crosslearning.report.chapters.chapter import Figure
+    from crosslearning.report.charts.style import Spec
+
+__all__ = ["export"]
+
+_WIDTH = 640
+_SCALE = 2.0  # pixels of a PNG for each of the page
+
+
+def export(figure: Figure, stem: Path, formats: Iterable[str]) -> list[Path]:
+    """Write a chart with its caption above, in the page's light colours on white.
+
+    Parameters
+    ----------
+    figure : Figure
+        Chart, caption and key.
+    stem : Path
+        Path of the files without extension.
+    formats : iterable of {"png", "pdf", "svg"}
+        What to write.
+
+    Returns
+    -------
+    list of Path
+    """
+    import vl_convert
+
+    write: dict[str, Callable[[Spec], bytes]] = {
+        "png": lambda chart: vl_convert.vegalite_to_png(chart, scale=_SCALE),
+        "pdf": vl_convert.vegalite_to_pdf,
+        "svg": lambda chart: str(vl_convert.vegalite_to_svg(chart)).encode(),
+    }
+    chart = _standing_alone(figure)
+    paths = []
+    for kind in formats:
+        path = stem.with_name(f"{stem.name}.{kind}")
+        with replacing(path) as temporary:
+            temporary.write_bytes(write[kind](chart))
+        paths.append(path)
+    return paths
+
+
+def _standing_alone(figure: Figure) -> Spec:
+    """Put what the page gives a chart into the chart: colours, configuration, words, a width."""
+    # Without a style sheet, letters would be drawn first and their outline over them.
+    text = {**CONFIG["text"], "stroke": None}
+    config = {**CONFIG, "background": "white", "font": "sans-serif", "padding": 10, "text": text}
+    size = {"width": _WIDTH} if figure.spec["width"] == "container" else {}
+    title = {
+        "text": figure.caption,
+        "subtitle": figure.key,
+        "anchor": "start",
+        "fontSize": 13,
+        "color": "var(--ink)",
+        "subtitleColor": "var(--soft)",
+        "offset": 20,
+    }
+    chart = json.dumps({**figure.spec, **size, "title": title, "config": config})
+    coloured = re.sub(r"var\(--([\w-]+)\)", lambda name: _colours()[name[1]], chart)
+    return json.loads(coloured)  # type: ignore[no-any-return]
+
+
+@cache
+def _colours() -> dict[str, str]:
+    """Colours of the style sheet by name; the first of each, which is for light pages."""
+    sheet = files("crosslearning.report").joinpath("templates", "style.css").read_text()
+    found = re.findall(r"--([\w-]+): (#\w+);", sheet)
+    return dict(reversed(found))

@@ -1,0 +1,51 @@
+"""Figures as files: what a page shows, drawn from stored results; nothing is computed here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crosslearning.report.reading import read
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    from crosslearning.report.chapters.chapter import Figure
+
+__all__ = ["draw"]
+
+
+def draw(folder: str | os.PathLike[str], formats: Iterable[str] = ("png", "pdf")) -> list[Path]:
+    """Draw what the results in a folder have to show, beside them.
+
+    Parameters
+    ----------
+    folder : path
+        Folder with ``results.json`` of images or with ``gaussian.json``.
+    formats : iterable of {"png", "pdf", "svg"}, default=("png", "pdf")
+        What to write of each figure.
+
+    Returns
+    -------
+    list of Path
+        ``gaussian.png`` and so on; or ``accuracy`` and ``domains``, and ``improvement`` for the
+        paper's experiment.
+    """
+    from crosslearning.report.charts.export import export
+
+    folder = Path(folder)
+    return [
+        path
+        for results in read(folder)
+        if results.folder == folder
+        for name, figure in _figures(results.kind, results.content).items()
+        for path in export(figure, folder / name, formats)
+    ]
+
+
+def _figures(kind: str, content: dict[str, Any]) -> dict[str, Figure]:
+    from crosslearning.report.chapters import gaussian, images
+
+    known = {"gaussian": gaussian.figures, "images": images.figures}
+    return known[kind](content) if kind in known else {}
