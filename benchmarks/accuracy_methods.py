@@ -1,0 +1,93 @@
+"""What is compared. A method is one line: for each kind of table an estimator or a function.
+
+An estimator has ``fit(X, y, tasks=…)`` and ``predict(X, tasks=…)`` (``predict_proba`` for classes);
+its ``predict_interval(X, tasks=…, coverage=…)``, if it has one, enters the table of coverages.
+A function takes :class:`accuracy_tables.Data` and returns :class:`accuracy_tables.Forecast`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from accuracy_boosting import cat_boost, gp_boost, hist_gradient_boosting, lightgbm
+from accuracy_linear import (
+    N_SLOPES,
+    SHARES,
+    generalised_mixed_model,
+    mixed_model,
+    penalised,
+    plain,
+    with_dummies,
+    with_interactions,
+)
+from accuracy_tables import COVERAGES, Data, Forecast
+from sklearn.base import clone
+
+from crosslearning.linear import CrossLogisticRegressionCV, CrossRidgeCV
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Method = dict[str, Any]  # by kind of table
+
+
+def everywhere(function: Callable[[Data], Forecast]) -> Method:
+    return dict.fromkeys(("regression", "classes", "counts"), function)
+
+
+def mixed(n_slopes: int) -> Method:
+    general = partial(generalised_mixed_model, n_slopes=n_slopes)
+    return everywhere(general) | {"regression": partial(mixed_model, n_slopes=n_slopes)}
+
+
+def tethered(**parameters: Any) -> Method:
+    pair = {"regression": CrossRidgeCV, "classes": CrossLogisticRegressionCV}
+    return {kind: estimator(n_epsilons=12, **parameters) for kind, estimator in pair.items()}
+
+
+def separate(data: Data) -> Forecast:
+    kind = CrossLogisticRegressionCV if data.n_classes else CrossRidgeCV
+    return predicted(kind(epsilons=[np.inf], alphas=SHARES * len(data.train)), data)
+
+
+PEERS: dict[str, Method] = {
+    "separate": everywhere(separate) | {"counts": partial(penalised, design=with_interactions)},
+    "pooled": everywhere(partial(penalised, design=plain)),
+    "pooled, task dummies": everywhere(partial(penalised, design=with_dummies)),
+    "mixed, intercept": mixed(0),
+    "mixed, slopes": mixed(N_SLOPES),
+    "HistGradientBoosting": everywhere(hist_gradient_boosting),
+    "LightGBM": everywhere(lightgbm),
+    "CatBoost": everywhere(cat_boost),
+    "GPBoost": everywhere(gp_boost),
+    "ARMUL": tethered(tether="tension"),
+}
+OURS: dict[str, Method] = {
+    "ball": tethered(),
+    "ball per block": tethered(per_block=True),
+    "auto per block": tethered(tether="auto", per_block=True),
+}
+METHODS = PEERS | OURS
+WITH_INTERVALS = ("mixed, intercept", "mixed, slopes", "GPBoost")  # and estimators with the method
+
+
+def gives_intervals(name: str, kind: str) -> bool:
+    method = METHODS[name].get(kind)
+    return hasattr(method, "predict_interval") or (kind == "regression" and name in WITH_INTERVALS)
+
+
+def run(name: str, data: Data) -> Forecast:
+    method = METHODS[name][data.kind]
+    return predicted(clone(method), data) if hasattr(method, "fit") else method(data)
+
+
+def predicted(model: Any, data: Data) -> Forecast:
+    model.fit(data.train.matrix, data.train.y, tasks=data.train.tasks)
+    where = {"X": data.test.matrix, "tasks": data.test.tasks}
+    mean = (model.predict_proba if data.n_classes else model.predict)(**where)
+    if not hasattr(model, "predict_interval"):
+        return Forecast(mean)
+    intervals = {share: model.predict_interval(**where, coverage=share) for share in COVERAGES}
+    return Forecast(mean, intervals)

