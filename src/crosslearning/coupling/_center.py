@@ -45,11 +45,12 @@ def solve(
         Number of Newton steps.
     """
     points = function.points
-    if function.tether._law(np.sqrt(np.vecdot(points, points))).pull.max() <= _ROUNDING:
+    at_origin = function.tether._law(np.sqrt(np.vecdot(points, points))).pull
+    if at_origin.max() <= _ROUNDING:
         origin = function.at(np.zeros(points.shape[1]))
         return origin._replace(pull=np.zeros(len(points))), 0
     goal = SAFETY * tol
-    center, n_iter = _first_center(function, start), 0
+    center, n_iter = _first_center(function, at_origin if start is None else start), 0
     for weight in _ever_lighter(function.weight):
         heavier = function if weight == function.weight else replace(function, weight=weight)
         point, n_steps = minimise(heavier, center, goal, max(1, max_iter - n_iter))
@@ -68,10 +69,7 @@ def _ever_lighter(weight: float) -> list[float]:
     return [float(w) for w in np.geomspace(1.0, weight, 1 + int(np.ceil(-np.log10(weight))))]
 
 
-def _first_center(
-    function: CenterFunction, start: NDArray[np.float64] | None
-) -> NDArray[np.float64]:
-    """Weighted mean under the pulls of a previous step, or under equal ones."""
-    pull = np.ones(len(function.points)) if start is None else start
-    total = function.weight + pull.sum()
+def _first_center(function: CenterFunction, pull: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weighted mean under given pulls."""
+    total = function.weight + float(pull.sum())
     return pull @ function.points / total if total > 0 else np.zeros(function.points.shape[1])
