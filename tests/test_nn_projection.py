@@ -170,9 +170,7 @@ def test_a_broken_task_is_named_before_it_is_mixed(value):
     models["clipart"][1].bias.data[1] = value
     models["clipart"][1].bias.grad = torch.tensor([0.0, value])
     before = snapshot(models)
-    with pytest.raises(
-        ValueError, match=r"task 'clipart' \(first in '1.bias', as is its gradient\) are NaN"
-    ):
+    with pytest.raises(ValueError, match=r"task 'clipart' are NaN .* '1.bias', as is its gradient"):
         models.project()
     after = snapshot(models)
     assert all(torch.equal(before[n].nan_to_num(), after[n].nan_to_num()) for n in before)
@@ -181,9 +179,7 @@ def test_a_broken_task_is_named_before_it_is_mixed(value):
 def test_a_broken_centre_is_named():
     models = TaskModels(network(), TASKS, epsilon=0.1)
     models.center[1].weight[0, 0] = np.nan
-    with pytest.raises(
-        ValueError, match=r"parameters of the centre \(first in '1.weight'\) are NaN"
-    ):
+    with pytest.raises(ValueError, match=r"parameters of the centre are NaN .* '1.weight'"):
         models.project()
 
 

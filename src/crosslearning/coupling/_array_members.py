@@ -103,9 +103,9 @@ class ArrayMembers:
         eps = np.array([np.finfo(dtype).eps], dtype=np.float64)
         return Storage([dtype.name], eps, np.array([norm]), size)
 
-    def culprits(self) -> list[str]:
+    def culprits(self) -> tuple[list[str], str]:
         """Names of rows that are not finite."""
-        return [f"task {row}" for row in np.flatnonzero(~np.isfinite(self.z).all(axis=1))]
+        return [f"task {row}" for row in np.flatnonzero(~np.isfinite(self.z).all(axis=1))], ""
 
     def _differences(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         for block, room in self._blocks():

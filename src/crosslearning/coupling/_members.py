@@ -66,8 +66,11 @@ class Members(Protocol):
         """How finely the parameters are stored."""
         ...
 
-    def culprits(self) -> list[str]:
-        """Names of tasks and centres that are NaN or infinite; called only to word an error."""
+    def culprits(self) -> tuple[list[str], str]:
+        """Names of tasks and centres that are NaN or infinite, and where to look first, or "".
+
+        Called only to word an error.
+        """
         ...
 
 

@@ -30,9 +30,12 @@ def refuse_not_finite(squares: NDArray[np.float64], members: Members) -> None:
     """
     if np.isfinite(squares).all():
         return
-    culprits = members.culprits()
+    culprits, where = members.culprits()
     if culprits:
-        raise ValueError(f"The parameters of {_listed(culprits)} are NaN or infinite. {_REMEDY}")
+        raise ValueError(
+            f"The parameters of {_listed(culprits)} are NaN or infinite{where and f'; {where}'}. "
+            f"{_REMEDY}"
+        )
     far = [
         members.tasks[task] + (members.groups[group] and f" in {members.groups[group]}")
         for group, task in np.argwhere(~np.isfinite(squares))

@@ -76,15 +76,19 @@ class FlatMembers:
             [flat.dtype for flat in flats], self._norms, [f.shape[1] for f in flats]
         )
 
-    def culprits(self) -> list[str]:
-        """Names of tasks, and of the centre, that are not finite, and where they are not."""
-        rows = self._models._rows()
-        return [
-            f"{flat.owners[row]} ({_first_not_finite(flat, row, module)})"
+    def culprits(self) -> tuple[list[str], str]:
+        """Names of tasks, and of the centre, that are not finite; and the first such parameter."""
+        found = [
+            (flat, row)
             for flat in self._models._flats
-            for row, module in enumerate(rows)
-            if not flat.flat[row].isfinite().all()
+            for row, values in enumerate(flat.flat)
+            if not values.isfinite().all()
         ]
+        if not found:
+            return [], ""
+        flat, row = found[0]
+        names = dict.fromkeys(flat.owners[row] for _, row in found)
+        return list(names), _first_not_finite(flat, row, self._models._rows()[row])
 
 
 def dtype_storage(

@@ -163,12 +163,12 @@ class StackMembers:
         n_runs, size = center.shape
         return dtype_storage([center.dtype] * n_runs, np.asarray(norms), [size] * n_runs)
 
-    def culprits(self) -> list[str]:
+    def culprits(self) -> tuple[list[str], str]:
         """Names of tasks, and of centres, that are not finite, and of their runs."""
         rows = torch.cat([self.stack.tasks, self.stack.center[None]]).flatten(1, 2)
         bad = (~rows.isfinite().all(dim=-1)).nonzero().tolist()
         names = [*self.tasks, "the centre"]
-        return [f"{names[row]} in {self.groups[run]}" for row, run in bad]
+        return [f"{names[row]} in {self.groups[run]}" for row, run in bad], ""
 
     def _differences(self) -> torch.Tensor:
         """Tasks minus centre, of shape (n_tasks, n_runs, n_parameters)."""
