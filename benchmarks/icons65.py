@@ -11,7 +11,7 @@ from typing import Any
 
 from networks_tables import table
 
-from crosslearning.images.statement import percent, radius_name
+from crosslearning.evaluation.numbers import radius_name, spread
 
 RESULTS = Path(__file__).parent / "results"
 REPRODUCE = "crosslearning reproduce office-home --seeds 5"
@@ -30,7 +30,7 @@ def radii(results: dict[str, Any]) -> str:
     for point in results["path"]:
         accuracies = [point[part] for part in ("validation", "test", "test_images")]
         accuracies += [domain["test"] for domain in point["domains"]]
-        cells = [percent(accuracy).removesuffix(" %") for accuracy in accuracies]
+        cells = [spread(accuracy).removesuffix(" %") for accuracy in accuracies]
         distance = f"{point['distance']:.3g}"
         rows.append([radius_name(float(point["epsilon"])), *cells, distance])
     return table(["ε", "validation", "test", "test, over images", *domains, "distance"], rows)

@@ -171,6 +171,12 @@ def images_results(domains=("icons", "photos"), categories=12, std=0.01, radii=E
         "created": "2026-01-02T03:04:05+00:00",
         "title": "made-up images: small_cnn at 32 px",
         "sentence": "Sharing helps: test accuracy is 65 % at ε = 0.1, 50 % for separate networks.",
+        "remarks": [
+            {
+                "lead": f"Domain {domains[0]} gains most",
+                "text": "test accuracy 55.0 % alone, 70.0 % cross-learned (100 test images).",
+            }
+        ],
         "notes": ["Radii below 1e-7 are not resolved."],
         "config": {"model": "small_cnn", "image_size": 32, "epochs": 5, "seeds": [0, 1]},
         "data": {

@@ -163,7 +163,8 @@ SENTENCES = {
     "three, surely": (told(-2.0, -3.0, 0.44, 0.1, 3), ["Sharing helps"]),  # t is 4.303
     "three, worse": (told(-2.0, -3.0, -0.44, 0.1, 3), ["does not help"]),
     "same": (told(-3.0, -2.0, 0.0, 0.0), ["no difference", "separate models"]),
-    "one": (told(-3.0, -2.0, 0.5, 0.0, 1), ["One task cannot tell"]),
+    "one": (told(-3.0, -2.0, 0.5, 0.0, 1), ["One task cannot tell", "by 0.5000 in score."]),
+    "none": (comparison([NAN], [NAN], [NAN]), ["No task has a score of every method"]),
 }
 
 
@@ -193,7 +194,9 @@ def test_pooling_may_do_as_well():
         pooled, pooled - 3 + 0.1 * rng.normal(size=40), pooled + rng.normal(size=40) - 0.1
     )
     assert found.verdict("pooled") == 0
-    assert verdict(found).startswith("Sharing helps, but one model for all does as well")
+    assert verdict(found).startswith(
+        "One model for all does as well: cross-learning is better than s"
+    )
 
 
 def test_another_method_may_be_better():

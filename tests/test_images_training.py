@@ -13,7 +13,7 @@ from scipy.stats import ttest_rel
 
 from crosslearning.datasets import ImageData
 from crosslearning.images import TrainingSettings
-from crosslearning.images.choice import chosen, comparison
+from crosslearning.images.choice import chosen, compared, comparison
 from crosslearning.images.confusion import common_pairs, worst_categories
 from crosslearning.images.parts import divide
 from crosslearning.images.progress import Clock
@@ -230,7 +230,9 @@ def test_two_standard_errors_of_three_seeds_are_no_proof():
     rows = comparison(sweep)
     assert rows[0]["gain"] == pytest.approx(2 * rows[0]["standard_error"])
     assert rows[0]["p_value"] == pytest.approx(ttest_rel(cross, pooled).pvalue)
-    assert "(standard error 1.0, may be chance)" in statement(sweep.radii, chosen(sweep), rows)
+    said = statement(sweep.radii, chosen(sweep), compared(sweep))
+    assert "These 3 runs cannot tell whether sharing helps" in said
+    assert "better than one pooled model, the best alternative, by 2.0 ± 1.0 points in test" in said
 
 
 def test_a_sweep_that_changes_nothing_proves_nothing():
@@ -244,6 +246,7 @@ def test_what_was_not_run_is_not_compared():
     ends = sweep_of({e: USUAL[e] for e in (0.0, math.inf)})
     assert chosen(ends)["between"] is None
     assert [row["gain"] for row in comparison(ends)] == [None, None]
+    assert compared(one) is compared(ends) is None
 
 
 @pytest.mark.parametrize(
@@ -256,25 +259,20 @@ def test_what_was_not_run_is_not_compared():
 )
 def test_the_statement_names_the_winner(best, words):
     sweep = sweep_of(USUAL | {best: ([0.8, 0.8], USUAL[best][1])})
-    text = statement(sweep.radii, chosen(sweep), comparison(sweep))
+    text = statement(sweep.radii, chosen(sweep), compared(sweep))
     assert text.startswith(words)
-    assert "points better than pooling" in text
+    assert "Sharing helps: cross-learning is better than one pooled model by " in text
     assert "The best on the test images, in hindsight, is ε = 1: 51.0 ± 1.4 %." in text
 
 
 def test_the_statement_knows_its_limits():
     worse = USUAL | {0.0: ([0.4, 0.4], [0.6, 0.6])}
     one = sweep_of(worse, seeds=(0,))
-    text = statement(one.radii, chosen(one), comparison(one))
-    assert "points worse than pooling" in text
-    assert "This is one seed: it may be chance." in text
-    rows = comparison(sweep_of(USUAL))
-    rows[0] |= {"gain": 0.01, "standard_error": 0.02, "p_value": 0.7}
-    assert "1.0 points better than pooling (standard error 2.0, may be chance)" in statement(
-        (0.0, 0.1), chosen(sweep_of(USUAL)), rows
-    )
+    text = statement(one.radii, chosen(one), compared(one))
+    assert "One run cannot tell whether sharing helps: cross-learning is worse than one" in text
+    assert "points in test accuracy" in text
     single = sweep_of({0.1: USUAL[0.1]}, seeds=(0,))
-    text = statement(single.radii, chosen(single), comparison(single))
+    text = statement(single.radii, chosen(single), compared(single))
     assert text == "At ε = 0.1 the test accuracy is 49.5 %."
 
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from crosslearning.evaluation.numbers import radius_name, spread
 from crosslearning.images.parts import PARTS
-from crosslearning.images.statement import percent, radius_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +68,7 @@ def _radii(results: dict[str, Any]) -> Table:
         means = point["test_images"], *(domain["test"] for domain in point["domains"])
         table.add_row(
             radius_name(float(point["epsilon"])),
-            *(percent(accuracy).removesuffix(" %") for accuracy in accuracies),
+            *(spread(accuracy).removesuffix(" %") for accuracy in accuracies),
             *(f"{100 * accuracy['mean']:.1f}" for accuracy in means),
             f"{point['distance']:.3g}",
             style="bold" if point["epsilon"] == results["chosen"]["epsilon"] else "",
@@ -84,12 +84,12 @@ def _beside_the_paper(results: dict[str, Any]) -> Table:
         "measured here",
         "reported by the paper",
     )
-    ours = {row["method"]: percent(row["test"]) for row in results["comparison"]}
+    ours = {row["method"]: spread(row["test"]) for row in results["comparison"]}
     for method, name in (("pooled", "consensus"), ("separate", "agnostic")):
         theirs = f"{100 * paper[name]:.2f} %"
         table.add_row(f"{name} ({method})", ours.get(method, "–"), theirs)
     table.add_row(
-        f"ε = {radius_name(float(chosen['epsilon']))}, by validation", percent(chosen["test"]), "–"
+        f"ε = {radius_name(float(chosen['epsilon']))}, by validation", spread(chosen["test"]), "–"
     )
     table.add_row(
         "best ε on the test images",

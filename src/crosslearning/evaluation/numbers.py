@@ -15,6 +15,7 @@ __all__ = [
     "percent",
     "points",
     "radius",
+    "radius_name",
     "spread",
 ]
 
@@ -65,15 +66,15 @@ def percent(share: float | None) -> str:
 
 
 def spread(share: dict[str, float | None]) -> str:
-    r"""Write the mean of shares of 1 in percent and, if there is one, their standard deviation.
+    """Write the mean of shares of 1 in percent and, if there is one, their standard deviation.
 
     >>> spread({"mean": 0.4512, "std": 0.011}), spread({"mean": 0.4512, "std": None})
-    ('45.1 ± 1.1\xa0%', '45.1\xa0%')
+    ('45.1 ± 1.1 %', '45.1 %')
     """
     mean, std = share["mean"], share["std"]
-    if mean is None or std is None:
-        return percent(mean)
-    return f"{100 * mean:.1f} ± {100 * std:.1f}\N{NO-BREAK SPACE}%"
+    if mean is None:
+        return "–"
+    return f"{100 * mean:.1f}" + ("" if std is None else f" ± {100 * std:.1f}") + " %"
 
 
 def points(gain: float, error: float | None = None) -> str:
@@ -91,14 +92,19 @@ def radius(value: float | str) -> str:
 
     >>> radius(1.338), radius(0), radius("inf")
     ('1.34', '0 (pooled)', '∞ (separate)')
-    >>> radius(0.1), radius(1e-6), radius(16716.4)
-    ('0.1', '1e-6', '16,716')
     """
     ends = {0.0: " (pooled)", math.inf: " (separate)"}
+    return radius_name(value) + ends.get(float(value), "")
+
+
+def radius_name(value: float | str) -> str:
+    """Write a radius.
+
+    >>> radius_name(0.1), radius_name(1e-6), radius_name(16716.4), radius_name("inf")
+    ('0.1', '1e-6', '16,716', '∞')
+    """
     size = number(float(value), 3)
-    if "." in size and "e" not in size:
-        size = size.rstrip("0").rstrip(".")
-    return size + ends.get(float(value), "")
+    return size.rstrip("0").rstrip(".") if "." in size and "e" not in size else size
 
 
 def capital(text: str) -> str:

@@ -30,8 +30,8 @@ def verdict(comparison: Comparison, score: str = "score") -> str:
     rival = comparison.best_rival
     pairs, unit = comparison.paired(rival), _unit(comparison)
     name, verb = NAMES.get(rival, rival), "are" if rival == "separate" else "is"
-    if pairs.n < 2:
-        return f"One {unit} cannot tell whether sharing helps; two with scores are needed."
+    if not pairs.n:
+        return f"No {unit} has a score of every method: there is nothing to compare."
     if pairs.gain == pairs.standard_error == 0.0:
         return f"Sharing makes no difference: {name}, the best alternative, {verb} as good."
     size, sure = _size(comparison, rival, score), comparison.verdict(rival)
@@ -43,11 +43,12 @@ def verdict(comparison: Comparison, score: str = "score") -> str:
         return f"{start}: {name} {verb} better by {size}."
     if rival == "pooled" and _surely_over(comparison, "separate"):
         return (
-            "Sharing helps, but one model for all does as well: cross-learning is better than "
-            f"separate models, and {word} than {name} by {size}, which may be chance."
+            f"One model for all does as well: cross-learning is better than separate models, but "
+            f"{word} than {name} only by {size}, which may be chance."
         )
+    who = f"One {unit}" if pairs.n == 1 else f"These {pairs.n:,} {unit}s"
     return (
-        f"These {pairs.n:,} {unit}s cannot tell whether sharing helps: cross-learning is {word} "
+        f"{who} cannot tell whether sharing helps: cross-learning is {word} "
         f"than {name}, the best alternative, by {size}."
     )
 
@@ -68,16 +69,16 @@ def _size(comparison: Comparison, rival: str, score: str) -> str:
         gain = f"{number(abs(100 * pairs.gain), 3)} ± {number(100 * pairs.standard_error, 2)} %"
         return f"{gain} in the {score} of a typical task"
     if "accuracy" in score:
-        gain = f"{abs(100 * pairs.gain):.1f} ± {100 * pairs.standard_error:.1f} points"
+        gain, error = f"{abs(100 * pairs.gain):.1f}", f"{100 * pairs.standard_error:.1f}"
     else:
-        gain = f"{number(abs(pairs.gain))} ± {number(pairs.standard_error, 2)}"
+        gain, error = number(abs(pairs.gain)), number(pairs.standard_error, 2)
+    if pairs.n > 1:
+        gain += f" ± {error}"
     if score == "score":
         return f"{gain} in score"
     mine, other = (_written(comparison.score(m), score) for m in (comparison.subject, rival))
-    return (
-        f"{gain} in {score} ({mine} against {other}; standard error paired over {pairs.n:,} "
-        f"{_unit(comparison)}s)"
-    )
+    known = f"; standard error paired over {pairs.n:,} {_unit(comparison)}s" * (pairs.n > 1)
+    return f"{gain}{' points' * ('accuracy' in score)} in {score} ({mine} against {other}{known})"
 
 
 def _written(value: float, score: str) -> str:
@@ -91,7 +92,9 @@ def useless(comparison: Comparison, error: float, guess: str) -> str:
     return f"No model is better than predicting {guess}, which gives {number(error)}. "
 
 
-def extremes(comparison: Comparison, kind: str, score: str) -> list[dict[str, str]]:
+def extremes(
+    comparison: Comparison, kind: str, score: str, row: str = "row"
+) -> list[dict[str, str]]:
     """Say which task gains most over its separate model, and which loses most.
 
     Parameters
@@ -102,6 +105,8 @@ def extremes(comparison: Comparison, kind: str, score: str) -> list[dict[str, st
         What a task is: a school, a domain.
     score : str
         As in :func:`verdict`.
+    row : str, default="row"
+        What a row is, such as an image.
 
     Returns
     -------
@@ -117,8 +122,7 @@ def extremes(comparison: Comparison, kind: str, score: str) -> list[dict[str, st
         if gains[k] > 0 if verb == "gains" else gains[k] < 0:
             rows = int(comparison.rows[k])
             before, after = _written(alone[k], score), _written(cross[k], score)
-            text = (
-                f"{score} {before} alone, {after} cross-learned ({rows:,} row{'s' * (rows > 1)})."
-            )
+            size = f"{rows:,} {row}{'s' * (rows > 1)}"
+            text = f"{score} {before} alone, {after} cross-learned ({size})."
             found.append({"lead": f"{named(kind, comparison.labels[k])} {verb} most", "text": text})
     return found

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crosslearning.images.choice import chosen, comparison
+from crosslearning.evaluation import sentences
+from crosslearning.evaluation.numbers import radius_name
+from crosslearning.images.choice import chosen, compared, comparison
 from crosslearning.images.confusion import common_pairs, worst_categories
 from crosslearning.images.parts import PARTS
 from crosslearning.images.scores import (
@@ -18,9 +20,10 @@ from crosslearning.images.scores import (
     over_images,
     spread,
 )
-from crosslearning.images.statement import radius_name, statement
+from crosslearning.images.statement import statement
 
 if TYPE_CHECKING:
+    from crosslearning.evaluation import Comparison
     from crosslearning.images.record import Record
     from crosslearning.images.scores import Sweep
     from crosslearning.images.settings import TrainingSettings
@@ -47,21 +50,22 @@ def assemble(settings: TrainingSettings, sweep: Sweep, data: dict[str, Any]) -> 
     dict
         What ``results.json`` holds, before infinities are spelled out.
     """
-    choice, methods = chosen(sweep), comparison(sweep)
+    choice, found = chosen(sweep), compared(sweep)
     at_choice = sweep.test[sweep.radii.index(choice["epsilon"])].sum(0)
     return {
         "kind": "images",
         "version": _VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "title": f"{data['name']}: {settings.model_name} at {settings.image_size} px",
-        "sentence": statement(sweep.radii, choice, methods),
+        "sentence": statement(sweep.radii, choice, found),
+        "remarks": _most(found),
         "notes": _notes(sweep),
         "config": asdict(settings),
         "data": data | {"categories": sweep.categories, "domains": _images(sweep)},
         "path": [_radius(sweep, k) for k in range(len(sweep.radii))],
         "runs": [_run(sweep, record) for row in sweep.grid for record in row],
         "chosen": choice,
-        "comparison": methods,
+        "comparison": comparison(sweep),
         "categories": _categories(sweep),
         "confusion": {
             "epsilon": choice["epsilon"],
@@ -69,6 +73,12 @@ def assemble(settings: TrainingSettings, sweep: Sweep, data: dict[str, Any]) -> 
             "worst": worst_categories(at_choice, sweep.categories),
         },
     }
+
+
+def _most(found: Comparison | None) -> list[dict[str, str]]:
+    """Say which domain gains most."""
+    said = sentences.extremes(found, "domain", "test accuracy", "test image") if found else []
+    return [remark for remark in said if "gains" in remark["lead"]]
 
 
 def _notes(sweep: Sweep) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from crosslearning.evaluation.numbers import count, percent, points, radius
+from crosslearning.evaluation.numbers import count, percent, points, radius, spread
 from crosslearning.report.chapters.chapter import Chapter, Figure, Number, Remark
 from crosslearning.report.chapters.contact_sheet import contact_sheet
 from crosslearning.report.chapters.provenance import provenance
@@ -37,7 +37,7 @@ def images(results: Results) -> Chapter:
         f"{config['image_size']} px) for every domain",
         sentence=content["sentence"],
         numbers=(_choice(content), _accuracy(content), _gain(content)),
-        remarks=_most(content),
+        remarks=tuple(Remark(**remark) for remark in content.get("remarks", [])),
         details={
             "several_seeds": len(config["seeds"]) > 1,
             "notes": content.get("notes", []),
@@ -88,14 +88,7 @@ def _accuracy(content: dict[str, Any]) -> Number:
         for row in content["comparison"]
         if row["method"] != "cross"
     ]
-    return Number("Test accuracy", _spread(content["chosen"]["test"]), " · ".join(rivals))
-
-
-def _spread(summary: dict[str, Any]) -> str:
-    """Write a mean and, if there is one, its standard deviation over seeds."""
-    if summary["std"] is None or summary["mean"] is None:
-        return percent(summary["mean"])
-    return f"{100 * summary['mean']:.1f} ± {100 * summary['std']:.1f} %"
+    return Number("Test accuracy", spread(content["chosen"]["test"]), " · ".join(rivals))
 
 
 def _gain(content: dict[str, Any]) -> Number:
@@ -137,32 +130,11 @@ def _bars(content: dict[str, Any]) -> list[dict[str, Any]]:
             "method": method,
             "epsilon": radius(point["epsilon"]),
             "accuracy": domain["test"]["mean"],
-            "spread": _spread(domain["test"]),
+            "spread": spread(domain["test"]),
         }
         for method, point in _at(content).items()
         for domain in point["domains"]
     ]
-
-
-def _most(content: dict[str, Any]) -> tuple[Remark, ...]:
-    """Say which domain gains most over its separate network."""
-    at = _at(content)
-    if "cross-learned" not in at or "separate" not in at:
-        return ()
-    cross, alone = (
-        {domain["domain"]: domain["test"]["mean"] for domain in at[method]["domains"]}
-        for method in ("cross-learned", "separate")
-    )
-    gains = {name: cross[name] - alone[name] for name in cross if name in alone}
-    best = max(gains, key=lambda name: gains[name])
-    if gains[best] <= 0:
-        return ()
-    return (
-        Remark(
-            f"Domain {best} gains most",
-            f"test accuracy {percent(alone[best])} alone, {percent(cross[best])} cross-learned.",
-        ),
-    )
 
 
 def _path(content: dict[str, Any]) -> Figure:
