@@ -4,8 +4,11 @@ import csv
 import json
 import math
 import shutil
+import signal
+import subprocess
+import sys
 from dataclasses import replace
-from types import SimpleNamespace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +19,6 @@ from crosslearning.images import TrainingSettings
 from crosslearning.images.choice import chosen, compared, comparison
 from crosslearning.images.confusion import common_pairs, worst_categories
 from crosslearning.images.parts import divide
-from crosslearning.images.progress import Clock
 from crosslearning.images.record import Record
 from crosslearning.images.results import assemble
 from crosslearning.images.scores import Sweep, by_domain, macro, over_images
@@ -329,17 +331,6 @@ def test_a_domain_without_validation_images_is_refused():
         divide(SMALL, Squares(each=1), seed=0)
 
 
-def test_the_clock_counts_what_is_trained_now(monkeypatch):
-    now = iter([100.0, 110.0, 120.0])
-    monkeypatch.setattr("time.monotonic", lambda: next(now))
-    seen = []
-    clock = Clock(epsilons=(0.0, 0.1, math.inf), seeds=(0,), epochs=2, report=seen.append)
-    for epoch in (1, 2):  # the first radius was trained before
-        clock.epoch({"epsilon": 0.1, "seed": 0}, SimpleNamespace(epoch=epoch))
-    assert [(p.run, p.epoch, p.share) for p in seen] == [(2, 1, 0.5), (2, 2, 4 / 6)]
-    assert [p.seconds_left for p in seen] == [30.0, 20.0]
-
-
 def run_files(folder, seed):
     names = {path.name for path in (folder / "runs" / f"seed-{seed}").iterdir()}
     return names - {"sweep.json"}
@@ -379,9 +370,15 @@ def test_a_sweep_learns_and_is_stored(finished):
         for radius in ("0.0", "0.02", "inf")
         for seed in SMALL.seeds
     }
-    assert [(p.run, p.epoch) for p in seen] == [(k, e) for k in range(1, 7) for e in (1, 2)]
-    assert seen[-1].share == 1
-    assert seen[-1].seconds_left == 0
+    assert [(now["run"], now["epoch"]) for now in seen] == [
+        (run, epoch) for run in range(1, 7) for epoch in (1, 2)
+    ]
+    assert {(now["runs"], now["epochs"]) for now in seen} == {(6, 2)}
+    assert [(now["epsilon"], now["seed"]) for now in seen[::4]] == [
+        (0.0, 0),
+        (math.inf, 0),
+        (0.02, 1),
+    ]
 
 
 def test_no_finished_run_is_trained_twice(finished, tmp_path, monkeypatch):
@@ -397,7 +394,7 @@ def test_more_seeds_and_radii_may_follow(finished, tmp_path):
     results = finished[1]
     seen = []
     more = train(replace(SMALL, seeds=(0, 1, 2)), Squares(), folder, progress=seen.append)
-    assert {p.seed for p in seen} == {2}
+    assert {now["seed"] for now in seen} == {2}
     assert len(more["runs"]) == len(results["runs"]) + 3
 
 
@@ -447,7 +444,7 @@ def test_an_interrupted_run_goes_on(finished, tmp_path):
     config = replace(SMALL, epsilons=(0.02,), seeds=(0,))
 
     def stop(now):
-        if now.epoch == 2:
+        if now["epoch"] == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -455,8 +452,34 @@ def test_an_interrupted_run_goes_on(finished, tmp_path):
     assert run_files(tmp_path, 0) == {"cross-0.02-seed-0.safetensors"}
     seen = []
     results = train(config, Squares(), tmp_path, progress=seen.append)
-    assert [p.epoch for p in seen] == [2]
+    assert [now["epoch"] for now in seen] == [2]
     expected = next(r for r in finished[1]["runs"] if (r["epsilon"], r["seed"]) == (0.02, 0))
     assert results["runs"][0] | {"seconds": 0} == expected | {"seconds": 0}
     assert run_files(tmp_path, 0) == {"cross-0.02-seed-0.json"}
     assert len(list((tmp_path / "models").iterdir())) == 1
+
+
+_KILLED = """
+import os, signal, sys
+from tests.test_images_training import SMALL, Squares, train
+
+def die(now):
+    if (now["run"], now["epoch"]) == (3, 1):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+train(SMALL, Squares(), sys.argv[1], name="squares", progress=die, command="typed")
+"""
+
+
+def test_a_killed_training_goes_on_to_the_same_numbers(finished, tmp_path):
+    command = [sys.executable, "-c", _KILLED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, cwd=Path(__file__).parents[1])
+    assert done.returncode == -signal.SIGKILL
+    assert run_files(tmp_path, 0) == {"pooled-0.0-seed-0.json", "cross-0.02-seed-0.json"}
+    seen = []
+    results = train(
+        SMALL, Squares(), tmp_path, name="squares", progress=seen.append, command="typed"
+    )
+    assert [(now["run"], now["epoch"]) for now in seen[:2]] == [(3, 1), (3, 2)]
+    for row, expected in zip(results["runs"], finished[1]["runs"], strict=True):
+        assert row | {"seconds": 0} == expected | {"seconds": 0}

@@ -93,7 +93,7 @@ def test_it_loads_without_an_error_and_without_the_network(page, address):
 
 def test_every_chart_is_drawn(page):
     figures = page.find_elements(By.CSS_SELECTOR, "figure.chart")
-    assert len(figures) == 13
+    assert len(figures) == 14
     for figure in figures:
         (drawing,) = figure.find_elements(By.CSS_SELECTOR, "svg.marks")
         assert drawing.size["width"] > 200

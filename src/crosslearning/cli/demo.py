@@ -100,7 +100,7 @@ def _icons(folder: Path, seed: int, say: Say) -> str:
         folder,
         settings,
         name="icons65",
-        progress=lambda now: say("Icons: " + ", ".join(describe(now))),
+        progress=lambda now: say(f"Icons: {describe(now)}"),
         command=f"crosslearning train icons65 {options} --seed {seed}",
     )
     return str(results["sentence"])

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from crosslearning.cli.image_options import ImageOptions
     from crosslearning.datasets import ImageData
-    from crosslearning.images.progress import Progress
     from crosslearning.images.settings import TrainingSettings
 
 __all__ = ["ICONS", "configure", "describe", "require_torch", "sweep"]
@@ -109,14 +108,16 @@ def _refuse_about_files(options: ImageOptions) -> None:
 def _bars(hidden: bool) -> Iterator[Bars]:
     """Bars on the error stream that vanish when all is done."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[left]}"),
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
     )
+
+    text = TextColumn("{task.description}")
+    columns = (text, BarColumn(bar_width=24), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=hidden, transient=True) as bars:
         yield bars
 
@@ -125,7 +126,7 @@ def _load(images: str, size: int, options: Mapping[str, Any], bars: Bars) -> Ima
     from crosslearning.datasets import load_icons65
     from crosslearning.images import ImageDomains
 
-    task = bars.add_task("Reading images", total=None, left="", visible=False)
+    task = bars.add_task("Reading images", total=None, visible=False)
 
     def show(done: int, total: int) -> None:
         bars.update(task, completed=done, total=total, visible=done < total)
@@ -135,20 +136,19 @@ def _load(images: str, size: int, options: Mapping[str, Any], bars: Bars) -> Ima
     return data
 
 
-def _show(bars: Bars) -> Callable[[Progress], None]:
+def _show(bars: Bars) -> Callable[[dict[str, Any]], None]:
     """Show a sweep: which run, how much of all, and the time left."""
-    task = bars.add_task("Training", total=1.0, left="")
+    task = bars.add_task("Training", total=None)
 
-    def show(now: Progress) -> None:
-        run, left = describe(now)
-        bars.update(task, completed=now.share, description=run, left=left)
+    def show(now: dict[str, Any]) -> None:
+        done, total = (now["run"] - 1) * now["epochs"] + now["epoch"], now["runs"] * now["epochs"]
+        bars.update(task, completed=done, total=total, description=describe(now))
 
     return show
 
 
-def describe(now: Progress) -> tuple[str, str]:
-    """Which run of a sweep is at work, and the time left for all."""
-    minutes, seconds = divmod(round(now.seconds_left), 60)
-    run = f"Run {now.run} of {now.runs} (ε = {radius_name(now.epsilon)}, seed {now.seed})"
-    left = f"{minutes // 60}:{minutes % 60:02}:{seconds:02} left"
-    return f"{run}, epoch {now.epoch} of {now.epochs}", left
+def describe(now: dict[str, Any]) -> str:
+    """Which run of a sweep is at work, and which epoch of it."""
+    which = f"ε = {radius_name(now['epsilon'])}, seed {now['seed']}"
+    run = f"Run {now['run']} of {now['runs']} ({which})"
+    return f"{run}, epoch {now['epoch']} of {now['epochs']}"

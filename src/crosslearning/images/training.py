@@ -14,7 +14,6 @@ from crosslearning.files import replacing
 from crosslearning.images.contact_sheet import draw_contact_sheet
 from crosslearning.images.networks import default_epsilons, network
 from crosslearning.images.parts import divide
-from crosslearning.images.progress import Clock, Progress
 from crosslearning.images.record import Record
 from crosslearning.images.results import assemble
 from crosslearning.images.runs import train_seed
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from crosslearning.datasets import ImageData
     from crosslearning.images.settings import TrainingSettings
+    from crosslearning.nn import EpochRecord
 
 __all__ = ["train"]
 
@@ -42,7 +42,7 @@ def train(
     *,
     name: str = "images",
     keep_models: bool = True,
-    progress: Callable[[Progress], object] = lambda _: None,
+    progress: Callable[[dict[str, Any]], object] = lambda _: None,
     command: str = "",
     more: Callable[[dict[str, Any]], dict[str, Any]] = lambda _: {},
 ) -> dict[str, Any]:
@@ -68,7 +68,8 @@ def train(
     keep_models : bool, default=True
         Whether to save the networks of each run in ``models``.
     progress : callable, optional
-        Called with a `Progress` after each epoch.
+        Called after each epoch with a dict: ``epsilon`` and ``seed`` of the run, ``run``, its
+        number of ``runs``, and ``epoch`` of ``epochs``.
     command : str, optional
         What was typed, to be kept with the results.
     more : callable, optional
@@ -138,13 +139,19 @@ def _train_all(
     make: Callable[[], torch.nn.Module],
     folder: Path,
     keep_models: bool,
-    progress: Callable[[Progress], object],
+    progress: Callable[[dict[str, Any]], object],
 ) -> Sweep:
     """Train seed after seed, and order the runs by radius."""
     pixels = data.pixels(settings.image_size)
     draw_contact_sheet(data, pixels, folder / "contact_sheet.png")
     epsilons = settings.epsilons or ()
-    clock = Clock(epsilons, settings.seeds, settings.epochs, progress)
+    order = [(epsilon, seed) for seed in settings.seeds for epsilon in epsilons]
+
+    def tell(run: dict[str, Any], record: EpochRecord) -> None:
+        number = 1 + order.index((run["epsilon"], run["seed"]))
+        at = {"run": number, "runs": len(order), "epoch": record.epoch, "epochs": settings.epochs}
+        progress({**run, **at})
+
     runs: dict[tuple[float, int], Record] = {}
     for seed in settings.seeds:
         table = train_seed(
@@ -156,7 +163,7 @@ def _train_all(
             seed,
             folder=folder / "runs" / f"seed-{seed}",
             models=folder / "models" if keep_models else None,
-            on_epoch=clock.epoch,
+            on_epoch=tell,
         )
         for epsilon, rows in table.groupby("epsilon"):
             runs[float(epsilon), seed] = Record.of(rows, len(data.categories))  # type: ignore[arg-type]
