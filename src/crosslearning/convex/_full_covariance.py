@@ -1,0 +1,83 @@
+"""A full covariance of the tasks, drawn towards a diagonal one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import minimize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from crosslearning.convex._structure import CovariancePoint
+
+__all__ = ["full_covariance"]
+
+
+def full_covariance(
+    at: Callable[[NDArray[np.float64], float], CovariancePoint],
+    variances: NDArray[np.float64],
+    ratio: float,
+    *,
+    fixed_ratio: bool,
+    tol: float,
+    max_iter: int,
+) -> tuple[NDArray[np.float64], float, int, bool]:
+    """Maximise evidence - κ/2 (log det K + tr K⁻¹), where S = D^½ K D^½.
+
+    D are the variances of the diagonal structure, those of 0 stay 0; κ, the number of parameters
+    plus 1, counts as that many tasks that agree with the diagonal. L-BFGS over the Cholesky factor
+    of K and log t.
+
+    Returns
+    -------
+    root : array of shape (p, p)
+        Square root of S; a vector where S is 0.
+    ratio : float
+        t.
+    n_iter : int
+        Number of evaluations.
+    converged : bool
+        Whether the optimiser says so.
+    """
+    free = np.flatnonzero(variances > 0)
+    n = len(free)
+    if not n:
+        return np.sqrt(variances), ratio, 0, True
+    rows, columns = np.tril_indices(n)
+    on_diagonal = rows == columns
+    deviations = np.sqrt(variances[free])
+    strength = n + 1.0
+
+    def unpacked(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        factor = np.zeros((n, n))
+        factor[rows, columns] = np.where(on_diagonal, np.exp(x[:-1]), x[:-1])
+        root = np.zeros((len(variances), len(variances)))
+        root[np.ix_(free, free)] = deviations[:, None] * factor
+        return factor, root
+
+    def negative(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        factor, root = unpacked(x)
+        point = at(root, float(np.exp(x[-1])))
+        inverse = solve_triangular(factor, np.eye(n), lower=True)
+        prior = -strength * (np.log(np.diagonal(factor)).sum() + 0.5 * np.sum(inverse**2))
+        pull = strength * (inverse.T @ inverse - np.eye(n)) @ inverse.T
+        own = deviations[:, None] * (point.slope_of_covariance @ root)[np.ix_(free, free)]
+        slope = (2.0 * own + pull)[rows, columns]
+        slope = np.where(on_diagonal, slope * factor[rows, columns], slope)
+        by_ratio = 0.0 if fixed_ratio else point.slope_of_ratio * np.exp(x[-1])
+        return -(point.value + prior), -np.append(slope, by_ratio)
+
+    start = np.append(np.zeros(len(rows)), np.log(ratio))
+    best = minimize(
+        negative,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": max_iter, "ftol": 1e-12, "gtol": 1e3 * tol},
+    )
+    return unpacked(best.x)[1], float(np.exp(best.x[-1])), int(best.nfev), bool(best.success)

@@ -1,0 +1,183 @@
+"""The hierarchical Gaussian model with the tasks' parameters and their centre integrated out.
+
+Legend: tasks i have parameters θ_i = β + δ_i with δ_i ~ N(0, σ²S) around a centre β, whose
+coefficients are N(0, σ²t) and whose intercept is flat. `Z_i` are the products of a task's columns
+and target, `L` a square root of S.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+__all__ = ["Center", "Marginal", "responses"]
+
+_AT_ONCE = 2**21  # numbers in the temporary arrays of a chunk of tasks
+
+
+def chunks(n_tasks: int, n_columns: int) -> Iterator[slice]:
+    """Slices of tasks whose matrices are small beside memory."""
+    size = max(_AT_ONCE // (n_columns + 1) ** 2, 1)
+    return (slice(start, start + size) for start in range(0, n_tasks, size))
+
+
+def responses(
+    products: NDArray[np.float64], root: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """H_i = (I + LᵀA_iL)⁻¹ Lᵀ(A_i, b_i), and log det(I + LᵀA_iL).
+
+    L H_i (-β, 1) is the posterior mean of δ_i given β. No S is inverted, so that variances of 0
+    are exact; a root of shape (n_columns,) stands for a diagonal matrix.
+    """
+    p = products.shape[1] - 1
+    if root.ndim == 1:
+        scaled = root[:, None] * products[:, :p]
+        system = scaled[:, :, :p] * root
+    else:
+        scaled = root.T @ products[:, :p]
+        system = scaled[:, :, :p] @ root
+    diagonal = np.arange(p)
+    system[:, diagonal, diagonal] += 1.0
+    _, logs = np.linalg.slogdet(system)
+    return np.asarray(np.linalg.solve(system, scaled), dtype=np.float64), logs
+
+
+@dataclass(frozen=True, eq=False)
+class Center:
+    """Posterior of the centre, in units of the noise.
+
+    Attributes
+    ----------
+    beta : array of shape (n_columns,)
+        Mean.
+    covariance : array of shape (n_columns, n_columns)
+        Covariance divided by σ²; 0 in directions that nothing determines.
+    log_det : float
+        Logarithm of the determinant of its inverse, where determined.
+    n_flat : int
+        Number of directions that are determined by the rows alone.
+    """
+
+    beta: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+    log_det: float
+    n_flat: int
+
+    @classmethod
+    def of(cls, total: NDArray[np.float64], precision: NDArray[np.float64]) -> Center:
+        """Combine the summed information of the tasks with that of the prior."""
+        p = len(precision)
+        values, vectors = np.linalg.eigh(total[:p, :p] + np.diag(precision))
+        seen = values > p * np.finfo(np.float64).eps * values[-1]
+        inverse = np.divide(1.0, values, out=np.zeros(p), where=seen)
+        covariance = (vectors * inverse) @ vectors.T
+        n_flat = int(np.count_nonzero(precision == 0) - np.count_nonzero(~seen))
+        log_det = float(np.log(values[seen]).sum())
+        return cls(covariance @ total[:p, p], covariance, log_det, n_flat)
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """Information of each task about its centre: W_i = A_i - A_i (A_i + S⁻¹)⁻¹ A_i, and more.
+
+    One batched solve with p × p matrices per task: O(N p³) operations, and as much memory as the
+    products.
+
+    Parameters
+    ----------
+    products : array of shape (n_tasks, p + 1, p + 1)
+        Z_iᵀZ_i.
+    root : array of shape (p,) or (p, p)
+        L.
+    task_weights : array of shape (n_tasks,)
+        How many tasks each stands for.
+    """
+
+    products: NDArray[np.float64]
+    root: NDArray[np.float64]
+    task_weights: NDArray[np.float64]
+
+    @cached_property
+    def _solved(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Min over δ of (v - δ)ᵀ Z_iᵀZ_i (v - δ) + δᵀS⁻¹δ as a matrix, and the determinants."""
+        n_tasks, width, _ = self.products.shape
+        information, logs = np.empty_like(self.products), np.empty(n_tasks)
+        for part in chunks(n_tasks, width - 1):
+            products = self.products[part]
+            H, logs[part] = responses(products, self.root)
+            rest = np.negative(self.root[:, None] * H if self.root.ndim == 1 else self.root @ H)
+            diagonal = np.arange(width - 1)
+            rest[:, diagonal, diagonal] += 1.0
+            last = np.zeros((len(rest), 1, width))
+            last[:, :, -1] = 1.0
+            rest = np.concatenate([rest, last], axis=1)
+            # A sum of squares: products minus what is explained would lose digits where S is large.
+            information[part] = rest.swapaxes(1, 2) @ (products @ rest) + H.swapaxes(1, 2) @ H
+        return information, logs
+
+    @property
+    def information(self) -> NDArray[np.float64]:
+        """W_i, bordered by what the targets say."""
+        return self._solved[0]
+
+    @cached_property
+    def log_det(self) -> float:
+        """Σ_i log det(I + A_iS)."""
+        return float(self.task_weights @ self._solved[1])
+
+    @cached_property
+    def total(self) -> NDArray[np.float64]:
+        """Sum over tasks."""
+        return np.asarray(np.tensordot(self.task_weights, self.information, 1))
+
+    def residuals(self, beta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """S⁻¹ times the posterior mean of each δ_i: the gradient of the task's squared error."""
+        residuals: NDArray[np.float64] = (self.information @ np.append(-beta, 1.0))[:, :-1]
+        return residuals
+
+    def pulled(
+        self, residuals: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Σ_i g_ij g_ik W_ijk and Σ_i g_ij W_ij, the parts of the observed curvature."""
+        p = self.products.shape[1] - 1
+        W = self.information[:, :p, :p]
+        by_row = np.einsum("n,nj,njk->jk", self.task_weights, residuals, W)
+        both = np.empty((p, p))
+        for j in range(p):
+            both[j] = (self.task_weights * residuals[:, j]) @ (residuals * W[:, j])
+        return both, by_row
+
+    def sums(self, center: Center, coef: NDArray[np.bool_]) -> Sums:
+        """Sum P_i = W_i - W_i C W_i over tasks, its squares, and what they share with t.
+
+        P_i is what task i says about its own δ_i when the centre is not known.
+        """
+        p = self.products.shape[1] - 1
+        sums = Sums(np.zeros((p, p)), np.zeros((p, p)), np.zeros((p, p)), np.zeros(p))
+        for part in chunks(len(self.products), p):
+            W, weights = self.information[part, :p, :p], self.task_weights[part]
+            shared = W @ center.covariance
+            P = W - shared @ W
+            sums.linear[:] += np.tensordot(weights, P, 1)
+            sums.squared[:] += np.einsum("n,njk,njk->jk", weights, P, P)
+            own = np.einsum("njj->nj", P)
+            sums.paired[:] += (weights[:, None] * own).T @ own
+            sums.cross[:] += np.einsum("n,njk,njk->j", weights, *2 * (shared[:, :, coef],))
+        return sums
+
+
+class Sums(NamedTuple):
+    """Sums over tasks: of P_i, its entries squared, products of its diagonal, rows of W_i C."""
+
+    linear: NDArray[np.float64]
+    squared: NDArray[np.float64]
+    paired: NDArray[np.float64]
+    cross: NDArray[np.float64]

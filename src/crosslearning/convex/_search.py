@@ -1,0 +1,132 @@
+"""Search for the variances of a structure, and for the structure, by evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+import numpy as np
+
+from crosslearning.convex._full_covariance import full_covariance
+from crosslearning.convex._scoring import maximise
+from crosslearning.convex._structure import CovariancePoint, Structured, groups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["Found", "Search"]
+
+_SMALLEST = 1e-8  # smallest variance of the centre, relative to where the search begins
+_MENTION = 1.0  # log evidence below which a difference is not worth a mention (Kass and Raftery)
+C = TypeVar("C", bound=CovariancePoint)
+
+
+@dataclass(frozen=True, eq=False)
+class Found(Generic[C]):
+    """The best covariance of a structure, and its log evidence less a charge for parameters."""
+
+    structure: str
+    point: C
+    root: NDArray[np.float64]
+    ratio: float
+    score: float
+    n_iter: int
+    converged: bool
+
+    @property
+    def covariance(self) -> NDArray[np.float64]:
+        """S."""
+        return np.diag(self.root**2) if self.root.ndim == 1 else self.root @ self.root.T
+
+
+@dataclass(frozen=True, eq=False)
+class Search(Generic[C]):
+    """A model as a function of the covariance of tasks S and the variance t of the centre.
+
+    Parameters
+    ----------
+    at : callable
+        Evaluates the model at a root of S and at t.
+    columns : array of int of shape (p,)
+        Column of each parameter.
+    intercept : bool
+        Whether the last column is the intercept.
+    start : array of shape (p,)
+        Variances to begin with.
+    ratio : float
+        t to begin with.
+    fixed : array of bool of shape (p + 1,)
+        Parameters whose variance is 0 unless they share it with others; whether t stays.
+    n_tasks : float
+        Number of tasks.
+    tol, max_iter
+        As in :func:`evidence_fit`.
+    """
+
+    at: Callable[[NDArray[np.float64], float], C]
+    columns: NDArray[np.intp]
+    intercept: bool
+    start: NDArray[np.float64]
+    ratio: float
+    fixed: NDArray[np.bool_]
+    n_tasks: float
+    tol: float
+    max_iter: int
+
+    def run(self, covariance: str) -> tuple[Found[C], dict[str, float]]:
+        """Return the best of a structure, or of all, and the scores of those that were tried."""
+        if covariance != "auto":
+            found = self._full() if covariance == "full" else self._grouped(covariance)
+            return found, {covariance: found.score}
+        tried = [self._grouped("block"), self._grouped("diagonal")]
+        free = np.flatnonzero(tried[1].root)
+        # A score test: the full structure is tried only if it promises more than its charge.
+        promise = tried[1].point.promise_of_full(free)
+        if promise > self._charge(len(free) * (len(free) - 1) // 2):
+            tried.append(self._full(tried[1]))
+        best = tried[0]
+        for found in tried[1:]:
+            best = found if found.score > best.score + _MENTION else best
+        return best, {found.structure: found.score for found in tried}
+
+    def _charge(self, n_parameters: int) -> float:
+        """½ log N for each parameter: tasks are the sample that variances between them have."""
+        return 0.5 * n_parameters * float(np.log(max(self.n_tasks, 1.0)))
+
+    def _grouped(self, structure: str) -> Found[C]:
+        group = groups(structure, self.columns, intercept=self.intercept)
+        size = np.bincount(group)
+        fixed = np.append(np.bincount(group, self.fixed[:-1]) == size, self.fixed[-1])
+        variances = np.append(np.bincount(group, self.start) / size, self.ratio)
+        variances[:-1][fixed[:-1]] = 0.0
+
+        def evaluate(variances: NDArray[np.float64]) -> Structured:
+            return Structured(variances, fixed, group, self.at)
+
+        floor = np.append(np.zeros(len(size)), _SMALLEST * self.ratio)
+        best, n_iter, converged = maximise(
+            evaluate, evaluate(variances), floor, tol=self.tol, max_iter=self.max_iter
+        )
+        score = best.value - self._charge(int(np.count_nonzero(~fixed[:-1])))
+        root = np.sqrt(best.variances[:-1][group])
+        point = cast("C", best.point)
+        return Found(structure, point, root, float(best.variances[-1]), score, n_iter, converged)
+
+    def _full(self, diagonal: Found[C] | None = None) -> Found[C]:
+        start = self._grouped("diagonal") if diagonal is None else diagonal
+        n_free = int(np.count_nonzero(start.root))
+        root, ratio, n_iter, converged = full_covariance(
+            self.at,
+            start.root**2,
+            start.ratio,
+            fixed_ratio=bool(self.fixed[-1]),
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        point = self.at(root, ratio)
+        charge = self._charge(len(start.root) + n_free * (n_free - 1) // 2)
+        return Found(
+            "full", point, root, ratio, point.value - charge, n_iter + start.n_iter, converged
+        )

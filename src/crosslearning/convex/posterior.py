@@ -1,0 +1,158 @@
+"""What the evidence says of the tasks: variances, and the posterior of all parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crosslearning.convex._marginal import chunks, responses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from crosslearning.convex.moments import Moments
+
+__all__ = ["EvidenceFit", "EvidenceStatus", "posterior_means"]
+
+_AT_ONCE = 2**21  # numbers in the temporary arrays of a piece of rows
+
+
+class EvidenceStatus(Enum):
+    """How the search ended; the value is the sentence shown to the user."""
+
+    CONVERGED = "The evidence is at its maximum to the tolerance."
+    NOISELESS = (
+        "The targets are fitted to rounding error: the noise is set to the smallest that can be "
+        "told from 0."
+    )
+    MAX_ITER = (
+        "The iteration limit was reached before the evidence was at its maximum. Raise `max_iter`."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceFit:
+    """Variances at the maximum of the evidence, and the posterior of all parameters.
+
+    Attributes
+    ----------
+    structure : {"block", "diagonal", "full"}
+        Structure of the covariance of tasks.
+    noise_variance : float
+        σ².
+    task_covariance : array of shape (n_columns, n_columns)
+        Σ.
+    center_variance : float
+        τ².
+    center : array of shape (n_columns,)
+        Posterior mean of β.
+    center_covariance : array of shape (n_columns, n_columns)
+        Posterior covariance of β.
+    thetas : array of shape (n_tasks, n_columns)
+        Posterior means of the tasks' parameters.
+    log_evidence : float
+        Logarithm of the evidence.
+    scores : dict
+        Log evidence less the charge for parameters of each structure that was tried.
+    n_iter : int
+        Number of evaluations of the evidence.
+    status : EvidenceStatus
+        How the search ended.
+    """
+
+    structure: str
+    noise_variance: float
+    task_covariance: NDArray[np.float64]
+    center_variance: float
+    center: NDArray[np.float64]
+    center_covariance: NDArray[np.float64]
+    thetas: NDArray[np.float64]
+    log_evidence: float
+    scores: dict[str, float]
+    n_iter: int
+    status: EvidenceStatus
+
+    def covariances(self, moments: Moments) -> NDArray[np.float64]:
+        """Posterior covariances of the θ_i, from the moments of the fit or some of its tasks.
+
+        They take as much memory as the moments; ask for some tasks at a time if they are many.
+        """
+        root = self._root(self.task_covariance)
+        p = moments.n_columns
+        covariances = np.empty((moments.n_tasks, p, p))
+        for part in chunks(moments.n_tasks, p):
+            own, rest = _own_covariance(moments.products[part], root)
+            shared = rest @ self.center_covariance @ rest.swapaxes(1, 2)
+            covariances[part] = self.noise_variance * own + shared
+        return covariances
+
+    def new_tasks(self, moments: Moments) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Posterior means and covariances of tasks that were not in the fit."""
+        root = self._root(self.task_covariance + self.center_covariance)
+        p = moments.n_columns
+        covariances = np.empty((moments.n_tasks, p, p))
+        for part in chunks(moments.n_tasks, p):
+            covariances[part] = _own_covariance(moments.products[part], root)[0]
+        thetas = posterior_means(moments.products, root, self.center)
+        return thetas, self.noise_variance * covariances
+
+    def predict(self, columns: NDArray[np.float64], tasks: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Predictive means of rows, less the mean of the targets; -1 is a task never seen."""
+        thetas = np.where((tasks >= 0)[:, None], self.thetas[tasks], self.center)
+        means: NDArray[np.float64] = np.einsum("rp,rp->r", columns, thetas)
+        return means
+
+    def predict_variance(
+        self,
+        columns: NDArray[np.float64],
+        tasks: NDArray[np.intp],
+        covariances: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Predictive variances of rows of weight 1, given :meth:`covariances`."""
+        unseen = tasks < 0
+        variances = np.empty(len(columns))
+        spread = self.center_covariance + self.task_covariance
+        x = columns[unseen]
+        variances[unseen] = np.einsum("rp,pq,rq->r", x, spread, x, optimize=True)
+        for rows in _pieces(np.flatnonzero(~unseen), columns.shape[1]):
+            x = columns[rows]
+            variances[rows] = np.einsum("rp,rpq,rq->r", x, covariances[tasks[rows]], x)
+        return variances + self.noise_variance
+
+    def _root(self, covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Square root of a covariance in units of the noise."""
+        values, vectors = np.linalg.eigh(covariance / self.noise_variance)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def posterior_means(
+    products: NDArray[np.float64], root: NDArray[np.float64], center: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Posterior mean of θ_i around a given centre, where Σ = σ² root rootᵀ."""
+    thetas = np.empty((len(products), len(center)))
+    v = np.append(-center, 1.0)
+    for part in chunks(len(products), len(center)):
+        u = responses(products[part], root)[0] @ v
+        thetas[part] = center + (u * root if root.ndim == 1 else u @ root.T)
+    return thetas
+
+
+def _own_covariance(
+    products: NDArray[np.float64], root: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """V_i = L (I + LᵀA_iL)⁻¹ Lᵀ, and I - V_i A_i."""
+    p = products.shape[1] - 1
+    A = products[:, :p, :p]
+    inverse = np.linalg.solve(root.T @ A @ root + np.eye(p), np.broadcast_to(root.T, A.shape))
+    V = root @ inverse
+    return V, np.eye(p) - V @ A
+
+
+def _pieces(rows: NDArray[np.intp], n_columns: int) -> Iterator[NDArray[np.intp]]:
+    size = max(_AT_ONCE // n_columns**2, 1)
+    return (rows[start : start + size] for start in range(0, len(rows), size))
