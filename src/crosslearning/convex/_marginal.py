@@ -73,8 +73,13 @@ class Center:
 
     @classmethod
     def of(cls, total: NDArray[np.float64], precision: NDArray[np.float64]) -> Center:
-        """Combine the summed information of the tasks with that of the prior."""
+        """Combine the summed information of the tasks with that of the prior.
+
+        Precisions are all infinite (the centre is known, and 0) or all finite.
+        """
         p = len(precision)
+        if np.isinf(precision).any():
+            return cls(np.zeros(p), np.zeros((p, p)), 0.0, 0)
         values, vectors = np.linalg.eigh(total[:p, :p] + np.diag(precision))
         seen = values > p * np.finfo(np.float64).eps * values[-1]
         inverse = np.divide(1.0, values, out=np.zeros(p), where=seen)

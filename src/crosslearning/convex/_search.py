@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "Search"]
 
-_SMALLEST = 1e-8  # smallest variance of the centre, relative to where the search begins
 _MENTION = 1.0  # log evidence below which a difference is not worth a mention (Kass and Raftery)
 C = TypeVar("C", bound=CovariancePoint)
 
@@ -55,8 +54,8 @@ class Search(Generic[C]):
         Whether the last column is the intercept.
     start : array of shape (p,)
         Variances to begin with.
-    ratio : float
-        t to begin with.
+    ratio, smallest_ratio : float
+        t to begin with, and its bound.
     fixed : array of bool of shape (p + 1,)
         Parameters whose variance is 0 unless they share it with others; whether t stays.
     n_tasks : float
@@ -70,6 +69,7 @@ class Search(Generic[C]):
     intercept: bool
     start: NDArray[np.float64]
     ratio: float
+    smallest_ratio: float
     fixed: NDArray[np.bool_]
     n_tasks: float
     tol: float
@@ -105,7 +105,7 @@ class Search(Generic[C]):
         def evaluate(variances: NDArray[np.float64]) -> Structured:
             return Structured(variances, fixed, group, self.at)
 
-        floor = np.append(np.zeros(len(size)), _SMALLEST * self.ratio)
+        floor = np.append(np.zeros(len(size)), self.smallest_ratio)
         best, n_iter, converged = maximise(
             evaluate, evaluate(variances), floor, tol=self.tol, max_iter=self.max_iter
         )

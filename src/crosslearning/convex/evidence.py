@@ -27,6 +27,7 @@ __all__ = ["COVARIANCES", "checked_task_weights", "evidence_fit"]
 
 COVARIANCES = ("auto", "block", "diagonal", "full")
 _SAMPLE = 2**14  # tasks that are enough to begin with
+_SMALLEST_RATIO = 1e-8  # smallest variance of the centre, relative to where the search begins
 
 
 def evidence_fit(
@@ -35,6 +36,7 @@ def evidence_fit(
     *,
     flat_center: bool = False,
     task_weights: ArrayLike | None = None,
+    start: EvidenceFit | None = None,
     tol: float = 1e-8,
     max_iter: int = 200,
 ) -> EvidenceFit:
@@ -56,6 +58,8 @@ def evidence_fit(
         evidence.
     task_weights : array of shape (n_tasks,), optional
         How many tasks each stands for; 1 by default.
+    start : EvidenceFit, optional
+        A fit of similar data, whose variances are where the search begins.
     tol : float
         Gain in log evidence below which the search ends.
     max_iter : int
@@ -89,11 +93,16 @@ def evidence_fit(
     flat = np.full(moments.n_columns, flat_center)
     flat[moments.n_columns - moments.intercept :] = True
     data = GaussianData(moments, weights, flat)
-    start = None
-    if moments.n_tasks > 2 * _SAMPLE:
+    if moments.n_tasks > 2 * _SAMPLE and start is None:
         few = slice(None, None, moments.n_tasks // _SAMPLE)
-        sample = GaussianData(moments.take(few), weights[few], flat)
-        start = _search(sample, None, tol, max_iter).run(covariance)[0]
+        start = evidence_fit(
+            moments.take(few),
+            covariance,
+            flat_center=flat_center,
+            task_weights=weights[few],
+            tol=tol,
+            max_iter=max_iter,
+        )
         covariance = start.structure
     found, scores = _search(data, start, tol, max_iter).run(covariance)
     return _result(data, found, scores)
@@ -119,7 +128,7 @@ def checked_task_weights(weights: ArrayLike | None, n_tasks: int) -> NDArray[np.
 
 
 def _search(
-    data: GaussianData, start: Found[GaussianPoint] | None, tol: float, max_iter: int
+    data: GaussianData, start: EvidenceFit | None, tol: float, max_iter: int
 ) -> Search[GaussianPoint]:
     """Begin where a task's own rows and the others' are worth the same, unless told."""
     p = data.moments.n_columns
@@ -132,14 +141,17 @@ def _search(
     fixed = np.append(np.full(p, np.count_nonzero(filled) < 2), not coef.any())
     if not fixed.all():
         fixed[:p] |= ~data.at(np.sqrt(variances), ratio).informed
+    smallest = _SMALLEST_RATIO * ratio
     if start is not None:
-        variances, ratio = np.diagonal(start.covariance), start.ratio
+        variances = np.diagonal(start.task_covariance) / start.noise_variance
+        ratio = ratio if data.flat.all() else start.center_variance / start.noise_variance
     return Search(
         data.at,
         np.arange(p),
         data.moments.intercept,
         variances,
         ratio,
+        smallest,
         fixed,
         n_tasks,
         tol,

@@ -11,13 +11,17 @@ import numpy as np
 from crosslearning.convex._marginal import chunks, responses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from crosslearning.convex.moments import Moments
 
-__all__ = ["EvidenceFit", "EvidenceStatus", "posterior_means"]
+__all__ = [
+    "EvidenceFit",
+    "EvidenceStatus",
+    "posterior_means",
+    "quadratic_forms",
+    "task_covariances",
+]
 
 _AT_ONCE = 2**21  # numbers in the temporary arrays of a piece of rows
 
@@ -83,21 +87,14 @@ class EvidenceFit:
         They take as much memory as the moments; ask for some tasks at a time if they are many.
         """
         root = self._root(self.task_covariance)
-        p = moments.n_columns
-        covariances = np.empty((moments.n_tasks, p, p))
-        for part in chunks(moments.n_tasks, p):
-            own, rest = _own_covariance(moments.products[part], root)
-            shared = rest @ self.center_covariance @ rest.swapaxes(1, 2)
-            covariances[part] = self.noise_variance * own + shared
-        return covariances
+        center = self.center_covariance / self.noise_variance
+        return self.noise_variance * task_covariances(moments.products, root, center)[0]
 
     def new_tasks(self, moments: Moments) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Posterior means and covariances of tasks that were not in the fit."""
         root = self._root(self.task_covariance + self.center_covariance)
-        p = moments.n_columns
-        covariances = np.empty((moments.n_tasks, p, p))
-        for part in chunks(moments.n_tasks, p):
-            covariances[part] = _own_covariance(moments.products[part], root)[0]
+        none = np.zeros_like(self.center_covariance)
+        covariances = task_covariances(moments.products, root, none)[0]
         thetas = posterior_means(moments.products, root, self.center)
         return thetas, self.noise_variance * covariances
 
@@ -119,9 +116,7 @@ class EvidenceFit:
         spread = self.center_covariance + self.task_covariance
         x = columns[unseen]
         variances[unseen] = np.einsum("rp,pq,rq->r", x, spread, x, optimize=True)
-        for rows in _pieces(np.flatnonzero(~unseen), columns.shape[1]):
-            x = columns[rows]
-            variances[rows] = np.einsum("rp,rpq,rq->r", x, covariances[tasks[rows]], x)
+        variances[~unseen] = quadratic_forms(columns[~unseen], tasks[~unseen], covariances)
         return variances + self.noise_variance
 
     def _root(self, covariance: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -142,17 +137,33 @@ def posterior_means(
     return thetas
 
 
-def _own_covariance(
-    products: NDArray[np.float64], root: NDArray[np.float64]
+def task_covariances(
+    products: NDArray[np.float64], root: NDArray[np.float64], center: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """V_i = L (I + LᵀA_iL)⁻¹ Lᵀ, and I - V_i A_i."""
-    p = products.shape[1] - 1
-    A = products[:, :p, :p]
-    inverse = np.linalg.solve(root.T @ A @ root + np.eye(p), np.broadcast_to(root.T, A.shape))
-    V = root @ inverse
-    return V, np.eye(p) - V @ A
+    """Posterior covariances of the θ_i in units of the noise, and I - V_i A_i.
+
+    They are V_i + (I - V_i A_i) C (I - V_i A_i)ᵀ with V_i = L (I + LᵀA_iL)⁻¹ Lᵀ and C the
+    covariance of the centre.
+    """
+    n_tasks, p = len(products), len(center)
+    L = np.diag(root) if root.ndim == 1 else root
+    covariances, rests = np.empty((n_tasks, p, p)), np.empty((n_tasks, p, p))
+    for part in chunks(n_tasks, p):
+        A = products[part, :p, :p]
+        V = L @ np.linalg.solve(L.T @ A @ L + np.eye(p), np.broadcast_to(L.T, A.shape))
+        rests[part] = np.eye(p) - V @ A
+        covariances[part] = V + rests[part] @ center @ rests[part].swapaxes(1, 2)
+    return covariances, rests
 
 
-def _pieces(rows: NDArray[np.intp], n_columns: int) -> Iterator[NDArray[np.intp]]:
-    size = max(_AT_ONCE // n_columns**2, 1)
-    return (rows[start : start + size] for start in range(0, len(rows), size))
+def quadratic_forms(
+    columns: NDArray[np.float64], tasks: NDArray[np.intp], covariances: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """xᵀK_ix of rows of known tasks."""
+    forms = np.empty(len(columns))
+    size = max(_AT_ONCE // max(columns.shape[1], 1) ** 2, 1)
+    for start in range(0, len(columns), size):
+        rows = slice(start, start + size)
+        x = columns[rows]
+        forms[rows] = np.einsum("rp,rp->r", (x[:, None] @ covariances[tasks[rows]])[:, 0], x)
+    return forms

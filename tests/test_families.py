@@ -1,0 +1,118 @@
+"""Families of targets: derivatives, predictive moments, refusals."""
+
+import numpy as np
+import pytest
+
+from crosslearning.convex.families import (
+    Bernoulli,
+    Gamma,
+    Gaussian,
+    Multinomial,
+    Poisson,
+    Student,
+    Tweedie,
+)
+
+FAMILIES = [Gaussian(), Bernoulli(), Poisson(), Gamma(), Tweedie(1.3), Multinomial(4)]
+
+
+def named(family):
+    return type(family).__name__
+
+
+def targets(family, n, rng):
+    return {
+        "Gaussian": rng.normal(size=n),
+        "Bernoulli": rng.integers(2, size=n),
+        "Poisson": rng.poisson(2.0, size=n),
+        "Gamma": rng.gamma(2.0, size=n),
+        "Tweedie": rng.gamma(2.0, size=n) * rng.integers(2, size=n),
+        "Multinomial": rng.integers(4, size=n),
+    }[named(family)].astype(float)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=named)
+def test_derivatives_are_those_of_differences(family):
+    rng = np.random.default_rng(0)
+    y, q, h = targets(family, 50, rng), family.n_scores, 1e-5
+    scores, spread = rng.normal(size=(50, q)), rng.normal(size=(50, q, q))
+    spread += spread.swapaxes(1, 2)
+    for k, step in enumerate(h * np.eye(q)):
+        up, down = scores + step, scores - step
+        slope = family.log_density(y, up, 1.0) - family.log_density(y, down, 1.0)
+        np.testing.assert_allclose(family.slope(y, scores)[:, k], slope / (2 * h), atol=1e-6)
+        bend = family.slope(y, down) - family.slope(y, up)
+        np.testing.assert_allclose(family.curvature(y, scores)[:, k], bend / (2 * h), atol=1e-6)
+        third = np.sum((family.curvature(y, up) - family.curvature(y, down)) * spread, axis=(1, 2))
+        own = family.curvature_slope(y, scores, spread)[:, k]
+        np.testing.assert_allclose(own, third / (2 * h), atol=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=named)
+def test_log_concave(family):
+    rng = np.random.default_rng(1)
+    y, scores = targets(family, 50, rng), 5.0 * rng.normal(size=(50, family.n_scores))
+    assert np.linalg.eigvalsh(family.curvature(y, scores)).min() >= -1e-12
+
+
+@pytest.mark.parametrize("family", FAMILIES[:5], ids=named)
+def test_the_score_has_mean_zero_and_the_variance_is_that_of_the_family(family):
+    score = np.array([0.3])
+    mean = family.mean(score)
+    first, second, _ = family.derivatives(mean, score)  # at the mean of y, by which it is linear
+    np.testing.assert_allclose(first, 0.0, atol=1e-12)
+    link_slope = (family.mean(score + 1e-6) - family.mean(score - 1e-6)) / 2e-6
+    np.testing.assert_allclose(second, link_slope**2 / family.variance(mean), rtol=1e-6)
+
+
+@pytest.mark.parametrize("family", [Bernoulli(), Poisson(), Gamma(), Gaussian()], ids=named)
+def test_predictive_moments_are_those_of_draws(family):
+    rng = np.random.default_rng(2)
+    draws = family.mean(0.4 + 0.7 * rng.normal(size=400_000))
+    mean, variance = family.predictive(np.array([0.4]), np.array([0.49]), dispersion=0.5)
+    assert mean == pytest.approx(draws.mean(), rel=0.01)
+    expected = draws.var() + 0.5 * family.variance(draws).mean()
+    assert variance == pytest.approx(expected, rel=0.03)
+
+
+def test_multinomial_probabilities_near_those_of_draws():
+    rng = np.random.default_rng(3)
+    family, scores = Multinomial(3), np.array([[1.0, -0.5]])
+    covariance = np.array([[[0.5, 0.2], [0.2, 0.8]]])
+    draws = rng.multivariate_normal(scores[0], covariance[0], size=200_000)
+    expected = family.probabilities(draws).mean(axis=0)
+    np.testing.assert_allclose(family.predictive(scores, covariance)[0], expected, atol=0.02)
+    certain = family.predictive(scores, np.zeros((1, 2, 2)))
+    np.testing.assert_allclose(certain, family.probabilities(scores))
+
+
+def test_extreme_scores_are_finite():
+    for family in FAMILIES:
+        y = targets(family, 4, np.random.default_rng(4))
+        for size in (-1e3, 1e3):
+            scores = np.full((4, family.n_scores), size)
+            assert np.isfinite(family.log_density(y, scores, 1.0)).all()
+            assert np.isfinite(family.slope(y, scores)).all()
+            assert np.isfinite(family.curvature(y, scores)).all()
+
+
+@pytest.mark.parametrize(
+    ("family", "y", "match"),
+    [
+        (Bernoulli(), [0.0, 2.0], r"0 or 1; row 1 is 2\.0"),
+        (Poisson(), [-1.0], "at least 0"),
+        (Gamma(), [1.0, 0.0], "more than 0; row 1"),
+        (Tweedie(), [-0.5], "at least 0"),
+        (Multinomial(3), [0.0, 3.0], "numbers of classes; row 1"),
+    ],
+)
+def test_impossible_targets_are_named(family, y, match):
+    with pytest.raises(ValueError, match=match):
+        family.check(np.array(y))
+
+
+def test_impossible_parameters_are_named():
+    with pytest.raises(ValueError, match=r"between 1 and 2; got 2\.5"):
+        Tweedie(2.5)
+    with pytest.raises(ValueError, match="more than 0; got 0"):
+        Student(0.0)
