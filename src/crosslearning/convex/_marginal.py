@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Center", "Marginal", "responses"]
 
+_MANY = 1000  # tasks whose common uncertainty about the centre is of no account
 _AT_ONCE = 2**21  # numbers in the temporary arrays of a chunk of tasks
 
 
@@ -160,19 +161,39 @@ class Marginal:
             both[j] = (self.task_weights * residuals[:, j]) @ (residuals * W[:, j])
         return both, by_row
 
+    def between(self, center: Center, group: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Sum the squares of W_i C W_l over all pairs of tasks, by groups of parameters.
+
+        0 where tasks are so many that it would not matter, or groups so many that it would cost.
+        """
+        n_groups, p = int(group.max()) + 1, len(group)
+        if len(self.products) > _MANY or n_groups * p**2 > _AT_ONCE:
+            return np.zeros((n_groups, n_groups))
+        values, vectors = np.linalg.eigh(center.covariance)
+        rows = self.information[:, :p, :p] @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+        rows *= np.sqrt(self.task_weights)[:, None, None]
+        flat = [rows[:, group == g].reshape(-1, p) for g in range(n_groups)]
+        moments = np.array([(own.T @ own).ravel() for own in flat])
+        return np.asarray(moments @ moments.T)
+
     def sums(self, center: Center, coef: NDArray[np.bool_]) -> Sums:
         """Sum P_i = W_i - W_i C W_i over tasks, its squares, and what they share with t.
 
         P_i is what task i says about its own δ_i when the centre is not known.
         """
         p = self.products.shape[1] - 1
-        sums = Sums(np.zeros((p, p)), np.zeros((p, p)), np.zeros((p, p)), np.zeros(p))
+        square = (p, p)
+        sums = Sums(
+            np.zeros(square), np.zeros(square), np.zeros(square), np.zeros(square), np.zeros(p)
+        )
         for part in chunks(len(self.products), p):
             W, weights = self.information[part, :p, :p], self.task_weights[part]
             shared = W @ center.covariance
-            P = W - shared @ W
+            explained = shared @ W
+            P = W - explained
             sums.linear[:] += np.tensordot(weights, P, 1)
             sums.squared[:] += np.einsum("n,njk,njk->jk", weights, P, P)
+            sums.explained[:] += np.einsum("n,njk,njk->jk", weights, explained, explained)
             own = np.einsum("njj->nj", P)
             sums.paired[:] += (weights[:, None] * own).T @ own
             sums.cross[:] += np.einsum("n,njk,njk->j", weights, *2 * (shared[:, :, coef],))
@@ -180,9 +201,13 @@ class Marginal:
 
 
 class Sums(NamedTuple):
-    """Sums over tasks: of P_i, its entries squared, products of its diagonal, rows of W_i C."""
+    """Sums over tasks: of P_i, its entries squared, those of W_i C W_i, and more.
+
+    The last two are products of the diagonal of P_i, and squares of the rows of W_i C.
+    """
 
     linear: NDArray[np.float64]
     squared: NDArray[np.float64]
+    explained: NDArray[np.float64]
     paired: NDArray[np.float64]
     cross: NDArray[np.float64]

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Point", "maximise"]
 
-_LEAST, _MOST = 1e-2, 1e8  # damping, relative to the expected curvature
-_FLAT = 1e-3  # least curvature that a step trusts, relative to the expected one
+_LEAST, _MOST = 1e-4, 1e8  # damping, relative to the unit's curvature
+_FLAT = 1e-7  # least curvature that a step trusts, relative to that of the unit
 _NEAR = 0.3  # gain, in units of log evidence, from which the observed curvature is used
 
 
@@ -33,6 +33,10 @@ class Point(Protocol):
     @property
     def slope(self) -> NDArray[np.float64]:
         """Its gradient."""
+
+    @property
+    def unit(self) -> NDArray[np.float64]:
+        """Inverse of the distance by which each variance has to move to matter."""
 
     @property
     def expected(self) -> NDArray[np.float64]:
@@ -73,7 +77,7 @@ def maximise(
         step, gain = _step(best, floor, damping)
         if gain <= tol:
             return Maximum(best, n_iter, converged=True)
-        trial = evaluate(best.variances + step)
+        trial = evaluate(np.maximum(best.variances + step, floor))
         better = trial.value - best.value
         if better > 0.0:
             best, damping = trial, (0.1 * damping if damping > _LEAST else 0.0)
@@ -89,21 +93,20 @@ def _step(
     point: Point, floor: NDArray[np.float64], damping: float
 ) -> tuple[NDArray[np.float64], float]:
     """Return the step, and the gain that it promises."""
-    unit = np.sqrt(np.maximum(np.diagonal(point.expected), np.finfo(np.float64).tiny))
-    step, gain = _bounded(point, point.expected, unit, floor, damping)
+    step, gain = _bounded(point, point.expected, floor, damping)
     if gain < _NEAR:
-        step, gain = _bounded(point, point.observed, unit, floor, damping)
+        step, gain = _bounded(point, point.observed, floor, damping)
     return step, gain
 
 
 def _bounded(
     point: Point,
     curvature: NDArray[np.float64],
-    unit: NDArray[np.float64],
     floor: NDArray[np.float64],
     damping: float,
 ) -> tuple[NDArray[np.float64], float]:
     """Maximise slope·d - ½ dᵀ(curvature)d where variances + d are at least the floor."""
+    unit = point.unit
     values, vectors = np.linalg.eigh(curvature / np.outer(unit, unit))
     roots = np.sqrt(np.maximum(np.abs(values), _FLAT) + damping)
     factor, slope = (vectors * roots).T, point.slope / unit

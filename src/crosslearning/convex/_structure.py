@@ -36,6 +36,13 @@ class CovariancePoint(Protocol):
         """Expected curvature by the diagonal of S and by t."""
 
     @property
+    def own_curvature(self) -> NDArray[np.float64]:
+        """Expected curvature with the noise as it is."""
+
+    def between_tasks(self, group: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the expected curvature by groups that comes from the centre which tasks share."""
+
+    @property
     def observed(self) -> NDArray[np.float64]:
         """Observed curvature, which need not be positive."""
 
@@ -103,12 +110,25 @@ class Structured:
     @cached_property
     def expected(self) -> NDArray[np.float64]:
         """Expected curvature."""
-        return self._grouped(self.point.expected)
+        return self._grouped(self.point.expected) + self._between
+
+    @cached_property
+    def unit(self) -> NDArray[np.float64]:
+        """Inverse of the distance by which a variance has to move to matter."""
+        own = np.diagonal(self._grouped(self.point.own_curvature))
+        return np.sqrt(np.maximum(own, np.finfo(np.float64).tiny))
 
     @cached_property
     def observed(self) -> NDArray[np.float64]:
         """Observed curvature, which need not be positive."""
-        return self._grouped(self.point.observed)
+        return self._grouped(self.point.observed) - self._between
+
+    @cached_property
+    def _between(self) -> NDArray[np.float64]:
+        between = np.zeros((len(self.variances), len(self.variances)))
+        between[:-1, :-1] = self.point.between_tasks(self.group)
+        between[self.fixed] = between[:, self.fixed] = 0.0
+        return between
 
     def _grouped(self, curvature: NDArray[np.float64]) -> NDArray[np.float64]:
         members = np.zeros((len(self.group) + 1, len(self.variances)))

@@ -93,10 +93,22 @@ class VariancePoint(ABC):
     def expected(self) -> NDArray[np.float64]:
         """Expected curvature by the diagonal of S and t, with the noise at its best.
 
-        What tasks say together about the centre is left out, which matters little where they are
-        many.
+        That of each task for itself: see `between_tasks`.
         """
         return self._with_best_noise(*self._expected)
+
+    def between_tasks(self, group: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the expected curvature by groups that comes from the centre which tasks share."""
+        everything = self.marginal.between(self.center, group)
+        if not everything.any():
+            return everything
+        members = group[:, None] == np.arange(len(everything))
+        return np.asarray(0.5 * (everything - members.T @ self.sums.explained @ members))
+
+    @property
+    def own_curvature(self) -> NDArray[np.float64]:
+        """Expected curvature by each parameter with the noise as it is: positive."""
+        return np.asarray(0.5 * self._expected[0])
 
     @cached_property
     def observed(self) -> NDArray[np.float64]:
