@@ -29,6 +29,7 @@ docs: $(VENV)/.docs ## build the documentation; warnings are errors
 
 bench: $(VENV)/.bench ## measure speed; tables and plots go to benchmarks/results
 	$(BIN)/python benchmarks/projection.py
+	$(BIN)/python benchmarks/coupling.py
 	$(BIN)/python benchmarks/linear.py
 	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/networks.py

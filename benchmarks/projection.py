@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from projection_algorithm_2 import CLOSE, STEPS, iterations_needed, pulls_after, stand_ins
-from projection_costs import costs
 from projection_cvxpy import FORMULATIONS, solve_in_child
 from projection_instance import Instance
 from projection_report import Case, Growth, Report, Row
@@ -202,7 +201,6 @@ def growth(n_tasks: int, n_parameters: int) -> Growth:
 def measure(plan: Plan) -> Report:
     with threadpool_limits(1, user_api="blas"):
         return Report(
-            costs=costs(),
             cases=[case(n, s, radius, plan) for n, s in plan.sizes for radius in RADII],
             by_tasks=[growth(n, 2_000) for n in plan.n_tasks],
             by_parameters=[growth(4, s) for s in plan.n_parameters],

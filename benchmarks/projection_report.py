@@ -101,7 +101,6 @@ class Growth:
 class Report:
     """Everything that was measured in one run."""
 
-    costs: list[list[str]]
     cases: list[Case]
     by_tasks: list[Growth]
     by_parameters: list[Growth]
@@ -118,7 +117,7 @@ class Report:
         draft.replace(folder / "projection.md")
 
     def markdown(self) -> str:
-        return "\n".join([*self._intro(), *self._costs(), *self._comparison(), *self._growth()])
+        return "\n".join([*self._intro(), *self._comparison(), *self._growth()])
 
     def _intro(self) -> Iterator[str]:
         yield "# The exact projection, measured\n"
@@ -129,14 +128,6 @@ class Report:
             "Tasks lie in random directions at 0.2 to 1.8 from a common point, the given centre "
             "(weight 1) near their mean; float64. All ratios are from this one run."
         )
-
-    def _costs(self) -> Iterator[str]:
-        yield "\n## Beside copying the tasks\n"
-        yield from _table(("", "time", "", "before", "as expected"), self.costs)
-        yield """
-Medians of calls that take turns. *Before* is the version that formed the Gram matrix, moved the
-tasks and certified the result in passes of their own, over narrower blocks. The Gram matrix takes
-N² S multiplications: at N = 32 BLAS alone takes most of what was expected of the whole."""
 
     def _comparison(self) -> Iterator[str]:
         yield "\n## Against the paper's Algorithm 2 and CVXPY\n"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrayMembers", "column_blocks"]
 
-_BLOCK = 1 << 18  # elements of a temporary: a few calls per block, and it stays in the cache
+_BLOCK = 1 << 17  # elements of a temporary: a few calls per block, and it stays in the cache
 _NARROWEST = 256  # narrower products waste the processor
 
 
@@ -70,8 +70,8 @@ class ArrayMembers:
     def place(self, pull: NDArray[np.float64], offset: NDArray[np.float64]) -> None:
         """Move the centre by this offset, and the tasks towards it."""
         self._squares = np.zeros(len(self.z))
-        for block, room in self._blocks():
-            self._write(block, offset[block], pull, room)
+        for block, difference in self._differences():
+            self._write(block, offset[block], pull, difference)
 
     def _write(
         self,
@@ -80,10 +80,13 @@ class ArrayMembers:
         pull: NDArray[np.float64],
         room: NDArray[np.float64],
     ) -> None:
-        """Write a block of columns, and measure what was written while it is in the cache."""
+        """Write a block of columns, and measure what was written while it is in the cache.
+
+        `room` holds the differences of the block to the base.
+        """
         z, center, thetas = self.z[:, block], self.center[block], self.thetas[:, block]
         np.add(self.base[block], offset, out=center)
-        np.subtract(z, center, out=room, dtype=np.float64)
+        room -= np.subtract(center, self.base[block], dtype=np.float64)
         room *= pull[:, np.newaxis]
         # As a move: a task with no pull stays as it is, bit by bit.
         np.subtract(z, room, out=thetas)

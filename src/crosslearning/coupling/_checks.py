@@ -164,12 +164,16 @@ def check_gram(gram: ArrayLike) -> NDArray[np.float64]:
             "`gram` must be a square matrix of real inner products, one row and column per task; "
             f"got shape {K.shape} and dtype {K.dtype}."
         )
-    K = K.astype(np.float64)
-    _refuse_rows(~np.isfinite(K).all(axis=1), "gram", "task", "NaN or infinite values")
-    _refuse_rows(K.diagonal() < 0, "gram", "task", "a negative square on the diagonal")
-    if np.abs(K - K.T).max() > 1e-4 * K.diagonal().max():
+    K = K.astype(np.float64, copy=False)
+    if not np.isfinite(K).all():
+        _refuse_rows(~np.isfinite(K).all(axis=1), "gram", "task", "NaN or infinite values")
+    diagonal = K.diagonal()
+    if diagonal.min() < 0:
+        _refuse_rows(diagonal < 0, "gram", "task", "a negative square on the diagonal")
+    asymmetry = K - K.T
+    if asymmetry.max() > 1e-4 * diagonal.max():
         raise ValueError("`gram` must be symmetric. Compute U @ U.T from the differences U.")
-    symmetric: NDArray[np.float64] = 0.5 * (K + K.T)
+    symmetric: NDArray[np.float64] = K - 0.5 * asymmetry
     return symmetric
 
 
