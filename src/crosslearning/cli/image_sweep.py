@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from crosslearning.evaluation.numbers import radius_name
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -149,6 +147,8 @@ def _show(bars: Bars) -> Callable[[dict[str, Any]], None]:
 
 def describe(now: dict[str, Any]) -> str:
     """Which run of a sweep is at work, and which epoch of it."""
+    from crosslearning.evaluation.numbers import radius_name
+
     which = f"ε = {radius_name(now['epsilon'])}, seed {now['seed']}"
     run = f"Run {now['run']} of {now['runs']} ({which})"
     return f"{run}, epoch {now['epoch']} of {now['epochs']}"
