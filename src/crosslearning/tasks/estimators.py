@@ -25,11 +25,11 @@ __all__ = [
 _CENTER = "center"
 
 
-class TaskRegressor(RegressorMixin):  # type: ignore[misc]
-    """Predictions and scores of a regression, from its ``_predict(X, tasks)``."""
+class _TaskPredictor:
+    """Predictions and their score, from ``_predict(X, tasks)``."""
 
-    def predict(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> NDArray[np.float64]:
-        """Predict targets.
+    def predict(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> NDArray[Any]:
+        """Predict targets or classes.
 
         Parameters
         ----------
@@ -43,8 +43,7 @@ class TaskRegressor(RegressorMixin):  # type: ignore[misc]
         -------
         array of shape (n_rows,)
         """
-        predicted: NDArray[np.float64] = self._predict(X, tasks)
-        return predicted
+        return np.asarray(self._predict(X, tasks))  # type: ignore[attr-defined]
 
     def score(
         self,
@@ -53,32 +52,19 @@ class TaskRegressor(RegressorMixin):  # type: ignore[misc]
         tasks: ArrayLike | str | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Coefficient of determination R² of the predictions, over all rows."""
-        from sklearn.metrics import r2_score
+        """Score the predictions over all rows: R² of targets, accuracy of classes."""
+        from sklearn.metrics import accuracy_score, r2_score
 
-        return float(r2_score(y, self.predict(X, tasks), sample_weight=sample_weight))
+        score = accuracy_score if isinstance(self, ClassifierMixin) else r2_score
+        return float(score(y, self.predict(X, tasks), sample_weight=sample_weight))
 
 
-class TaskClassifier(ClassifierMixin):  # type: ignore[misc]
-    """Predictions and scores of a classification, from its ``_class_scores(X, tasks)``."""
+class TaskRegressor(_TaskPredictor, RegressorMixin):  # type: ignore[misc]
+    """A regression with tasks."""
 
-    def predict(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> NDArray[Any]:
-        """Predict classes.
 
-        Parameters
-        ----------
-        X : array or DataFrame of shape (n_rows, n_features)
-            Features.
-        tasks : array of shape (n_rows,) or "center", optional
-            Task label of each row; the centre predicts for tasks never seen in `fit`, and for all
-            rows if ``"center"`` is given. Not needed if there is only one task, or a `task_column`.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        best = self._class_scores(X, tasks).argmax(axis=1)
-        return np.asarray(self.classes_[best])
+class TaskClassifier(_TaskPredictor, ClassifierMixin):  # type: ignore[misc]
+    """A classification with tasks, from its ``_class_scores(X, tasks)``."""
 
     def predict_proba(
         self, X: ArrayLike, tasks: ArrayLike | str | None = None
@@ -88,17 +74,9 @@ class TaskClassifier(ClassifierMixin):  # type: ignore[misc]
 
         return np.asarray(softmax(self._class_scores(X, tasks), axis=1))
 
-    def score(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        tasks: ArrayLike | str | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """Accuracy of the predictions, over all rows."""
-        from sklearn.metrics import accuracy_score
-
-        return float(accuracy_score(y, self.predict(X, tasks), sample_weight=sample_weight))
+    def _predict(self, X: Any, tasks: Any) -> NDArray[Any]:
+        best = self._class_scores(X, tasks).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def _learn_classes(self, y: NDArray[Any]) -> NDArray[np.intp]:
         """Remember the classes, and return the position of each row's."""
