@@ -64,7 +64,7 @@ def test_a_missing_extra_is_one_line(tmp_path, capsys, monkeypatch):
 def test_help_starts_without_the_heavy_libraries():
     code = (
         "import sys; from crosslearning.cli import main; main(['--help']);"
-        "print([m for m in ('matplotlib', 'pandas', 'scipy', 'torch') if m in sys.modules])"
+        "print([m for m in ('numpy', 'pandas', 'scipy', 'torch') if m in sys.modules])"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert output.stdout.decode().splitlines()[-1] == "[]"
@@ -106,6 +106,15 @@ def test_options_reach_the_experiment(tmp_path, capsys):
     settings = {"gap": 1, "sigma": 3, "samples": 9, "realizations": 500, "seed": 7}
     assert summary["config"].items() >= settings.items()
     assert summary["sigma_m"] == 1
+
+
+def test_the_defaults_are_those_of_the_paper(tmp_path, monkeypatch, capsys):
+    found = []
+    run = experiment.run
+    monkeypatch.setattr(experiment, "run", lambda *a: found.append(a[0]) or run(*a))
+    assert main([*FAST, "--out", str(tmp_path), "--quiet"]) == 0
+    capsys.readouterr()
+    assert found == [experiment.GaussianConfig(realizations=500)]
 
 
 def test_quiet_prints_nothing(tmp_path, capsys):

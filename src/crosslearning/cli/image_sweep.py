@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from crosslearning.extras import missing
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -84,10 +86,7 @@ def sweep(
 def require_torch() -> None:
     """Say what to install where torch is missing, before any work is done."""
     if find_spec("torch") is None:
-        raise ValueError(
-            "Training networks needs torch, which is an extra. Install it with "
-            '`pip install "crosslearning[torch]"`.'
-        )
+        raise missing("Training networks", "torch")
 
 
 def _refuse_about_files(options: ImageOptions) -> None:

@@ -8,7 +8,6 @@ import typer
 
 from crosslearning.cli.image_options import ImageOptions, Out, Seeds, with_image_options
 from crosslearning.cli.image_sweep import ICONS, configure, sweep
-from crosslearning.paper.office_home import run, shipped_config
 
 __all__ = ["office_home"]
 
@@ -33,6 +32,8 @@ def office_home(
     network and one seed: less than 15 minutes on two processors. Stopped and started again, it
     goes on where it was.
     """
+    from crosslearning.paper.office_home import run, shipped_config
+
     images = ICONS if data is None else str(data)
     if data is None and not options.hidden:
         typer.echo(

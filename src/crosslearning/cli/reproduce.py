@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from crosslearning.cli.help import show_help_if_alone
 from crosslearning.cli.office_home import office_home
-from crosslearning.paper.gaussian import experiment
-from crosslearning.paper.gaussian.experiment import GaussianConfig, GaussianResult
+
+if TYPE_CHECKING:
+    from crosslearning.paper.gaussian.experiment import GaussianResult
 
 app = typer.Typer(help="Reproduce a result of the paper.")
 
@@ -32,17 +33,15 @@ app.command("office-home", epilog="Example: crosslearning reproduce office-home 
 
 @app.command(epilog="Example: crosslearning reproduce gaussian --gap 1 --samples 4 --out figures")
 def gaussian(
-    gap: Annotated[float, typer.Option(help="Difference of the true means.")] = GaussianConfig.gap,
-    sigma: Annotated[
-        float, typer.Option(help="Standard deviation of one sample.")
-    ] = GaussianConfig.sigma,
+    gap: Annotated[float, typer.Option(help="Difference of the true means.")] = 2.0,
+    sigma: Annotated[float, typer.Option(help="Standard deviation of one sample.")] = 1.0,
     samples: Annotated[
         int, typer.Option(help="Samples per group (not simulations: see --realizations).")
-    ] = GaussianConfig.samples,
+    ] = 1,
     realizations: Annotated[
         int, typer.Option(help="Repetitions of the Monte Carlo simulation.")
-    ] = GaussianConfig.realizations,
-    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = GaussianConfig.seed,
+    ] = 100_000,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
     out: Annotated[
         Path, typer.Option(help="Folder for the figure (PNG, PDF) and its data (CSV, JSON).")
     ] = Path("crosslearning-gaussian"),
@@ -56,8 +55,9 @@ def gaussian(
     Computes the closed form, simulates it, draws both and checks the two claims of the paper.
     """
     from crosslearning import report
+    from crosslearning.paper.gaussian import experiment
 
-    config = GaussianConfig(gap, sigma, samples, realizations, seed)
+    config = experiment.GaussianConfig(gap, sigma, samples, realizations, seed)
     try:
         result = experiment.run(config, out)
         report.draw(out)

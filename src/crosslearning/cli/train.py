@@ -7,7 +7,6 @@ import typer
 
 from crosslearning.cli.image_options import ImageOptions, Out, Seeds, with_image_options
 from crosslearning.cli.image_sweep import configure, sweep
-from crosslearning.images.settings import TrainingSettings
 
 __all__ = ["train"]
 
@@ -36,6 +35,8 @@ def train(
     images. Stopped and started again, it goes on where it was. The networks are saved in
     OUT/models, and OUT/report.html is about them.
     """
+    from crosslearning.images.settings import TrainingSettings
+
     settings = configure(TrainingSettings(), epsilon, seeds, options)
     sweep(_train, settings, images, options, out)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crosslearning.extras import require
 from crosslearning.report.reading import read
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def draw(folder: str | os.PathLike[str], formats: Iterable[str] = ("png", "pdf")
         ``gaussian.png`` and so on; or ``accuracy`` and ``domains``, and ``improvement`` for the
         paper's experiment.
     """
+    require("Drawing figures", "altair", "vl_convert")
     from crosslearning.report.charts.export import export
 
     folder = Path(folder)
