@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosslearning.convex._gaussian import GaussianData
+from crosslearning.convex._gaussian import GaussianData, GaussianPoint
+from crosslearning.convex._marginal import Marginal
 from crosslearning.convex._structure import Structured, groups
+from crosslearning.convex._thin_marginal import ThinMarginal
 from crosslearning.convex.evidence import evidence_fit
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import EvidenceStatus
@@ -374,3 +376,32 @@ def test_bad_input_is_named():
         evidence_fit(moments, task_weights=[1.0, 2.0])
     with pytest.raises(ValueError, match=r"-1\.0 as the smallest"):
         evidence_fit(moments, task_weights=-np.ones(6))
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_few_rows_and_many_columns_take_the_smaller_side(kind):
+    rng = np.random.default_rng(kind)
+    n_tasks, p = 7, 24
+    tasks = np.repeat(np.arange(n_tasks), rng.integers(1, 11, size=n_tasks))
+    X = np.column_stack([rng.normal(size=(len(tasks), p - 1)), np.ones(len(tasks))])
+    X[:, 3] = 0.0
+    rows = Rows(X, 1e3 * rng.normal(size=len(tasks)), tasks, rng.uniform(0.5, 2, len(tasks)))
+    weights, flat = rng.uniform(0.5, 2, size=n_tasks), flat_columns(p)
+    data = data_of(rows, flat, weights)
+    root, group = random_root(kind, p), groups("block", np.arange(p), intercept=True)
+    point = data.at(root, 1.5)
+    assert isinstance(point.marginal, ThinMarginal)
+    marginal = Marginal(data.moments.products, root, weights)
+    wide = GaussianPoint(data, marginal, 1.5)
+    for name in ("value", "slope_of_covariance", "slope_of_ratio", "expected", "observed"):
+        unit = np.abs(getattr(wide, name)).max()
+        np.testing.assert_allclose(
+            getattr(point, name) / unit, getattr(wide, name) / unit, atol=1e-8
+        )
+    pairs = [
+        (point.between_tasks(group), wide.between_tasks(group)),
+        (point.residuals, wide.residuals),
+        (point.marginal.information, marginal.information),
+    ]
+    for thin, full in pairs:
+        np.testing.assert_allclose(thin, full, atol=1e-8 * np.abs(full).max())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crosslearning.convex._marginal import Center, Marginal
+from crosslearning.convex._thin_marginal import ThinMarginal, row_factors
 from crosslearning.convex._variance_point import VariancePoint
 
 if TYPE_CHECKING:
@@ -57,8 +58,18 @@ class GaussianData:
 
     def at(self, root: NDArray[np.float64], ratio: float) -> GaussianPoint:
         """Evaluate at Σ = σ² root rootᵀ and τ² = σ² ratio."""
-        marginal = Marginal(self.moments.products, root, self.task_weights)
-        return GaussianPoint(self, marginal, ratio)
+        products, weights = self.moments.products, self.task_weights
+        if self._factors is None:
+            return GaussianPoint(self, Marginal(products, root, weights), ratio)
+        return GaussianPoint(self, ThinMarginal(products, root, weights, self._factors), ratio)
+
+    @cached_property
+    def _factors(self) -> NDArray[np.float64] | None:
+        """Rows that stand for each task's, if they are fewer than half the columns."""
+        most = int(self.moments.counts.max(initial=0))
+        if not 0 < 2 * most <= self.moments.n_columns:
+            return None
+        return row_factors(self.moments.products, most)
 
 
 @dataclass(frozen=True, eq=False)

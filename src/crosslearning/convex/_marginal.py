@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Center", "Marginal", "responses"]
+__all__ = ["AT_ONCE", "MANY", "Center", "Marginal", "Sums", "chunks", "responses"]
 
-_MANY = 1000  # tasks whose common uncertainty about the centre is of no account
-_AT_ONCE = 2**21  # numbers in the temporary arrays of a chunk of tasks
+MANY = 1000  # tasks whose common uncertainty about the centre is of no account
+AT_ONCE = 2**21  # numbers in the temporary arrays of a chunk of tasks
 
 
 def chunks(n_tasks: int, n_columns: int) -> Iterator[slice]:
     """Slices of tasks whose matrices are small beside memory."""
-    size = max(_AT_ONCE // (n_columns + 1) ** 2, 1)
+    size = max(AT_ONCE // (n_columns + 1) ** 2, 1)
     return (slice(start, start + size) for start in range(0, n_tasks, size))
 
 
@@ -95,7 +95,7 @@ class Marginal:
     """Information of each task about its centre: W_i = A_i - A_i (A_i + S⁻¹)⁻¹ A_i, and more.
 
     One batched solve with p × p matrices per task: O(N p³) operations, and as much memory as the
-    products.
+    products. Where tasks have few rows :class:`ThinMarginal` needs less.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class Marginal:
         0 where tasks are so many that it would not matter, or groups so many that it would cost.
         """
         n_groups, p = int(group.max()) + 1, len(group)
-        if len(self.products) > _MANY or n_groups * p**2 > _AT_ONCE:
+        if len(self.products) > MANY or n_groups * p**2 > AT_ONCE:
             return np.zeros((n_groups, n_groups))
         values, vectors = np.linalg.eigh(center.covariance)
         rows = self.information[:, :p, :p] @ (vectors * np.sqrt(np.maximum(values, 0.0)))
@@ -182,21 +182,12 @@ class Marginal:
         P_i is what task i says about its own δ_i when the centre is not known.
         """
         p = self.products.shape[1] - 1
-        square = (p, p)
-        sums = Sums(
-            np.zeros(square), np.zeros(square), np.zeros(square), np.zeros(square), np.zeros(p)
-        )
+        sums = Sums.zeros(p)
         for part in chunks(len(self.products), p):
-            W, weights = self.information[part, :p, :p], self.task_weights[part]
+            W = self.information[part, :p, :p]
             shared = W @ center.covariance
             explained = shared @ W
-            P = W - explained
-            sums.linear[:] += np.tensordot(weights, P, 1)
-            sums.squared[:] += np.einsum("n,njk,njk->jk", weights, P, P)
-            sums.explained[:] += np.einsum("n,njk,njk->jk", weights, explained, explained)
-            own = np.einsum("njj->nj", P)
-            sums.paired[:] += (weights[:, None] * own).T @ own
-            sums.cross[:] += np.einsum("n,njk,njk->j", weights, *2 * (shared[:, :, coef],))
+            sums.add(self.task_weights[part], W - explained, explained, shared[:, :, coef])
         return sums
 
 
@@ -211,3 +202,24 @@ class Sums(NamedTuple):
     explained: NDArray[np.float64]
     paired: NDArray[np.float64]
     cross: NDArray[np.float64]
+
+    @classmethod
+    def zeros(cls, p: int) -> Sums:
+        """No tasks yet."""
+        linear, squared, explained, paired = np.zeros((4, p, p))
+        return cls(linear, squared, explained, paired, np.zeros(p))
+
+    def add(
+        self,
+        weights: NDArray[np.float64],
+        P: NDArray[np.float64],
+        explained: NDArray[np.float64],
+        shared: NDArray[np.float64],
+    ) -> None:
+        """Add tasks, by P_i, W_i C W_i, and W_i C for the coefficients."""
+        own = np.einsum("njj->nj", P)
+        self.linear[:] += np.tensordot(weights, P, 1)
+        self.squared[:] += np.einsum("n,njk,njk->jk", weights, P, P)
+        self.explained[:] += np.einsum("n,njk,njk->jk", weights, explained, explained)
+        self.paired[:] += (weights[:, None] * own).T @ own
+        self.cross[:] += np.einsum("n,njk,njk->j", weights, shared, shared)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Point", "maximise"]
 
 _LEAST, _MOST = 1e-4, 1e8  # damping, relative to the unit's curvature
-_FLAT = 1e-7  # least curvature that a step trusts, relative to that of the unit
+_FLAT = 1e-10  # least curvature that a step trusts, relative to that of the unit
 _NEAR = 0.3  # gain, in units of log evidence, from which the observed curvature is used
 
 

@@ -37,7 +37,7 @@ def evidence_fit(
     flat_center: bool = False,
     task_weights: ArrayLike | None = None,
     start: EvidenceFit | None = None,
-    tol: float = 1e-8,
+    tol: float = 1e-6,
     max_iter: int = 200,
 ) -> EvidenceFit:
     """Fit the hierarchical Gaussian model.
@@ -73,7 +73,8 @@ def evidence_fit(
     Notes
     -----
     An evaluation takes O(N p³) operations for N tasks and p columns, and as much memory as the
-    moments; 5 to 20 are needed. A variance that the evidence wants at 0 is 0 exactly, and its
+    moments; 5 to 20 are needed. Where no task has more rows m than half the columns, it takes
+    O(N m p²). A variance that the evidence wants at 0 is 0 exactly, and its
     coefficient is then shared by all tasks.
 
     Examples
