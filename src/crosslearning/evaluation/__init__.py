@@ -1,7 +1,20 @@
 """Scores of methods on held-out rows: choice of settings, comparison, and words for it."""
 
-from crosslearning.evaluation.compare import compare
-from crosslearning.evaluation.comparison import Comparison
-from crosslearning.evaluation.scores import Scores
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crosslearning.evaluation._compare import compare
+    from crosslearning.evaluation.comparison import Comparison
+    from crosslearning.evaluation.scores import Scores
 
 __all__ = ["Comparison", "Scores", "compare"]
+
+_MODULES = {"Comparison": "comparison", "Scores": "scores", "compare": "_compare"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: words alone need no scikit-learn."""
+    if name in __all__:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
