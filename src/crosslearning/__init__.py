@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from crosslearning.evaluation import compare
     from crosslearning.exceptions import ConvergenceWarning
     from crosslearning.linear import (
+        CrossBayesianGLM,
+        CrossBayesianLogisticRegression,
+        CrossBayesianRidge,
         CrossLogisticRegression,
         CrossLogisticRegressionCV,
         CrossRidge,
@@ -26,6 +29,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConvergenceWarning",
+    "CrossBayesianGLM",
+    "CrossBayesianLogisticRegression",
+    "CrossBayesianRidge",
     "CrossLogisticRegression",
     "CrossLogisticRegressionCV",
     "CrossRidge",

@@ -137,6 +137,15 @@ class GLMRows:
             products[rows.tasks, :width, width] = products[rows.tasks, width, :width] = b
         return products
 
+    def slopes(self, thetas: NDArray[np.float64], dispersion: float) -> NDArray[np.float64]:
+        """Gradient of the weighted log density of each task."""
+        result = np.zeros((self.n_tasks, self.n_parameters))
+        for rows, scores in self._scores(thetas):
+            slope = self.family.slope(rows.y, scores) * rows.weights[:, :, None] / dispersion
+            own = rows.X.swapaxes(1, 2) @ slope
+            result[rows.tasks] = own.reshape(-1, self.n_parameters)
+        return result
+
     def tilt(
         self,
         thetas: NDArray[np.float64],

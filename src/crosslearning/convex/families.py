@@ -107,7 +107,7 @@ class OneScore(Family):
         return error
 
     def predictive(
-        self, score: Array, variance: Array, dispersion: float = 1.0
+        self, score: Array, variance: Array, dispersion: Array | float = 1.0
     ) -> tuple[Array, Array]:
         """Mean and variance of targets whose score is Gaussian (by quadrature)."""
         at = score[..., None] + np.sqrt(variance)[..., None] * _NODES
@@ -146,6 +146,12 @@ class Gaussian(OneScore):
     def variance(self, mean: Array) -> Array:
         """Constant."""
         return np.ones_like(mean)
+
+    def predictive(
+        self, score: Array, variance: Array, dispersion: Array | float = 1.0
+    ) -> tuple[Array, Array]:
+        """Mean and variance of targets whose score is Gaussian."""
+        return score, variance + dispersion
 
 
 @dataclass(frozen=True)

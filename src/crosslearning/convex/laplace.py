@@ -18,7 +18,12 @@ from crosslearning.convex._working import GLMRows, SearchOptions
 from crosslearning.convex.evidence import check_covariance, checked_task_weights, evidence_fit
 from crosslearning.convex.families import Gaussian, Student
 from crosslearning.convex.moments import Moments
-from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus, task_covariances
+from crosslearning.convex.posterior import (
+    EvidenceFit,
+    EvidenceStatus,
+    score_covariances,
+    task_covariances,
+)
 from crosslearning.convex.robust import robust_fit
 
 if TYPE_CHECKING:
@@ -70,16 +75,9 @@ class GLMFit:
 
         `covariances` are those of the tasks, ``posterior.covariances(moments)``.
         """
-        fit, p = self.posterior, columns.shape[1]
+        fit = self.posterior
         unseen = fit.center_covariance + fit.task_covariance
-        q = len(unseen) // p
-        result = np.empty((len(columns), q, q))
-        for task in np.unique(tasks):
-            own = (unseen if task < 0 else covariances[task]).reshape(p, q, p, q)
-            rows = tasks == task
-            x = columns[rows]
-            result[rows] = np.einsum("rp,pkqm,rq->rkm", x, own, x, optimize=True)
-        return result
+        return score_covariances(columns, tasks, covariances, unseen)
 
     def new_tasks(
         self,
@@ -230,7 +228,9 @@ def _search(
     filled = np.einsum("njj->n", products) > 0
     n_tasks = float(data.task_weights @ filled)
     variances = np.divide(n_tasks, squares, out=np.zeros(p), where=squares > 0)
-    columns = np.mean(data.rows.X**2, axis=0)[: data.rows.X.shape[1] - data.rows.intercept]
+    rows = data.rows
+    squares = rows.weights @ rows.X**2 / rows.weights.sum()
+    columns = squares[: rows.X.shape[1] - rows.intercept]
     ratio = 1.0 / columns.mean() if columns.any() else 1.0
     fixed = np.append(np.full(p, np.count_nonzero(filled) < 2), not columns.any())
     if not fixed.all():

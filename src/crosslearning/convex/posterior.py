@@ -20,6 +20,7 @@ __all__ = [
     "EvidenceStatus",
     "posterior_means",
     "quadratic_forms",
+    "score_covariances",
     "task_covariances",
 ]
 
@@ -167,3 +168,34 @@ def quadratic_forms(
         x = columns[rows]
         forms[rows] = np.einsum("rp,rp->r", (x[:, None] @ covariances[tasks[rows]])[:, 0], x)
     return forms
+
+
+def score_covariances(
+    columns: NDArray[np.float64],
+    tasks: NDArray[np.intp],
+    covariances: NDArray[np.float64],
+    unseen: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Covariances of the scores of rows, (n_rows, n_scores, n_scores).
+
+    Parameters
+    ----------
+    columns : array of shape (n_rows, n_columns)
+        Columns of the rows.
+    tasks : array of int of shape (n_rows,)
+        Task of each row; -1 is a task never seen.
+    covariances : array of shape (n_tasks, P, P)
+        Of the tasks' parameters, matrices (columns, scores), flattened.
+    unseen : array of shape (P, P)
+        Of the parameters of a task never seen.
+    """
+    p = columns.shape[1]
+    q, new = len(unseen) // p, tasks < 0
+    result = np.empty((len(columns), q, q))
+    own, x = covariances.reshape(-1, p, q, p, q), columns[new]
+    for k in range(q):
+        for m in range(q):
+            block = unseen.reshape(p, q, p, q)[:, k, :, m]
+            result[new, k, m] = np.einsum("rp,rp->r", x @ block, x)
+            result[~new, k, m] = quadratic_forms(columns[~new], tasks[~new], own[:, :, k, :, m])
+    return result

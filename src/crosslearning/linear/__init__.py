@@ -1,6 +1,9 @@
 """Convex models for related tasks, solved exactly, as scikit-learn estimators."""
 
 from crosslearning.evaluation import Comparison
+from crosslearning.linear.bayesian_glm import CrossBayesianGLM
+from crosslearning.linear.bayesian_logistic import CrossBayesianLogisticRegression
+from crosslearning.linear.bayesian_ridge import CrossBayesianRidge
 from crosslearning.linear.logistic import CrossLogisticRegression
 from crosslearning.linear.logistic_cv import CrossLogisticRegressionCV
 from crosslearning.linear.path import CrossPath, cross_logistic_path, cross_ridge_path
@@ -9,6 +12,9 @@ from crosslearning.linear.ridge_cv import CrossRidgeCV
 
 __all__ = [
     "Comparison",
+    "CrossBayesianGLM",
+    "CrossBayesianLogisticRegression",
+    "CrossBayesianRidge",
     "CrossLogisticRegression",
     "CrossLogisticRegressionCV",
     "CrossPath",

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from crosslearning.convex.design import TaskTable
 from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, separate_labels
@@ -14,7 +14,7 @@ from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, separ
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["TaskRows", "checked_weights"]
+__all__ = ["TaskRows", "checked_offset", "checked_weights"]
 
 
 class TaskRows(ABC):
@@ -60,3 +60,18 @@ def checked_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
     if not weights.any():
         raise ValueError("`sample_weight` must not be 0 for all rows; got no positive weight.")
     return weights
+
+
+def checked_offset(offset: Any, n_rows: int) -> NDArray[np.float64] | None:
+    """Return one number per row, or None."""
+    if offset is None:
+        return None
+    checked: NDArray[np.float64] = check_array(
+        offset, ensure_2d=False, dtype=np.float64, input_name="sample_offset"
+    )
+    if checked.shape != (n_rows,):
+        raise ValueError(
+            f"`sample_offset` must hold one number for each of the {n_rows} rows; got shape "
+            f"{checked.shape}."
+        )
+    return checked

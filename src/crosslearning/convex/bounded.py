@@ -1,0 +1,127 @@
+"""A hard bound, in standard deviations of the tasks, on top of what the evidence found.
+
+With θ_i = c + δ_i and ‖δ‖_Σ the length in standard deviations of the tasks,
+
+    minimise    Σ_i [-log likelihood_i(θ_i) + ½ ‖δ_i‖²_Σ] + ½ Σ_j precision_j c_j²
+    subject to  ‖δ_i‖_Σ ≤ ε
+
+where δ_i is 0 in directions that have no variance. At ε = ∞ that is the mode of the posterior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crosslearning.convex._solver import ConvexSolution, certified
+from crosslearning.convex._tethers import BlockTethers
+from crosslearning.convex.losses import Quadratic
+from crosslearning.convex.metric import Metric, with_prior
+from crosslearning.convex.problem import ConvexProblem
+from crosslearning.tether import Tether
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.convex.losses import Loss
+    from crosslearning.convex.moments import Moments
+
+__all__ = ["bounded", "bounded_tasks", "quadratic_loss"]
+
+
+def quadratic_loss(
+    moments: Moments, noise_variance: float, task_weights: NDArray[np.float64]
+) -> Quadratic:
+    """Squared errors over twice the variance of the noise, from moments."""
+    p = moments.n_columns
+    products = moments.products * (task_weights / noise_variance)[:, None, None]
+    return Quadratic(products[:, :p, :p], products[:, :p, p], 0.5 * products[:, p, p])
+
+
+def bounded(
+    loss: Loss,
+    metric: Metric,
+    precision: NDArray[np.float64],
+    epsilon: float,
+    task_weights: NDArray[np.float64],
+    start: ConvexSolution,
+    *,
+    tol: float,
+    max_iter: int,
+) -> ConvexSolution:
+    """Solve from the mode of the posterior, or certify it if it keeps within the bound.
+
+    Parameters
+    ----------
+    loss : Loss
+        Minus log-likelihoods, times the weights of the tasks.
+    metric : Metric
+        Of the covariance of the tasks.
+    precision : array of shape (n_parameters,)
+        Of the centre's prior.
+    epsilon : float
+        The bound.
+    task_weights : array of shape (n_tasks,)
+        How many tasks each stands for.
+    start : ConvexSolution
+        The mode.
+    tol, max_iter
+        Relative residual to aim for, and largest number of Newton steps.
+
+    Returns
+    -------
+    ConvexSolution
+        Its forces are those in the variables of the metric.
+    """
+    n_tasks = len(task_weights)
+    problem = _problem(metric.loss(with_prior(loss, precision)), tol, max_iter)
+    # The prior is the loss of one more task, which is tied to the centre.
+    radii, springs = np.full(n_tasks + 1, epsilon), np.append(task_weights, 1.0)
+    radii[-1] = 0.0
+    coupling = _coupling(metric, Tether(0.0) if epsilon == 0.0 else Tether(radii, springs))
+    together = replace(
+        start,
+        thetas=np.vstack([start.thetas, start.center]),
+        forces=np.zeros((n_tasks + 1, len(start.center))),
+    )
+    solution = metric.inside(together)
+    if np.all(metric.distances(start.thetas - start.center) <= epsilon):
+        solution = certified(problem.loss, coupling, solution)
+    if solution.kkt_residual > tol:  # the mode too, where a search has left it near
+        solution = problem.fit(coupling, solution)
+    return _outside(metric, solution, n_tasks)
+
+
+def bounded_tasks(
+    loss: Loss,
+    metric: Metric,
+    epsilon: float,
+    center: NDArray[np.float64],
+    *,
+    tol: float,
+    max_iter: int,
+) -> ConvexSolution:
+    """Solve for new tasks alone, around a given centre."""
+    problem = _problem(metric.loss(loss), tol, max_iter)
+    coupling = _coupling(metric, Tether(epsilon, 1.0))
+    return _outside(metric, problem.fit_task(coupling, metric.inverse @ center), loss.shape[0])
+
+
+def _problem(loss: Loss, tol: float, max_iter: int) -> ConvexProblem:
+    n_tasks, P = loss.shape
+    return ConvexProblem(loss, np.ones(n_tasks), np.ones(n_tasks), slice(P, P), tol, max_iter)
+
+
+def _coupling(metric: Metric, tether: Tether) -> BlockTethers:
+    """Tie directions without variance to the centre."""
+    n, P = metric.n_free, len(metric.matrix)
+    parts = ((slice(0, n), tether), (slice(n, P), Tether(0.0)))
+    blocks, tethers = zip(*(part for part in parts if part[0].start < part[0].stop), strict=True)
+    return BlockTethers(blocks, tethers)
+
+
+def _outside(metric: Metric, solution: ConvexSolution, n_tasks: int) -> ConvexSolution:
+    thetas, center = solution.thetas[:n_tasks] @ metric.matrix.T, metric.matrix @ solution.center
+    return replace(solution, thetas=thetas, center=center, forces=solution.forces[:n_tasks])

@@ -1,0 +1,62 @@
+"""Central intervals of predictive distributions, by their mean and standard deviation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from crosslearning.convex.families import Gaussian, Poisson, Student, Tweedie
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.convex.families import OneScore
+
+    Array = NDArray[np.float64]
+
+__all__ = ["predictive_interval"]
+
+_SMALLEST = 1e-12  # of what a count varies beyond Poisson's, relative to its mean
+
+
+def predictive_interval(
+    family: OneScore, mean: Array, sd: Array, dispersion: float, coverage: float
+) -> tuple[Array, Array]:
+    """Lower and upper end; of counts and positive targets by matching the first two moments.
+
+    Parameters
+    ----------
+    family : OneScore
+        Distribution of a target given its score.
+    mean, sd : array of shape (n_rows,)
+        Of the targets.
+    dispersion : float
+        Of the family.
+    coverage : float
+        Probability between the ends; as much is left out below as above.
+    """
+    tails = np.array([[0.5 * (1.0 - coverage)], [0.5 * (1.0 + coverage)]])
+    ends = _quantiles(family, mean, sd, dispersion, tails)
+    return ends[0], ends[1]
+
+
+def _quantiles(family: OneScore, mean: Array, sd: Array, dispersion: float, levels: Array) -> Array:
+    if isinstance(family, Student):
+        return np.asarray(mean + sd * stats.t.ppf(levels, family.df))
+    if isinstance(family, Gaussian):
+        return np.asarray(mean + sd * stats.norm.ppf(levels))
+    variance = sd**2
+    if isinstance(family, Poisson):  # and gamma rates: negative binomial
+        extra = np.maximum(variance / mean - 1.0, _SMALLEST)
+        return np.asarray(stats.nbinom.ppf(levels, mean / extra, 1.0 / (1.0 + extra)))
+    zero = np.zeros_like(mean)
+    if isinstance(family, Tweedie):  # a Poisson number of gammas may be none
+        power = family.power
+        zero = np.exp(-(mean ** (2.0 - power)) / (dispersion * (2.0 - power)))
+    positive = mean / (1.0 - zero)
+    spread = np.maximum((variance + mean**2) / (1.0 - zero) - positive**2, _SMALLEST * positive**2)
+    inner = np.clip((levels - zero) / (1.0 - zero), 0.0, 1.0)
+    ends = stats.gamma.ppf(inner, positive**2 / spread, scale=spread / positive)
+    return np.asarray(np.where(levels <= zero, 0.0, ends))

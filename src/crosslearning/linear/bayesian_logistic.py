@@ -1,0 +1,93 @@
+"""Logistic regression for related tasks whose geometry the data choose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from crosslearning.convex.families import Bernoulli, Multinomial
+from crosslearning.linear._bayesian import CrossBayesianModel
+from crosslearning.linear.logistic import LogisticTarget
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from crosslearning.convex.design import TaskTable
+
+__all__ = ["CrossBayesianLogisticRegression"]
+
+
+class CrossBayesianLogisticRegression(LogisticTarget, CrossBayesianModel):
+    r"""Logistic regressions for related tasks, at distances that the data find likely.
+
+    Like :class:`CrossBayesianRidge`, for two or more classes, by Laplace's approximation of the
+    evidence. Probabilities are means over the posterior, nearer to one another than those of the
+    most likely parameters. A task may lack some of the classes.
+
+    Parameters
+    ----------
+    epsilon, covariance, fit_intercept, standardize, task_weights, task_column, tol, max_iter
+        As in :class:`CrossBayesianRidge`; distances are in standard deviations of the tasks.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The classes.
+    coef_, coef_sd_ : array of shape (n_tasks, n_scores, n_features)
+        Coefficients of each task, and their posterior standard deviations; ``n_scores`` is 1 for
+        two classes, else the number of classes.
+    intercept_ : array of shape (n_tasks, n_scores)
+        Intercepts.
+    center_coef_, center_intercept_ : array of shape (n_scores, n_features), (n_scores,)
+        The centre.
+    task_sd_, task_intercept_sd_ : array of shape (n_scores, n_features), (n_scores,)
+        How much tasks differ: standard deviations.
+    tasks_, distances_, forces_, epsilon_, epsilon_max_, log_evidence_, structure_, covariance_
+        As in :class:`CrossBayesianRidge`.
+    kkt_residual_, n_iter_, status_
+        As in :class:`CrossBayesianRidge`.
+
+    Examples
+    --------
+    >>> from crosslearning.datasets import load_hsb82
+    >>> from crosslearning.linear import CrossBayesianLogisticRegression
+    >>> pupils = load_hsb82()
+    >>> model = CrossBayesianLogisticRegression(covariance="block")
+    >>> model = model.fit(pupils.X, pupils.y > 15, tasks=pupils.tasks)
+    >>> model.coef_.shape
+    (160, 1, 3)
+    """
+
+    def decision_function(
+        self, X: ArrayLike, tasks: ArrayLike | str | None = None
+    ) -> NDArray[np.float64]:
+        """Log-odds of the second class if there are two, else logarithms of all probabilities.
+
+        Parameters are those of `predict`.
+        """
+        logs = self._class_scores(X, tasks)
+        return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+
+    def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
+        """Logarithms of the predictive probabilities."""
+        scores, spread, _ = self._scored(X, tasks)
+        family = self._family()
+        if isinstance(family, Multinomial):
+            return np.log(family.predictive(scores @ family.basis, spread))
+        score, variance = scores[:, 0], spread[:, 0, 0]
+        sides = [family.predictive(sign * score, variance)[0] for sign in (-1.0, 1.0)]
+        return np.log(np.column_stack(sides))
+
+    def _fit(self, rows: TaskTable, offset: NDArray[np.float64] | None) -> Self:
+        counted = np.bincount(rows.y, rows.weights, len(self.classes_))
+        if not counted.all():
+            raise ValueError(
+                "Every class needs rows of positive weight; class "
+                f"{self.classes_[counted.argmin()]!r} has none. Leave its rows out."
+            )
+        return self._fit_likelihood(rows, offset)
+
+    def _family(self) -> Bernoulli | Multinomial:
+        n_classes = len(self.classes_)
+        return Bernoulli() if n_classes == 2 else Multinomial(n_classes)
