@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
@@ -11,7 +12,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import crosslearning
-from crosslearning import CrossLogisticRegression, CrossRidge, CrossRidgeCV, compare
+from crosslearning import (
+    CrossBayesianRidge,
+    CrossLogisticRegression,
+    CrossRidge,
+    CrossRidgeCV,
+    compare,
+)
 from crosslearning.tasks import within_task_folds
 from tests.linear_laws import random_data
 
@@ -47,6 +54,32 @@ def test_the_ends_are_the_estimator_at_radius_0_and_without_a_bound(average):
         assert found.summary["score"][name] == pytest.approx(np.average(expected, weights=weights))
     assert found.rows.tolist() == list(SIZES)
     assert found.nested
+
+
+@pytest.mark.parametrize("estimator", [CrossBayesianRidge(), Ridge()])
+def test_estimators_that_no_radius_frees_are_fitted_on_all_tasks_and_on_each(estimator):
+    data = random_data(0, (9, 8, 6), 2)
+    found = compare(estimator, data.X, data.y, data.tasks, cv=3)
+    folds = within_task_folds(data.tasks, 3, 0)
+    pooled, separate = np.zeros((2, 3))
+    for fold in range(3):
+        own, rest = data.take(folds == fold), data.take(folds != fold)
+        everything = clone(estimator).fit(rest.X, rest.y)
+        for task in range(3):
+            rows, others = own.take(own.tasks == task), rest.take(rest.tasks == task)
+            alone = clone(estimator).fit(others.X, others.y)
+            pooled[task] -= np.sum((rows.y - everything.predict(rows.X)) ** 2)
+            separate[task] -= np.sum((rows.y - alone.predict(rows.X)) ** 2)
+    np.testing.assert_allclose(found.tasks["pooled"], pooled / (9, 8, 6), rtol=1e-9)
+    np.testing.assert_allclose(found.tasks["separate"], separate / (9, 8, 6), rtol=1e-9)
+
+
+def test_separate_classifiers_ask_the_pooled_one_where_a_task_has_one_class():
+    data = random_data(2, (12, 10, 8), 2, 2)
+    y = np.where(data.tasks == 2, 0, data.y)
+    found = compare(LogisticRegression(), data.X, y, data.tasks, cv=3)
+    assert np.isfinite(found.tasks["separate"]).all()
+    assert found.tasks["separate"].iloc[2] == pytest.approx(found.tasks["pooled"].iloc[2])
 
 
 def test_classes_are_scored_by_their_log_loss():
@@ -120,8 +153,7 @@ def test_it_is_found_at_the_top():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rivals": ["free"]}, "CrossRidge has no 'free' of its own"),
-        ({"estimator": Ridge()}, "Ridge has no 'pooled' of its own.*mapping"),
+        ({"rivals": ["free"]}, "may name 'pooled' and 'separate'; got 'free'.*mapping"),
         ({"rivals": {}}, "at least one method"),
         ({"rivals": {"cross": Ridge()}}, "name of the estimator itself"),
         ({"average": "none"}, "`average` must be 'tasks' or 'rows'; got 'none'"),

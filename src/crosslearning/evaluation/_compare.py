@@ -11,6 +11,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
+from crosslearning.evaluation._ends import Pooled, Separate
 from crosslearning.evaluation.comparison import Comparison
 from crosslearning.evaluation.scores import Scores
 from crosslearning.evaluation.scoring import Predicted, score_tasks, scorer_of
@@ -52,9 +53,10 @@ def compare(
     cv : int, splitter or iterable, default=5
         Number of folds within tasks, or anything that scikit-learn takes.
     rivals : names or mapping of names to estimators, default=("pooled", "separate")
-        "pooled" is the estimator at a radius of 0, "separate" the same without a bound; both are
-        for estimators with a parameter `epsilon` or `epsilons`. In a mapping the values are
-        estimators, which get `tasks` if their `fit` takes them, or one of these two names.
+        "pooled" is one model for all tasks, "separate" one for each: where the radius is all that
+        ties tasks together, the estimator at a radius of 0 and of infinity; otherwise the estimator
+        fitted without task labels, and on the rows of each task alone. In a mapping the values
+        are estimators, which get `tasks` if their `fit` takes them, or one of these two names.
     scoring : str or callable, optional
         Any scikit-learn scorer, applied task by task; by default the negative mean squared error
         or, for classifiers, the negative log-loss.
@@ -123,18 +125,19 @@ def _rivals(estimator: Any, rivals: Iterable[str] | Mapping[str, Any]) -> dict[s
 
 
 def _end(estimator: Any, name: str) -> Any:
-    """Return the estimator with one model for all tasks, or without a bound."""
-    known = estimator.get_params(deep=False)
-    if name not in _ENDS or not {"epsilon", "epsilons"} & known.keys():
+    """Return the estimator with one model for all tasks, or with one for each."""
+    if name not in _ENDS:
         raise ValueError(
-            f"{type(estimator).__name__} has no {name!r} of its own: 'pooled' and 'separate' are "
-            "for estimators with a parameter `epsilon` or `epsilons`. Give `rivals` as a mapping "
-            "of names to estimators."
+            f"`rivals` may name 'pooled' and 'separate'; got {name!r}. Give other methods as a "
+            "mapping of names to estimators."
         )
-    if "epsilon" in known:
-        changes: dict[str, Any] = {"epsilon": _ENDS[name], "stiffness": 0.0, "tension": 0.0}
+    known = estimator.get_params(deep=False)
+    if "epsilons" in known:
+        changes: dict[str, Any] = {"epsilons": [_ENDS[name]], "per_block": False, "tether": "ball"}
+    elif {"epsilon", "stiffness"} <= known.keys():
+        changes = {"epsilon": _ENDS[name], "stiffness": 0.0, "tension": 0.0}
     else:
-        changes = {"epsilons": [_ENDS[name]], "per_block": False, "tether": "ball"}
+        return Pooled(estimator) if name == "pooled" else Separate(estimator)
     own = {key: value for key, value in changes.items() if key in known}
     return clone(estimator).set_params(**own)
 
