@@ -47,7 +47,7 @@ def log_evidence(rows, Sigma, sigma2, tau2, flat):
     X = rows.X
     same = rows.tasks[:, None] == rows.tasks
     V = np.diag(sigma2 / rows.weights) + same * (X @ Sigma @ X.T)
-    V += tau2 * X[:, ~flat] @ X[:, ~flat].T
+    V += (X * tau2)[:, ~flat] @ X[:, ~flat].T
     F = X[:, flat]
     B = null_space(F.T)
     volume = -0.5 * np.linalg.slogdet(F.T @ F)[1]

@@ -26,9 +26,9 @@ MODELS = {
     "ridge": (CrossBayesianRidge(), 0),
     "bounded ridge": (CrossBayesianRidge(epsilon=0.7, covariance="full"), 0),
     "binary": (CrossBayesianLogisticRegression(epsilon=1.0), 2),
-    "multinomial": (CrossBayesianLogisticRegression(covariance="block"), 3),
+    "multinomial": (CrossBayesianLogisticRegression(covariance="block", blocks=list("aba")), 3),
     "student": (CrossBayesianGLM("student", epsilon=1.0), 0),
-    "gaussian": (CrossBayesianGLM(covariance="diagonal"), 0),
+    "gaussian": (CrossBayesianGLM(covariance="block", blocks=[0, 0, 1], epsilon=1.0), 0),
 }
 models = pytest.mark.parametrize(("model", "classes"), MODELS.values(), ids=MODELS.keys())
 
@@ -140,6 +140,8 @@ def test_errors():
         data.fitted(CrossBayesianRidge(task_weights={"nobody": 2.0}))
     with pytest.raises(ValueError, match="more than 0"):
         data.fitted(CrossBayesianRidge(task_weights={0: 0.0}))
+    with pytest.raises(ValueError, match="label for each of the 3 features"):
+        data.fitted(CrossBayesianRidge(blocks=["a", "b"]))
     model = data.fitted(CrossBayesianRidge())
     with pytest.raises(ValueError, match="coverage"):
         model.predict_interval(data.X, tasks=data.tasks, coverage=90)

@@ -42,7 +42,7 @@ def held_by_cvxpy(model, X, y, tasks, epsilon, log_loss=False):
     Z, sd = scaled_columns(model, X), np.sqrt(np.diagonal(model.covariance_))
     free, p = sd > 0, Z.shape[1]
     center, offsets = cp.Variable(p), cp.Variable((len(model.tasks_), p))
-    objective = cp.sum_squares(center[: p - 1]) / (2 * model.center_sd_**2)
+    objective = cp.sum_squares(center[: p - 1]) / (2 * model.center_sd_[0] ** 2)
     constraints = [offsets[:, ~free] == 0] if not free.all() else []
     for i, task in enumerate(model.tasks_):
         rows = tasks == task
@@ -96,7 +96,7 @@ def test_a_loose_bound_is_the_posterior_mean(covariance):
 def test_zero_pools():
     X, _, y, tasks = simulated()
     model = CrossBayesianRidge(epsilon=0.0).fit(X, y, tasks)
-    alpha = (model.noise_sd_ / model.center_sd_) ** 2
+    alpha = (model.noise_sd_ / model.center_sd_[0]) ** 2
     pooled = CrossRidge(0.0, alpha=alpha).fit(X, y, tasks)
     np.testing.assert_allclose(model.coef_, pooled.coef_, atol=1e-9)
     np.testing.assert_allclose(model.intercept_, pooled.intercept_, atol=1e-8)
@@ -202,7 +202,7 @@ def test_left_out_rows_without_fitting_again():
     X, _, y, tasks = simulated(9, n_tasks=8, n=6)
     model = CrossBayesianRidge(covariance="block").fit(X, y, tasks)
     Z, S = scaled_columns(model, X), model.covariance_
-    prior = model.center_sd_**2 * np.diag([1.0, 1.0, 0.0]) + 1e8 * np.diag([0.0, 0.0, 1.0])
+    prior = model.center_sd_[0] ** 2 * np.diag([1.0, 1.0, 0.0]) + 1e8 * np.diag([0.0, 0.0, 1.0])
     V = Z @ prior @ Z.T + (tasks[:, None] == tasks) * (Z @ S @ Z.T)
     V += model.noise_sd_**2 * np.eye(len(y))
     errors, by_task = np.empty(len(y)), np.empty(len(y))

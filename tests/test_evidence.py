@@ -1,5 +1,7 @@
 """The evidence against dense Gaussians, differences, EM, and its exact limits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -67,7 +69,7 @@ def test_slopes_are_those_of_differences(seed):
     along = 2.0 * np.sum(point.slope_of_covariance @ root * direction)
     assert along == pytest.approx((up - down) / (2 * h), rel=1e-5, abs=1e-5)
     up, down = (data.at(root, ratio + s * h).value for s in (1, -1))
-    assert point.slope_of_ratio == pytest.approx((up - down) / (2 * h), rel=1e-5, abs=1e-5)
+    assert point.slope_of_ratio.sum() == pytest.approx((up - down) / (2 * h), rel=1e-5, abs=1e-5)
 
 
 def test_the_slope_at_a_variance_of_zero_is_one_sided_and_finite():
@@ -82,17 +84,48 @@ def test_the_slope_at_a_variance_of_zero_is_one_sided_and_finite():
         assert point.slope_of_covariance[j, j] == pytest.approx(slope, rel=1e-3)
 
 
-@pytest.mark.parametrize("structure", ["block", "diagonal"])
-def test_the_observed_curvature_is_that_of_differences(structure):
+def test_each_column_may_have_its_own_prior():
+    rows, flat = weighted_rows(3), flat_columns(3)
+    data, root, ratio, h = data_of(rows, flat), random_root(3, 3), np.array([0.3, 2.0, 1.0]), 1e-5
+    point = data.at(root, ratio)
+    S = root @ root.T if root.ndim == 2 else np.diag(root**2)
+    expected = log_evidence(rows, point.noise * S, point.noise, point.noise * ratio, flat)
+    assert point.value == pytest.approx(expected, abs=1e-8)
+    steps = h * np.eye(3)
+    rise = [data.at(root, ratio + d).value - data.at(root, ratio - d).value for d in steps]
+    np.testing.assert_allclose(point.slope_of_ratio, np.array(rise) / (2 * h), atol=1e-6)
+
+
+@pytest.mark.parametrize("structure", ["block", "full"])
+def test_the_units_of_a_block_do_not_matter(structure):
+    rows, factors = Rows.random(1, n_tasks=12, p=5, n=150), np.array([1.0, 1.0, 30.0, 30.0, 1.0])
+    other = replace(rows, X=rows.X * factors)
+    blocks = np.array([1, 1, 0, 0, 0])
+    fit, scaled = (
+        evidence_fit(r.moments, structure, blocks=blocks, tol=1e-9) for r in (rows, other)
+    )
+    assert fit.log_evidence == pytest.approx(scaled.log_evidence, abs=1e-4)
+    np.testing.assert_allclose(fit.thetas, scaled.thetas * factors, rtol=1e-2, atol=1e-3)
+    assert fit.center_variances[0] == fit.center_variances[1] != fit.center_variances[2]
+    if structure == "block":
+        shared = evidence_fit(rows.moments, structure, tol=1e-9)
+        assert fit.log_evidence >= shared.log_evidence
+
+
+@pytest.mark.parametrize(
+    ("structure", "blocks"), [("block", [0, 0, 0]), ("block", [1, 0, 0]), ("diagonal", [0, 0, 0])]
+)
+def test_the_observed_curvature_is_that_of_differences(structure, blocks):
     rows = weighted_rows(0)
     data = data_of(rows, flat_columns(3), np.array([1.0, 2.0, 1.0, 0.5, 1.0, 1.0]))
-    group = groups(structure, np.arange(3), intercept=True)
-    n = group.max() + 2
+    group = groups(structure, np.arange(3), np.array(blocks), intercept=True)
+    group = np.append(group, group.max() + 1 + np.array(blocks))
+    n = group.max() + 1
 
     def at(variances):
         return Structured(variances, np.zeros(n, dtype=bool), group, data.at)
 
-    x, h = np.array([0.8, 1.2, 1.0, 2.0])[-n:], 1e-4
+    x, h = np.array([1.5, 0.8, 1.2, 1.0, 2.0])[-n:], 1e-4
     differences = np.array([(at(x - s).slope - at(x + s).slope) / (2 * h) for s in h * np.eye(n)])
     np.testing.assert_allclose(at(x).observed, differences, rtol=1e-5, atol=1e-6)
 
@@ -106,7 +139,12 @@ def test_the_expected_curvature_is_the_mean_of_the_observed_one():
         thetas = rng.normal(size=(5, 3)) * np.sqrt(variances)
         y = np.sum(rows.X * thetas[rows.tasks], axis=1) + rng.normal(size=30)
         data = data_of(Rows(rows.X, y, rows.tasks, rows.weights), flat)
-        point = Structured(np.append(variances, 1.0), np.arange(4) == 3, np.arange(3), data.at)
+        point = Structured(
+            np.append(variances, 1.0),
+            np.arange(4) == 3,
+            np.append(np.arange(3), [3, 3, 3]),
+            data.at,
+        )
         observed.append(point.observed * point.point.noise)
         expected.append(point.expected * point.point.noise)
     unit = np.sqrt(np.diagonal(expected[0]))
@@ -121,7 +159,7 @@ def test_the_posterior_is_that_of_the_joint_gaussian(seed):
     fit = evidence_fit(rows.moments, "diagonal")
     Sigma = fit.task_covariance + 1e-9 * fit.noise_variance * np.eye(3)  # the oracle inverts it
     means, covariance = posterior(
-        rows, Sigma, fit.noise_variance, fit.center_variance, flat_columns(3)
+        rows, Sigma, fit.noise_variance, fit.center_variances[0], flat_columns(3)
     )
     blocks = covariance.reshape(7, 3, 7, 3)
     np.testing.assert_allclose(fit.center, means[0], atol=1e-6)
@@ -164,7 +202,7 @@ def test_em_climbs_to_the_same_maximum_and_never_falls(all_flat):
         values.append(log_evidence(rows, *state, flat))
     assert np.all(np.diff(values) >= -1e-9)
     assert fit.log_evidence >= values[-1] - 1e-9
-    best = (fit.task_covariance, fit.noise_variance, fit.center_variance)
+    best = (fit.task_covariance, fit.noise_variance, fit.center_variances[0])
     assert fit.log_evidence == pytest.approx(log_evidence(rows, *best, flat), abs=1e-7)
     if np.all(np.diagonal(fit.task_covariance) > 0):
         again = em_step(rows, *best, flat)
@@ -207,7 +245,7 @@ def test_tasks_that_do_not_differ_are_pooled_exactly():
         )
         assert not fit.task_covariance.any()
         assert np.all(fit.thetas == fit.center)
-        ratio = fit.noise_variance / fit.center_variance
+        ratio = fit.noise_variance / fit.center_variances[0]
         ridge = np.linalg.solve(X.T @ X + np.diag([ratio, ratio, 0.0]), X.T @ y)
         np.testing.assert_allclose(fit.center, ridge, rtol=1e-10)
         np.testing.assert_array_equal(
@@ -361,11 +399,13 @@ def test_stopping_early_is_reported():
 
 
 def test_groups_of_parameters():
-    columns = np.array([0, 0, 1, 1, 2, 2])
-    np.testing.assert_array_equal(groups("block", columns, intercept=True), [0, 0, 0, 0, 1, 1])
-    np.testing.assert_array_equal(groups("block", columns, intercept=False), np.zeros(6))
-    np.testing.assert_array_equal(groups("diagonal", columns, intercept=True), columns)
-    np.testing.assert_array_equal(groups("block", np.array([0]), intercept=True), [0])
+    columns, one = np.array([0, 0, 1, 1, 2, 2]), np.zeros(3, dtype=int)
+    np.testing.assert_array_equal(groups("block", columns, one, intercept=True), [0, 0, 0, 0, 1, 1])
+    np.testing.assert_array_equal(groups("block", columns, one, intercept=False), np.zeros(6))
+    np.testing.assert_array_equal(groups("diagonal", columns, one, intercept=True), columns)
+    np.testing.assert_array_equal(groups("block", one[:1], one, intercept=True), [0])
+    two = groups("block", columns, np.array([1, 0, 1]), intercept=True)
+    np.testing.assert_array_equal(two, [1, 1, 0, 0, 2, 2])
 
 
 def test_bad_input_is_named():
@@ -388,11 +428,12 @@ def test_few_rows_and_many_columns_take_the_smaller_side(kind):
     rows = Rows(X, 1e3 * rng.normal(size=len(tasks)), tasks, rng.uniform(0.5, 2, len(tasks)))
     weights, flat = rng.uniform(0.5, 2, size=n_tasks), flat_columns(p)
     data = data_of(rows, flat, weights)
-    root, group = random_root(kind, p), groups("block", np.arange(p), intercept=True)
+    root = random_root(kind, p)
+    group = groups("block", np.arange(p), np.zeros(p, dtype=int), intercept=True)
     point = data.at(root, 1.5)
     assert isinstance(point.marginal, ThinMarginal)
     marginal = Marginal(data.moments.products, root, weights)
-    wide = GaussianPoint(data, marginal, 1.5)
+    wide = GaussianPoint(data, marginal, point.precision)
     for name in ("value", "slope_of_covariance", "slope_of_ratio", "expected", "observed"):
         unit = np.abs(getattr(wide, name)).max()
         np.testing.assert_allclose(

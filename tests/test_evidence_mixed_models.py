@@ -49,7 +49,9 @@ def test_random_intercepts_of_schools():
     only_level = np.arange(columns.shape[1]) == columns.shape[1] - 1
 
     def at(variances):
-        return Structured(variances, np.append(~only_level, True), np.arange(4), data.at)
+        return Structured(
+            variances, np.append(~only_level, True), np.append(np.arange(4), [4] * 4), data.at
+        )
 
     start = np.append(0.1 * only_level, 1.0)
     best = maximise(at, at(start), np.zeros(5), tol=1e-10, max_iter=50).point

@@ -19,26 +19,27 @@ __all__ = ["full_covariance"]
 
 
 def full_covariance(
-    at: Callable[[NDArray[np.float64], float], CovariancePoint],
+    at: Callable[[NDArray[np.float64], NDArray[np.float64]], CovariancePoint],
     variances: NDArray[np.float64],
-    ratio: float,
+    ratio: NDArray[np.float64],
+    group: NDArray[np.intp],
     *,
-    fixed_ratio: bool,
+    fixed_ratio: NDArray[np.bool_],
     tol: float,
     max_iter: int,
-) -> tuple[NDArray[np.float64], float, int, bool]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64], int, bool]:
     """Maximise evidence - κ/2 (log det K + tr K⁻¹), where S = D^½ K D^½.
 
     D are the variances of the diagonal structure, those of 0 stay 0; κ, the number of parameters
     plus 1, counts as that many tasks that agree with the diagonal. L-BFGS over the Cholesky factor
-    of K and log t.
+    of K and log t; `group` holds the number of each parameter's t.
 
     Returns
     -------
     root : array of shape (p, p)
         Square root of S; a vector where S is 0.
-    ratio : float
-        t.
+    ratio : array
+        All t.
     n_iter : int
         Number of evaluations.
     converged : bool
@@ -55,21 +56,23 @@ def full_covariance(
 
     def unpacked(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         factor = np.zeros((n, n))
-        factor[rows, columns] = np.where(on_diagonal, np.exp(x[:-1]), x[:-1])
+        own = x[: len(rows)]
+        factor[rows, columns] = np.where(on_diagonal, np.exp(own), own)
         root = np.zeros((len(variances), len(variances)))
         root[np.ix_(free, free)] = deviations[:, None] * factor
         return factor, root
 
     def negative(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         factor, root = unpacked(x)
-        point = at(root, float(np.exp(x[-1])))
+        t = np.exp(x[len(rows) :])
+        point = at(root, t[group])
         inverse = solve_triangular(factor, np.eye(n), lower=True)
         prior = -strength * (np.log(np.diagonal(factor)).sum() + 0.5 * np.sum(inverse**2))
         pull = strength * (inverse.T @ inverse - np.eye(n)) @ inverse.T
         own = deviations[:, None] * (point.slope_of_covariance @ root)[np.ix_(free, free)]
         slope = (2.0 * own + pull)[rows, columns]
         slope = np.where(on_diagonal, slope * factor[rows, columns], slope)
-        by_ratio = 0.0 if fixed_ratio else point.slope_of_ratio * np.exp(x[-1])
+        by_ratio = np.where(fixed_ratio, 0.0, np.bincount(group, point.slope_of_ratio, len(t)) * t)
         return -(point.value + prior), -np.append(slope, by_ratio)
 
     start = np.append(np.zeros(len(rows)), np.log(ratio))
@@ -80,4 +83,5 @@ def full_covariance(
         method="L-BFGS-B",
         options={"maxiter": max_iter, "ftol": 1e-12, "gtol": 1e3 * tol},
     )
-    return unpacked(best.x)[1], float(np.exp(best.x[-1])), int(best.nfev), bool(best.success)
+    ratio = np.exp(best.x[len(rows) :])
+    return unpacked(best.x)[1], ratio, int(best.nfev), bool(best.success)

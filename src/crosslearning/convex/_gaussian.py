@@ -56,12 +56,14 @@ class GaussianData:
         squares = float(self.task_weights @ self.moments.products[:, -1, -1])
         return _ROUNDING * (squares / max(self.n_rows, 1.0) or 1.0)
 
-    def at(self, root: NDArray[np.float64], ratio: float) -> GaussianPoint:
-        """Evaluate at Σ = σ² root rootᵀ and τ² = σ² ratio."""
+    def at(self, root: NDArray[np.float64], ratio: NDArray[np.float64] | float) -> GaussianPoint:
+        """Evaluate at Σ = σ² root rootᵀ and τ² = σ² ratio, for all columns or for each."""
         products, weights = self.moments.products, self.task_weights
+        precision = np.where(self.flat, 0.0, np.divide(1.0, ratio))
         if self._factors is None:
-            return GaussianPoint(self, Marginal(products, root, weights), ratio)
-        return GaussianPoint(self, ThinMarginal(products, root, weights, self._factors), ratio)
+            return GaussianPoint(self, Marginal(products, root, weights), precision)
+        thin = ThinMarginal(products, root, weights, self._factors)
+        return GaussianPoint(self, thin, precision)
 
     @cached_property
     def _factors(self) -> NDArray[np.float64] | None:
@@ -78,7 +80,7 @@ class GaussianPoint(VariancePoint):
 
     data: GaussianData
     marginal: Marginal
-    ratio: float
+    precision: NDArray[np.float64]
 
     @property
     def coef(self) -> NDArray[np.bool_]:
@@ -88,8 +90,7 @@ class GaussianPoint(VariancePoint):
     @cached_property
     def center(self) -> Center:
         """Posterior of the centre."""
-        precision = np.where(self.data.flat, 0.0, 1.0 / self.ratio)
-        return Center.of(self.marginal.total, precision)
+        return Center.of(self.marginal.total, self.precision)
 
     @cached_property
     def n_free(self) -> float:
@@ -101,7 +102,7 @@ class GaussianPoint(VariancePoint):
         """Squared residuals and penalties at the posterior means."""
         beta = self.center.beta
         v = np.append(-beta, 1.0)
-        prior = beta[~self.data.flat] @ beta[~self.data.flat] / self.ratio
+        prior = self.precision @ beta**2
         return max(float(v @ self.marginal.total @ v + prior), 0.0)
 
     @property
@@ -123,6 +124,6 @@ class GaussianPoint(VariancePoint):
     def value(self) -> float:
         """Log evidence."""
         logs = self.marginal.log_det + self.center.log_det
-        logs += np.count_nonzero(~self.data.flat) * np.log(self.ratio)
+        logs -= np.log(self.precision[self.coef]).sum()
         deviance = self.n_free * np.log(2.0 * np.pi * self.noise) + self.squares / self.noise
         return float(-0.5 * (deviance + logs - self.data.log_weights))

@@ -54,12 +54,12 @@ class LaplaceData:
     dispersion: float = 1.0
     last: tuple[NDArray[np.float64], NDArray[np.float64]] | None = field(default=None, repr=False)
 
-    def at(self, root: NDArray[np.float64], ratio: float) -> LaplacePoint:
-        """Evaluate at Σ = root rootᵀ and τ² = ratio."""
-        precision = np.where(self.intercept, 1.0 / _INTERCEPT, 1.0 / ratio)
+    def at(self, root: NDArray[np.float64], ratio: NDArray[np.float64] | float) -> LaplacePoint:
+        """Evaluate at Σ = root rootᵀ and τ² = ratio, for all parameters or for each."""
+        precision = np.where(self.intercept, 1.0 / _INTERCEPT, np.divide(1.0, ratio))
         mode, marginal = self.climb(root, precision)
         self.last = (mode.beta, mode.u)
-        return LaplacePoint(self, marginal, ratio, root, precision, mode, self.dispersion)
+        return LaplacePoint(self, marginal, precision, root, mode, self.dispersion)
 
     def pearson(
         self, thetas: NDArray[np.float64], n_parameters: float, least: float = _LEAST_DISPERSION
@@ -145,9 +145,8 @@ class LaplacePoint(VariancePoint):
 
     data: LaplaceData
     marginal: Marginal
-    ratio: float
-    root: NDArray[np.float64]
     precision: NDArray[np.float64]
+    root: NDArray[np.float64]
     mode: Mode
     dispersion: float
 
@@ -209,8 +208,7 @@ class LaplacePoint(VariancePoint):
         return np.asarray(explicit - 0.5 * (moved + moved.T))
 
     @cached_property
-    def slope_of_ratio(self) -> float:
-        """Derivative by t, the mode's own among it."""
+    def slope_of_ratio(self) -> NDArray[np.float64]:
+        """Derivative by each t, the mode's own among it."""
         explicit = VariancePoint.slope_of_ratio.func(self)  # type: ignore[attr-defined]
-        moved = self._response[1][self.coef] @ self.center.beta[self.coef]
-        return float(explicit - moved / self.ratio**2)
+        return np.asarray(explicit - self._response[1] * self.center.beta * self._prior**2)

@@ -176,7 +176,7 @@ class Marginal:
         moments = np.array([(own.T @ own).ravel() for own in flat])
         return np.asarray(moments @ moments.T)
 
-    def sums(self, center: Center, coef: NDArray[np.bool_]) -> Sums:
+    def sums(self, center: Center) -> Sums:
         """Sum P_i = W_i - W_i C W_i over tasks, its squares, and what they share with t.
 
         P_i is what task i says about its own δ_i when the centre is not known.
@@ -187,14 +187,14 @@ class Marginal:
             W = self.information[part, :p, :p]
             shared = W @ center.covariance
             explained = shared @ W
-            sums.add(self.task_weights[part], W - explained, explained, shared[:, :, coef])
+            sums.add(self.task_weights[part], W - explained, explained, shared)
         return sums
 
 
 class Sums(NamedTuple):
     """Sums over tasks: of P_i, its entries squared, those of W_i C W_i, and more.
 
-    The last two are products of the diagonal of P_i, and squares of the rows of W_i C.
+    The last two are products of the diagonal of P_i, and squares of the entries of W_i C.
     """
 
     linear: NDArray[np.float64]
@@ -206,8 +206,7 @@ class Sums(NamedTuple):
     @classmethod
     def zeros(cls, p: int) -> Sums:
         """No tasks yet."""
-        linear, squared, explained, paired = np.zeros((4, p, p))
-        return cls(linear, squared, explained, paired, np.zeros(p))
+        return cls(*np.zeros((5, p, p)))
 
     def add(
         self,
@@ -216,10 +215,10 @@ class Sums(NamedTuple):
         explained: NDArray[np.float64],
         shared: NDArray[np.float64],
     ) -> None:
-        """Add tasks, by P_i, W_i C W_i, and W_i C for the coefficients."""
+        """Add tasks, by P_i, W_i C W_i, and W_i C."""
         own = np.einsum("njj->nj", P)
         self.linear[:] += np.tensordot(weights, P, 1)
         self.squared[:] += np.einsum("n,njk,njk->jk", weights, P, P)
         self.explained[:] += np.einsum("n,njk,njk->jk", weights, explained, explained)
         self.paired[:] += (weights[:, None] * own).T @ own
-        self.cross[:] += np.einsum("n,njk,njk->j", weights, shared, shared)
+        self.cross[:] += np.einsum("n,njk,njk->jk", weights, shared, shared)

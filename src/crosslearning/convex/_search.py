@@ -29,7 +29,7 @@ class Found(Generic[C]):
     structure: str
     point: C
     root: NDArray[np.float64]
-    ratio: float
+    ratio: NDArray[np.float64]
     score: float
     n_iter: int
     converged: bool
@@ -42,34 +42,37 @@ class Found(Generic[C]):
 
 @dataclass(frozen=True, eq=False)
 class Search(Generic[C]):
-    """A model as a function of the covariance of tasks S and the variance t of the centre.
+    """A model as a function of the covariance of tasks S and the variances t of the centre.
 
     Parameters
     ----------
     at : callable
-        Evaluates the model at a root of S and at t.
+        Evaluates the model at a root of S and the t of each parameter.
     columns : array of int of shape (p,)
         Column of each parameter.
+    blocks : array of int
+        Block of each column, from 0; each has its own t.
     intercept : bool
         Whether the last column is the intercept.
     start : array of shape (p,)
         Variances to begin with.
-    ratio, smallest_ratio : float
+    ratio, smallest_ratio : array of shape (n_blocks,)
         t to begin with, and its bound.
-    fixed : array of bool of shape (p + 1,)
-        Parameters whose variance is 0 unless they share it with others; whether t stays.
+    fixed : array of bool of shape (p + n_blocks,)
+        Parameters whose variance is 0 unless they share it with others; which t stay.
     n_tasks : float
         Number of tasks.
     tol, max_iter
         As in :func:`evidence_fit`.
     """
 
-    at: Callable[[NDArray[np.float64], float], C]
+    at: Callable[[NDArray[np.float64], NDArray[np.float64]], C]
     columns: NDArray[np.intp]
+    blocks: NDArray[np.intp]
     intercept: bool
     start: NDArray[np.float64]
-    ratio: float
-    smallest_ratio: float
+    ratio: NDArray[np.float64]
+    smallest_ratio: NDArray[np.float64]
     fixed: NDArray[np.bool_]
     n_tasks: float
     tol: float
@@ -96,23 +99,25 @@ class Search(Generic[C]):
         return 0.5 * n_parameters * float(np.log(max(self.n_tasks, 1.0)))
 
     def _grouped(self, structure: str) -> Found[C]:
-        group = groups(structure, self.columns, intercept=self.intercept)
-        size = np.bincount(group)
-        fixed = np.append(np.bincount(group, self.fixed[:-1]) == size, self.fixed[-1])
+        group = groups(structure, self.columns, self.blocks, intercept=self.intercept)
+        size, p = np.bincount(group), len(group)
+        n = len(size)
+        fixed = np.append(np.bincount(group, self.fixed[:p]) == size, self.fixed[p:])
         variances = np.append(np.bincount(group, self.start) / size, self.ratio)
-        variances[:-1][fixed[:-1]] = 0.0
+        variances[:n][fixed[:n]] = 0.0
+        both = np.append(group, n + self.blocks[self.columns])
 
         def evaluate(variances: NDArray[np.float64]) -> Structured:
-            return Structured(variances, fixed, group, self.at)
+            return Structured(variances, fixed, both, self.at)
 
-        floor = np.append(np.zeros(len(size)), self.smallest_ratio)
+        floor = np.append(np.zeros(n), self.smallest_ratio)
         best, n_iter, converged = maximise(
             evaluate, evaluate(variances), floor, tol=self.tol, max_iter=self.max_iter
         )
-        score = best.value - self._charge(int(np.count_nonzero(~fixed[:-1])))
-        root = np.sqrt(best.variances[:-1][group])
+        score = best.value - self._charge(int(np.count_nonzero(~fixed[:n])))
+        root = np.sqrt(best.variances[group])
         point = cast("C", best.point)
-        return Found(structure, point, root, float(best.variances[-1]), score, n_iter, converged)
+        return Found(structure, point, root, best.variances[n:], score, n_iter, converged)
 
     def _full(self, diagonal: Found[C] | None = None) -> Found[C]:
         start = self._grouped("diagonal") if diagonal is None else diagonal
@@ -121,11 +126,12 @@ class Search(Generic[C]):
             self.at,
             start.root**2,
             start.ratio,
-            fixed_ratio=bool(self.fixed[-1]),
+            self.blocks[self.columns],
+            fixed_ratio=self.fixed[len(start.root) :],
             tol=self.tol,
             max_iter=self.max_iter,
         )
-        point = self.at(root, ratio)
+        point = self.at(root, ratio[self.blocks[self.columns]])
         charge = self._charge(len(start.root) + n_free * (n_free - 1) // 2)
         return Found(
             "full", point, root, ratio, point.value - charge, n_iter + start.n_iter, converged

@@ -17,7 +17,7 @@ __all__ = ["Structured", "groups"]
 
 
 class CovariancePoint(Protocol):
-    """A model evaluated at some covariance S of the tasks and prior variance t of the centre."""
+    """A model evaluated at some covariance S of the tasks and prior variances t of the centre."""
 
     @property
     def value(self) -> float:
@@ -28,12 +28,12 @@ class CovariancePoint(Protocol):
         """Derivative by the entries of S."""
 
     @property
-    def slope_of_ratio(self) -> float:
-        """Derivative by t."""
+    def slope_of_ratio(self) -> NDArray[np.float64]:
+        """Derivative by the t of each parameter."""
 
     @property
     def expected(self) -> NDArray[np.float64]:
-        """Expected curvature by the diagonal of S and by t."""
+        """Expected curvature by the diagonal of S and by the t of each parameter."""
 
     @property
     def own_curvature(self) -> NDArray[np.float64]:
@@ -50,22 +50,27 @@ class CovariancePoint(Protocol):
         """Gain in log evidence that covariances between parameters promise."""
 
 
-def groups(structure: str, columns: NDArray[np.intp], *, intercept: bool) -> NDArray[np.intp]:
+def groups(
+    structure: str, columns: NDArray[np.intp], blocks: NDArray[np.intp], *, intercept: bool
+) -> NDArray[np.intp]:
     """Return the number of each parameter's group.
 
     Parameters
     ----------
     structure : {"block", "diagonal"}
-        One group for all coefficients and one for the intercepts, or one per column.
+        One group for the coefficients of each block and one for the intercepts, or one per column.
     columns : array of int
         Column of each parameter.
+    blocks : array of int
+        Block of each column; that of the intercept is of no account.
     intercept : bool
         Whether the last column is the intercept.
     """
     if structure == "diagonal":
         return columns
-    last = columns.max()
-    return np.asarray((columns == last) & intercept & (last > 0), dtype=np.intp)
+    own = blocks[columns]
+    level = (columns == columns.max()) & intercept & (columns.max() > 0)
+    return np.unique(np.where(level, own.max() + 1, own), return_inverse=True)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,25 +79,26 @@ class Structured:
 
     Parameters
     ----------
-    variances : array of shape (n_groups + 1,)
-        The variance of each group, and t.
-    fixed : array of bool of shape (n_groups + 1,)
+    variances : array of shape (n_variances,)
+        Variances of groups of parameters around the centre, then variances t of the centre.
+    fixed : array of bool of shape (n_variances,)
         Which of them may not move.
-    group : array of int
-        Group of each parameter.
+    group : array of int of shape (2 n_parameters,)
+        Number of the variance of each parameter around the centre, then of its t.
     at : callable
-        Evaluates the model at a root of S and t.
+        Evaluates the model at a root of S and the t of each parameter.
     """
 
     variances: NDArray[np.float64]
     fixed: NDArray[np.bool_]
     group: NDArray[np.intp]
-    at: Callable[[NDArray[np.float64], float], CovariancePoint]
+    at: Callable[[NDArray[np.float64], NDArray[np.float64]], CovariancePoint]
 
     @cached_property
     def point(self) -> CovariancePoint:
         """The model there."""
-        return self.at(np.sqrt(self.variances[:-1][self.group]), float(self.variances[-1]))
+        own, center = np.split(self.variances[self.group], 2)
+        return self.at(np.sqrt(own), center)
 
     @property
     def value(self) -> float:
@@ -102,9 +108,8 @@ class Structured:
     @cached_property
     def slope(self) -> NDArray[np.float64]:
         """Gradient of the log evidence."""
-        own = np.diagonal(self.point.slope_of_covariance)
-        by_group = np.bincount(self.group, own, len(self.variances) - 1)
-        slope = np.append(by_group, self.point.slope_of_ratio)
+        each = np.append(np.diagonal(self.point.slope_of_covariance), self.point.slope_of_ratio)
+        slope = np.bincount(self.group, each, len(self.variances))
         return np.where(self.fixed, 0.0, slope)
 
     @cached_property
@@ -126,14 +131,14 @@ class Structured:
     @cached_property
     def _between(self) -> NDArray[np.float64]:
         between = np.zeros((len(self.variances), len(self.variances)))
-        between[:-1, :-1] = self.point.between_tasks(self.group)
+        own = self.group[: len(self.group) // 2]
+        n_groups = int(own.max()) + 1
+        between[:n_groups, :n_groups] = self.point.between_tasks(own)
         between[self.fixed] = between[:, self.fixed] = 0.0
         return between
 
     def _grouped(self, curvature: NDArray[np.float64]) -> NDArray[np.float64]:
-        members = np.zeros((len(self.group) + 1, len(self.variances)))
-        members[np.arange(len(self.group)), self.group] = 1.0
-        members[-1, -1] = 1.0
+        members = np.eye(len(self.variances))[self.group]
         grouped = members.T @ curvature @ members
         fixed = self.fixed[:, None] | self.fixed
         return np.where(fixed, np.diag(self.fixed.astype(np.float64)), grouped)

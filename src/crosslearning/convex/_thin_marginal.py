@@ -101,16 +101,17 @@ class ThinMarginal(Marginal):
             moments[g] = (self._weighted(spread).T @ self._weighted(inner)).ravel()
         return np.asarray(moments @ moments.T)
 
-    def sums(self, center: Center, coef: NDArray[np.bool_]) -> Sums:
+    def sums(self, center: Center) -> Sums:
         """Sum P_i and W_i C W_i over tasks, in several ways."""
-        sums = Sums.zeros(len(coef))
-        for part in chunks(len(self.products), len(coef)):
+        p = self.products.shape[1] - 1
+        sums = Sums.zeros(p)
+        for part in chunks(len(self.products), p):
             X = self._rows[0][part, :, :-1]
             shared = X @ center.covariance
             inner = shared @ X.swapaxes(1, 2)
             explained = X.swapaxes(1, 2) @ (inner @ X)
             P = X.swapaxes(1, 2) @ X - explained
-            sums.add(self.task_weights[part], P, explained, X.swapaxes(1, 2) @ shared[:, :, coef])
+            sums.add(self.task_weights[part], P, explained, X.swapaxes(1, 2) @ shared)
         return sums
 
     def _weighted(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:

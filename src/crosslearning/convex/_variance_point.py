@@ -1,6 +1,6 @@
 """What models share that are evaluated at a covariance of the tasks: slopes and curvatures.
 
-Legend: S is the covariance of the tasks and t the variance of the centre's coefficients, both in
+Legend: S is the covariance of the tasks and t the variances of the centre's coefficients, both in
 units of the noise; g_i are gradients of the tasks' losses at the posterior means, W_i and P_i what
 each task says about the centre and about itself (see `_marginal`).
 """
@@ -30,17 +30,17 @@ class VariancePoint(ABC):
     ----------
     marginal : Marginal
         The tasks with their own parameters integrated out.
-    ratio : float
-        t.
+    precision : array of shape (p,)
+        Prior precision of each parameter of the centre: 1 / t for coefficients.
     """
 
     marginal: Marginal
-    ratio: float
+    precision: NDArray[np.float64]
 
     @property
     @abstractmethod
     def coef(self) -> NDArray[np.bool_]:
-        """Parameters whose centre has the variance t."""
+        """Parameters whose centre has a variance t."""
 
     @property
     @abstractmethod
@@ -65,7 +65,7 @@ class VariancePoint(ABC):
     @cached_property
     def sums(self) -> Sums:
         """Sums over tasks of what each says about itself."""
-        return self.marginal.sums(self.center, self.coef)
+        return self.marginal.sums(self.center)
 
     @property
     def informed(self) -> NDArray[np.bool_]:
@@ -82,16 +82,15 @@ class VariancePoint(ABC):
         return np.asarray(0.5 * (outer / self.noise - self.sums.linear))
 
     @cached_property
-    def slope_of_ratio(self) -> float:
-        """Derivative by t."""
-        coef = self.coef
-        beta = self.center.beta[coef]
-        squares = beta @ beta / self.noise + np.diagonal(self.center.covariance)[coef].sum()
-        return float(0.5 * (squares / self.ratio - len(beta)) / self.ratio)
+    def slope_of_ratio(self) -> NDArray[np.float64]:
+        """Derivative by each t; 0 for parameters that have none."""
+        h = self._prior
+        squares = self.center.beta**2 / self.noise + np.diagonal(self.center.covariance)
+        return np.asarray(0.5 * (squares * h - 1.0) * h)
 
     @cached_property
     def expected(self) -> NDArray[np.float64]:
-        """Expected curvature by the diagonal of S and t, with the noise at its best.
+        """Expected curvature by the diagonal of S and all t, with the noise at its best.
 
         That of each task for itself: see `between_tasks`.
         """
@@ -119,21 +118,21 @@ class VariancePoint(ABC):
     @cached_property
     def _expected(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Twice the curvature with the noise as it is, and what it shares with log σ²."""
-        t, prior = self.ratio, self._prior_information
-        cross = self.sums.cross / t**2
-        K = np.block([[self.sums.squared, cross[:, None]], [cross, np.sum(prior**2)]])
-        return K, np.append(np.diagonal(self.sums.linear), np.trace(prior))
+        prior = self._prior_information
+        cross = self.sums.cross * self._prior**2
+        K = np.block([[self.sums.squared, cross], [cross.T, prior**2]])
+        return K, np.append(np.diagonal(self.sums.linear), np.diagonal(prior))
 
     @cached_property
     def _average(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Average information, and what the observed curvature shares with log σ²."""
-        coef, C = self.coef, self.center.covariance
-        pull = self.center.beta[coef] / self.ratio
+        pull = self.center.beta * self._prior
         both, by_row = self.marginal.pulled(self.residuals)
-        cross = by_row @ C[:, coef] @ pull / self.ratio
-        own = pull @ self._prior_information @ pull
-        K = np.block([[both - by_row @ C @ by_row.T, cross[:, None]], [cross, own]])
-        k = np.append(self.marginal.task_weights @ self.residuals**2, pull @ pull)
+        shared = by_row @ self.center.covariance
+        cross = shared * (pull * self._prior)
+        own = self._prior_information * np.outer(pull, pull)
+        K = np.block([[both - shared @ by_row.T, cross], [cross.T, own]])
+        k = np.append(self.marginal.task_weights @ self.residuals**2, pull**2)
         return K / self.noise, k / self.noise
 
     def promise_of_full(self, free: NDArray[np.intp]) -> float:
@@ -144,10 +143,14 @@ class VariancePoint(ABC):
         return float(2.0 * np.triu(gains, 1).sum())
 
     @property
+    def _prior(self) -> NDArray[np.float64]:
+        """1 / t of coefficients, else 0."""
+        return np.where(self.coef, self.precision, 0.0)
+
+    @property
     def _prior_information(self) -> NDArray[np.float64]:
-        coef = np.flatnonzero(self.coef)
-        C = self.center.covariance[np.ix_(coef, coef)]
-        return np.asarray(np.eye(len(coef)) / self.ratio - C / self.ratio**2)
+        h = self._prior
+        return np.asarray(np.diag(h) - self.center.covariance * np.outer(h, h))
 
     def _with_best_noise(
         self, K: NDArray[np.float64], k: NDArray[np.float64]

@@ -23,9 +23,10 @@ __all__ = ["GLMRows", "SearchOptions"]
 
 
 class SearchOptions(NamedTuple):
-    """Structure of the covariance, tolerance and limit, as in `evidence_fit`."""
+    """Structure of the covariance, blocks, tolerance and limit, as in `evidence_fit`."""
 
     covariance: str
+    blocks: NDArray[np.intp] | None
     tol: float
     max_iter: int
 

@@ -34,6 +34,7 @@ def evidence_fit(
     moments: Moments,
     covariance: str = "auto",
     *,
+    blocks: NDArray[np.intp] | None = None,
     flat_center: bool = False,
     task_weights: ArrayLike | None = None,
     start: EvidenceFit | None = None,
@@ -47,12 +48,15 @@ def evidence_fit(
     moments : Moments
         Sums of products of each task, as from :meth:`Statistics.moments`.
     covariance : {"auto", "block", "diagonal", "full"}
-        Structure of Σ: one variance for all coefficients and one for intercepts; one for each
-        column; or a matrix, drawn towards its diagonal. "auto" compares log evidence less
+        Structure of Σ: one variance for each block of coefficients and one for intercepts; one for
+        each column; or a matrix, drawn towards its diagonal. "auto" compares log evidence less
         ½ log(number of tasks) for each parameter (BIC: tasks are the sample that variances
         between tasks are estimated from), and takes a richer structure if that is higher by 1,
         less than which is "not worth more than a bare mention" (Kass and Raftery, 1995). Of many
         tasks a sample decides.
+    blocks : array of int of shape (n_columns,), optional
+        Number of each column's block, from 0; one block by default. Each has its own τ². That of
+        the intercept is of no account.
     flat_center : bool
         Whether τ² is infinite, which is restricted maximum likelihood, instead of found by
         evidence.
@@ -99,13 +103,16 @@ def evidence_fit(
         start = evidence_fit(
             moments.take(few),
             covariance,
+            blocks=blocks,
             flat_center=flat_center,
             task_weights=weights[few],
             tol=tol,
             max_iter=max_iter,
         )
         covariance = start.structure
-    found, scores = _search(data, start, tol, max_iter).run(covariance)
+    if blocks is None:
+        blocks = np.zeros(moments.n_columns, dtype=np.intp)
+    found, scores = _search(data, blocks, start, tol, max_iter).run(covariance)
     return _result(data, found, scores)
 
 
@@ -129,7 +136,11 @@ def checked_task_weights(weights: ArrayLike | None, n_tasks: int) -> NDArray[np.
 
 
 def _search(
-    data: GaussianData, start: EvidenceFit | None, tol: float, max_iter: int
+    data: GaussianData,
+    blocks: NDArray[np.intp],
+    start: EvidenceFit | None,
+    tol: float,
+    max_iter: int,
 ) -> Search[GaussianPoint]:
     """Begin where a task's own rows and the others' are worth the same, unless told."""
     p = data.moments.n_columns
@@ -137,18 +148,19 @@ def _search(
     filled = (data.moments.counts > 0) & (data.task_weights > 0)
     n_tasks = float(data.task_weights @ filled)
     variances = np.divide(n_tasks, squares, out=np.zeros(p), where=squares > 0)
-    coef = squares[~data.flat]
-    ratio = data.n_rows / coef.mean() if coef.any() else 1.0
-    fixed = np.append(np.full(p, np.count_nonzero(filled) < 2), not coef.any())
+    ratio, no_prior = first_ratios(data.n_rows, np.where(data.flat, 0.0, squares), blocks)
+    fixed = np.append(np.full(p, np.count_nonzero(filled) < 2), no_prior)
     if not fixed.all():
-        fixed[:p] |= ~data.at(np.sqrt(variances), ratio).informed
+        fixed[:p] |= ~data.at(np.sqrt(variances), ratio[blocks]).informed
     smallest = _SMALLEST_RATIO * ratio
     if start is not None:
         variances = np.diagonal(start.task_covariance) / start.noise_variance
-        ratio = ratio if data.flat.all() else start.center_variance / start.noise_variance
+        prior = ~data.flat
+        ratio[blocks[prior]] = start.center_variances[prior] / start.noise_variance
     return Search(
         data.at,
         np.arange(p),
+        blocks,
         data.moments.intercept,
         variances,
         ratio,
@@ -160,6 +172,19 @@ def _search(
     )
 
 
+def first_ratios(
+    n_rows: float, squares: NDArray[np.float64], blocks: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Variances of the centre's blocks that explain a target of variance 1, and which have none.
+
+    `squares` are the sums of squares of the columns, 0 where the prior is flat.
+    """
+    total = np.bincount(blocks, squares)
+    size = np.bincount(blocks, squares > 0)
+    none = total == 0
+    return np.divide(n_rows * size, total, out=np.ones(len(total)), where=~none), none
+
+
 def _result(
     data: GaussianData, found: Found[GaussianPoint], scores: dict[str, float]
 ) -> EvidenceFit:
@@ -169,7 +194,9 @@ def _result(
         structure=found.structure,
         noise_variance=point.noise,
         task_covariance=point.noise * found.covariance,
-        center_variance=np.inf if data.flat.all() else point.noise * found.ratio,
+        center_variances=np.divide(
+            point.noise, point.precision, out=np.full(len(data.flat), np.inf), where=~data.flat
+        ),
         center=point.center.beta,
         center_covariance=point.noise * point.center.covariance,
         thetas=posterior_means(data.moments.products, found.root, point.center.beta),

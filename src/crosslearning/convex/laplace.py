@@ -15,7 +15,12 @@ from crosslearning.convex._laplace import LaplaceData, LaplacePoint
 from crosslearning.convex._row_input import checked_weights
 from crosslearning.convex._search import Search
 from crosslearning.convex._working import GLMRows, SearchOptions
-from crosslearning.convex.evidence import check_covariance, checked_task_weights, evidence_fit
+from crosslearning.convex.evidence import (
+    check_covariance,
+    checked_task_weights,
+    evidence_fit,
+    first_ratios,
+)
 from crosslearning.convex.families import Gaussian, Student
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import (
@@ -135,6 +140,7 @@ def laplace_fit(
     weights: ArrayLike | None = None,
     offset: NDArray[np.float64] | None = None,
     covariance: str = "auto",
+    blocks: NDArray[np.intp] | None = None,
     task_weights: ArrayLike | None = None,
     tol: float = 1e-6,
     max_iter: int = 200,
@@ -160,7 +166,7 @@ def laplace_fit(
         that each stands for.
     offset : array of shape (n_rows,) or (n_rows, n_scores), optional
         Added to the scores.
-    covariance, task_weights, tol, max_iter
+    covariance, blocks, task_weights, tol, max_iter
         As in :func:`evidence_fit`.
 
     Returns
@@ -180,7 +186,7 @@ def laplace_fit(
     of_tasks = checked_task_weights(task_weights, n_tasks)
     q = family.n_scores
     given = np.zeros((len(y), q)) if offset is None else offset.reshape(len(y), q)
-    options = SearchOptions(covariance, tol, max_iter)
+    options = SearchOptions(covariance, blocks, tol, max_iter)
     rest = y - given[:, 0] if isinstance(family, Gaussian) else y
     shift = family.start(rest, row_weights) * intercept
     rows = GLMRows(columns, y, row_weights, tasks, n_tasks, given + shift, family, intercept)
@@ -194,10 +200,7 @@ def _fit(rows: GLMRows, task_weights: NDArray[np.float64], options: SearchOption
         return GLMFit(rows.family, robust.posterior, robust.moments)
     if isinstance(rows.family, Gaussian):
         moments = rows.moments()
-        covariance, tol, max_iter = options
-        fit = evidence_fit(
-            moments, covariance, task_weights=task_weights, tol=tol, max_iter=max_iter
-        )
+        fit = evidence_fit(moments, task_weights=task_weights, **options._asdict())
         return GLMFit(rows.family, fit, moments)
     return _settled(rows, task_weights, options)
 
@@ -229,18 +232,21 @@ def _search(
     n_tasks = float(data.task_weights @ filled)
     variances = np.divide(n_tasks, squares, out=np.zeros(p), where=squares > 0)
     rows = data.rows
-    squares = rows.weights @ rows.X**2 / rows.weights.sum()
-    columns = squares[: rows.X.shape[1] - rows.intercept]
-    ratio = 1.0 / columns.mean() if columns.any() else 1.0
-    fixed = np.append(np.full(p, np.count_nonzero(filled) < 2), not columns.any())
+    columns = rows.weights @ rows.X**2 / rows.weights.sum()
+    columns[rows.X.shape[1] - rows.intercept :] = 0.0
+    blocks = np.zeros(len(columns), dtype=np.intp) if options.blocks is None else options.blocks
+    ratio, no_prior = first_ratios(1.0, columns, blocks)
+    fixed = np.append(np.full(p, np.count_nonzero(filled) < 2), no_prior)
+    number = np.repeat(np.arange(len(blocks)), data.rows.family.n_scores)
     if not fixed.all():
-        fixed[:p] |= ~data.at(np.sqrt(variances), ratio).informed
+        fixed[:p] |= ~data.at(np.sqrt(variances), ratio[blocks[number]]).informed
     smallest = _SMALLEST_RATIO * ratio
     if start is not None:
         variances, ratio = np.diagonal(start.covariance), start.ratio
     return Search(
         data.at,
-        np.repeat(np.arange(p // data.rows.family.n_scores), data.rows.family.n_scores),
+        number,
+        blocks,
         data.rows.intercept,
         variances,
         ratio,
@@ -258,7 +264,7 @@ def _result(data: LaplaceData, found: Found[LaplacePoint], scores: dict[str, flo
         structure=found.structure,
         noise_variance=point.dispersion,
         task_covariance=found.covariance,
-        center_variance=found.ratio,
+        center_variances=1.0 / point.precision,
         center=point.mode.beta,
         center_covariance=point.center.covariance,
         thetas=point.thetas,

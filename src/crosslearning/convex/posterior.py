@@ -52,8 +52,8 @@ class EvidenceFit:
         σ².
     task_covariance : array of shape (n_columns, n_columns)
         Σ.
-    center_variance : float
-        τ².
+    center_variances : array of shape (n_columns,)
+        τ² of each column; infinite where the prior is flat.
     center : array of shape (n_columns,)
         Posterior mean of β.
     center_covariance : array of shape (n_columns, n_columns)
@@ -73,7 +73,7 @@ class EvidenceFit:
     structure: str
     noise_variance: float
     task_covariance: NDArray[np.float64]
-    center_variance: float
+    center_variances: NDArray[np.float64]
     center: NDArray[np.float64]
     center_covariance: NDArray[np.float64]
     thetas: NDArray[np.float64]

@@ -51,6 +51,7 @@ def robust_fit(
         fit = evidence_fit(
             moments,
             options.covariance if start is None or n < _STRUCTURE_ROUNDS else start.structure,
+            blocks=options.blocks,
             task_weights=task_weights,
             start=start,
             tol=options.tol,

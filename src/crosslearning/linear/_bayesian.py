@@ -48,6 +48,7 @@ class CrossBayesianModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "epsilon": [Interval(Real, 0, None, closed="both")],
         "covariance": [StrOptions(set(COVARIANCES))],
+        "blocks": ["array-like", None],
         "fit_intercept": ["boolean"],
         "standardize": ["boolean"],
         "task_weights": [dict, None],
@@ -61,6 +62,7 @@ class CrossBayesianModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # 
         *,
         epsilon: float = np.inf,
         covariance: str = "auto",
+        blocks: ArrayLike | None = None,
         fit_intercept: bool = True,
         standardize: bool = True,
         task_weights: dict[Any, float] | None = None,
@@ -70,6 +72,7 @@ class CrossBayesianModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # 
     ) -> None:
         self.epsilon = epsilon
         self.covariance = covariance
+        self.blocks = blocks
         self.fit_intercept = fit_intercept
         self.standardize = standardize
         self.task_weights = task_weights
@@ -144,6 +147,7 @@ class CrossBayesianModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # 
             weights=rows.weights,
             offset=offset,
             covariance=self.covariance,
+            blocks=self._blocks(rows.X.shape[1]),
             task_weights=own,
             tol=self.tol,
             max_iter=self.max_iter,
@@ -272,7 +276,7 @@ class CrossBayesianModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # 
             structure=self.structure_,
             noise_variance=self.noise_sd_**2,
             task_covariance=self.covariance_,
-            center_variance=self.center_sd_**2,
+            center_variances=self._prior_variances(),
             center=center,
             center_covariance=self.center_covariance_,
             thetas=np.empty((0, len(center))),
@@ -281,6 +285,23 @@ class CrossBayesianModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # 
             n_iter=self.n_iter_,
             status=EvidenceStatus.CONVERGED,
         )
+
+    def _prior_variances(self) -> NDArray[np.float64]:
+        """Variances of the centre's parameters; intercepts are free."""
+        columns = np.append(self.center_sd_**2, np.full(int(self.fit_intercept), np.inf))
+        return np.repeat(columns, self._n_scores)
+
+    def _blocks(self, n_features: int) -> NDArray[np.intp] | None:
+        """Return the number of each column's block."""
+        if self.blocks is None:
+            return None
+        numbers = np.unique(np.asarray(self.blocks), return_inverse=True)[1]
+        if len(numbers) != n_features or numbers.ndim != 1:
+            raise ValueError(
+                f"`blocks` must hold a label for each of the {n_features} features; got shape "
+                f"{np.shape(self.blocks)}."
+            )
+        return np.append(numbers, np.zeros(int(self.fit_intercept), dtype=np.intp))
 
     def _weights_of_tasks(self) -> NDArray[np.float64]:
         """How many tasks each stands for."""
@@ -311,17 +332,16 @@ class CrossBayesianModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # 
         self.feature_mean_, self.feature_scale_ = scaling.mean, scaling.scale
         self.structure_, self.log_evidence_ = posterior.structure, float(posterior.log_evidence)
         self.noise_sd_ = float(np.sqrt(posterior.noise_variance))
-        self.center_sd_ = float(np.sqrt(posterior.center_variance))
+        by_column = posterior.center_variances[:: self._n_scores]
+        self.center_sd_ = np.sqrt(by_column[: len(scaling.mean)])
         self.covariance_, self.center_covariance_ = (
             posterior.task_covariance,
             posterior.center_covariance,
         )
         self.task_covariances_ = covariances
         self.status_ = posterior.status.value
-        n_features = len(scaling.mean)
         metric = Metric.of(self.covariance_)
-        precision = np.full(len(posterior.center), 1.0 / posterior.center_variance)
-        precision[n_features * self._n_scores :] = 0.0
+        precision = 1.0 / self._prior_variances()
         none = np.zeros_like(posterior.thetas)
         mode = ConvexSolution(posterior.thetas, posterior.center, none, np.inf, 0)
         solution = bounded(

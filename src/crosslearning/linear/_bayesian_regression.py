@@ -138,6 +138,7 @@ class BayesianRegression(TaskRegressor, CrossBayesianModel):
         posterior = evidence_fit(
             moments,
             self.covariance,
+            blocks=self._blocks(statistics.n_features),
             task_weights=weights,
             tol=self.tol,
             max_iter=self.max_iter,

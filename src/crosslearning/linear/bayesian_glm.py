@@ -39,7 +39,9 @@ class CrossBayesianGLM(BayesianRegression):
         Degrees of freedom of ``family="student"``.
     power : float, default=1.5
         The variance grows with this power of the mean, for ``family="tweedie"``; between 1 and 2.
-    epsilon, covariance, fit_intercept, standardize, task_weights, task_column, tol, max_iter
+    epsilon, covariance, blocks, fit_intercept, standardize, task_weights, task_column
+        As in :class:`CrossBayesianRidge`.
+    tol, max_iter
         As in :class:`CrossBayesianRidge`.
 
     Attributes
@@ -79,6 +81,7 @@ class CrossBayesianGLM(BayesianRegression):
         power: float = 1.5,
         epsilon: float = np.inf,
         covariance: str = "auto",
+        blocks: ArrayLike | None = None,
         fit_intercept: bool = True,
         standardize: bool = True,
         task_weights: dict[Any, float] | None = None,
@@ -89,6 +92,7 @@ class CrossBayesianGLM(BayesianRegression):
         super().__init__(
             epsilon=epsilon,
             covariance=covariance,
+            blocks=blocks,
             fit_intercept=fit_intercept,
             standardize=standardize,
             task_weights=task_weights,

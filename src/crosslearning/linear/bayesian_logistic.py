@@ -27,7 +27,9 @@ class CrossBayesianLogisticRegression(LogisticTarget, CrossBayesianModel):
 
     Parameters
     ----------
-    epsilon, covariance, fit_intercept, standardize, task_weights, task_column, tol, max_iter
+    epsilon, covariance, blocks, fit_intercept, standardize, task_weights, task_column
+        As in :class:`CrossBayesianRidge`.
+    tol, max_iter
         As in :class:`CrossBayesianRidge`; distances are in standard deviations of the tasks.
 
     Attributes

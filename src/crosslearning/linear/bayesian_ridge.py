@@ -34,9 +34,13 @@ class CrossBayesianRidge(BayesianRegression):
     epsilon : float, default=inf
         Largest distance to the centre, in standard deviations of the tasks; 0 pools them.
     covariance : {"auto", "block", "diagonal", "full"}, default="auto"
-        Structure of :math:`\Sigma`: one variance for all coefficients and one for intercepts; one
-        for each coefficient; or a matrix, drawn towards its diagonal. "auto" decides by evidence,
-        with a charge for parameters.
+        Structure of :math:`\Sigma`: one variance for the coefficients of each block and one for
+        intercepts; one for each coefficient; or a matrix, drawn towards its diagonal. "auto"
+        decides by evidence, with a charge for parameters.
+    blocks : array of shape (n_features,), optional
+        Label of the block of each feature, such as those of :class:`SplineFeatures`; one block by
+        default. Each has its own :math:`\tau`, and with ``covariance="block"`` its own variance
+        between tasks.
     fit_intercept : bool, default=True
         Whether the models have an intercept.
     standardize : bool, default=True
@@ -79,8 +83,8 @@ class CrossBayesianRidge(BayesianRegression):
         Structure of the covariance that was chosen.
     covariance_ : array of shape (n_parameters, n_parameters)
         :math:`\Sigma` for standardised features, the intercept last.
-    center_sd_ : float
-        :math:`\tau`, for standardised features.
+    center_sd_ : array of shape (n_features,)
+        :math:`\tau` of each coefficient, for standardised features.
     center_covariance_ : array of shape (n_parameters, n_parameters)
         Posterior covariance of the centre, for standardised features.
     task_covariances_ : array of shape (n_tasks, n_parameters, n_parameters)
