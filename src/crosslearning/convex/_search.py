@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Found", "Search"]
 
 _MENTION = 1.0  # log evidence below which a difference is not worth a mention (Kass and Raftery)
+_FREE = 100.0  # variance of the intercepts of separate models, in units of the noise
 C = TypeVar("C", bound=CovariancePoint)
 
 
@@ -99,12 +100,14 @@ class Search(Generic[C]):
         return 0.5 * n_parameters * float(np.log(max(self.n_tasks, 1.0)))
 
     def _grouped(self, structure: str) -> Found[C]:
-        group = groups(structure, self.columns, self.blocks, intercept=self.intercept)
+        kind = structure if structure == "diagonal" else "block"
+        group = groups(kind, self.columns, self.blocks, intercept=self.intercept)
         size, p = np.bincount(group), len(group)
         n = len(size)
         fixed = np.append(np.bincount(group, self.fixed[:p]) == size, self.fixed[p:])
         variances = np.append(np.bincount(group, self.start) / size, self.ratio)
         variances[:n][fixed[:n]] = 0.0
+        self._hold(structure, fixed, variances, int(group[-1]) if self.intercept else n)
         both = np.append(group, n + self.blocks[self.columns])
 
         def evaluate(variances: NDArray[np.float64]) -> Structured:
@@ -118,6 +121,20 @@ class Search(Generic[C]):
         root = np.sqrt(best.variances[group])
         point = cast("C", best.point)
         return Found(structure, point, root, best.variances[n:], score, n_iter, converged)
+
+    def _hold(
+        self, end: str, fixed: NDArray[np.bool_], variances: NDArray[np.float64], level: int
+    ) -> None:
+        """Hold variances where an end has them; the group of intercepts is number `level`."""
+        n = len(variances) - len(self.ratio)
+        number = np.arange(n)
+        if end in ("levels", "pooled"):
+            shared = number[(number != level) | (end == "pooled")]
+            fixed[shared], variances[shared] = True, 0.0
+        elif end == "separate":  # coefficients around 0, and intercepts anywhere
+            fixed[n:], variances[n:] = True, self.smallest_ratio
+            own = number == level
+            fixed[:n][own], variances[:n][own] = True, _FREE
 
     def _full(self, diagonal: Found[C] | None = None) -> Found[C]:
         start = self._grouped("diagonal") if diagonal is None else diagonal

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COVARIANCES", "checked_task_weights", "evidence_fit"]
 
-COVARIANCES = ("auto", "block", "diagonal", "full")
+COVARIANCES = ("auto", "block", "diagonal", "full", "levels", "pooled", "separate")
 _SAMPLE = 2**14  # tasks that are enough to begin with
 _SMALLEST_RATIO = 1e-8  # smallest variance of the centre, relative to where the search begins
 
@@ -47,13 +47,15 @@ def evidence_fit(
     ----------
     moments : Moments
         Sums of products of each task, as from :meth:`Statistics.moments`.
-    covariance : {"auto", "block", "diagonal", "full"}
+    covariance : {"auto", "block", "diagonal", "full", "levels", "pooled", "separate"}
         Structure of Σ: one variance for each block of coefficients and one for intercepts; one for
         each column; or a matrix, drawn towards its diagonal. "auto" compares log evidence less
         ½ log(number of tasks) for each parameter (BIC: tasks are the sample that variances
         between tasks are estimated from), and takes a richer structure if that is higher by 1,
         less than which is "not worth more than a bare mention" (Kass and Raftery, 1995). Of many
-        tasks a sample decides.
+        tasks a sample decides. The last three are ends to compare with: tasks that differ in
+        their intercepts alone; one model for all; and models with nothing in common but how far
+        coefficients are from 0.
     blocks : array of int of shape (n_columns,), optional
         Number of each column's block, from 0; one block by default. Each has its own τ². That of
         the intercept is of no account.

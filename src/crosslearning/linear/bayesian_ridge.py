@@ -33,10 +33,12 @@ class CrossBayesianRidge(BayesianRegression):
     ----------
     epsilon : float, default=inf
         Largest distance to the centre, in standard deviations of the tasks; 0 pools them.
-    covariance : {"auto", "block", "diagonal", "full"}, default="auto"
+    covariance : {"auto", "block", "diagonal", "full", "levels", "pooled", "separate"}
         Structure of :math:`\Sigma`: one variance for the coefficients of each block and one for
-        intercepts; one for each coefficient; or a matrix, drawn towards its diagonal. "auto"
-        decides by evidence, with a charge for parameters.
+        intercepts; one for each coefficient; or a matrix, drawn towards its diagonal. "auto",
+        the default, decides by evidence, with a charge for parameters. The last three are ends to
+        compare with: tasks that differ in their intercepts alone, one model for all, and separate
+        models, which have nothing in common but how far coefficients are from 0.
     blocks : array of shape (n_features,), optional
         Label of the block of each feature, such as those of :class:`SplineFeatures`; one block by
         default. Each has its own :math:`\tau`, and with ``covariance="block"`` its own variance
