@@ -15,10 +15,10 @@ from networks_tables import medians, milliseconds, table
 from torch import nn
 
 from crosslearning.nn import TaskModels, fit
+from crosslearning.nn._engines import choose_engine
+from crosslearning.nn._sampling import Feed, schedule
+from crosslearning.nn._sources import as_sources
 from crosslearning.nn.architectures import mlp
-from crosslearning.nn.engines import choose_engine
-from crosslearning.nn.sampling import Feed, schedule
-from crosslearning.nn.sources import as_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

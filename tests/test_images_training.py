@@ -384,7 +384,7 @@ def test_a_sweep_learns_and_is_stored(finished):
 def test_no_finished_run_is_trained_twice(finished, tmp_path, monkeypatch):
     folder = shutil.copytree(finished[0], tmp_path / "copy")
     results = finished[1]
-    monkeypatch.setattr("crosslearning.nn.sweeps.single.fit", None)
+    monkeypatch.setattr("crosslearning.nn.sweeps._single.fit", None)
     again = train(SMALL, Squares(), folder, name="squares", command="typed")
     assert again | {"created": None} == results | {"created": None}
 

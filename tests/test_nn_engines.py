@@ -9,10 +9,10 @@ from crosslearning import Tether
 from tests.networks import TASKS, TaskModels, architectures, assert_equal_states, nn, torch, vectors
 
 from crosslearning.nn import fit  # isort: skip
-from crosslearning.nn.engines.choice import automatic  # isort: skip
-from crosslearning.nn.engines.flat_optimizer import FlatOptimizer, can_be_flat  # isort: skip
-from crosslearning.nn.sampling import Feed, schedule  # isort: skip
-from crosslearning.nn.sources import as_sources  # isort: skip
+from crosslearning.nn._engines import automatic  # isort: skip
+from crosslearning.nn._optimizers import FlatOptimizer, can_be_flat  # isort: skip
+from crosslearning.nn._sampling import Feed, schedule  # isort: skip
+from crosslearning.nn._sources import as_sources  # isort: skip
 
 SAME = {torch.float32: 2e-5, torch.float64: 1e-12}  # rounding of 10 steps in another order
 LOSS = nn.CrossEntropyLoss()
@@ -78,7 +78,7 @@ def test_springs_blocks_and_untethered_parameters(tether):
 
 def test_batches_of_a_pass_over_all_tasks_are_those_of_the_loop(monkeypatch):
     """Taken for two steps at a time, task by task with augmentation, and all rows at once."""
-    monkeypatch.setattr("crosslearning.nn.stacking._ROWS", 8)
+    monkeypatch.setattr("crosslearning.nn._vmap._ROWS", 8)
     equal = {task: (x[:10], y[:10]) for task, (x, y) in rows().items()}
 
     def noisy(x, generator):

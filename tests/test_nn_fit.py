@@ -12,8 +12,8 @@ from crosslearning.exceptions import ResolutionWarning
 from tests.networks import TASKS, TaskModels, assert_equal_states, nn, snapshot, torch
 
 from crosslearning.nn import evaluate, fit  # isort: skip
-from crosslearning.nn.sampling import Feed, schedule  # isort: skip
-from crosslearning.nn.sources import as_sources  # isort: skip
+from crosslearning.nn._sampling import Feed, schedule  # isort: skip
+from crosslearning.nn._sources import as_sources  # isort: skip
 
 SIZES = dict(zip(TASKS, (13, 8, 5), strict=True))
 LOSS = nn.CrossEntropyLoss()

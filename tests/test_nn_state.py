@@ -207,7 +207,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError("disk full")
 
-    monkeypatch.setattr("crosslearning.nn.persistence.save_file", fail)
+    monkeypatch.setattr("crosslearning.nn._files.save_file", fail)
     with pytest.raises(OSError, match="disk full"):
         trained().save(path)
     assert path.read_bytes() == before

@@ -8,7 +8,7 @@ import pytest
 from tests.networks import TaskModels, architectures, nn, torch, vector
 
 from crosslearning.nn import evaluate, fit, select_epsilon, sweep  # isort: skip
-from crosslearning.nn.sweeps import single  # isort: skip
+from crosslearning.nn.sweeps import _single as single  # isort: skip
 
 LOSS = nn.CrossEntropyLoss()
 

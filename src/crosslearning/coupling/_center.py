@@ -1,4 +1,4 @@
-"""Solve for the centre, given or free, among points within 1 of the origin."""
+"""The centre, given or free, among points within 1 of the origin."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.coupling._free_center import nearest_to_mean
-from crosslearning.coupling._newton import minimise
+from crosslearning.coupling._newton import CenterFunction, minimise
+from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from crosslearning.coupling._center_function import CenterFunction, CenterPoint
-
-__all__ = ["SAFETY", "solve"]
+    from crosslearning.coupling._newton import CenterPoint
 
 SAFETY = 1e-2  # the solver aims below the tolerance that it promises
 _ROUNDING = 1e-14  # pulls that a task exactly on its bound may show
 _LIGHT = 1e-2  # the least weight of a centre that is solved for at once
 _NO_PULL = 1e-12  # all pulls below this: a free centre that nothing holds
+
+_FIRST_WEIGHT = 1e-2
+_LAST_WEIGHT = 1e-8
+_MAX_ROUNDS = 60
 
 
 def solve(
@@ -73,3 +75,73 @@ def _first_center(function: CenterFunction, pull: NDArray[np.float64]) -> NDArra
     """Weighted mean under given pulls."""
     total = function.weight + float(pull.sum())
     return pull @ function.points / total if total > 0 else np.zeros(function.points.shape[1])
+
+
+def nearest_to_mean(
+    function: CenterFunction, tol: float, max_iter: int
+) -> tuple[CenterPoint, int] | None:
+    """Return the centre nearest the mean of the tasks that has all of them within their radii.
+
+    Every such centre costs nothing, so a free centre is not unique there. The nearest one is the
+    projection of the mean (the origin here) onto the intersection of the balls around the tasks.
+    The method of multipliers finds it, and each of its rounds is again a function of the centre:
+    a small weight on the mean, and radii shortened by the present forces.
+
+    Returns None if there is no such centre to within `tol`.
+    """
+    radii = np.broadcast_to(np.asarray(function.tether.epsilon), len(function.points))
+    center = np.zeros(function.points.shape[1])
+    shift = np.zeros(len(radii))  # weight times the multiplier of ‖z_i - c‖ ≤ ε_i
+    weight, gap, total_iter = _FIRST_WEIGHT, np.inf, 0
+    for _ in range(_MAX_ROUNDS):
+        shifted = replace(function, tether=Tether(radii - shift), weight=weight)
+        point, n_iter = minimise(shifted, center, tol, max_iter)
+        total_iter += n_iter
+        center, distance = point.center, point.distance
+        new_shift = np.maximum(distance - radii + shift, 0.0)
+        previous, gap = gap, float(np.abs(new_shift - shift).max())
+        if gap <= tol:
+            break
+        # Forces that grow without bound, or slow progress: a smaller weight makes it faster.
+        factor = 0.1 if gap > 0.1 * previous or np.any(new_shift > 0.5 * radii) else 1.0
+        if weight * factor < _LAST_WEIGHT:
+            break
+        weight, shift = weight * factor, np.minimum(new_shift * factor, 0.5 * radii)
+    point = function.at(center)
+    if np.any(point.distance - radii > tol):
+        return None
+    return point._replace(pull=np.zeros_like(point.pull)), total_iter
+
+
+def nearest_center(
+    points: NDArray[np.float64],
+    epsilon: float | NDArray[np.float64],
+    anchor: NDArray[np.float64],
+    fallback: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the centre nearest an anchor that has all points within their radii.
+
+    Parameters
+    ----------
+    points : array of shape (n_tasks, n_dimensions)
+        The tasks.
+    epsilon : float or array of shape (n_tasks,)
+        Radius.
+    anchor, fallback : array of shape (n_dimensions,)
+        What to be near to, and what to return if there is no such centre.
+
+    Returns
+    -------
+    array of shape (n_dimensions,)
+    """
+    if len(anchor) == 1:  # an interval
+        radii = np.asarray(epsilon)[..., np.newaxis]
+        low, high = (points - radii).max(axis=0), (points + radii).min(axis=0)
+        return np.clip(anchor, low, high) if low <= high else fallback
+    differences = points - anchor
+    scale = float(np.linalg.norm(differences, axis=1).max()) or 1.0
+    function = CenterFunction(differences / scale, Tether(epsilon).scaled(length=scale), 0.0)
+    if not function.at(np.zeros(len(anchor))).pull.any():
+        return anchor
+    nearest = nearest_to_mean(function, 1e-12, 100)
+    return fallback if nearest is None else anchor + scale * nearest[0].center

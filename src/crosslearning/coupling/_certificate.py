@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crosslearning.coupling._array_members import column_blocks
 from crosslearning.coupling._checks import check_center, check_problem, check_vectors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import ArrayLike, NDArray
 
     from crosslearning.tether import Tether
 
-__all__ = ["Certificate", "certificate", "certify"]
+_BLOCK = 1 << 17  # elements of a temporary: a few calls per block, and it stays in the cache
+_NARROWEST = 256  # narrower products waste the processor
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +115,7 @@ def certify(
 ) -> Certificate:
     """Judge checked arrays; `base` is the given centre, or the mean of the tasks (weight 0)."""
     initial, wanted, final, size = np.zeros((4, len(z)))
-    for b in column_blocks(z.shape):
+    for b in column_blocks(*z.shape):
         c = candidate_center[b].astype(np.float64)
         initial += _squares(z[:, b] - base[b].astype(np.float64))
         wanted += _squares(z[:, b] - c)
@@ -122,7 +124,7 @@ def certify(
     wanted, final = np.sqrt(wanted), np.sqrt(final)
     pull = tether.pull(wanted)
     force, misplaced = 0.0, np.zeros(len(z))
-    for b in column_blocks(z.shape):
+    for b in column_blocks(*z.shape):
         c = candidate_center[b].astype(np.float64)
         difference = z[:, b] - c
         net = weight * (c - base[b]) - pull @ difference
@@ -143,3 +145,9 @@ def certify(
 def _squares(rows: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     squares: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
     return squares
+
+
+def column_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Slices that cut an array of this shape into blocks of columns of bounded size."""
+    width = max(_NARROWEST, _BLOCK // n_rows)
+    return (slice(start, min(start + width, n_columns)) for start in range(0, n_columns, width))

@@ -13,18 +13,6 @@ from crosslearning.tether import Tether
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "check_center",
-    "check_center_weight",
-    "check_gram",
-    "check_problem",
-    "check_start",
-    "check_stopping",
-    "check_tether",
-    "check_vectors",
-    "is_positive",
-]
-
 _LARGEST = 1e150  # squares beyond this overflow
 _SMALLEST_WEIGHT = 1e-9  # a centre with less weight is lost in rounding
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.coupling._array_members import ArrayMembers
+from crosslearning.coupling._arrays import ArrayMembers, couple_arrays
 from crosslearning.coupling._checks import (
     check_center_weight,
     check_start,
@@ -14,10 +14,9 @@ from crosslearning.coupling._checks import (
     check_tether,
 )
 from crosslearning.coupling._gram import solve_gram
-from crosslearning.coupling._local import couple_arrays
-from crosslearning.coupling._members import status_as_stored
-from crosslearning.coupling._messages import (
+from crosslearning.coupling._members import (
     refuse_not_finite,
+    status_as_stored,
     warn_unless_converged,
     warn_unless_resolved,
 )
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
     from crosslearning.coupling._gram import GramProjection
     from crosslearning.coupling._members import Members
-
-__all__ = ["couple"]
 
 
 def couple(

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["subgradient_iterates", "subgradient_pulls"]
-
 
 def subgradient_iterates(
     gram: ArrayLike,

@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.coupling._center_function import CenterFunction
 from crosslearning.coupling._checks import check_vectors
-from crosslearning.coupling._newton import minimise
+from crosslearning.coupling._newton import CenterFunction, minimise
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-__all__ = ["smallest_enclosing_ball"]
 
 _NEAR = 1e-4  # relative accuracy of the radius at which the support is handed over
 _ROUNDING = 1e-13

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crosslearning.coupling._center import solve
-from crosslearning.coupling._center_function import CenterFunction
 from crosslearning.coupling._checks import (
     check_center_weight,
     check_gram,
@@ -17,15 +16,14 @@ from crosslearning.coupling._checks import (
     check_stopping,
     check_tether,
 )
-from crosslearning.coupling._messages import warn_unless_converged
+from crosslearning.coupling._members import warn_unless_converged
+from crosslearning.coupling._newton import CenterFunction
 from crosslearning.coupling._result import Coupling, Status
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from crosslearning.tether import Tether
-
-__all__ = ["GramProjection", "prox_gram", "solve_gram"]
 
 _SMALLEST_JITTER = 4.0 * float(np.finfo(np.float64).eps)
 _LARGEST_JITTER = 1e-3  # beyond this, no rounding explains that a matrix is not semidefinite

@@ -1,23 +1,136 @@
-"""Newton's method for the function of the centre."""
+"""The coupling as one function of the centre, and Newton's method for it."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from crosslearning.coupling._center_function import CenterFunction, CenterPoint
+    from crosslearning.tether import Tether
 
-__all__ = ["minimise"]
+_EPS = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).tiny)
+_BLOCK = 1 << 18  # elements of a temporary block; stays within the second-level cache
+
+_ALL = [slice(None)]
 
 _DENSE = 512  # up to so many dimensions a dense factorisation beats conjugate gradients
 _DIAMETER = 2.0  # all points are within 1 of the origin
 _DECREASE = 1e-4  # Armijo's constant
 _SMALLEST_STEP = 1e-6  # shorter ones only occur where rounding hides the descent
+
+
+class CenterPoint(NamedTuple):
+    """The function at one centre: value and gradient, and per task distance, pull and slope."""
+
+    center: NDArray[np.float64]
+    distance: NDArray[np.float64]
+    pull: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    total_pull: float
+    value: float
+    value_error: float
+    gradient: NDArray[np.float64]
+    gradient_norm: float
+    gradient_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class CenterFunction:
+    r"""Cost of a centre when every task takes its best place around it.
+
+    .. math::
+
+        \varphi(c) = \tfrac12 w \|c\|^2 + \sum_i e_i(\|z_i - c\|)
+
+    with :math:`e_i` the envelope of the tether (convex and C¹; strongly convex if :math:`w > 0`).
+    Coordinates are relative to the given centre, or to the mean of the tasks if the centre is free
+    (:math:`w = 0`).
+
+    Parameters
+    ----------
+    points : array of shape (n_tasks, n_dimensions)
+        The tasks :math:`z_i`.
+    tether : Tether
+        The radial law.
+    weight : float
+        :math:`w`, the weight of the given centre; 0 for a free one.
+    """
+
+    points: NDArray[np.float64]
+    tether: Tether
+    weight: float
+
+    @property
+    def total_weight(self) -> float:
+        """Weight of the centre plus one per task: the largest curvature possible."""
+        return self.weight + len(self.points)
+
+    def at(self, center: NDArray[np.float64]) -> CenterPoint:
+        """Evaluate at a centre."""
+        square = self._squares(center)
+        d = np.sqrt(square)
+        pull, slope, envelope = self.tether._law(d)
+        total = self.weight + float(np.add.reduce(pull))
+        own = self.weight * float(center @ center)
+        gradient = total * center - pull @ self.points
+        return CenterPoint(
+            center=center,
+            distance=d,
+            pull=pull,
+            slope=slope,
+            total_pull=total,
+            value=0.5 * own + float(np.add.reduce(envelope)),
+            value_error=4.0 * _EPS * (own + float(pull @ square)),
+            gradient=gradient,
+            gradient_norm=math.sqrt(gradient @ gradient),
+            # A pull (d - ε) / d near 0 has an absolute error.
+            gradient_error=_EPS * float(d @ np.sign(pull)),
+        )
+
+    def hessian(self, at: CenterPoint) -> NDArray[np.float64]:
+        """(w + Σ pull_i) I + Σ (slope_i - pull_i) v_i v_iᵀ, v_i the unit vector from z_i to c."""
+        ratio = self._radial_excess(at)[:, None]
+        result: NDArray[np.float64] | float = 0.0
+        for rows in self._blocks():
+            difference = self.points[rows] - at.center
+            result = difference.T @ (ratio[rows] * difference) + result
+        assert isinstance(result, np.ndarray)
+        # A free centre that hardly anything pulls has a Hessian that is singular in floating point.
+        result.ravel()[:: len(result) + 1] += at.total_pull + _EPS * self.total_weight
+        return result
+
+    def hessian_product(self, at: CenterPoint, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Hessian times a vector, without forming a matrix."""
+        along = self._radial_excess(at) * (at.center @ x - self.points @ x)
+        product: NDArray[np.float64] = at.total_pull * x
+        product += along.sum() * at.center - along @ self.points
+        return product
+
+    @staticmethod
+    def _radial_excess(at: CenterPoint) -> NDArray[np.float64]:
+        excess: NDArray[np.float64] = (at.slope - at.pull) / np.maximum(at.distance**2, _TINY)
+        return excess
+
+    def _squares(self, center: NDArray[np.float64]) -> NDArray[np.float64]:
+        square = np.empty(len(self.points))
+        for rows in self._blocks():
+            difference = self.points[rows] - center
+            np.vecdot(difference, difference, out=square[rows])
+        return square
+
+    def _blocks(self) -> list[slice]:
+        """Blocks of rows: temporaries stay small however many tasks there are."""
+        n, m = self.points.shape
+        if n * m <= _BLOCK:
+            return _ALL
+        step = max(1, _BLOCK // m)
+        return [slice(i, i + step) for i in range(0, n, step)]
 
 
 def minimise(

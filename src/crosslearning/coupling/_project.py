@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from crosslearning.coupling._array_members import ArrayMembers
+from crosslearning.coupling._arrays import ArrayMembers, judged
 from crosslearning.coupling._certificate import certify
 from crosslearning.coupling._checks import check_problem, check_start, check_stopping, is_positive
 from crosslearning.coupling._couple import couple
 from crosslearning.coupling._dual_subgradient import subgradient_pulls
-from crosslearning.coupling._local import judged
-from crosslearning.coupling._messages import refuse_not_finite, warn_unless_converged
+from crosslearning.coupling._members import refuse_not_finite, warn_unless_converged
 from crosslearning.coupling._result import Coupling, Projection, Status
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-
-__all__ = ["project", "prox"]
 
 _DEFAULTS = {"newton": (1e-10, 100), "subgradient": (1e-6, 20_000)}
 

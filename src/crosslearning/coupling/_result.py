@@ -11,8 +11,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Coupling", "Projection", "Status"]
-
 
 class Status(Enum):
     """How a solver ended; the value is the sentence shown to the user."""

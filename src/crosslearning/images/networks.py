@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from crosslearning.nn import architectures
-from crosslearning.nn.seeds import build
+from crosslearning.nn._seeds import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,6 @@ from crosslearning.coupling import Coupling, Status
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["StepCertificate"]
-
 
 @dataclass(frozen=True, eq=False)
 class StepCertificate:

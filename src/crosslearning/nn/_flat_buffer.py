@@ -18,8 +18,6 @@ from crosslearning.nn._workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["FlatBuffer", "find_parameter"]
-
 
 @dataclass(frozen=True)
 class Slot:

@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from crosslearning.nn._flat_buffer import FlatBuffer
+    from crosslearning.nn._task_models import TaskModels
     from crosslearning.nn._workspace import Workspace
-    from crosslearning.nn.task_models import TaskModels
-
-__all__ = ["FlatMembers", "dtype_storage"]
 
 _FRESH = 50  # steps between two looks at a norm, which changes slowly
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from crosslearning.nn._flat_buffer import FlatBuffer
 
-__all__ = ["LinkedModules"]
-
 
 class LinkedModules(nn.Module):
     """Keeps parameters and flat buffers one and the same, whatever is done to the modules.

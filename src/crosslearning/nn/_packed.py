@@ -11,8 +11,6 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["pack", "unpack"]
-
 
 def pack(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
     """Return what JSON can hold, and put the tensors in it aside under names that begin so.

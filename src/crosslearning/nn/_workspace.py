@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Workspace"]
-
 _ELEMENTS = 1 << 20  # of a chunk: its temporaries stay in the cache
 _NARROWEST = 1 << 14  # narrower chunks cost more in calls than in arithmetic
 

@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from crosslearning.nn.architectures.checks import check_count, check_dropout
+from crosslearning.nn._checks import check_count, check_dropout
 
 __all__ = ["alexnet256"]
 

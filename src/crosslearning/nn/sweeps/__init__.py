@@ -1,6 +1,6 @@
 """Many runs in one call: radii, seeds, baselines; and the choice of a radius."""
 
-from crosslearning.nn.sweeps.selection import Selection, select_epsilon
-from crosslearning.nn.sweeps.sweep import sweep
+from crosslearning.nn.sweeps._selection import Selection, select_epsilon
+from crosslearning.nn.sweeps._sweep import sweep
 
 __all__ = ["Selection", "select_epsilon", "sweep"]

@@ -1,0 +1,191 @@
+"""Checkpoints: all a run needs to go on as if nothing had happened, in one file.
+
+Models, pulls, optimizer, scheduler, the sums of the present epoch, the best epoch and the history.
+What is random has no state; see `seeds`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from crosslearning.nn._files import encode_label, encode_tether, read_file, write_file
+from crosslearning.nn._history import from_matrix, to_matrix
+from crosslearning.nn._packed import pack, unpack
+
+if TYPE_CHECKING:
+    import os
+
+    from torch.optim import Optimizer
+
+    from crosslearning.nn._run import Run
+    from crosslearning.nn._task_models import TaskModels
+
+_KIND = "a checkpoint of fit"
+_SHOWN = 3  # differences that a message lists
+
+
+class Checkpoint:
+    """A file that a run is saved to after every epoch, and in between.
+
+    Parameters
+    ----------
+    path : path
+        The file; replaced as a whole.
+    every : int or None
+        Also save whenever the number of steps is a multiple of it.
+    run : Run
+        To be saved; it has not begun.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every: int | None, run: Run) -> None:
+        self.path, self.every, self.run = Path(path), every, run
+        self.configuration = configuration(run)  # schedulers change options later
+
+    @property
+    def is_due(self) -> bool:
+        """Whether an epoch has ended, or so many steps."""
+        ends_epoch = self.run.step % self.run.steps == 0
+        return ends_epoch or (self.every is not None and self.run.step % self.every == 0)
+
+    def save(self) -> None:
+        """Save the run as it is."""
+        tensors, content = _stored(self.run)
+        write_file(self.path, _KIND, tensors, {"run": self.configuration, **content})
+
+    def resume(self, epochs: int) -> None:
+        """Bring the run to where the file left it, if there is one."""
+        for leftover in self.path.parent.glob(f".{self.path.name}.*.tmp"):
+            leftover.unlink()  # of a process that was killed while it wrote
+        if not self.path.exists():
+            return
+        try:
+            tensors, content = read_file(self.path, _KIND, "")
+            self._refuse_another(content, epochs)
+            _restore(self.run, tensors, content)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(
+                f"The checkpoint {self.path} cannot be resumed from: {error} "
+                "Delete it to start from the beginning, or give another path."
+            ) from error
+
+    def _refuse_another(self, content: dict[str, Any], epochs: int) -> None:
+        found = differences(content["run"], self.configuration)
+        done = content["step"] // self.run.steps
+        if not found and epochs < done:
+            found = [f"`epochs` is {epochs}, and {done} are done"]
+        if found:
+            more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+            raise ValueError(f"it is of another run: {'; '.join(found[:_SHOWN])}{more}.")
+
+
+def _stored(run: Run) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    tensors = {
+        "epoch": torch.from_numpy(np.stack([run.sums, run.counts])),
+        "history": torch.from_numpy(to_matrix(run.history.records, len(run.models))),
+    }
+    content = {
+        "step": run.step,
+        "stopped": run.stopped,
+        "seconds": run.seconds,
+        "models": pack(dict(run.models.state_dict()), "models", tensors),
+        "optimizer": pack(run.optimizer.state_dict(), "optimizer", tensors),
+    }
+    if run.scheduler is not None:
+        content["scheduler"] = pack(run.scheduler.state_dict(), "scheduler", tensors)
+    if run.validation is not None:
+        content["best"] = pack(run.validation.state(), "best", tensors)
+    return tensors, content
+
+
+def _restore(run: Run, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
+    run.models.load_state_dict(unpack(content["models"], tensors))
+    run.optimizer.load_state_dict(unpack(content["optimizer"], tensors))
+    if run.scheduler is not None:
+        run.scheduler.load_state_dict(unpack(content["scheduler"], tensors))
+    if run.validation is not None:
+        run.validation.load_state(unpack(content["best"], tensors))
+        run.history.best_epoch = run.validation.best_epoch
+    run.step, run.stopped, run.seconds = content["step"], content["stopped"], content["seconds"]
+    run.sums, run.counts = tensors["epoch"].numpy()
+    run.history.records = from_matrix(tensors["history"].numpy(), len(run.models))
+
+
+def configuration(run: Run) -> dict[str, Any]:
+    """Describe a run in JSON; two that agree in it train alike, given the same data."""
+    models, plan, validation = run.models, run.feed.plan, run.validation
+    described = {
+        "tasks": [encode_label(task) for task in models.tasks],
+        "architecture": _architecture(models),
+        "tethers": {block.name: encode_tether(block.tether) for block in models.blocks},
+        "center_weight": models.center_weight,
+        "optimizer": _optimizer(run.optimizer),
+        "scheduler": None if run.scheduler is None else type(run.scheduler).__name__,
+        "seed": run.feed.seed,
+        "rows": list(plan.sizes),
+        "rows per task and step": plan.per_step,
+        "steps per epoch": plan.steps,
+        "project_every": run.project_every,
+        "augment": run.feed.augment is not None,
+        "validation rows": None
+        if validation is None
+        else [len(source) for source in validation.sources.values()],
+        "metric": None if validation is None else validation.named,
+        "patience": None if validation is None else validation.patience,
+    }
+    same: dict[str, Any] = json.loads(json.dumps(described))
+    return same
+
+
+def differences(there: Any, here: Any, name: str = "") -> list[str]:
+    """Sentences that say where two descriptions differ."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        keys = dict.fromkeys([*there, *here])
+        prefix = f"{name}: " if name else ""
+        found = [differences(there.get(key), here.get(key), f"{prefix}{key}") for key in keys]
+        return [sentence for sentences in found for sentence in sentences]
+    return [] if there == here else [f"{name} is {there!r} there and {here!r} here"]
+
+
+def _architecture(models: TaskModels) -> dict[str, str]:
+    state = models.state_dict()
+    return {
+        name: f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+        for name, value in state.items()
+        if not name.endswith("_extra_state")
+    }
+
+
+def _optimizer(optimizer: Optimizer) -> dict[str, Any]:
+    """Class and options of each group; of the learning rate where it started."""
+    groups = {
+        f"group {number}": {
+            "parameters": len(group["params"]),
+            **{name: repr(value) for name, value in group.items() if name != "params"},
+            "lr": repr(group.get("initial_lr", group["lr"])),
+        }
+        for number, group in enumerate(optimizer.param_groups)
+    }
+    return {"class": type(optimizer).__name__, **groups}
+
+
+def name_of(function: Any) -> str | None:
+    """Describe a function, a module or a word in a way that is the same in another process.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> name_of("accuracy"), name_of(max), name_of(nn.MSELoss()), name_of(None)
+    ('accuracy', 'max', 'MSELoss()', None)
+    """
+    if function is None or isinstance(function, str):
+        return function
+    name = getattr(function, "__qualname__", None)
+    if name is not None:
+        return str(name)
+    described = repr(function)
+    return type(function).__qualname__ if " at 0x" in described else described

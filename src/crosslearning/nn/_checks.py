@@ -1,0 +1,62 @@
+"""Checks of counts, shares and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+
+def check_count(name: str, value: object) -> None:
+    """Refuse a number of units, classes or channels that is not a positive whole number."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}.")
+
+
+def check_dropout(value: object) -> None:
+    """Refuse a share that is not from 0 to below 1."""
+    if not isinstance(value, Real) or not 0 <= float(value) < 1:
+        raise ValueError(
+            f"`dropout` is a share, at least 0 and below 1; got {value!r}. Use 0 for none."
+        )
+
+
+def check_labels(tasks: Iterable[Hashable] | None, module: Any) -> tuple[Hashable, ...]:
+    """Return distinct labels: those given, or the keys of a mapping of modules.
+
+    NumPy scalars become the Python objects they stand for.
+    """
+    keys = tuple(module) if isinstance(module, Mapping) else None
+    if tasks is None and keys is None:
+        raise ValueError(
+            "`tasks` must name the tasks; got None. Use tasks=['a', 'b'] with one module for all, "
+            "or give a mapping from task to module."
+        )
+    if isinstance(tasks, (str, bytes)):
+        raise ValueError(f"`tasks` must hold one label per task; got the single label {tasks!r}.")
+    given = keys if tasks is None else tasks
+    assert given is not None
+    labels = tuple(label.item() if isinstance(label, np.generic) else label for label in given)
+    _refuse_repeated(labels)
+    if keys is not None and set(labels) != set(keys):
+        odd = sorted(map(repr, set(labels) ^ set(keys)))
+        raise ValueError(
+            f"`tasks` must be the keys of the mapping of modules; {', '.join(odd)} is in one of "
+            "them only. Leave `tasks` out to take the keys."
+        )
+    return labels
+
+
+def _refuse_repeated(labels: tuple[Hashable, ...]) -> None:
+    try:
+        distinct = set(labels)
+    except TypeError:
+        raise ValueError(
+            f"`tasks` must be hashable labels such as strings or numbers; got {labels!r}."
+        ) from None
+    if not labels or len(distinct) < len(labels):
+        raise ValueError(
+            f"`tasks` must hold at least one label, and none twice; got {list(labels)!r}."
+        )

@@ -1,0 +1,183 @@
+"""What the scikit-learn estimators of networks share."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from crosslearning.nn._evaluation import mode
+from crosslearning.nn._seeds import build
+from crosslearning.nn._task_models import TaskModels
+from crosslearning.nn._training import fit
+from crosslearning.nn.architectures import mlp
+from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, separate_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+    from torch import nn
+
+_ROWS = 1024  # that pass through a model at a time
+
+
+class CrossNet(BaseEstimator, metaclass=ABCMeta):
+    """Base of the estimators; see :class:`CrossNetRegressor` and :class:`CrossNetClassifier`."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "module": [callable, None],
+        "epsilon": "no_validation",  # TaskModels says what to use instead
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "optimizer": [callable],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "sampling": [StrOptions({"cycle", "proportional"})],
+        "center_weight": [Interval(Real, 0, None, closed="left")],
+        "standardize": ["boolean"],
+        "task_column": "no_validation",
+        "engine": [str],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        module: Callable[[int, int], nn.Module] | None = None,
+        *,
+        epsilon: Any = 1.0,
+        epochs: int = 100,
+        batch_size: int | None = 32,
+        optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
+        learning_rate: float = 1e-3,
+        sampling: str = "cycle",
+        center_weight: float = 1.0,
+        standardize: bool = True,
+        task_column: Any = None,
+        engine: str = "auto",
+        random_state: int = 0,
+    ) -> None:
+        self.module = module
+        self.epsilon = epsilon
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.sampling = sampling
+        self.center_weight = center_weight
+        self.standardize = standardize
+        self.task_column = task_column
+        self.engine = engine
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike, tasks: ArrayLike | None = None) -> Self:
+        """Train one network per task.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_rows, n_features)
+            Features.
+        y : array of shape (n_rows,)
+            Targets.
+        tasks : array of shape (n_rows,), optional
+            Task label of each row: any hashable values. Without it, and without `task_column`,
+            all rows are one task.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        X, tasks = separate_labels(X, tasks, self.task_column)
+        array, target = validate_data(self, X, y, dtype=np.float64, **self._checks)
+        self.tasks_, codes = codes_to_fit(tasks, len(array))
+        self._learn_scale(array)
+        inputs, targets = self._inputs(array), self._learn_target(target)
+        data = {
+            task: (inputs[codes == code], targets[codes == code])
+            for code, task in enumerate(self.tasks_)
+        }
+        make = mlp if self.module is None else self.module
+        if isinstance(make, torch.nn.Module):
+            raise ValueError(
+                "`module` must be a function (n_features, n_outputs) -> Module, since every fit "
+                f"needs its own; got {type(make).__name__}."
+            )
+        network = build(lambda: make(array.shape[1], self._n_outputs()), self.random_state)
+        self._check_network(network, inputs[:1])
+        self.models_ = TaskModels(
+            network, data, epsilon=self.epsilon, center_weight=self.center_weight
+        )
+        self.history_ = fit(
+            self.models_,
+            data,
+            self._loss(),
+            lambda parameters: self.optimizer(parameters, lr=self.learning_rate),
+            self.epochs,
+            batch_size=self.batch_size,
+            sampling=self.sampling,  # type: ignore[arg-type]
+            engine=self.engine,  # type: ignore[arg-type]
+            seed=self.random_state,
+        )
+        self.distances_ = self.models_.distances()
+        self.n_iter_ = self.epochs
+        return self
+
+    def _check_network(self, network: nn.Module, row: torch.Tensor) -> None:
+        """Refuse a network of other outputs before it is trained."""
+        with mode(network, training=False), torch.no_grad():
+            found = tuple(network(row).shape)
+        if found != (1, self._n_outputs()):
+            raise ValueError(
+                f"`module(n_features, n_outputs)` must make a network whose output has shape "
+                f"(n_rows, n_outputs), here (1, {self._n_outputs()}) for one row; got {found}."
+            )
+
+    @property
+    def _checks(self) -> dict[str, Any]:
+        return {}
+
+    @abstractmethod
+    def _learn_target(self, y: NDArray[Any]) -> torch.Tensor:
+        """Remember what is needed to decode outputs, and encode the targets."""
+
+    @abstractmethod
+    def _n_outputs(self) -> int:
+        """Return the number of outputs of a network."""
+
+    @abstractmethod
+    def _loss(self) -> Callable[[Any, Any], torch.Tensor]:
+        """Loss of outputs and encoded targets."""
+
+    def _learn_scale(self, array: NDArray[np.float64]) -> None:
+        n_features = array.shape[1]
+        self.feature_mean_, self.feature_scale_ = np.zeros(n_features), np.ones(n_features)
+        if self.standardize:
+            deviation = array.std(axis=0)
+            self.feature_mean_ = array.mean(axis=0)
+            self.feature_scale_ = np.where(deviation > 0, deviation, 1.0)
+
+    def _inputs(self, array: NDArray[np.float64]) -> torch.Tensor:
+        scaled = (array - self.feature_mean_) / self.feature_scale_
+        return torch.as_tensor(scaled, dtype=torch.get_default_dtype())
+
+    def _outputs(self, X: Any, tasks: Any) -> NDArray[np.float64]:
+        """Compute the outputs for rows, of the centre where the task is not known."""
+        check_is_fitted(self)
+        X, tasks = separate_labels(X, tasks, self.task_column)
+        array = validate_data(self, X, reset=False, dtype=np.float64)
+        codes = codes_to_predict(self.tasks_, tasks, len(array))
+        inputs = self._inputs(array)
+        outputs = np.empty((len(array), self._n_outputs()))
+        with mode(self.models_, training=False), torch.no_grad():
+            for code in np.unique(codes):
+                module = self.models_.center if code < 0 else self.models_[self.tasks_[code]]
+                rows = np.flatnonzero(codes == code)
+                for piece in np.array_split(rows, -(-len(rows) // _ROWS)):
+                    outputs[piece] = module(inputs[piece]).reshape(len(piece), -1).double().numpy()
+        return outputs

@@ -1,0 +1,206 @@
+"""Ways to compute the gradients of all tasks in a step; they agree but for rounding."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from crosslearning.nn._seeds import seed_torch
+from crosslearning.nn._vmap import VmapEngine, is_layered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from crosslearning.nn._sampling import Feed, TaskBatch
+    from crosslearning.nn._task_models import TaskModels
+
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_MANY = 8  # tasks from which on one pass over all is faster, for linear layers
+
+
+class LoopEngine:
+    """Gradients of the tasks' losses, one task after the other.
+
+    Parameters
+    ----------
+    models : TaskModels
+        Whose parameters receive gradients.
+    loss : callable
+        Scalar loss of output and target.
+    optimizer : Optimizer
+        Of the models; left alone.
+    feed : Feed
+        Batches of the tasks.
+    """
+
+    def __init__(
+        self,
+        models: TaskModels,
+        loss: Callable[[Any, Any], torch.Tensor],
+        optimizer: torch.optim.Optimizer,  # noqa: ARG002
+        feed: Feed,
+    ) -> None:
+        self.models, self.loss, self.feed = models, loss, feed
+        self.parameters = list(models.parameters())
+        self.device = self.parameters[0].device
+
+    def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
+        """Leave gradients in ``.grad``; return positions of tasks, and their losses."""
+        rows, losses = [], []
+        for parameter in self.parameters:
+            parameter.grad = None
+        for batch in self.feed.step(step):
+            seed_torch(self.device, batch.seed)
+            rows.append(batch.row)
+            losses.append(self.task_gradient(batch))
+        return rows, torch.stack(losses)
+
+    def task_gradient(self, batch: TaskBatch) -> torch.Tensor:
+        """Leave the gradient of one task, and return its loss."""
+        try:
+            loss = self.task_loss(batch)
+            loss.backward()
+        except Exception as error:
+            error.add_note(f"This happened to task {self.models.tasks[batch.row]!r}.")
+            raise
+        return loss.detach()
+
+    def task_loss(self, batch: TaskBatch) -> torch.Tensor:
+        """Loss of one task, for its gradient to be taken."""
+        return self.loss(self.models.per_task[batch.row](batch.x), batch.y)
+
+    def released(self) -> AbstractContextManager[None]:
+        """Leave the optimizer as it is."""
+        return nullcontext()
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class ThreadsEngine(LoopEngine):
+    """Gradients of the tasks' losses at the same time, on the CPU.
+
+    Batches are loaded in the calling thread, while tasks whose batch is there compute.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        if self.device.type != "cpu":
+            raise ValueError(
+                f"engine='threads' is for the CPU; the models are on {self.device}. "
+                "Use engine='loop'."
+            )
+        self._threads_before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        self._pool = ThreadPoolExecutor(
+            len(self.models), "crosslearning", initializer=torch.set_num_threads, initargs=(1,)
+        )
+
+    def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
+        """Leave gradients in ``.grad``; return positions of tasks, and their losses."""
+        enabled, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+        def work(batch: TaskBatch) -> torch.Tensor:
+            with torch.autocast("cpu", dtype, enabled=enabled):
+                return self.task_gradient(batch)
+
+        for parameter in self.parameters:
+            parameter.grad = None
+        started = [(batch.row, self._pool.submit(work, batch)) for batch in self.feed.step(step)]
+        losses = [future.result() for _, future in started]
+        return [row for row, _ in started], torch.stack(losses)
+
+    def task_loss(self, batch: TaskBatch) -> torch.Tensor:
+        """Loss of one task, for its gradient to be taken."""
+        with OwnGenerator(batch.seed):
+            return super().task_loss(batch)
+
+    def close(self) -> None:
+        """End the threads, and give torch as many as it had."""
+        self._pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(self._threads_before)
+
+
+class OwnGenerator(TorchDispatchMode):
+    """Draws random numbers of this thread, such as dropout, from a generator of its own.
+
+    Torch's global generator is shared by all threads, which would race for it. A generator with
+    the same seed draws the same numbers.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(
+        self, func: Any, _types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Pass the generator to whatever takes one."""
+        kwargs = kwargs or {}
+        if _takes_generator(func) and kwargs.get("generator") is None:
+            kwargs = {**kwargs, "generator": self.generator}
+        return func(*args, **kwargs)
+
+
+@cache
+def _takes_generator(func: Any) -> bool:
+    return any(argument.name == "generator" for argument in func._schema.arguments)
+
+
+class Engine(Protocol):
+    """Computes the gradients of a step."""
+
+    def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
+        """Leave gradients where the optimizer looks; return positions of tasks, and losses."""
+        ...
+
+    def released(self) -> AbstractContextManager[None]:
+        """Leave the optimizer as it was given, for a while."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it took."""
+        ...
+
+
+_ENGINES: dict[str, Callable[..., Engine]] = {
+    "loop": LoopEngine,
+    "threads": ThreadsEngine,
+    "vmap": VmapEngine,
+}
+
+
+def choose_engine(
+    name: str,
+    models: TaskModels,
+    loss: Callable[[Any, Any], torch.Tensor],
+    optimizer: torch.optim.Optimizer,
+    feed: Feed,
+) -> Engine:
+    """Build the engine of this name; "auto" follows the rule in :func:`crosslearning.nn.fit`."""
+    chosen = automatic(models, loss, feed) if name == "auto" else name
+    if chosen not in _ENGINES:
+        known = ", ".join(map(repr, ["auto", *_ENGINES]))
+        raise ValueError(f"`engine` must be one of {known}; got {name!r}.")
+    return _ENGINES[chosen](models, loss, optimizer, feed)
+
+
+def automatic(models: TaskModels, loss: Any, feed: Feed) -> str:
+    """Choose by what is known before training, so that the same run has the same engine."""
+    layered = all(is_layered(module) for module in models.per_task)
+    alike = len({repr(module) for module in models.per_task}) == 1
+    of_torch = (getattr(loss, "__module__", None) or "").startswith("torch.nn.")
+    if len(models) >= _MANY and layered and alike and of_torch and feed.stackable:
+        return "vmap"
+    on_cpu = next(models.parameters()).device.type == "cpu"
+    convolves = any(isinstance(part, _CONVOLUTIONS) for part in models.center.modules())
+    if convolves and on_cpu and len(models) > 1 and torch.get_num_threads() > 1:
+        return "threads"
+    return "loop"

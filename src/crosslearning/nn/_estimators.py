@@ -1,0 +1,134 @@
+"""Networks as scikit-learn estimators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from crosslearning.nn._cross_net import CrossNet
+from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+
+class CrossNetRegressor(TaskRegressor, CrossNet):
+    """Networks for related regressions, none farther than ε from a common centre.
+
+    Parameters
+    ----------
+    module : callable, optional
+        ``module(n_features, n_outputs)`` makes the network; by default
+        :func:`~crosslearning.nn.architectures`.
+    epsilon : float or dict, default=1.0
+        Largest distance of a task's parameters to the centre, or one by prefix of their names, as
+        in :class:`TaskModels`. 0 trains one network on all rows, ``math.inf`` one for each task.
+    epochs : int, default=100
+        Passes over the rows of the largest task.
+    batch_size : int or None, default=32
+        Rows of each task in a step; None takes all.
+    optimizer : callable, default=torch.optim.Adam
+        ``optimizer(parameters, lr=learning_rate)`` makes the optimizer.
+    learning_rate : float, default=0.001
+        Its learning rate.
+    sampling : {"cycle", "proportional"}, default="cycle"
+        As in :func:`fit`.
+    center_weight : float, default=1
+        As in :class:`TaskModels`.
+    standardize : bool, default=True
+        Whether the features are standardised, with statistics over all tasks.
+    task_column : str, optional
+        Column of a DataFrame X that holds the task labels, in place of the argument `tasks`.
+    engine : str, default="auto"
+        As in :func:`fit`.
+    random_state : int, default=0
+        Seed of the initial parameters and of training.
+
+    Attributes
+    ----------
+    models_ : TaskModels
+        The networks.
+    tasks_ : array of object of shape (n_tasks,)
+        Task labels.
+    distances_ : array of shape (n_tasks,)
+        Distances to the centre.
+    history_ : History
+        What happened in training.
+    n_features_in_, feature_names_in_, feature_mean_, feature_scale_, target_mean_, target_scale_
+        Number, names and statistics of the features, and those of the target.
+    n_iter_ : int
+        Epochs.
+
+    Examples
+    --------
+    >>> from crosslearning.datasets import load_hsb82
+    >>> from crosslearning.nn import CrossNetRegressor
+    >>> pupils = load_hsb82()
+    >>> few = pupils.tasks.isin(pupils.tasks.unique()[:8])
+    >>> X, y, school = pupils.X[few], pupils.y[few], pupils.tasks[few]
+    >>> model = CrossNetRegressor(epsilon=0.1, epochs=5).fit(X, y, tasks=school)
+    >>> model.predict(X, tasks=school).shape == y.shape
+    True
+    """
+
+    def _predict(self, X: Any, tasks: Any) -> NDArray[np.float64]:
+        outputs = self._outputs(X, tasks)[:, 0]
+        return np.asarray(outputs * self.target_scale_ + self.target_mean_)
+
+    @property
+    def _checks(self) -> dict[str, Any]:
+        return {"y_numeric": True}
+
+    def _learn_target(self, y: NDArray[Any]) -> torch.Tensor:
+        target = np.asarray(y, dtype=np.float64)
+        self.target_mean_, self.target_scale_ = float(target.mean()), float(target.std()) or 1.0
+        scaled = (target - self.target_mean_) / self.target_scale_
+        return torch.as_tensor(scaled, dtype=torch.get_default_dtype())[:, None]
+
+    def _n_outputs(self) -> int:
+        return 1
+
+    def _loss(self) -> Callable[[Any, Any], torch.Tensor]:
+        return nn.MSELoss()
+
+
+class CrossNetClassifier(TaskClassifier, CrossNet):
+    """Networks for related classifications, none farther than ε from a common centre.
+
+    Parameters and attributes are those of :class:`CrossNetRegressor`. The networks have an output
+    for every class, also for tasks whose rows miss some.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Labels of the classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.nn import CrossNetClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> shop = np.repeat(["north", "south"], 100)
+    >>> y = np.where(X[:, 0] + 0.2 * (shop == "north") > 0, "buys", "leaves")
+    >>> model = CrossNetClassifier(epsilon=0.3, epochs=20).fit(X, y, tasks=shop)
+    >>> model.score(X, y, tasks=shop) > 0.95
+    True
+    """
+
+    def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
+        return self._outputs(X, tasks)
+
+    def _learn_target(self, y: NDArray[Any]) -> torch.Tensor:
+        return torch.as_tensor(self._learn_classes(y))
+
+    def _n_outputs(self) -> int:
+        return len(self.classes_)
+
+    def _loss(self) -> Callable[[Any, Any], torch.Tensor]:
+        return nn.CrossEntropyLoss()

@@ -1,0 +1,215 @@
+"""How well the models do, task by task; after each epoch, too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from crosslearning.nn._checkpoint import name_of
+from crosslearning.nn._sources import Batches, as_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Mapping
+
+    from torch import nn
+
+    from crosslearning.nn._sources import Source
+    from crosslearning.nn._task_models import TaskModels
+
+Metric = Callable[[Any, Any], Any]
+
+_ROWS = 256  # that pass through a model at a time
+
+
+def evaluate(
+    models: TaskModels,
+    data: Mapping[Any, Any],
+    metric: str | Metric = "accuracy",
+    *,
+    batch_size: int = 256,
+) -> pd.Series[float]:
+    """Apply a metric to the outputs of each task's model, in evaluation mode.
+
+    Parameters
+    ----------
+    models : TaskModels
+        Left in the mode they were in.
+    data : mapping from task to data
+        As in :func:`fit`. A task that the models do not have is served by ``models.center``.
+    metric : "accuracy" or callable, default="accuracy"
+        Called once per task, with the outputs and targets of all its rows. "accuracy" is the share
+        of rows whose largest output is that of their class; of a single output, whether it is
+        above 0.
+    batch_size : int, default=256
+        Rows that pass through a model at a time; a DataLoader has its own.
+
+    Returns
+    -------
+    Series
+        The metric by task, in the order of `data`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from crosslearning.nn import TaskModels, evaluate
+    >>> models = TaskModels(torch.nn.Linear(2, 2), tasks=["north"], epsilon=0.1)
+    >>> with torch.no_grad():
+    ...     _ = models["north"].weight.copy_(torch.eye(2)), models["north"].bias.zero_()
+    >>> x, y = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
+    >>> evaluate(models, {"north": (x, y)})
+    north    0.5
+    Name: accuracy, dtype: float64
+    """
+    name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
+    scores = score_sources(models, as_sources(data), as_metric(metric), batch_size)
+    return pd.Series(scores, dtype=float, name=name)
+
+
+def score_sources(
+    models: TaskModels, sources: Mapping[Hashable, Source], metric: Metric, batch_size: int
+) -> dict[Hashable, float]:
+    """Metric of each task."""
+    with mode(models, training=False), torch.no_grad():
+        return {
+            task: _score(_serving(models, task), source, metric, batch_size)
+            for task, source in sources.items()
+        }
+
+
+def _serving(models: TaskModels, task: Hashable) -> torch.nn.Module:
+    """Return the model of a task, or the centre for a task never seen."""
+    if task in models:
+        return models[task]
+    return models.center
+
+
+def accuracy(output: torch.Tensor, target: torch.Tensor) -> float:
+    """Share of rows whose largest output is that of their class.
+
+    Examples
+    --------
+    >>> import torch
+    >>> accuracy(torch.tensor([[0.2, 0.8], [0.9, 0.1]]), torch.tensor([1, 1]))
+    0.5
+    >>> accuracy(torch.tensor([-1.0, 2.0]), torch.tensor([0, 1]))
+    1.0
+    """
+    if output.numel() == target.numel():
+        predicted = (output > 0).to(target.dtype).view(target.shape)
+    else:
+        predicted = output.argmax(dim=1)
+    return float((predicted == target).double().mean())
+
+
+def as_metric(metric: Any) -> Metric:
+    """Return the function a metric stands for."""
+    if metric == "accuracy":
+        return accuracy
+    if callable(metric):
+        return metric
+    raise ValueError(
+        f"`metric` must be 'accuracy' or a function of outputs and targets; got {metric!r}."
+    )
+
+
+def _score(module: torch.nn.Module, source: Source, metric: Metric, batch_size: int) -> float:
+    parameter = next(module.parameters(), None)
+    device = torch.device("cpu") if parameter is None else parameter.device
+    outputs, targets = [], []
+    for x, y in in_order(source, batch_size):
+        outputs.append(module(x.to(device)))
+        targets.append(y.to(device))
+    return float(metric(torch.cat(outputs), torch.cat(targets)))
+
+
+def in_order(source: Source, batch_size: int) -> Iterator[tuple[Any, Any]]:
+    """Give all rows of a task, batch by batch."""
+    if isinstance(source, Batches):
+        yield from source.loader
+        return
+    for indices in torch.arange(len(source)).split(batch_size):
+        yield source.batch(indices)
+
+
+@contextmanager
+def mode(module: nn.Module, training: bool) -> Iterator[None]:
+    """Set the mode of a module and all its parts, and give each its own back."""
+    before = [(part, part.training) for part in module.modules()]
+    module.train(training)
+    try:
+        yield
+    finally:
+        for part, was in before:
+            part.training = was
+
+
+class Validation:
+    """Scores of the tasks, the best mean so far, and the parameters that had it.
+
+    Parameters
+    ----------
+    data : mapping from task to data
+        As in `fit`.
+    metric : "accuracy", callable or None
+        Higher is better; None takes the loss, of which lower is better.
+    loss : callable
+        Loss of outputs and targets.
+    patience : int or None
+        Epochs without improvement after which to stop; None never stops and keeps no parameters.
+    """
+
+    def __init__(
+        self, data: Any, metric: Any, loss: Callable[[Any, Any], Any], patience: int | None
+    ) -> None:
+        self.sources = as_sources(data, "validation")
+        self.metric = loss if metric is None else as_metric(metric)
+        self.sign = -1.0 if metric is None else 1.0
+        self.named = name_of(metric)
+        self.patience = patience
+        self.best = -math.inf
+        self.best_epoch: int | None = None
+        self.best_state: dict[str, torch.Tensor] | None = None
+
+    def scores(self, models: TaskModels) -> tuple[np.ndarray[Any, np.dtype[np.float64]], float]:
+        """Metric of each task, NaN for those without data, and the mean of all that have some."""
+        found = score_sources(models, self.sources, self.metric, _ROWS)
+        by_task = np.array([found.get(task, math.nan) for task in models.tasks])
+        return by_task, float(np.mean(list(found.values())))
+
+    def note(self, models: TaskModels, epoch: int, score: float) -> bool:
+        """Remember the best epoch; say whether patience has run out."""
+        if self.best_epoch is None or self.sign * score > self.best:
+            self.best, self.best_epoch = self.sign * score, epoch
+            if self.patience is not None:
+                state = models.state_dict()
+                self.best_state = {name: value.detach().clone() for name, value in state.items()}
+        return self.patience is not None and epoch - self.best_epoch >= self.patience
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds of it."""
+        return {"best": self.best, "epoch": self.best_epoch, "models": self.best_state}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take over what :meth:`state` returned."""
+        self.best, self.best_epoch = state["best"], state["epoch"]
+        self.best_state = state["models"]
+
+    def restore(self, models: TaskModels) -> None:
+        """Give the models their best parameters, where they were kept."""
+        if self.best_state is not None:
+            models.load_state_dict(self.best_state)
+
+
+def check_validation(validation: Any, metric: Any, patience: Any) -> None:
+    """Refuse what would silently do nothing."""
+    if validation is None and (metric is not None or patience is not None):
+        given = "`metric`" if metric is not None else "`patience`"
+        raise ValueError(f"{given} needs `validation`: data that the models are judged on.")
+    if patience is not None and (not isinstance(patience, int) or patience < 1):
+        raise ValueError(f"`patience` must be a positive number of epochs; got {patience!r}.")

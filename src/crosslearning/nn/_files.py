@@ -1,0 +1,174 @@
+"""Models in one safetensors file: tensors, and JSON in its header. Nothing is unpickled."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from crosslearning.files import replacing
+from crosslearning.nn._copies import ALL
+from crosslearning.tether import Tether
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from numpy.typing import NDArray
+
+    from crosslearning.nn._task_models import TaskModels
+
+    Models = TypeVar("Models", bound=TaskModels)
+
+_KEY = "crosslearning"
+_KIND = "TaskModels"
+_VERSION = 1
+
+
+def encode_state(
+    tasks: tuple[Hashable, ...], pulls: dict[str, NDArray[np.float64]]
+) -> torch.Tensor:
+    """Labels and the pulls of the last projection."""
+    content = {
+        "tasks": [encode_label(task) for task in tasks],
+        "pulls": {block: pull.tolist() for block, pull in pulls.items()},
+    }
+    return torch.tensor(list(json.dumps(content).encode()), dtype=torch.uint8)
+
+
+def decode_state(
+    encoded: torch.Tensor, tasks: tuple[Hashable, ...], blocks: list[str]
+) -> dict[str, NDArray[np.float64]]:
+    """Return the pulls, if the state is that of the same tasks in the same order."""
+    try:
+        content = json.loads(bytes(encoded.tolist()))
+        found = tuple(decode_label(label) for label in content["tasks"])
+        pulls = {str(name): np.asarray(pull, float) for name, pull in content["pulls"].items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError("The state is not that of a TaskModels: it names no tasks.") from error
+    expected = tuple(decode_label(encode_label(task)) for task in tasks)
+    if found != expected:
+        raise ValueError(
+            f"The state belongs to the tasks {list(found)}; these models have {list(expected)}. "
+            "Build TaskModels with the same tasks in the same order."
+        )
+    return {
+        name: pull for name, pull in pulls.items() if name in blocks and len(pull) == len(tasks)
+    }
+
+
+def encode_label(label: Hashable) -> Any:
+    """Return what JSON can hold and :func:`decode_label` turns back, or else its repr."""
+    if isinstance(label, tuple):
+        return [encode_label(part) for part in label]
+    return label if isinstance(label, (str, int, float, bool, type(None))) else repr(label)
+
+
+def decode_label(label: Any) -> Hashable:
+    """Label from JSON; lists were tuples."""
+    return tuple(map(decode_label, label)) if isinstance(label, list) else label
+
+
+def write_file(
+    path: str | os.PathLike[str],
+    kind: str,
+    tensors: dict[str, torch.Tensor],
+    content: dict[str, Any],
+) -> None:
+    """Write tensors and a description to a temporary name, and rename it."""
+    header = {_KEY: json.dumps({"kind": kind, "version": _VERSION, **content}, allow_nan=False)}
+    own = {name: value.detach().clone().contiguous() for name, value in tensors.items()}
+    with replacing(Path(path)) as temporary:
+        save_file(own, temporary, metadata=header)
+
+
+def read_file(
+    path: str | os.PathLike[str], kind: str, remedy: str = "Save it again."
+) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Read what :func:`write_file` wrote for the same kind, or raise ValueError with a remedy."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"There is no file {os.fspath(path)}.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            content = json.loads((file.metadata() or {}).get(_KEY, "{}"))
+            found = content.get("kind"), content.get("version")
+            if found != (kind, _VERSION):
+                raise ValueError(f"it does not say so, for version {_VERSION}")
+            return {name: file.get_tensor(name) for name in file.keys()}, content  # noqa: SIM118
+    except (SafetensorError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"{os.fspath(path)} does not hold {kind}, or it is damaged: {error}. {remedy}"
+        ) from error
+
+
+def save_models(models: TaskModels, path: str | os.PathLike[str]) -> None:
+    """Write models with all that is needed to build them again, given their architecture."""
+    content = {
+        "tasks": [_stored_label(task) for task in models.tasks],
+        "tethers": {block.name: encode_tether(block.tether) for block in models.blocks},
+        "center_weight": models.center_weight,
+    }
+    write_file(path, _KIND, models.state_dict(), content)
+
+
+def load_models(kind: type[Models], path: str | os.PathLike[str], module: Any) -> Models:
+    """Build models of the given architecture with the content of a file."""
+    tensors, content = read_file(path, _KIND)
+    try:
+        tasks = [decode_label(label) for label in content["tasks"]]
+        tethers = {name: _decode_tether(value) for name, value in content["tethers"].items()}
+        weight = content["center_weight"]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{os.fspath(path)} does not describe its models. Save it again."
+        ) from error
+    tether: Any = tethers[ALL] if list(tethers) == [ALL] else tethers
+    models = kind(module, tasks, tether=tether, center_weight=weight)
+    try:
+        _refuse_other_dtypes(models, tensors)
+        models.load_state_dict(tensors)
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"{os.fspath(path)} does not fit the module: {error} Give the architecture and dtype "
+            "that were saved."
+        ) from error
+    return models
+
+
+def _refuse_other_dtypes(models: TaskModels, tensors: dict[str, torch.Tensor]) -> None:
+    for name, value in models.state_dict().items():
+        if name in tensors and tensors[name].dtype != value.dtype:
+            raise ValueError(f"{name!r} is {tensors[name].dtype} there and {value.dtype} here.")
+
+
+def _stored_label(label: Hashable) -> Any:
+    encoded = encode_label(label)
+    if decode_label(encoded) != label:
+        raise ValueError(
+            "Labels of tasks are stored if they are strings, numbers, or tuples of such; got "
+            f"{label!r}. Use its name as the label."
+        )
+    return encoded
+
+
+def encode_tether(tether: Tether) -> dict[str, Any]:
+    """Knobs of a tether, infinities as a word because JSON has no number for them."""
+    knobs = {"epsilon": tether.epsilon, "stiffness": tether.stiffness, "tension": tether.tension}
+    return {
+        name: _words(knob) if isinstance(knob, float) else [_words(one) for one in knob.tolist()]
+        for name, knob in knobs.items()
+    }
+
+
+def _decode_tether(knobs: dict[str, Any]) -> Tether:
+    return Tether(**{name: np.asarray(knob, dtype=np.float64) for name, knob in knobs.items()})
+
+
+def _words(number: float) -> float | str:
+    return "inf" if math.isinf(number) else number

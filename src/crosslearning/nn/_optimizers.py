@@ -1,0 +1,181 @@
+"""Optimizers and schedulers, and one matrix for them to step over in place of many tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn, optim
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+if TYPE_CHECKING:
+    from crosslearning.nn._task_models import TaskModels
+
+# They treat each number by itself, wherever it is.
+ELEMENTWISE = (
+    optim.ASGD, optim.Adadelta, optim.Adagrad, optim.Adam, optim.AdamW, optim.Adamax,
+    optim.NAdam, optim.RAdam, optim.RMSprop, optim.Rprop, optim.SGD,
+)  # fmt: skip
+
+_SMALL = 1 << 16  # numbers of a parameter, on average; with more, calls cost little
+
+
+def make_optimizer(given: Any, models: TaskModels) -> Optimizer:
+    """Return the optimizer given, or the one that a function makes of the parameters."""
+    optimizer = given if isinstance(given, Optimizer) else _call(given, models)
+    own = {id(parameter) for parameter in models.parameters()}
+    held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    foreign = sum(id(parameter) not in own for parameter in held)
+    if foreign:
+        raise ValueError(
+            f"The optimizer must hold parameters of the models only; {foreign} of its {len(held)} "
+            "are others. Build it with `models.parameters()`."
+        )
+    return optimizer
+
+
+def _call(given: Any, models: TaskModels) -> Optimizer:
+    optimizer = given(models.parameters()) if callable(given) else given
+    if not isinstance(optimizer, Optimizer):
+        raise ValueError(
+            "`optimizer` must be a torch optimizer, or a function that makes one of parameters; "
+            f"got {type(given).__name__}. Use lambda p: torch.optim.SGD(p, lr=0.1)."
+        )
+    return optimizer
+
+
+def make_scheduler(given: Any, optimizer: Optimizer) -> Any:
+    """Return the scheduler given, or the one that a function makes of the optimizer, or None."""
+    scheduler = given(optimizer) if callable(given) else given
+    if scheduler is not None and not hasattr(scheduler, "step"):
+        raise ValueError(
+            "`scheduler` must be a torch scheduler, or a function that makes one of an optimizer; "
+            f"got {type(given).__name__}. Use lambda o: StepLR(o, step_size=10)."
+        )
+    if scheduler is not None and scheduler.optimizer is not optimizer:
+        raise ValueError("`scheduler` must steer the optimizer that is given with it.")
+    return scheduler
+
+
+def advance(scheduler: Any, score: float) -> None:
+    """Step a scheduler at the end of an epoch."""
+    if isinstance(scheduler, ReduceLROnPlateau):
+        scheduler.step(score)
+    elif scheduler is not None:
+        scheduler.step()
+
+
+def learning_rate(optimizer: Optimizer) -> float:
+    """Learning rate of the first group of parameters."""
+    return float(optimizer.param_groups[0]["lr"])
+
+
+def step_size(models: TaskModels, optimizer: Optimizer) -> float | None:
+    """Length of a gradient step where springs and tensions need it, otherwise None."""
+    if all(block.tether.is_ball for block in models.blocks):
+        return None
+    rates = {float(group["lr"]) for group in optimizer.param_groups}
+    if len(rates) > 1:
+        raise ValueError(
+            "Springs and tensions act in proportion to the step, and need one learning rate for "
+            f"all parameters; got {sorted(rates)}. Use one group of parameters, or a bound alone: "
+            "epsilon=..."
+        )
+    return rates.pop()
+
+
+def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
+    """Whether it makes no difference to the optimizer, and is worth its memory for gradients.
+
+    It is where parameters are small. The optimizer must be of a class that treats every number
+    alike, hold all parameters in one group, have nothing hooked to its steps, and have been at all
+    of them equally often. All parameters must be tethered and take gradients.
+    """
+    own = list(models.parameters())
+    tethered = sum(flat.tasks.numel() for flat in models._flats)
+    held = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
+    steps = {float(state.get("step", -1)) for state in optimizer.state.values()}
+    return (
+        type(optimizer) in ELEMENTWISE
+        and len(optimizer.param_groups) == 1
+        and held == [id(parameter) for parameter in own]
+        and tethered == sum(parameter.numel() for parameter in own)
+        and all(parameter.requires_grad for parameter in own)
+        and not (optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
+        and len(optimizer.state) in (0, len(own))
+        and len(steps) <= 1
+        and tethered < _SMALL * len(own)
+    )
+
+
+class FlatOptimizer:
+    """Lets an optimizer of the models' parameters hold the flat buffers in their place.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        One for which :func:`can_be_flat`.
+    models : TaskModels
+        Whose parameters it holds.
+
+    Attributes
+    ----------
+    leaves : list of Parameter
+        What it holds: the rows of the tasks of each buffer.
+    gradients : dict of str to Tensor
+        Where the gradients of a parameter of all tasks go, stacked.
+    """
+
+    def __init__(self, optimizer: optim.Optimizer, models: TaskModels) -> None:
+        self.optimizer, self.models = optimizer, models
+        self.leaves: list[nn.Parameter] = []
+        self.gradients: dict[str, torch.Tensor] = {}
+
+    def flatten(self) -> None:
+        """Hand over the flat buffers, and the state of the parameters with them."""
+        flats, state = self.models._flats, self.optimizer.state
+        self.leaves = [nn.Parameter(flat.tasks) for flat in flats]
+        for flat, leaf in zip(flats, self.leaves, strict=True):
+            leaf.grad = torch.zeros_like(leaf)
+            for slot in flat.slots:
+                part = leaf.grad[:, slot.start : slot.stop]
+                self.gradients[slot.name] = part.unflatten(1, slot.shape)
+            rows = [flat.parameters(row, one) for row, one in enumerate(self.models.per_task)]
+            if state:
+                state[leaf] = {
+                    key: _joined(key, [[state[p][key] for p in row] for row in rows], rows)
+                    for key in state[rows[0][0]]
+                }
+        for parameter in self.models.parameters():
+            state.pop(parameter, None)
+        self.optimizer.param_groups[0]["params"] = self.leaves
+
+    def scatter(self) -> None:
+        """Hand the parameters back, each with its part of the state."""
+        state = self.optimizer.state
+        for flat, leaf in zip(self.models._flats, self.leaves, strict=True):
+            whole = state.pop(leaf, None)
+            for row, module in enumerate(self.models.per_task):
+                for slot, parameter in zip(flat.slots, flat.parameters(row, module), strict=True):
+                    if whole is not None:
+                        state[parameter] = {
+                            key: _part(value, leaf, row, slot) for key, value in whole.items()
+                        }
+        self.optimizer.param_groups[0]["params"] = list(self.models.parameters())
+
+
+def _joined(key: str, values: list[list[Any]], rows: list[list[nn.Parameter]]) -> Any:
+    """Stack what has the shape of its parameter; what has not is the same for all."""
+    first = values[0][0]
+    if key == "step" or not isinstance(first, torch.Tensor) or first.shape != rows[0][0].shape:
+        return first
+    return torch.stack([torch.cat([value.reshape(-1) for value in row]) for row in values])
+
+
+def _part(value: Any, leaf: nn.Parameter, row: int, slot: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.shape != leaf.shape:
+        return value.clone()
+    return value[row, slot.start : slot.stop].view(slot.shape)

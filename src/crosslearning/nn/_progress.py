@@ -1,0 +1,82 @@
+"""A bar on the screen, for those who ask for one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+_SHOWN = 6  # tasks that are listed one by one
+
+
+class Bar:
+    """Losses, realised distances and the time left, on the error stream.
+
+    Parameters
+    ----------
+    shown : bool
+        Whether to show anything.
+    tasks : tuple
+        Labels of the tasks.
+    epochs, steps : int
+        Epochs of the run, and steps of each.
+    """
+
+    def __init__(self, shown: bool, tasks: tuple[Hashable, ...], epochs: int, steps: int) -> None:
+        self.shown = shown
+        self._tasks, self._epochs, self._steps = tasks, epochs, steps
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[state]}"),
+        )
+        self._progress = Progress(*columns, console=Console(stderr=True), disable=not shown)
+        self._id = self._progress.add_task("training", total=epochs * steps, state="")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def show(
+        self, step: int, losses: NDArray[np.float64], distances: NDArray[np.float64] | None
+    ) -> None:
+        """Show the mean losses of this epoch so far, and the distances of the last projection."""
+        epoch = f"epoch {1 + (step - 1) // self._steps}/{self._epochs}"
+        state = describe(self._tasks, losses, distances)
+        self._progress.update(self._id, completed=step, description=epoch, state=state)
+
+
+def describe(
+    tasks: tuple[Hashable, ...],
+    losses: NDArray[np.float64],
+    distances: NDArray[np.float64] | None,
+) -> str:
+    """Loss and distance of each task, or ranges where there are many.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> describe(("art", "clipart"), np.array([1.25, 0.5]), np.array([0.01, 0.002]))
+    'art 1.25 at 0.01, clipart 0.5 at 0.002'
+    >>> describe(tuple(range(9)), np.arange(9.0), None)
+    'loss 0 to 8, mean 4'
+    """
+    if len(tasks) > _SHOWN:
+        low, mean, high = losses.min(), losses.mean(), losses.max()
+        text = f"loss {low:.3g} to {high:.3g}, mean {mean:.3g}"
+        return text if distances is None else f"{text}; distance up to {distances.max():.3g}"
+    parts = [f"{task} {loss:.3g}" for task, loss in zip(tasks, losses, strict=True)]
+    if distances is not None:
+        parts = [f"{part} at {far:.3g}" for part, far in zip(parts, distances, strict=True)]
+    return ", ".join(parts)

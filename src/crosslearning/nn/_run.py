@@ -1,0 +1,194 @@
+"""The loop of a training run: gradients, a step, a projection; and what ends an epoch."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from crosslearning.nn._history import EpochRecord, History
+from crosslearning.nn._optimizers import advance, learning_rate, step_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+    from torch.optim import Optimizer
+
+    from crosslearning.nn._certificate import StepCertificate
+    from crosslearning.nn._checkpoint import Checkpoint
+    from crosslearning.nn._engines import Engine
+    from crosslearning.nn._evaluation import Validation
+    from crosslearning.nn._progress import Bar
+    from crosslearning.nn._sampling import Feed
+    from crosslearning.nn._task_models import TaskModels
+
+_CALLER_OF_FIT = 5  # levels up from a warning
+
+_ELEMENTS = 1 << 20  # that are looked at: a copy of all would cost as much as the models
+
+
+class Run:
+    """A training run, from any step on.
+
+    Parameters
+    ----------
+    models : TaskModels
+        In training mode.
+    feed : Feed
+        Batches of every step.
+    optimizer, scheduler : Optimizer, scheduler or None
+        Of the models.
+    validation : Validation or None
+        Judges the models after each epoch.
+    callbacks : sequence of callable
+        Called with the record of each epoch; True stops.
+    project_every : int
+        Steps from one projection to the next.
+
+    Attributes
+    ----------
+    step : int
+        Steps done.
+    stopped : bool
+        Whether validation or a callback ended the run.
+    sums, counts : array of shape (n_tasks,)
+        Losses of the present epoch, and how many there were.
+    seconds : float
+        Time of the present epoch spent before `train` was called.
+    history : History
+        Epochs done.
+    """
+
+    def __init__(
+        self,
+        models: TaskModels,
+        feed: Feed,
+        optimizer: Optimizer,
+        scheduler: Any,
+        validation: Validation | None,
+        callbacks: Sequence[Callable[[EpochRecord], Any]],
+        project_every: int,
+    ) -> None:
+        self.models, self.feed = models, feed
+        self.optimizer, self.scheduler = optimizer, scheduler
+        self.validation, self.callbacks = validation, callbacks
+        self.project_every = project_every
+        self.step = 0
+        self.stopped = False
+        self.sums, self.counts = np.zeros(len(models)), np.zeros(len(models))
+        self.seconds = 0.0
+        self.history = History(models.tasks)
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch."""
+        return self.feed.plan.steps
+
+    def train(self, engine: Engine, epochs: int, bar: Bar, checkpoint: Checkpoint | None) -> None:
+        """Train until the end, or until validation or a callback says so."""
+        self._started = time.perf_counter() - self.seconds
+        certificate = None
+        self.models._link()
+        while self.step < epochs * self.steps and not self.stopped:
+            ends_epoch = (self.step + 1) % self.steps == 0
+            self._take_gradients(engine)
+            ruler = StepLength(self.models) if ends_epoch else None
+            self.optimizer.step()
+            self.step += 1
+            certificate = self._project(ends_epoch) or certificate
+            if bar.shown:
+                losses = self.sums / np.maximum(self.counts, 1)
+                bar.show(self.step, losses, certificate and certificate.distances)
+            self.seconds = time.perf_counter() - self._started
+            if ruler is not None:
+                self._end_epoch(ruler.since(), certificate)
+            if checkpoint is not None and checkpoint.is_due:
+                with engine.released():
+                    checkpoint.save()
+        self.models.zero_grad()
+        self.models._mark_changed()
+
+    def _take_gradients(self, engine: Engine) -> None:
+        rows, losses = engine.gradients(self.step)
+        values = losses.double().cpu().numpy()
+        if values.shape != (len(rows),):
+            raise ValueError(
+                "`loss` must return one number per batch; got shape "
+                f"{values.shape[1:]}. Use one that averages, such as reduction='mean'."
+            )
+        if not np.isfinite(values).all():
+            self._refuse(rows, values)
+        self.sums[rows] += values
+        self.counts[rows] += 1
+
+    def _refuse(self, rows: list[int], values: NDArray[np.float64]) -> None:
+        bad = [
+            f"task {self.models.tasks[row]!r} is {value}"
+            for row, value in zip(rows, values, strict=True)
+            if not np.isfinite(value)
+        ]
+        raise ValueError(
+            f"A loss must be finite; that of {', that of '.join(bad)} in step {self.step + 1}. "
+            "The models are as they were before this step. Lower the learning rate, and look at "
+            "the data of the task."
+        )
+
+    def _project(self, ends_epoch: bool) -> StepCertificate | None:
+        since = (self.step - 1) % self.steps % self.project_every + 1
+        if since < self.project_every and not ends_epoch:
+            return None
+        rate = step_size(self.models, self.optimizer)
+        if rate == 0.0:  # nothing has moved, and springs act in proportion
+            return None
+        step = None if rate is None else since * rate
+        return self.models._project_linked(step, _CALLER_OF_FIT)
+
+    def _end_epoch(self, moved: float, certificate: StepCertificate | None) -> None:
+        models, rate = self.models, learning_rate(self.optimizer)
+        epoch = self.step // self.steps
+        scores, score = np.full(len(models), np.nan), np.nan
+        if self.validation is not None:
+            scores, score = self.validation.scores(models)
+            self.stopped = self.validation.note(models, epoch, score)
+            self.history.best_epoch = self.validation.best_epoch
+        record = EpochRecord(
+            epoch=epoch,
+            step=self.step,
+            losses=self.sums / self.counts,
+            distances=models.distances(),
+            pulls=np.zeros(len(models)) if certificate is None else certificate.pull,
+            scores=scores,
+            score=score,
+            learning_rate=rate,
+            stationarity=moved / rate if rate else 0.0,
+            seconds=self.seconds,
+        )
+        self.history.records.append(record)
+        advance(self.scheduler, record.loss if self.validation is None else score)
+        for callback in self.callbacks:
+            self.stopped |= callback(record) is True
+        models._link()  # what callbacks may have replaced
+        self.sums, self.counts = np.zeros(len(models)), np.zeros(len(models))
+        self.seconds, self._started = 0.0, time.perf_counter()
+
+
+class StepLength:
+    """Remembers parameters before a step, evenly spaced ones where there are many."""
+
+    def __init__(self, models: TaskModels) -> None:
+        total = sum(flat.tasks.numel() for flat in models._flats)
+        self._models, self._stride = models, -(-total // _ELEMENTS)
+        self._before = [part.clone() for part in self._parts()]
+
+    def since(self) -> float:
+        """Norm of what the tethered parameters of all tasks moved since then."""
+        pairs = zip(self._parts(), self._before, strict=True)
+        norms = [float(torch.linalg.vector_norm(before.sub_(now))) for now, before in pairs]
+        return float(self._stride**0.5 * math.hypot(*norms))
+
+    def _parts(self) -> list[torch.Tensor]:
+        return [flat.tasks[:, :: self._stride] for flat in self._models._flats]

@@ -1,0 +1,175 @@
+"""Which rows of each task a step takes: computed from the number of the step, with no state.
+
+The rows of a task form one endless sequence, permutation after permutation, each with a seed of
+its own. A step takes the next piece of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import torch
+
+from crosslearning.nn._checks import check_count
+from crosslearning.nn._seeds import derive, seed_globals
+from crosslearning.nn._sources import Batches, Collated, Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+
+    from crosslearning.nn._sources import RowSource, Source
+
+    Augment = Callable[[Any, torch.Generator], Any]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How many rows of each task a step takes.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Rows of the tasks, or batches where they come from loaders.
+    per_step : int or None
+        Rows of each task and step; None if every step takes the same share of every task.
+    steps : int
+        Steps of an epoch.
+    """
+
+    sizes: tuple[int, ...]
+    per_step: int | None
+    steps: int
+
+    def piece(self, row: int, step: int) -> tuple[int, int]:
+        """Where in the sequence of a task the rows of a step start and stop."""
+        if self.per_step is not None:
+            return step * self.per_step, (step + 1) * self.per_step
+        size = self.sizes[row]
+        return size * step // self.steps, size * (step + 1) // self.steps
+
+    @property
+    def equal(self) -> bool:
+        """Whether every step takes as many rows of one task as of the others."""
+        return self.per_step is not None or len(set(self.sizes)) == 1
+
+
+def schedule(
+    sources: Sequence[Source], batch_size: int | None, sampling: Literal["cycle", "proportional"]
+) -> Schedule:
+    """Plan the epochs; see :func:`crosslearning.nn.fit` for what the arguments mean."""
+    if sampling not in ("cycle", "proportional"):
+        raise ValueError(f"`sampling` must be 'cycle' or 'proportional'; got {sampling!r}.")
+    if batch_size is not None:
+        check_count("batch_size", batch_size)
+    sizes = tuple(len(source) for source in sources)
+    loaders = [isinstance(source, Batches) for source in sources]
+    if any(loaders) and not all(loaders):
+        raise ValueError("Either all tasks have a DataLoader or none; got some of each.")
+    cycle = sampling == "cycle"
+    if loaders[0]:
+        return Schedule(sizes, 1 if cycle else None, max(sizes))
+    if batch_size is None:
+        return Schedule(sizes, None, 1)
+    if cycle:
+        return Schedule(sizes, batch_size, math.ceil(max(sizes) / batch_size))
+    return Schedule(sizes, None, math.ceil(sum(sizes) / (batch_size * len(sizes))))
+
+
+class TaskBatch(NamedTuple):
+    """What one task sees in one step: its position, inputs, targets, and a seed for dropout."""
+
+    row: int
+    x: Any
+    y: Any
+    seed: int
+
+
+class Feed:
+    """The batches of every step.
+
+    Parameters
+    ----------
+    sources : mapping from task to source
+        In the order of the rows.
+    plan : Schedule
+        How many rows a step takes.
+    seed : int
+        Of the run.
+    augment : callable or None
+        Changes inputs, given a generator.
+    device : device
+        Where the models are.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[Hashable, Source],
+        plan: Schedule,
+        seed: int,
+        augment: Augment | None,
+        device: torch.device,
+    ) -> None:
+        self.plan, self.seed, self.augment, self.device = plan, seed, augment, device
+        self._sources = tuple(sources.items())
+        self._orders: dict[Hashable, tuple[int, torch.Tensor]] = {}
+
+    @property
+    def stackable(self) -> bool:
+        """Whether the batches of all tasks are known to have one shape: that of tensors' rows."""
+        pairs = [source for _, source in self._sources if isinstance(source, Pair)]
+        shapes = {(pair.x.shape[1:], pair.y.shape[1:]) for pair in pairs}
+        return self.plan.equal and len(pairs) == len(self._sources) and len(shapes) == 1
+
+    def step(self, step: int) -> Iterator[TaskBatch]:
+        """Batches of the tasks that take part in a step; each is loaded when asked for."""
+        for row, (task, source) in enumerate(self._sources):
+            start, stop = self.plan.piece(row, step)
+            if stop > start:
+                x, y = self._load(task, source, start, stop, step)
+                if self.augment is not None:
+                    generator = torch.Generator().manual_seed(self._seed("augment", task, step))
+                    x = self.augment(x, generator)
+                x, y = x.to(self.device), y.to(self.device)
+                yield TaskBatch(row, x, y, self.dropout_seed(row, step))
+
+    def dropout_seed(self, row: int, step: int) -> int:
+        """Seed of what is random in the model of a task in a step."""
+        return self._seed("dropout", self._sources[row][0], step)
+
+    def rows(self, row: int, step: int, until: int) -> tuple[Any, Any]:
+        """Return inputs and targets of a task that has rows to ask for, of all these steps."""
+        task, source = self._sources[row]
+        start, stop = self.plan.piece(row, step)[0], self.plan.piece(row, until)[0]
+        return self._load(task, source, start, stop, step)
+
+    def _load(
+        self, task: Hashable, source: Source, start: int, stop: int, step: int
+    ) -> tuple[Any, Any]:
+        if isinstance(source, Batches):
+            number, index = divmod(start, len(source))
+            return source.number(index, self._seed("order", task, number))
+        if isinstance(source, Collated):
+            seed_globals(self._seed("dataset", task, step))
+        return source.batch(self._rows(task, source, start, stop))
+
+    def _rows(self, task: Hashable, source: RowSource, start: int, stop: int) -> torch.Tensor:
+        pieces = []
+        while start < stop:
+            number, first = divmod(start, len(source))
+            last = min(len(source), first + stop - start)
+            pieces.append(self._order(task, number, len(source))[first:last])
+            start += last - first
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+
+    def _order(self, task: Hashable, number: int, size: int) -> torch.Tensor:
+        """Permutation of the rows in a pass, kept until the next."""
+        kept = self._orders.get(task)
+        if kept is None or kept[0] != number:
+            generator = torch.Generator().manual_seed(self._seed("order", task, number))
+            kept = self._orders[task] = number, torch.randperm(size, generator=generator)
+        return kept[1]
+
+    def _seed(self, purpose: str, task: Hashable, number: int) -> int:
+        return derive(self.seed, purpose, task, number)

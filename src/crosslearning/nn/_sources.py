@@ -1,0 +1,156 @@
+"""What the data of a task can be."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sized
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset, default_collate
+
+from crosslearning.nn._seeds import seed_globals
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+Batch = tuple[Any, Any]
+
+_SAMPLE = 16  # rows that stand for data which have to be loaded one by one
+
+
+class RowSource(Protocol):
+    """Rows of a task, any of which can be asked for."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, indices: torch.Tensor) -> Batch:
+        """Return inputs and targets of these rows."""
+        ...
+
+
+class Pair:
+    """Two tensors of equal length."""
+
+    def __init__(self, x: Any, y: Any) -> None:
+        self.x, self.y = torch.as_tensor(x), torch.as_tensor(y)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def batch(self, indices: torch.Tensor) -> Batch:
+        """Return inputs and targets of these rows."""
+        return self.x.index_select(0, indices), self.y.index_select(0, indices)
+
+
+class Collated:
+    """A map-style dataset, whose items are pairs."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def batch(self, indices: torch.Tensor) -> Batch:
+        """Return inputs and targets of these rows."""
+        x, y = default_collate([self.dataset[index] for index in indices.tolist()])
+        return x, y
+
+
+class Batches:
+    """A DataLoader, passed again and again; it has its own order and size of batches."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+        self._at: tuple[int, int] | None = None
+        self._iterator: Iterator[Batch] = iter(())
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def number(self, index: int, seed: int) -> Batch:
+        """Return one batch of the pass that has this seed; to go back takes a new pass."""
+        at = self._at
+        if at is None or at[0] != seed or at[1] > index:
+            seed_globals(seed)
+            if self.loader.generator is not None:
+                self.loader.generator.manual_seed(seed)
+            self._iterator, at = iter(self.loader), (seed, 0)
+        for _ in range(at[1], index):
+            next(self._iterator)
+        self._at = seed, index + 1
+        x, y = next(self._iterator)
+        return x, y
+
+
+Source = RowSource | Batches
+
+
+def as_sources(data: Any, name: str = "data") -> dict[Hashable, Source]:
+    """Give the data of every task one of two faces: rows to ask for, or batches that come.
+
+    Parameters
+    ----------
+    data : mapping from task to data
+        A pair (x, y), an object with ``batch(indices)`` and a length, a map-style dataset or a
+        DataLoader.
+    name : str
+        What to call the argument in messages.
+
+    Returns
+    -------
+    dict of source by task
+    """
+    if not isinstance(data, Mapping):
+        raise ValueError(
+            f"`{name}` must be a mapping from task to data; got {type(data).__name__}. "
+            'Use {"north": (x, y), ...}.'
+        )
+    return {task: _as_source(given, task, name) for task, given in data.items()}
+
+
+def _as_source(given: Any, task: Hashable, name: str) -> Source:
+    source = _recognised(given)
+    if source is None:
+        raise ValueError(
+            f"The data of a task must be a pair (x, y), an object with a length and "
+            "`batch(indices)`, a map-style dataset or a DataLoader; "
+            f"got {type(given).__name__} for task {task!r} in `{name}`."
+        )
+    if isinstance(source, Pair) and len(source.x) != len(source.y):
+        raise ValueError(
+            f"Inputs and targets must have as many rows as each other; task {task!r} has "
+            f"{len(source.x)} and {len(source.y)} in `{name}`."
+        )
+    if len(source) == 0:
+        raise ValueError(
+            f"Every task needs at least one row; task {task!r} has none in `{name}`. "
+            "Leave the task out: the centre serves tasks without data."
+        )
+    return source
+
+
+def _recognised(given: Any) -> Source | None:
+    if isinstance(given, (tuple, list)):
+        return Pair(*given) if len(given) == 2 else None
+    if not isinstance(given, Sized) or isinstance(given, IterableDataset):
+        return None
+    if isinstance(given, DataLoader):
+        return None if isinstance(given.dataset, IterableDataset) else Batches(given)
+    if hasattr(given, "batch"):
+        return given  # type: ignore[return-value]
+    return Collated(given) if hasattr(given, "__getitem__") else None
+
+
+def digest(source: Source) -> str | None:
+    """Tell data from others: of tensors all of it, of rows to ask for some, of loaders nothing."""
+    if isinstance(source, Batches):
+        return None
+    some = torch.arange(len(source))
+    if not isinstance(source, Pair):
+        some = some[:: max(1, len(source) // _SAMPLE)][:_SAMPLE]
+    found = hashlib.sha256()
+    for part in source.batch(some):
+        found.update(torch.as_tensor(part).detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]

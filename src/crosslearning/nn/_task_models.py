@@ -1,0 +1,346 @@
+"""One model per task, tethered to a common centre."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from crosslearning.coupling import Status, couple
+from crosslearning.coupling._checks import check_center_weight, is_positive
+from crosslearning.nn._certificate import StepCertificate
+from crosslearning.nn._checks import check_labels
+from crosslearning.nn._copies import (
+    average_buffers,
+    copy_modules,
+    divide_parameters,
+    set_start,
+    sources_of,
+)
+from crosslearning.nn._files import decode_state, encode_state, load_models, save_models
+from crosslearning.nn._flat_members import FlatMembers
+from crosslearning.nn._linked_modules import LinkedModules
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from crosslearning.nn._copies import Block
+    from crosslearning.tether import Tether
+
+
+class TaskModels(LinkedModules):
+    r"""Copies of a module, one per task, none farther than ε from a common centre.
+
+    Keep the training loop: let the optimizer have ``models.parameters()``, compute each task's loss
+    with ``models[task]``, and call ``models.project()`` after each step of the optimizer. It moves
+    tasks and centre as little as possible so that
+    :math:`\|\theta_i - \theta_g\| \le \varepsilon`: Algorithm 1 of the paper, with the projection
+    solved exactly.
+
+    The parameters are views into one matrix with a row per task and a row for the centre. They may
+    be read, written and loaded into as usual.
+
+    Parameters
+    ----------
+    module : Module or mapping from task to Module
+        Copied for every task, so that all start from the same parameters; or one for each task,
+        copied as well. Those need to agree on the names and shapes of tethered parameters only.
+    tasks : iterable of hashable, optional
+        Labels of the tasks. Not needed with a mapping.
+    epsilon : float, array of shape (n_tasks,), or dict from prefix to either, optional
+        Radius: the largest distance of a task to the centre. 0 pools the tasks, ``math.inf``
+        trains them separately. A dict sets one radius per block of parameters, by the beginning
+        of their names, as in ``{"features": 0.1, "classifier.6": math.inf}``; parameters that no
+        prefix matches belong to their task alone.
+    tether : Tether or dict from prefix to Tether, optional
+        In place of `epsilon`: a spring or a tension as well.
+    center_weight : float, default=1
+        Weight of the present centre in the projection, as in the paper. It holds back every step:
+        at ε = 0 the tasks move by N / (N + center_weight) of the mean step, by 0.8 of it for four
+        tasks. Smaller values hold less; 0 frees the centre, which then is the mean of the tasks
+        wherever nothing else determines it.
+    center_init : {"mean", "zero"}, default="mean"
+        Where the centre starts: at the mean of the tasks, or at 0 as Algorithm 1 of the paper
+        has it, which makes the first projection shrink all parameters when ε is small.
+    same_start : bool, default=True
+        With a mapping of modules: whether all tasks start from the tethered parameters of the
+        first. False keeps those of each module, such as modules that have been trained.
+
+    Attributes
+    ----------
+    center : Module
+        The model for tasks never seen. It takes no gradient step, and its parameters are not
+        among ``parameters()``. Buffers such as BatchNorm statistics belong to each task; the
+        centre has their average as of the last projection. Parameters that are not tethered have
+        no centre: here they keep the values with which the first task started.
+    tasks : tuple
+        Labels of the tasks, in the order of the rows.
+    blocks : tuple of Block
+        Names, tethers and parameters of the blocks.
+
+    Notes
+    -----
+    A projection costs two passes over the matrix, about as much as copying it twice, whatever the
+    modules are. It does not touch the state of the optimizer, such as momentum.
+
+    Examples
+    --------
+    >>> _ = torch.manual_seed(0)
+    >>> models = TaskModels(nn.Linear(3, 1), tasks=["north", "south"], epsilon=0.01)
+    >>> optimizer = torch.optim.SGD(models.parameters(), lr=0.1)
+    >>> x = torch.randn(8, 3)
+    >>> loss = models["north"](x).square().mean() + (models["south"](x) - 1).square().mean()
+    >>> loss.backward()
+    >>> optimizer.step()
+    >>> certificate = models.project()
+    >>> certificate.status.value
+    'The optimality conditions hold to the tolerance.'
+    >>> models.distances().round(4)
+    array([0.01, 0.01])
+    """
+
+    def __init__(
+        self,
+        module: nn.Module | Mapping[Any, nn.Module],
+        tasks: Iterable[Hashable] | None = None,
+        *,
+        epsilon: ArrayLike | Mapping[str, ArrayLike] | None = None,
+        tether: Tether | Mapping[str, Tether] | None = None,
+        center_weight: float = 1.0,
+        center_init: Literal["mean", "zero"] = "mean",
+        same_start: bool = True,
+    ) -> None:
+        weight = check_center_weight(center_weight, allow_zero=True)
+        _check_start(center_init, weight)
+        labels = check_labels(tasks, module)
+        sources = sources_of(module, labels)
+        blocks = divide_parameters(sources, labels, epsilon, tether)
+        modules, flats = copy_modules(sources, blocks, labels)
+        for flat in flats:
+            set_start(flat, center_init, same_start)
+        super().__init__(modules, flats)
+        self._blocks = blocks
+        self._center_weight = weight
+        self._positions: dict[Hashable, int] = {label: row for row, label in enumerate(labels)}
+        self._pulls: dict[str, NDArray[np.float64]] = {}
+        self._forget_size()
+
+    @property
+    def tasks(self) -> tuple[Hashable, ...]:
+        """Labels of the tasks, in the order of the rows."""
+        return tuple(self._positions)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Names, tethers and parameters of the blocks."""
+        return self._blocks
+
+    @property
+    def center_weight(self) -> float:
+        """Weight of the present centre in the projection."""
+        return self._center_weight
+
+    def __getitem__(self, task: Hashable) -> nn.Module:
+        if task not in self._positions:
+            known = ", ".join(map(repr, self._positions))
+            raise KeyError(
+                f"There is no task {task!r}; the tasks are {known}. Use `models.center` for a "
+                "task never seen."
+            )
+        return self.per_task[self._positions[task]]
+
+    def forward(self, *_: Any, **__: Any) -> Any:
+        """Refuse to guess which of the models is meant."""
+        raise TypeError(
+            "TaskModels holds one model per task: call `models[task](x)`, or `models.center(x)` "
+            "for a task never seen."
+        )
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self._positions)
+
+    def __contains__(self, task: object) -> bool:
+        return task in self._positions
+
+    def items(self) -> Iterator[tuple[Hashable, nn.Module]]:
+        """Pairs of a task and its module."""
+        return zip(self._positions, self.per_task, strict=True)
+
+    def project(self, step_size: float | None = None) -> StepCertificate:
+        r"""Move tasks and centre as little as possible into what the tethers allow, in place.
+
+        Parameters
+        ----------
+        step_size : float, optional
+            Length of the gradient step before, that is the learning rate. It scales springs and
+            tensions, and is required where a tether has them; radii are not scaled.
+
+        Returns
+        -------
+        StepCertificate
+            Pulls, distances, residual and status.
+
+        Raises
+        ------
+        ValueError
+            If the parameters of a task are NaN or infinite. Nothing has changed then.
+
+        Warns
+        -----
+        ResolutionWarning
+            Once, if storing the result moved a task off a radius that the dtype does not resolve
+            at the present size of the parameters. Call ``models.double()``, or choose a larger one.
+        ConvergenceWarning
+            If the solver did not reach its tolerance.
+        """
+        self._link()
+        certificate = self._project_linked(step_size, stacklevel=3)
+        self._mark_changed()
+        return certificate
+
+    def _project_linked(self, step_size: float | None, stacklevel: int) -> StepCertificate:
+        """Project parameters that are known to be views, and of which autograd knows nothing."""
+        names = [block.name for block in self._blocks]
+        # In an autocast region, products would be taken in bfloat16.
+        with torch.no_grad(), torch.autocast(self._flats[0].flat.device.type, enabled=False):
+            steps = couple(
+                self._members,
+                [_step_tether(block, step_size) for block in self._blocks],
+                center_weight=self._center_weight,
+                start=[self._pulls.get(name) for name in names],
+                tell_resolution=not self._told_resolution,
+                stacklevel=stacklevel,
+            )
+            average_buffers(list(self.per_task), self.center)
+        self._pulls = {name: step.pull for name, step in zip(names, steps, strict=True)}
+        self._told_resolution |= any(step.status is Status.UNRESOLVED for step in steps)
+        return StepCertificate(dict(zip(names, steps, strict=True)))
+
+    def distances(self, block: str | None = None) -> NDArray[np.float64]:
+        """Distances of the tasks to the centre, as the parameters are now.
+
+        Parameters
+        ----------
+        block : str, optional
+            Name of a block; by default the distance is over all tethered parameters.
+
+        Returns
+        -------
+        array of shape (n_tasks,)
+        """
+        names = [one.name for one in self._blocks]
+        if block is not None and block not in names:
+            raise ValueError(f"There is no block {block!r}; the blocks are {', '.join(names)}.")
+        self._link()
+        with torch.no_grad():
+            distances = self._members.distances(exactly=True)
+        if block is not None:
+            return distances[names.index(block)]
+        return np.asarray(np.linalg.norm(distances, axis=0), dtype=np.float64)
+
+    def export(self, task: Hashable | None = None) -> dict[str, torch.Tensor]:
+        """Return an ordinary ``state_dict`` of one task, or of the centre, of its own memory.
+
+        ``models[task].state_dict()`` holds views; written to a file, they drag all tasks along.
+
+        Parameters
+        ----------
+        task : hashable, optional
+            Label of the task; by default the centre.
+
+        Returns
+        -------
+        dict of str to Tensor
+        """
+        module = self.center if task is None else self[task]
+        return {name: value.detach().clone() for name, value in module.state_dict().items()}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one safetensors file, which is there in full or not at all.
+
+        Parameters
+        ----------
+        path : path
+            The file; one that exists is replaced.
+        """
+        save_models(self, path)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], module: nn.Module | Mapping[Any, nn.Module]
+    ) -> TaskModels:
+        """Read what :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path
+            The file. Nothing in it is ever executed.
+        module : Module or mapping from task to Module
+            What the constructor got: the architecture, whose values do not matter.
+
+        Returns
+        -------
+        TaskModels
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged, foreign, or of another architecture.
+        """
+        return load_models(cls, path, module)
+
+    def get_extra_state(self) -> torch.Tensor:
+        """Labels and pulls, as bytes of JSON in a tensor, for ``state_dict``."""
+        return encode_state(self.tasks, self._pulls)
+
+    def set_extra_state(self, encoded: torch.Tensor) -> None:
+        """Take the pulls from a ``state_dict`` of the same tasks."""
+        self._forget_size()
+        self._pulls = decode_state(encoded, self.tasks, [block.name for block in self._blocks])
+
+    def extra_repr(self) -> str:
+        """Tasks and tethers in one line."""
+        tethers = ", ".join(f"{block.name}: {block.tether}" for block in self._blocks)
+        return f"tasks={list(self.tasks)}, {tethers}, center_weight={self._center_weight}"
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+        super()._apply(fn, recurse)
+        self._forget_size()
+        return self
+
+    def _forget_size(self) -> None:
+        """Look anew at the norms, and whether the dtype resolves the radii there."""
+        self._members = FlatMembers(self)
+        self._told_resolution = False
+
+
+def _step_tether(block: Block, step_size: float | None) -> Tether:
+    """Scale the tether of a block for a step; a bound alone needs no step size."""
+    if step_size is not None and not is_positive(step_size):
+        raise ValueError(f"`step_size` must be a positive finite number; got {step_size!r}.")
+    if block.tether.is_ball:
+        return block.tether
+    if step_size is None:
+        raise ValueError(
+            f"The tether of block {block.name!r} has a spring or a tension, which act in "
+            "proportion to the step. Use project(step_size=lr) with the learning rate."
+        )
+    return block.tether.scaled(step_size=step_size)
+
+
+def _check_start(center_init: str, center_weight: float) -> None:
+    if center_init not in ("mean", "zero"):
+        raise ValueError(f"`center_init` must be 'mean' or 'zero'; got {center_init!r}.")
+    if center_init == "zero" and center_weight == 0:
+        raise ValueError(
+            "A centre without weight is free and starts nowhere; got center_init='zero' with "
+            "center_weight=0. Use center_init='mean'."
+        )

@@ -1,0 +1,210 @@
+"""Train the models of all tasks together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from crosslearning.nn._checkpoint import Checkpoint
+from crosslearning.nn._checks import check_count
+from crosslearning.nn._engines import choose_engine
+from crosslearning.nn._evaluation import Validation, check_validation, mode
+from crosslearning.nn._optimizers import make_optimizer, make_scheduler
+from crosslearning.nn._progress import Bar
+from crosslearning.nn._run import Run
+from crosslearning.nn._sampling import Feed, schedule
+from crosslearning.nn._seeds import forked_generators
+from crosslearning.nn._sources import as_sources
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    import torch
+
+    from crosslearning.nn._evaluation import Metric
+    from crosslearning.nn._history import EpochRecord, History
+    from crosslearning.nn._sampling import Augment
+    from crosslearning.nn._sources import Source
+    from crosslearning.nn._task_models import TaskModels
+
+
+def fit(
+    models: TaskModels,
+    data: Mapping[Any, Any],
+    loss: Callable[[Any, Any], torch.Tensor],
+    optimizer: torch.optim.Optimizer | Callable[[Any], torch.optim.Optimizer],
+    epochs: int,
+    *,
+    batch_size: int | None = 1,
+    sampling: Literal["cycle", "proportional"] = "cycle",
+    project_every: int = 1,
+    scheduler: Any = None,
+    validation: Mapping[Any, Any] | None = None,
+    metric: str | Metric | None = None,
+    patience: int | None = None,
+    augment: Augment | None = None,
+    callbacks: Sequence[Callable[[EpochRecord], Any]] = (),
+    engine: Literal["auto", "loop", "threads", "vmap"] = "auto",
+    seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    progress: bool = False,
+) -> History:
+    r"""Train the models of all tasks together: Algorithm 1 of the paper, with what training needs.
+
+    Every step takes a batch of each task, computes the gradient of each task's loss, lets the
+    optimizer step, and projects, so that no task is farther than ε from the centre.
+
+    Parameters
+    ----------
+    models : TaskModels
+        Changed in place. They train in training mode, and are given their modes back.
+    data : mapping from task to data
+        For each task a pair of tensors (x, y); or an object with a length and
+        ``batch(indices) -> (x, y)``; or a map-style dataset of pairs; or a DataLoader, which keeps
+        its own order and batch size.
+    loss : callable
+        ``loss(output, target)``, a scalar; usually a mean over rows.
+    optimizer : Optimizer or callable
+        An optimizer of ``models.parameters()``, or a function that makes one of parameters.
+    epochs : int
+        How many.
+    batch_size : int or None, default=1
+        Rows of each task in a step; 1 as in the paper. Every batch has exactly as many: one that
+        reaches the end of a task's rows goes on with the next permutation. None takes all rows of
+        all tasks in every step.
+    sampling : {"cycle", "proportional"}, default="cycle"
+        "cycle": an epoch passes once over the rows of the largest task (rounded up to whole
+        batches), and smaller tasks start anew, in a new order. "proportional": an epoch sees each
+        row of each task once; a step takes `batch_size` rows of a task on average, more of large
+        tasks, and none at times of small ones.
+    project_every : int, default=1
+        Steps from one projection to the next; there is always one at the end of an epoch.
+    scheduler : scheduler or callable, optional
+        A scheduler of the optimizer, or a function that makes one of it. It advances after each
+        epoch; ``ReduceLROnPlateau`` is told the validation score, or else the loss.
+    validation : mapping from task to data, optional
+        Judged after each epoch; see :func:`evaluate`.
+    metric : "accuracy" or callable, optional
+        Of validation: a function of a task's outputs and targets of which higher is better. By
+        default the loss, of which lower is better.
+    patience : int, optional
+        Stop when the mean of the tasks' metrics has not improved for so many epochs. With
+        `patience` the models end with the parameters of the best epoch, however training ends,
+        and a copy of these is kept until then.
+    augment : callable, optional
+        ``augment(x, generator) -> x`` changes the inputs of training batches, and should draw from
+        the generator, so that runs can be repeated.
+    callbacks : sequence of callable, optional
+        Called with an :class:`EpochRecord` after each epoch; one that returns True stops.
+    engine : {"auto", "loop", "threads", "vmap"}, default="auto"
+        How gradients are computed: task after task; in a thread per task, with one thread for its
+        arithmetic; or in one pass over all tasks, which needs one architecture, batches of one
+        shape and no buffers that change, as those of BatchNorm do. All agree but for rounding, and
+        but for dropout in a pass over all tasks.
+        "auto" takes the pass for at least 8 tasks whose models are made of linear layers of torch,
+        with a loss of torch and tensors as data; threads for models with convolutions, on a CPU
+        where torch has more than one thread; and the loop otherwise.
+    seed : int, default=0
+        Everything random follows from it: the order of rows, augmentation and dropout, each of a
+        task, by its label and the number of the step. With ε = ∞, tasks therefore train exactly as
+        they would alone (except for dropout in a pass over all tasks). The global generators of
+        torch, NumPy and Python are given back as they were; the start of the models is drawn when
+        they are built, not here.
+    checkpoint : path, optional
+        A file that training is saved to after every epoch, and resumed from if it exists: the
+        models then end as they would have without the interruption, bit by bit on the CPU with
+        the loop. Give the same arguments again; more epochs are fine, and a run that is complete
+        is only read. Tasks, architecture, tethers, optimizer, seed and sizes are compared with
+        the file; the loss, the data and other functions cannot be.
+    checkpoint_every : int, optional
+        Save also whenever the number of steps is a multiple of this.
+    progress : bool, default=False
+        Show a bar with losses, distances and the time left on the error stream.
+
+    Returns
+    -------
+    History
+        Tables of the epochs: ``history.epochs`` and ``history.tasks``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not as described, if the checkpoint is damaged or of another run, or if
+        the loss or the parameters of a task become NaN or infinite, which is noticed before a
+        projection hands it on to other tasks.
+
+    Notes
+    -----
+    Springs and tensions act in proportion to the gradient step, whose length is taken to be the
+    optimizer's learning rate (times the steps since the last projection).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> from crosslearning.nn import TaskModels, evaluate, fit
+    >>> _ = torch.manual_seed(0)
+    >>> x = torch.randn(40, 3)
+    >>> data = {"north": (x, x @ torch.ones(3, 1)), "south": (x, x @ torch.ones(3, 1) + 1)}
+    >>> models = TaskModels(nn.Linear(3, 1), tasks=data, epsilon=0.1)
+    >>> history = fit(
+    ...     models, data, nn.MSELoss(), lambda p: torch.optim.SGD(p, lr=0.1), 20, batch_size=8
+    ... )
+    >>> history.epochs["loss"].iloc[-1].round(2)
+    np.float64(0.16)
+    >>> models.distances().round(3)
+    array([0.1, 0.1])
+    """
+    check_count("epochs", epochs)
+    check_count("project_every", project_every)
+    check_validation(validation, metric, patience)
+    sources = _sources(data, models)
+    device = next(models.parameters()).device
+    plan = schedule(tuple(sources.values()), batch_size, sampling)
+    made = make_optimizer(optimizer, models)
+    run = Run(
+        models,
+        Feed(sources, plan, seed, augment, device),
+        made,
+        make_scheduler(scheduler, made),
+        None if validation is None else Validation(validation, metric, loss, patience),
+        callbacks,
+        project_every,
+    )
+    saved = _resume(checkpoint, checkpoint_every, run, epochs)
+    with forked_generators(device), mode(models, training=True):
+        computing = choose_engine(engine, models, loss, made, run.feed)
+        try:
+            with Bar(progress, models.tasks, epochs, plan.steps) as bar:
+                run.train(computing, epochs, bar, saved)
+        finally:
+            computing.close()
+    if run.validation is not None:
+        run.validation.restore(models)
+    return run.history
+
+
+def _resume(path: Any, every: int | None, run: Run, epochs: int) -> Checkpoint | None:
+    """Bring the run to where a checkpoint left it."""
+    if every is not None:
+        check_count("checkpoint_every", every)
+    if path is None:
+        if every is not None:
+            raise ValueError("`checkpoint_every` needs `checkpoint`: the file to save to.")
+        return None
+    checkpoint = Checkpoint(path, every, run)
+    checkpoint.resume(epochs)
+    return checkpoint
+
+
+def _sources(data: Mapping[Any, Any], models: TaskModels) -> dict[Hashable, Source]:
+    sources = as_sources(data)
+    odd = sorted(map(repr, set(sources) ^ set(models.tasks)))
+    if odd:
+        raise ValueError(
+            f"`data` must hold the tasks of the models, no more and no less; {', '.join(odd)} is "
+            "in one of them only. The models have the tasks "
+            f"{', '.join(map(repr, models.tasks))}."
+        )
+    return {task: sources[task] for task in models.tasks}

@@ -1,0 +1,232 @@
+"""All tasks in one pass, stacked along a new axis."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.func import functional_call
+
+from crosslearning.nn._optimizers import FlatOptimizer, can_be_flat
+from crosslearning.nn._seeds import seed_torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from crosslearning.nn._sampling import Feed
+    from crosslearning.nn._task_models import TaskModels
+
+    Tensors = dict[str, torch.Tensor]
+
+_LAYERS = ("activation", "container", "dropout", "flatten", "linear")
+_OF_TORCH = tuple(f"torch.nn.modules.{kind}" for kind in _LAYERS)
+
+_ROWS = 1024  # of each task that are taken ahead
+
+
+def refuse_unlike(models: TaskModels) -> None:
+    """Raise ValueError if the modules of two tasks are not of the same make."""
+    first, label = _make(models.per_task[0]), models.tasks[0]
+    for task, module in models.items():
+        if _make(module) != first:
+            raise ValueError(
+                "A pass over all tasks at once needs one architecture for all; that of task "
+                f"{task!r} differs from that of task {label!r}. Use engine='loop'."
+            )
+
+
+def is_layered(module: nn.Module) -> bool:
+    """Whether a module is made of linear layers, activations and dropout of torch, no more.
+
+    Examples
+    --------
+    >>> is_layered(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)))
+    True
+    >>> is_layered(nn.Sequential(nn.Conv2d(1, 1, 3), nn.Flatten()))
+    False
+    """
+    return all(
+        type(part) is nn.LayerNorm
+        or (type(part).__module__ in _OF_TORCH and type(part) is not nn.MultiheadAttention)
+        for part in module.modules()
+    )
+
+
+def _make(module: nn.Module) -> tuple[Any, ...]:
+    """Layers with their options, and parameters with their shapes."""
+    parameters = [
+        (name, parameter.shape, parameter.dtype, parameter.requires_grad)
+        for name, parameter in module.named_parameters()
+    ]
+    buffers = [(name, buffer.shape, buffer.dtype) for name, buffer in module.named_buffers()]
+    return repr(module), parameters, buffers
+
+
+class VmapEngine:
+    """Gradients of the tasks' losses in one vectorised pass over the rows of the flat buffers.
+
+    Parameters
+    ----------
+    models : TaskModels
+        Of one architecture, whose buffers do not change in training.
+    loss : callable
+        Scalar loss of output and target.
+    optimizer : Optimizer
+        Of the models; it steps over the flat buffers as well where that makes no difference.
+    feed : Feed
+        Batches of the tasks.
+    """
+
+    def __init__(
+        self,
+        models: TaskModels,
+        loss: Callable[[Any, Any], torch.Tensor],
+        optimizer: torch.optim.Optimizer,
+        feed: Feed,
+    ) -> None:
+        refuse_unlike(models)
+        self._feed = StackedFeed(feed)
+        self.models, self.loss = models, loss
+        self.device = next(models.parameters()).device
+        self.losses = torch.vmap(self._loss_of_one, randomness="different")
+        self._rows = [dict(module.named_parameters()) for module in models.per_task]
+        self._flat = FlatOptimizer(optimizer, models) if can_be_flat(optimizer, models) else None
+        self._held = [one for row in self._rows for one in row.values()]
+        if self._flat is not None:
+            self._flat.flatten()
+            self._held = []
+
+    def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
+        """Leave gradients where the optimizer looks; return positions of tasks, and losses."""
+        for parameter in self._held:  # before new gradients take as much memory
+            parameter.grad = None
+        x, y = self._feed.step(step)
+        parameters, buffers = self._parameters(), self._buffers()
+        leaves = {name: one for name, one in parameters.items() if one.requires_grad}
+        seed_torch(self.device, self._feed.feed.dropout_seed(0, step))
+        try:
+            losses = self.losses(parameters, buffers, x, y)
+            found = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
+        except Exception as error:
+            error.add_note("This happened in a pass over all tasks; engine='loop' takes any model.")
+            raise
+        _refuse_changed(buffers)
+        self._hand_over(dict(zip(leaves, found, strict=True)))
+        return list(range(len(losses))), losses.detach()
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """Let the optimizer hold the models' parameters for a while."""
+        self.close()
+        yield
+        if self._flat is not None:
+            self._flat.flatten()
+
+    def close(self) -> None:
+        """Let the optimizer hold the models' parameters again."""
+        if self._flat is not None:
+            self._flat.scatter()
+
+    def _loss_of_one(self, parameters: Tensors, buffers: Tensors, x: Any, y: Any) -> torch.Tensor:
+        module = self.models.per_task[0]
+        return self.loss(functional_call(module, (parameters, buffers), (x,)), y)
+
+    def _parameters(self) -> Tensors:
+        """Parameters of all tasks, stacked: views of the flat buffers, and copies of others."""
+        found = {
+            slot.name: flat.tasks[:, slot.start : slot.stop].unflatten(1, slot.shape).detach()
+            for flat in self.models._flats
+            for slot in flat.slots
+        }
+        for name, first in self._rows[0].items():
+            if name not in found:
+                found[name] = torch.stack([row[name].detach() for row in self._rows])
+            found[name].requires_grad_(first.requires_grad)
+        return found
+
+    def _buffers(self) -> Tensors:
+        modules = self.models.per_task
+        return {
+            name: torch.stack([module.get_buffer(name) for module in modules])
+            for name, _ in modules[0].named_buffers()
+        }
+
+    def _hand_over(self, gradients: dict[str, torch.Tensor | None]) -> None:
+        if self._flat is None:
+            for name, gradient in gradients.items():
+                if gradient is not None:
+                    for row, part in zip(self._rows, gradient, strict=True):
+                        row[name].grad = part
+            return
+        for name, place in self._flat.gradients.items():
+            gradient = gradients[name]
+            if gradient is None:
+                raise ValueError(
+                    f"The loss does not depend on the parameter {name!r}. Freeze it with "
+                    "`requires_grad_(False)`, leave it untethered, or use engine='loop'."
+                )
+            place.copy_(gradient)
+
+
+def _refuse_changed(buffers: Tensors) -> None:
+    changed = [name for name, buffer in buffers.items() if buffer._version]
+    if changed:
+        raise ValueError(
+            "A pass over all tasks at once needs buffers that do not change in training; "
+            f"{changed[0]!r} does, as that of BatchNorm. Use engine='loop'."
+        )
+
+
+class StackedFeed:
+    """Inputs and targets of a step with an axis for the tasks in front.
+
+    Rows of tensors are taken for many steps at once, since taking a few costs more in calls than
+    in copying.
+
+    Parameters
+    ----------
+    feed : Feed
+        Batches by task.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+        size = feed.plan.per_step
+        ahead = size is not None and feed.stackable and feed.augment is None
+        self._steps = max(1, _ROWS // size) if ahead and size is not None else None
+        self._block = -1
+        self._x = self._y = torch.empty(0)
+
+    def step(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return inputs and targets of a step, of shape (n_tasks, n_rows, ...)."""
+        if self._steps is None:
+            return self._stacked(step)
+        block, number = divmod(step, self._steps)
+        if block != self._block:
+            self._take_ahead(block, self._steps)
+        return self._x[:, number], self._y[:, number]
+
+    def _take_ahead(self, block: int, steps: int) -> None:
+        pieces = [self.feed.rows(row, block * steps, (block + 1) * steps) for row in self._tasks]
+        x, y = (torch.stack(parts) for parts in zip(*pieces, strict=True))
+        self._x = x.unflatten(1, (steps, -1)).to(self.feed.device)
+        self._y = y.unflatten(1, (steps, -1)).to(self.feed.device)
+        self._block = block
+
+    def _stacked(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        batches = list(self.feed.step(step))
+        shapes = {(tuple(batch.x.shape), tuple(batch.y.shape)) for batch in batches}
+        if len(batches) < len(self._tasks) or len(shapes) > 1:
+            raise ValueError(
+                "A pass over all tasks at once needs a batch of each, all of one shape; got "
+                f"{len(batches)} of {len(self._tasks)}, with shapes of x and y "
+                f"{', '.join(map(str, sorted(shapes)))}. Use a fixed `batch_size` with "
+                "sampling='cycle', or engine='loop'."
+            )
+        return torch.stack([b.x for b in batches]), torch.stack([b.y for b in batches])
+
+    @property
+    def _tasks(self) -> range:
+        return range(len(self.feed.plan.sizes))

@@ -1,0 +1,205 @@
+"""The radius that held-out rows choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from crosslearning.evaluation import Comparison, Scores
+from crosslearning.evaluation.choice import best, nested
+from crosslearning.nn._sources import Batches, Pair, as_sources
+from crosslearning.nn.sweeps._sweep import sweep
+from crosslearning.tasks import within_task_folds
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from crosslearning.nn._evaluation import Metric
+    from crosslearning.nn._sources import RowSource
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """A radius, and what it was chosen from.
+
+    Attributes
+    ----------
+    epsilon : float
+        The radius with the best score, averaged over tasks, folds and seeds.
+    scores : DataFrame
+        By radius: mean ``score``, and ``standard_error`` of the mean over folds and seeds.
+    table : DataFrame
+        The tables of :func:`sweep` for all folds, with the column ``fold``.
+    comparison : Comparison or None
+        Pooled, separate and cross-learned networks, paired by run (of a fold and a seed), if radius
+        0 and infinity are among the radii. Scores are negative losses if there is no metric.
+    """
+
+    epsilon: float
+    scores: pd.DataFrame
+    table: pd.DataFrame
+    comparison: Comparison | None = None
+
+
+def select_epsilon(
+    module: Callable[[], nn.Module],
+    data: Mapping[Any, Any],
+    loss: Callable[[Any, Any], torch.Tensor],
+    optimizer: Callable[[Any], torch.optim.Optimizer],
+    epochs: int,
+    *,
+    epsilons: Iterable[float],
+    cv: float = 5,
+    metric: str | Metric | None = None,
+    random_state: int = 0,
+    folder: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> Selection:
+    """Choose the radius by cross-validation, or by a validation split.
+
+    Parameters
+    ----------
+    module, data, loss, optimizer, epochs
+        As in :func:`sweep`; DataLoaders cannot be divided and are refused.
+    epsilons : iterable of float
+        Radii to choose from.
+    cv : int or float, default=5
+        From 2 on the number of folds, which divide every task; between 0 and 1 the share of every
+        task that is held out, once.
+    metric : "accuracy" or callable, optional
+        Of which higher is better; by default the loss, of which lower is better.
+    random_state : int, default=0
+        Seed of the folds.
+    folder : path, optional
+        Keeps finished runs, as in :func:`sweep`.
+    **options
+        Further arguments of :func:`sweep`, such as `seeds` and `batch_size`.
+
+    Returns
+    -------
+    Selection
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> from crosslearning.nn import select_epsilon
+    >>> _ = torch.manual_seed(0)
+    >>> x = torch.randn(40, 3)
+    >>> data = {"north": (x, x @ torch.ones(3, 1)), "south": (x, x @ torch.ones(3, 1) + 1)}
+    >>> selection = select_epsilon(
+    ...     lambda: nn.Linear(3, 1), data, nn.MSELoss(), lambda p: torch.optim.SGD(p, lr=0.1), 20,
+    ...     epsilons=[0.0, 0.1, 1.0], cv=0.25, batch_size=8,
+    ... )  # fmt: skip
+    >>> selection.epsilon
+    1.0
+    """
+    radii = list(epsilons)
+    tables = [
+        sweep(
+            module,
+            train,
+            loss,
+            optimizer,
+            epochs,
+            epsilons=radii,
+            test=held_out,
+            metric=metric,
+            folder=None if folder is None else Path(folder) / f"fold-{number}",
+            **options,
+        ).assign(fold=number)
+        for number, (train, held_out) in enumerate(_splits(data, cv, random_state))
+    ]
+    table = pd.concat(tables, ignore_index=True)
+    sign = -1.0 if metric is None else 1.0
+    runs = _runs(tables, list(data), sign)
+    by_radius = pd.DataFrame(sign * runs.by_split, index=pd.Index(runs.settings, name="epsilon"))
+    scores = by_radius.agg(["mean", "sem"], axis=1).set_axis(["score", "standard_error"], axis=1)
+    return Selection(float(runs.settings[best(runs)]), scores, table, _compared(runs, data))
+
+
+def _runs(tables: list[pd.DataFrame], tasks: list[Any], sign: float) -> Scores:
+    """Scores by radius, run (of a fold and a seed) and task, greater is better."""
+    radial = [table[table["method"].isin(("pooled", "cross", "separate"))] for table in tables]
+    radii = radial[0]["epsilon"].unique().tolist()
+    shape = (len(radii), -1, len(tasks))  # sweeps list radii, then seeds, then tasks
+    values = [sign * table["score"].to_numpy().reshape(shape) for table in radial]
+    stacked = np.concatenate(values, axis=1)
+    return Scores(radii, stacked, np.ones(stacked.shape[1:]))
+
+
+def _compared(runs: Scores, data: Mapping[Any, Any]) -> Comparison | None:
+    """Compare the two ends with the radius chosen, if both were tried."""
+    ends = {"pooled": 0.0, "separate": np.inf}
+    if not set(ends.values()) <= set(runs.settings):
+        return None
+    methods = {name: [runs.settings.index(radius)] for name, radius in ends.items()}
+    found = nested(runs, {**methods, "cross": range(len(runs.settings))})
+    sizes = [len(source) for source in as_sources(data).values()]
+    return Comparison.of(found, list(data), sizes, by_run=True, nested=found.n_splits > 1)
+
+
+class Part:
+    """Some of the rows of a task."""
+
+    def __init__(self, rows: RowSource, indices: torch.Tensor) -> None:
+        self.rows, self.indices = rows, indices
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def batch(self, indices: torch.Tensor) -> tuple[Any, Any]:
+        """Return inputs and targets of these rows."""
+        return self.rows.batch(self.indices[indices])
+
+
+def _part(rows: RowSource, indices: torch.Tensor) -> RowSource:
+    return Pair(*rows.batch(indices)) if isinstance(rows, Pair) else Part(rows, indices)
+
+
+def _splits(
+    data: Mapping[Any, Any], cv: float, seed: int
+) -> Iterator[tuple[dict[Hashable, Any], dict[Hashable, Any]]]:
+    """Give data to train on and data to judge by, fold by fold."""
+    sources = as_sources(data)
+    for task, source in sources.items():
+        if isinstance(source, Batches) or len(source) < 2:
+            raise ValueError(
+                "To hold out rows, every task needs at least two that can be asked for one by one; "
+                f"task {task!r} has {'a DataLoader' if isinstance(source, Batches) else 'one row'}."
+            )
+    for held_out in _held_out([len(source) for source in sources.values()], cv, seed):
+        parts: tuple[dict[Hashable, Any], dict[Hashable, Any]] = {}, {}
+        for (task, source), judged in zip(sources.items(), held_out, strict=True):
+            for part, chosen in zip(parts, (~judged, judged), strict=True):
+                part[task] = _part(source, torch.from_numpy(np.flatnonzero(chosen)))  # type: ignore[arg-type]
+        yield parts
+
+
+def _held_out(sizes: list[int], cv: float, seed: int) -> Iterator[list[NDArray[np.bool_]]]:
+    """Which rows of each task are held out, fold by fold; never none, never all of a task."""
+    if 0 < cv < 1:
+        rng = np.random.default_rng(seed)
+        counts = [min(max(round(cv * size), 1), size - 1) for size in sizes]
+        yield [rng.permutation(size) < count for size, count in zip(sizes, counts, strict=True)]
+        return
+    smallest = min(sizes)
+    if cv != int(cv) or not 2 <= cv <= smallest:
+        raise ValueError(
+            f"`cv` must be a number of folds from 2 to {smallest}, the rows of the smallest task, "
+            f"or a share between 0 and 1; got {cv}."
+        )
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    folds = within_task_folds(codes, int(cv), seed)
+    by_task = np.split(folds, np.cumsum(sizes)[:-1])
+    for number in range(int(cv)):
+        yield [fold == number for fold in by_task]

@@ -1,0 +1,148 @@
+"""What a sweep compares, and what all its runs have in common."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import nn
+
+from crosslearning.nn._evaluation import as_metric
+from crosslearning.nn._sources import as_sources
+from crosslearning.tether import Tether
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+    from crosslearning.nn._history import EpochRecord, History
+    from crosslearning.nn._sampling import Augment
+    from crosslearning.nn._sources import Source
+    from crosslearning.nn._task_models import TaskModels
+
+    Measure = Callable[[dict[str, Any], TaskModels, History], Sequence[dict[str, Any]]]
+
+BASELINES = ("pooled", "separate", "spring", "fine-tuned")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to couple the tasks.
+
+    Attributes
+    ----------
+    method : str
+        "cross" for a radius between 0 and infinity, or the name of a baseline.
+    epsilon, stiffness : float
+        Of the tether.
+    fine_tuned : bool
+        Whether the pooled model is trained on, task by task, for as many epochs again.
+    """
+
+    method: str
+    epsilon: float = math.inf
+    stiffness: float = 0.0
+    fine_tuned: bool = False
+
+    @property
+    def tether(self) -> Tether:
+        """The radial law."""
+        return Tether(epsilon=self.epsilon, stiffness=self.stiffness)
+
+    @property
+    def key(self) -> str:
+        """Name in file names: the same for the same setting, and for no other."""
+        strength = f"{self.stiffness!r}" if self.method == "spring" else f"{self.epsilon!r}"
+        return f"{self.method}-{strength}"
+
+    def run(self, seed: int) -> dict[str, Any]:
+        """Columns of the table that tell a run from the others."""
+        return {
+            "method": self.method,
+            "epsilon": self.epsilon,
+            "stiffness": self.stiffness,
+            "seed": seed,
+        }
+
+
+def settings_of(
+    epsilons: float | Iterable[float],
+    baselines: str | Iterable[str],
+    stiffness: Iterable[float],
+) -> list[Setting]:
+    """List settings in the order of the table: by radius, then springs, then fine-tuned."""
+    wanted = [baselines] if isinstance(baselines, str) else list(baselines)
+    unknown = [name for name in wanted if name not in BASELINES]
+    if unknown:
+        known = ", ".join(map(repr, BASELINES))
+        raise ValueError(f"`baselines` may be {known}; got {unknown[0]!r}.")
+    given = [epsilons] if isinstance(epsilons, int | float) else epsilons
+    radii = {Tether(epsilon=value).epsilon for value in map(float, given)}
+    radii |= {0.0} if "pooled" in wanted else set()
+    radii |= {math.inf} if "separate" in wanted else set()
+    settings = [Setting(_method(radius), epsilon=radius) for radius in sorted(map(float, radii))]
+    if "spring" in wanted:
+        settings += [Setting("spring", stiffness=float(value)) for value in stiffness]
+    if "fine-tuned" in wanted:
+        settings.append(Setting("fine-tuned", epsilon=0.0, fine_tuned=True))
+    if not settings:
+        raise ValueError("There is nothing to compare: give `epsilons` or `baselines`.")
+    return settings
+
+
+def _method(radius: float) -> str:
+    return {0.0: "pooled", math.inf: "separate"}.get(radius, "cross")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Model, data and training; see :func:`crosslearning.nn.sweep` for what they mean."""
+
+    module: Callable[[], nn.Module]
+    data: Mapping[Any, Any]
+    loss: Callable[[Any, Any], torch.Tensor]
+    optimizer: Callable[[Any], torch.optim.Optimizer]
+    epochs: int
+    test: Mapping[Any, Any] | None
+    metric: Any
+    batch_size: int | None
+    sampling: Literal["cycle", "proportional"]
+    project_every: int
+    center_weight: float
+    scheduler: Callable[[torch.optim.Optimizer], Any] | None
+    augment: Augment | None
+    measure: Measure | None = None
+    on_epoch: Callable[[dict[str, Any], EpochRecord], Any] | None = None
+    checkpoint_every: int | None = None
+    rows_at_once: int = 256
+
+    def __post_init__(self) -> None:
+        for name, kind in (("module", nn.Module), ("optimizer", torch.optim.Optimizer)):
+            given = getattr(self, name)
+            if isinstance(given, kind) or not callable(given):
+                raise ValueError(
+                    f"`{name}` must be a function that makes one, since every run needs its own; "
+                    f"got {type(given).__name__}."
+                )
+        missing = [] if self.test is None else [task for task in self.data if task not in self.test]
+        if missing:
+            raise ValueError(
+                f"`test` must have data of every task; there is none of {missing[0]!r}."
+            )
+
+    @property
+    def judge(self) -> Callable[[Any, Any], Any]:
+        """The metric, or the loss where none is given."""
+        return self.loss if self.metric is None else as_metric(self.metric)
+
+    def sources(self) -> dict[Hashable, Source]:
+        """Return the data to train on."""
+        return as_sources(self.data)
+
+    def test_sources(self) -> dict[Hashable, Source]:
+        """Return the data to judge by, in the order of the tasks."""
+        if self.test is None:
+            return self.sources()
+        judged = as_sources(self.test, "test")
+        return {task: judged[task] for task in self.data}

@@ -1,0 +1,168 @@
+"""One run of a sweep after the other, finished ones in files, so that none is trained twice."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from crosslearning.files import replacing
+from crosslearning.nn._checkpoint import name_of
+from crosslearning.nn._evaluation import score_sources
+from crosslearning.nn._seeds import build, derive
+from crosslearning.nn._sources import digest
+from crosslearning.nn._task_models import TaskModels
+from crosslearning.nn._training import fit
+
+if TYPE_CHECKING:
+    import os
+
+    from crosslearning.nn._history import History
+    from crosslearning.nn.sweeps._settings import Plan, Setting
+
+
+def train_single(
+    plan: Plan, setting: Setting, seed: int, engine: Any, checkpoint: Path | None
+) -> list[dict[str, Any]]:
+    """Train one setting with one seed, and return its rows of the table, task by task."""
+    models = TaskModels(
+        build(plan.module, seed),
+        plan.data,
+        tether=setting.tether,
+        center_weight=plan.center_weight,
+    )
+    run = setting.run(seed)
+    history = _fit(plan, models, run, seed, engine, checkpoint)
+    if setting.fine_tuned:
+        models = TaskModels(dict(models.items()), epsilon=math.inf, same_start=False)
+        second = None if checkpoint is None else checkpoint.with_suffix(".fine.safetensors")
+        history = _fit(plan, models, run, derive(seed, "fine-tuned"), engine, second)
+    last = history.records[-1]
+    scores = score_sources(models, plan.test_sources(), plan.judge, plan.rows_at_once)
+    distances = models.distances()
+    measured = [{}] * len(models) if plan.measure is None else plan.measure(run, models, history)
+    return [
+        {
+            "loss": float(last.losses[row]),
+            "score": scores[task],
+            "distance": float(distances[row]),
+            "pull": float(last.pulls[row]),
+            **more,
+        }
+        for row, (task, more) in enumerate(zip(models.tasks, measured, strict=True))
+    ]
+
+
+def _fit(
+    plan: Plan,
+    models: TaskModels,
+    run: dict[str, Any],
+    seed: int,
+    engine: Any,
+    checkpoint: Path | None,
+) -> History:
+    told = plan.on_epoch
+    return fit(
+        models,
+        plan.data,
+        plan.loss,
+        plan.optimizer,
+        plan.epochs,
+        batch_size=plan.batch_size,
+        sampling=plan.sampling,
+        project_every=plan.project_every,
+        scheduler=plan.scheduler,
+        augment=plan.augment,
+        callbacks=() if told is None else [lambda record: told(run, record)],
+        engine=engine,
+        seed=seed,
+        checkpoint=checkpoint,
+        checkpoint_every=None if checkpoint is None else plan.checkpoint_every,
+    )
+
+
+class Folder:
+    """A folder with one file per finished run, and what all of them have in common.
+
+    Parameters
+    ----------
+    path : path
+        Made if it is not there. A folder of another sweep is refused.
+    plan : Plan
+        What the runs have in common.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], plan: Plan) -> None:
+        self.path = Path(path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        about, wanted = self.path / "sweep.json", _description(plan)
+        if about.exists():
+            _refuse_other(_read(about), wanted, self.path)
+        else:
+            _write(about, wanted)
+
+    def find(self, setting: Setting, seed: int) -> list[dict[str, Any]] | None:
+        """Rows of a finished run, or None."""
+        file = self._file(setting, seed, "json")
+        return list(_read(file)) if file.exists() else None
+
+    def keep(self, setting: Setting, seed: int, rows: list[dict[str, Any]]) -> None:
+        """Write the rows of a finished run, and forget how it got there."""
+        _write(self._file(setting, seed, "json"), rows)
+        for suffix in ("safetensors", "fine.safetensors"):
+            self._file(setting, seed, suffix).unlink(missing_ok=True)
+
+    def checkpoint(self, setting: Setting, seed: int) -> Path:
+        """File for the state of a run that is not finished."""
+        return self._file(setting, seed, "safetensors")
+
+    def _file(self, setting: Setting, seed: int, suffix: str) -> Path:
+        return self.path / f"{setting.key}-seed-{seed}.{suffix}"
+
+
+def _description(plan: Plan) -> dict[str, Any]:
+    """Describe what a folder must agree on, in words that JSON keeps."""
+    optimizer = plan.optimizer([nn.Parameter(torch.zeros(1))])
+    return {
+        "model": repr(build(plan.module, 0)),
+        "rows": {repr(task): len(source) for task, source in plan.sources().items()},
+        "rows to judge": {repr(task): len(source) for task, source in plan.test_sources().items()},
+        "data": [digest(source) for source in plan.sources().values()],
+        "data to judge": [digest(source) for source in plan.test_sources().values()],
+        "loss": name_of(plan.loss),
+        "metric": name_of(plan.metric),
+        "scheduler": name_of(plan.scheduler),
+        "augmentation": name_of(plan.augment),
+        "epochs": plan.epochs,
+        "batch size": plan.batch_size,
+        "sampling": plan.sampling,
+        "project every": plan.project_every,
+        "weight of the centre": plan.center_weight,
+        "optimizer": repr(optimizer),
+    }
+
+
+def _refuse_other(found: Any, wanted: dict[str, Any], path: Path) -> None:
+    known = found if isinstance(found, dict) else {}
+    other = [name for name, value in wanted.items() if known.get(name) != value]
+    if other:
+        raise ValueError(
+            f"The folder {path} holds another sweep, which differs in {', '.join(other)}. "
+            "Choose another folder, or remove this one."
+        )
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"The file {path} is damaged: {error}. Remove it and run again.") from None
+
+
+def _write(path: Path, content: Any) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(content), encoding="utf-8")

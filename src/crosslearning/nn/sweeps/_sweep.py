@@ -1,0 +1,192 @@
+"""Radii, seeds and baselines, trained and judged in one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
+from joblib import Parallel, delayed
+
+from crosslearning.nn.sweeps._settings import Plan, settings_of
+from crosslearning.nn.sweeps._single import Folder, train_single
+from crosslearning.nn.sweeps._stacked import train_stacked, why_not_stacked
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import torch
+    from torch import nn
+
+    from crosslearning.nn._evaluation import Metric
+    from crosslearning.nn._history import EpochRecord
+    from crosslearning.nn._sampling import Augment
+    from crosslearning.nn.sweeps._settings import Measure, Setting
+
+
+def sweep(
+    module: Callable[[], nn.Module],
+    data: Mapping[Any, Any],
+    loss: Callable[[Any, Any], torch.Tensor],
+    optimizer: Callable[[Any], torch.optim.Optimizer],
+    epochs: int,
+    *,
+    epsilons: float | Iterable[float] = (),
+    baselines: str | Iterable[str] = (),
+    stiffness: Iterable[float] = (1.0,),
+    seeds: int | Sequence[int] = (0,),
+    test: Mapping[Any, Any] | None = None,
+    metric: str | Metric | None = None,
+    batch_size: int | None = 1,
+    sampling: Literal["cycle", "proportional"] = "cycle",
+    project_every: int = 1,
+    center_weight: float = 1.0,
+    scheduler: Callable[[torch.optim.Optimizer], Any] | None = None,
+    augment: Augment | None = None,
+    engine: str = "auto",
+    stacked: bool | Literal["auto"] = "auto",
+    n_jobs: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    measure: Measure | None = None,
+    on_epoch: Callable[[dict[str, Any], EpochRecord], Any] | None = None,
+) -> pd.DataFrame:
+    """Train with every radius and seed, and with the usual baselines, and judge the models.
+
+    Parameters
+    ----------
+    module : callable
+        Makes a module. It is called once per seed, with torch's generator seeded.
+    data : mapping from task to data
+        To train on, as in :func:`fit`.
+    loss, epochs, batch_size, sampling, project_every, augment
+        As in :func:`fit`.
+    optimizer, scheduler : callable
+        Make an optimizer of parameters, and a scheduler of an optimizer.
+    epsilons : float or iterable of float
+        Radii; 0 pools the tasks, ``math.inf`` separates them.
+    baselines : one or several of {"pooled", "separate", "spring", "fine-tuned"}
+        What to compare with: radius 0; radius infinity; springs to the centre in place of a radius
+        (mean-regularised learning); and the pooled model, trained on task by task for as many
+        epochs again.
+    stiffness : iterable of float, default=(1.0,)
+        Of the springs.
+    seeds : int or sequence of int, default=(0,)
+        Each determines initial parameters, order of the data and dropout.
+    test : mapping from task to data, optional
+        To judge the models by; by default the training data.
+    metric : "accuracy" or callable, optional
+        Function of a task's outputs and targets, as in :func:`evaluate`; by default the loss.
+    center_weight : float, default=1
+        As in :class:`TaskModels`.
+    engine : str, default="auto"
+        As in :func:`fit`, for runs that are not stacked.
+    stacked : bool or "auto", default="auto"
+        Whether to train all runs at the same time, in one vmap, which is several times faster for
+        linear models and multi-layer perceptrons. "auto" does so where it gives the same numbers
+        and is no slower: torch's linear layers and activations and its losses, no dropout, buffers
+        or fine-tuning, equal batches, an optimizer that treats each number by itself, and no
+        scheduler that looks at a score.
+    n_jobs : int, optional
+        Processes for runs that are not stacked; by default one after the other in this one.
+    folder : path, optional
+        Keeps finished runs, and the state of the one at work, so that an interrupted sweep goes on
+        where it was; stacked runs finish all at once, and start anew if interrupted. A folder of
+        another sweep is refused.
+    checkpoint_every : int, optional
+        Steps after which the state of a run is saved in the folder, beside the end of each epoch.
+    measure : callable, optional
+        Called as ``measure(run, models, history)`` when a run has been trained; returns a dict of
+        further columns for each task, of what JSON has. ``run`` has ``method``, ``epsilon``,
+        ``stiffness`` and ``seed``. Runs are not stacked then.
+    on_epoch : callable, optional
+        Called as ``on_epoch(run, record)`` after each epoch. Runs are not stacked then.
+
+    Returns
+    -------
+    DataFrame
+        One row per setting, seed and task, with the columns ``method``, ``epsilon``,
+        ``stiffness``, ``seed``, ``task``, ``loss`` (mean of the last epoch in training), ``score``,
+        ``distance`` (to the centre) and ``pull`` (of the last projection).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> from crosslearning.nn import sweep
+    >>> _ = torch.manual_seed(0)
+    >>> x = torch.randn(40, 3)
+    >>> data = {"north": (x, x @ torch.ones(3, 1)), "south": (x, x @ torch.ones(3, 1) + 1)}
+    >>> table = sweep(
+    ...     lambda: nn.Linear(3, 1), data, nn.MSELoss(), lambda p: torch.optim.SGD(p, lr=0.1), 20,
+    ...     epsilons=[0.1], baselines=["pooled", "separate"], batch_size=8,
+    ... )  # fmt: skip
+    >>> table.groupby("method")["score"].mean().round(2)
+    method
+    cross       0.16
+    pooled      0.25
+    separate    0.00
+    Name: score, dtype: float64
+    """
+    plan = Plan(
+        module=module,
+        data=data,
+        loss=loss,
+        optimizer=optimizer,
+        epochs=epochs,
+        test=test,
+        metric=metric,
+        batch_size=batch_size,
+        sampling=sampling,
+        project_every=project_every,
+        center_weight=center_weight,
+        scheduler=scheduler,
+        augment=augment,
+        measure=measure,
+        on_epoch=on_epoch,
+        checkpoint_every=checkpoint_every,
+    )
+    settings = settings_of(epsilons, baselines, stiffness)
+    kept = None if folder is None else Folder(folder, plan)
+    starts = [seeds] if isinstance(seeds, int) else list(seeds)
+    wanted = [(setting, seed) for setting in settings for seed in starts]
+    runs = {run: kept.find(*run) for run in wanted} if kept else dict.fromkeys(wanted)
+    missing = [run for run, rows in runs.items() if rows is None]
+    if missing and _to_stack(stacked, plan, settings):
+        finished = train_stacked(plan, missing)
+    else:
+        work = (delayed(_train)(plan, *run, engine, kept) for run in missing)
+        finished = Parallel(n_jobs=n_jobs, return_as="generator")(work)
+    for run, rows in zip(missing, finished, strict=True):
+        runs[run] = rows
+        if kept:
+            kept.keep(*run, rows)
+    return _table(runs, list(data))
+
+
+def _train(
+    plan: Plan, setting: Setting, seed: int, engine: str, kept: Folder | None
+) -> list[dict[str, Any]]:
+    checkpoint = None if kept is None else kept.checkpoint(setting, seed)
+    return train_single(plan, setting, seed, engine, checkpoint)
+
+
+def _to_stack(stacked: bool | Literal["auto"], plan: Plan, settings: list[Setting]) -> bool:
+    if not (isinstance(stacked, bool) or stacked == "auto"):
+        raise ValueError(f"`stacked` must be True, False or 'auto'; got {stacked!r}.")
+    if stacked is False:
+        return False
+    obstacle = why_not_stacked(plan, settings, asked_for=stacked is True)
+    if stacked is True and obstacle:
+        raise ValueError(f"The runs cannot be stacked: {obstacle}. Use stacked='auto'.")
+    return obstacle is None
+
+
+def _table(runs: dict[tuple[Setting, int], Any], tasks: list[Any]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {**setting.run(seed), "task": task, **row}
+            for (setting, seed), rows in runs.items()
+            for task, row in zip(tasks, rows, strict=True)
+        ]
+    )
