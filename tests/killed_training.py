@@ -16,7 +16,7 @@ import torch._dynamo  # which optimizers load when first used: once, not in ever
 from safetensors.torch import save_file
 from torch import nn
 
-from crosslearning.nn import TaskModels, fit, persistence
+from crosslearning.nn import TaskModels, _files, fit
 
 TASKS = ("art", "clipart")
 STEP, WRITE, TIME = "step", "write", "time"
@@ -52,7 +52,7 @@ def die_in_write(number: int) -> None:
             os.truncate(path, Path(path).stat().st_size // 2)
             die()
 
-    persistence.save_file = save
+    _files.save_file = save
 
 
 def train(folder: Path, checkpoint: Path | None, kill_at: int = 0) -> None:

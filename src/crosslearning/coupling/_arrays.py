@@ -8,7 +8,7 @@ import numpy as np
 
 from crosslearning.coupling._center import SAFETY, solve
 from crosslearning.coupling._certificate import Certificate, certify, column_blocks
-from crosslearning.coupling._gram import GramProjection, solve_gram
+from crosslearning.coupling._gram import GramProjection, Request, solve_gram
 from crosslearning.coupling._members import Storage, refuse_not_finite, status_as_stored
 from crosslearning.coupling._newton import CenterFunction, minimise
 from crosslearning.coupling._result import Coupling, Status
@@ -105,54 +105,57 @@ class ArrayMembers:
             yield block, np.subtract(z, self.base[block], out=room, dtype=np.float64)
 
 
-def couple_arrays(
-    members: ArrayMembers,
-    tether: Tether,
-    weight: float,
-    start: NDArray[np.float64] | None,
-    tol: float,
-    max_iter: int,
-) -> Coupling:
+def couple_arrays(members: ArrayMembers, request: Request) -> Coupling:
     """Solve in the smaller of the two spaces, write the result, and judge what was written."""
+    tether, weight, start, tol, max_iter = request
     n_tasks, n_parameters = members.z.shape
     if n_parameters < n_tasks:
         function, scale = _function_of_parameters(members, tether, weight)
         point, n_iter = solve(function, start, tol, max_iter)
         members.place(point.pull, point.center * scale)
-        return _measured(members, tether, weight, point.pull, n_iter, tol, max_iter)
+        return measured(members, point.pull, n_iter, request)
     gram = members.gram()
     squares = np.diagonal(gram, axis1=1, axis2=2)
     refuse_not_finite(squares, members)
-    step = solve_gram(gram[0], tether, weight, start, tol, max_iter)
+    step = solve_gram(gram[0], *request)
     members.move(step.pull[np.newaxis], step.weights[np.newaxis])
     scale = float(squares.max()) ** 0.5 or 1.0
     if step.status is Status.CONVERGED and step.wanted.min() >= _VISIBLE * scale:
-        proof = _proof(members, tether, step, scale)
-        return judged(members, proof, tether, step.pull, step.n_iter, tol, max_iter)
-    result = _measured(members, tether, weight, step.pull, step.n_iter, tol, max_iter)
+        return _judged(
+            members, _proof(members, tether, step, scale), step.pull, step.n_iter, request
+        )
+    result = measured(members, step.pull, step.n_iter, request)
     if result.status in (Status.CONVERGED, Status.UNRESOLVED):
         return result
     # The squares in a Gram matrix hide distances below 1e-8 of the largest one.
     function, scale = _function_of_parameters(members, tether, weight)
     center = (members.center - members.base.astype(np.float64)) / scale
-    budget = max(1, max_iter - step.n_iter)
-    point, n_iter = minimise(function, center, SAFETY * tol, budget)
+    point, n_iter = minimise(function, center, SAFETY * tol, max(1, max_iter - step.n_iter))
     members.place(point.pull, point.center * scale)
-    return _measured(members, tether, weight, point.pull, step.n_iter + n_iter, tol, max_iter)
+    return measured(members, point.pull, step.n_iter + n_iter, request)
 
 
-def judged(
+def measured(
+    members: ArrayMembers, pull: NDArray[np.float64], n_iter: int, request: Request
+) -> Coupling:
+    """Judge by a pass over tasks before and after."""
+    proof = certify(
+        members.thetas, members.center, members.z, request.tether, members.base, request.weight
+    )
+    return _judged(members, proof, pull, n_iter, request)
+
+
+def _judged(
     members: ArrayMembers,
     proof: Certificate,
-    tether: Tether,
     pull: NDArray[np.float64],
     n_iter: int,
-    tol: float,
-    max_iter: int,
+    request: Request,
 ) -> Coupling:
     """Turn a certificate of what was written into the result."""
     active = proof.taut & (pull > 0)
-    status = Status.of(proof.kkt_residual, tol + proof.rounding, n_iter, max_iter)
+    limit = request.tol + proof.rounding
+    status = Status.of(proof.kkt_residual, limit, n_iter, request.max_iter)
     return Coupling(
         pull=pull,
         active=active,
@@ -160,22 +163,8 @@ def judged(
         measured=True,
         kkt_residual=proof.kkt_residual,
         n_iter=n_iter,
-        status=status_as_stored(members, 0, status, proof.distances, active, tether),
+        status=status_as_stored(members, 0, status, proof.distances, active, request.tether),
     )
-
-
-def _measured(
-    members: ArrayMembers,
-    tether: Tether,
-    weight: float,
-    pull: NDArray[np.float64],
-    n_iter: int,
-    tol: float,
-    max_iter: int,
-) -> Coupling:
-    """Judge by a pass over tasks before and after."""
-    proof = certify(members.thetas, members.center, members.z, tether, members.base, weight)
-    return judged(members, proof, tether, pull, n_iter, tol, max_iter)
 
 
 def _proof(

@@ -28,24 +28,7 @@ _MAX_ROUNDS = 60
 def solve(
     function: CenterFunction, start: NDArray[np.float64] | None, tol: float, max_iter: int
 ) -> tuple[CenterPoint, int]:
-    """Minimise the function of the centre from the origin, or from the pulls of a previous step.
-
-    Parameters
-    ----------
-    function : CenterFunction
-        Relative to the given centre, or to the mean of the tasks for a free one.
-    start : array of shape (n_tasks,), optional
-        Pulls to start from.
-    tol, max_iter
-        As in :func:`minimise`; the tolerance is tightened a little.
-
-    Returns
-    -------
-    point : CenterPoint
-        The minimiser; of several the one nearest the mean of the tasks.
-    n_iter : int
-        Number of Newton steps.
-    """
+    """Minimise the function of the centre from the origin, or from the pulls of a previous step."""
     points = function.points
     at_origin = function.tether._law(np.sqrt(np.vecdot(points, points))).pull
     if at_origin.max() <= _ROUNDING:

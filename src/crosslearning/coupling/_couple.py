@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crosslearning.coupling._arrays import ArrayMembers, couple_arrays
-from crosslearning.coupling._checks import (
-    check_center_weight,
-    check_start,
-    check_stopping,
-    check_tether,
-)
-from crosslearning.coupling._gram import solve_gram
+from crosslearning.coupling._gram import Request, solve_gram
 from crosslearning.coupling._members import (
     refuse_not_finite,
     status_as_stored,
@@ -26,9 +20,8 @@ from crosslearning.tether import Tether
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from crosslearning.coupling._gram import GramProjection
     from crosslearning.coupling._members import Members
 
 
@@ -82,16 +75,15 @@ def couple(
         If the solver did not reach its tolerance.
     """
     n_groups, n_tasks = len(members.groups), len(members.tasks)
-    given = [tether] * n_groups if isinstance(tether, Tether) else list(tether)
-    tethers = [check_tether(one, n_tasks) for one in given]
-    starts = [check_start(one, n_tasks) for one in start or [None] * n_groups]
-    weight = check_center_weight(center_weight, allow_zero=True)
-    check_stopping(tol, max_iter)
-    found: list[Coupling]
+    tethers = [tether] * n_groups if isinstance(tether, Tether) else list(tether)
+    requests = [
+        Request.checked(law, center_weight, first, tol, max_iter, n_tasks)
+        for law, first in zip(tethers, start or [None] * n_groups, strict=True)
+    ]
     if isinstance(members, ArrayMembers):
-        found = [couple_arrays(members, tethers[0], weight, starts[0], tol, max_iter)]
+        found = [couple_arrays(members, requests[0])]
     else:
-        found = _couple_grams(members, tethers, weight, starts, tol, max_iter)
+        found = _couple_grams(members, requests)
     for group, (coupling, law) in enumerate(zip(found, tethers, strict=True)):
         warn_unless_converged(coupling, stacklevel + 1)
         if tell_resolution:
@@ -99,50 +91,30 @@ def couple(
     return tuple(found)
 
 
-def _couple_grams(
-    members: Members,
-    tethers: list[Tether],
-    weight: float,
-    starts: list[NDArray[np.float64] | None],
-    tol: float,
-    max_iter: int,
-) -> list[Coupling]:
+def _couple_grams(members: Members, requests: list[Request]) -> list[Coupling]:
     """Move members whose parameters may be anywhere, and measure them where rounding matters."""
     grams = members.gram()
     squares = np.diagonal(grams, axis1=1, axis2=2)
     refuse_not_finite(squares, members)
-    steps = [
-        solve_gram(gram, tether, weight, start, tol, max_iter)
-        for gram, tether, start in zip(grams, tethers, starts, strict=True)
-    ]
+    steps = [solve_gram(gram, *each) for gram, each in zip(grams, requests, strict=True)]
     members.move(np.array([step.pull for step in steps]), np.array([s.weights for s in steps]))
     distances = np.array([step.distances for step in steps])
     measured = members.storage().blurs(distances)
     if measured:
         distances = members.distances()
     scales = np.sqrt(squares.max(axis=1))
-    return [
-        _concluded(members, group, *each, measured)
-        for group, each in enumerate(zip(steps, tethers, distances, scales, strict=True))
-    ]
-
-
-def _concluded(
-    members: Members,
-    group: int,
-    step: GramProjection,
-    tether: Tether,
-    distances: NDArray[np.float64],
-    scale: float,
-    measured: bool,
-) -> Coupling:
-    excess = float((distances - tether.epsilon).max()) / (float(scale) or 1.0)
-    return Coupling(
-        pull=step.pull,
-        active=step.active,
-        distances=distances,
-        measured=measured,
-        kkt_residual=max(step.kkt_residual, excess),
-        n_iter=step.n_iter,
-        status=status_as_stored(members, group, step.status, distances, step.active, tether),
-    )
+    found = []
+    for group, (step, stored) in enumerate(zip(steps, distances, strict=True)):
+        tether = requests[group].tether
+        excess = float((stored - tether.epsilon).max()) / (float(scales[group]) or 1.0)
+        coupling = Coupling(
+            pull=step.pull,
+            active=step.active,
+            distances=stored,
+            measured=measured,
+            kkt_residual=max(step.kkt_residual, excess),
+            n_iter=step.n_iter,
+            status=status_as_stored(members, group, step.status, stored, step.active, tether),
+        )
+        found.append(coupling)
+    return found

@@ -84,7 +84,7 @@ def subgradient_iterates(
 
 def subgradient_pulls(
     gram: NDArray[np.float64],
-    epsilon: float | NDArray[np.float64],
+    tether: Tether,
     weight: float,
     start: NDArray[np.float64] | None,
     tol: float,
@@ -95,7 +95,7 @@ def subgradient_pulls(
     The printed stopping rule holds at μ = 0 even where the point is infeasible, so feasibility is
     part of the test here.
     """
-    iterates = subgradient_iterates(gram, epsilon, center_weight=weight, start=start)
+    iterates = subgradient_iterates(gram, tether.epsilon, center_weight=weight, start=start)
     for k, (pull, subgradient) in enumerate(islice(iterates, max_iter + 1)):
         mu = pull / (1.0 - pull)
         gap = abs(float(mu[mu > 0] @ subgradient[mu > 0]))

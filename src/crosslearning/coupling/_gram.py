@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,25 @@ if TYPE_CHECKING:
 
 _SMALLEST_JITTER = 4.0 * float(np.finfo(np.float64).eps)
 _LARGEST_JITTER = 1e-3  # beyond this, no rounding explains that a matrix is not semidefinite
+
+
+class Request(NamedTuple):
+    """What is asked of a solver, checked; weight 0 frees the centre."""
+
+    tether: Tether
+    weight: float
+    start: NDArray[np.float64] | None
+    tol: float
+    max_iter: int
+
+    @classmethod
+    def checked(
+        cls, tether: Tether, weight: float, start: ArrayLike | None, tol: Any, max_iter: Any, n: int
+    ) -> Request:
+        """Check all of it for so many tasks."""
+        check_stopping(tol, max_iter)
+        weight = check_center_weight(weight, allow_zero=True)
+        return cls(check_tether(tether, n), weight, check_start(start, n), tol, max_iter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +116,8 @@ def prox_gram(
     array([0., 0.])
     """
     K = check_gram(gram)
-    weight = check_center_weight(center_weight, allow_zero=True)
-    check_stopping(tol, max_iter)
-    result = solve_gram(
-        K, check_tether(tether, len(K)), weight, check_start(start, len(K)), tol, max_iter
-    )
+    request = Request.checked(tether, center_weight, start, tol, max_iter, len(K))
+    result = solve_gram(K, *request)
     warn_unless_converged(result)
     return result
 

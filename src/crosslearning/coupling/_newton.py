@@ -51,15 +51,6 @@ class CenterFunction:
     with :math:`e_i` the envelope of the tether (convex and C¹; strongly convex if :math:`w > 0`).
     Coordinates are relative to the given centre, or to the mean of the tasks if the centre is free
     (:math:`w = 0`).
-
-    Parameters
-    ----------
-    points : array of shape (n_tasks, n_dimensions)
-        The tasks :math:`z_i`.
-    tether : Tether
-        The radial law.
-    weight : float
-        :math:`w`, the weight of the given centre; 0 for a free one.
     """
 
     points: NDArray[np.float64]
@@ -140,24 +131,6 @@ def minimise(
 
     Stops when the centre is within `tol` of the weighted mean that its own pulls define, or when
     rounding allows no further progress.
-
-    Parameters
-    ----------
-    function : CenterFunction
-        What to minimise, with points no farther than 1 from the origin.
-    start : array of shape (n_dimensions,)
-        First centre.
-    tol : float
-        Largest ‖gradient‖ / (w + Σ pull), where rounding allows it.
-    max_iter : int
-        Largest number of steps.
-
-    Returns
-    -------
-    point : CenterPoint
-        The last point.
-    n_iter : int
-        Number of steps taken.
     """
     point = function.at(start)
     for n_iter in range(max_iter):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from crosslearning.coupling._arrays import ArrayMembers, judged
-from crosslearning.coupling._certificate import certify
-from crosslearning.coupling._checks import check_problem, check_start, check_stopping, is_positive
+from crosslearning.coupling._arrays import ArrayMembers, measured
+from crosslearning.coupling._checks import check_problem, is_positive
 from crosslearning.coupling._couple import couple
 from crosslearning.coupling._dual_subgradient import subgradient_pulls
+from crosslearning.coupling._gram import Request
 from crosslearning.coupling._members import refuse_not_finite, warn_unless_converged
 from crosslearning.coupling._result import Coupling, Projection, Status
 from crosslearning.tether import Tether
@@ -95,7 +95,8 @@ def project(
     members = ArrayMembers(z, base)
     if method == "newton":
         return _newton(members, tether, weight, start, tol, max_iter)
-    result = _algorithm_2(members, tether, weight, start, tol, max_iter)
+    request = Request.checked(tether, weight, start, tol, max_iter, len(z))
+    result = _algorithm_2(members, request)
     warn_unless_converged(result)
     return _projection(members, result)
 
@@ -171,27 +172,16 @@ def _projection(members: ArrayMembers, result: Coupling) -> Projection:
     return Projection(**vars(result), thetas=members.thetas, center=members.center)
 
 
-def _algorithm_2(
-    members: ArrayMembers,
-    tether: Tether,
-    weight: float,
-    start: ArrayLike | None,
-    tol: float,
-    max_iter: int,
-) -> Coupling:
+def _algorithm_2(members: ArrayMembers, request: Request) -> Coupling:
     """Solve approximately, by the paper's dual subgradient method and its own stopping rule."""
-    if weight == 0:
+    if request.weight == 0:
         raise ValueError(
             "The paper's Algorithm 2 starts from a given centre; got none. Give `center`, or use "
             "method='newton' for a free centre."
         )
-    check_stopping(tol, max_iter)
-    first = check_start(start, len(members.z))
     gram = members.gram()
     refuse_not_finite(np.diagonal(gram, axis1=1, axis2=2), members)
-    epsilon = tether.epsilon
-    pull, n_iter, done = subgradient_pulls(gram[0], epsilon, weight, first, tol, max_iter)
-    members.move(pull[np.newaxis], (pull / (weight + pull.sum()))[np.newaxis])
-    proof = certify(members.thetas, members.center, members.z, tether, members.base, weight)
-    result = judged(members, proof, tether, pull, n_iter, tol, max_iter)
+    pull, n_iter, done = subgradient_pulls(gram[0], *request)
+    members.move(pull[np.newaxis], (pull / (request.weight + pull.sum()))[np.newaxis])
+    result = measured(members, pull, n_iter, request)
     return replace(result, status=Status.CONVERGED if done else Status.MAX_ITER)

@@ -30,17 +30,7 @@ _SHOWN = 3  # differences that a message lists
 
 
 class Checkpoint:
-    """A file that a run is saved to after every epoch, and in between.
-
-    Parameters
-    ----------
-    path : path
-        The file; replaced as a whole.
-    every : int or None
-        Also save whenever the number of steps is a multiple of it.
-    run : Run
-        To be saved; it has not begun.
-    """
+    """A file that a run is saved to after every epoch, and in between."""
 
     def __init__(self, path: str | os.PathLike[str], every: int | None, run: Run) -> None:
         self.path, self.every, self.run = Path(path), every, run

@@ -43,21 +43,6 @@ class Block:
 def divide(names: Sequence[str], epsilon: Any, tether: Any, n_tasks: int) -> tuple[Block, ...]:
     """Divide parameters into blocks; names that no prefix matches are in none.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names of all parameters of a module.
-    epsilon : float, array of shape (n_tasks,), or dict from prefix to either, or None
-        Radii.
-    tether : Tether, or dict from prefix to Tether, or None
-        Given in place of radii.
-    n_tasks : int
-        Number of tasks.
-
-    Returns
-    -------
-    tuple of Block
-
     Examples
     --------
     >>> names = ["features.weight", "features.bias", "head.weight"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from crosslearning.nn._seeds import seed_torch
-from crosslearning.nn._vmap import VmapEngine, is_layered
+from crosslearning.nn._vmap import VmapEngine, is_layered, is_of_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,19 +26,7 @@ _MANY = 8  # tasks from which on one pass over all is faster, for linear layers
 
 
 class LoopEngine:
-    """Gradients of the tasks' losses, one task after the other.
-
-    Parameters
-    ----------
-    models : TaskModels
-        Whose parameters receive gradients.
-    loss : callable
-        Scalar loss of output and target.
-    optimizer : Optimizer
-        Of the models; left alone.
-    feed : Feed
-        Batches of the tasks.
-    """
+    """Gradients of the tasks' losses, one task after the other."""
 
     def __init__(
         self,
@@ -154,27 +142,10 @@ def _takes_generator(func: Any) -> bool:
     return any(argument.name == "generator" for argument in func._schema.arguments)
 
 
-class Engine(Protocol):
-    """Computes the gradients of a step."""
-
-    def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
-        """Leave gradients where the optimizer looks; return positions of tasks, and losses."""
-        ...
-
-    def released(self) -> AbstractContextManager[None]:
-        """Leave the optimizer as it was given, for a while."""
-        ...
-
-    def close(self) -> None:
-        """Give back what it took."""
-        ...
-
-
-_ENGINES: dict[str, Callable[..., Engine]] = {
-    "loop": LoopEngine,
-    "threads": ThreadsEngine,
-    "vmap": VmapEngine,
-}
+Engine = LoopEngine | VmapEngine
+_ENGINES: dict[str, type[Engine]] = {
+    "loop": LoopEngine, "threads": ThreadsEngine, "vmap": VmapEngine
+}  # fmt: skip
 
 
 def choose_engine(
@@ -196,8 +167,7 @@ def automatic(models: TaskModels, loss: Any, feed: Feed) -> str:
     """Choose by what is known before training, so that the same run has the same engine."""
     layered = all(is_layered(module) for module in models.per_task)
     alike = len({repr(module) for module in models.per_task}) == 1
-    of_torch = (getattr(loss, "__module__", None) or "").startswith("torch.nn.")
-    if len(models) >= _MANY and layered and alike and of_torch and feed.stackable:
+    if len(models) >= _MANY and layered and alike and is_of_torch(loss) and feed.stackable:
         return "vmap"
     on_cpu = next(models.parameters()).device.type == "cpu"
     convolves = any(isinstance(part, _CONVOLUTIONS) for part in models.center.modules())

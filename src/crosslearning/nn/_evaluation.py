@@ -74,19 +74,13 @@ def evaluate(
 def score_sources(
     models: TaskModels, sources: Mapping[Hashable, Source], metric: Metric, batch_size: int
 ) -> dict[Hashable, float]:
-    """Metric of each task."""
+    """Metric of each task, of the centre for tasks never seen."""
+    modules = dict(models.items())
     with mode(models, training=False), torch.no_grad():
         return {
-            task: _score(_serving(models, task), source, metric, batch_size)
+            task: _score(modules.get(task, models.center), source, metric, batch_size)
             for task, source in sources.items()
         }
-
-
-def _serving(models: TaskModels, task: Hashable) -> torch.nn.Module:
-    """Return the model of a task, or the centre for a task never seen."""
-    if task in models:
-        return models[task]
-    return models.center
 
 
 def accuracy(output: torch.Tensor, target: torch.Tensor) -> float:
@@ -150,19 +144,7 @@ def mode(module: nn.Module, training: bool) -> Iterator[None]:
 
 
 class Validation:
-    """Scores of the tasks, the best mean so far, and the parameters that had it.
-
-    Parameters
-    ----------
-    data : mapping from task to data
-        As in `fit`.
-    metric : "accuracy", callable or None
-        Higher is better; None takes the loss, of which lower is better.
-    loss : callable
-        Loss of outputs and targets.
-    patience : int or None
-        Epochs without improvement after which to stop; None never stops and keeps no parameters.
-    """
+    """Scores of the tasks, the best mean so far, and the parameters that had it."""
 
     def __init__(
         self, data: Any, metric: Any, loss: Callable[[Any, Any], Any], patience: int | None

@@ -34,17 +34,7 @@ class Slot:
 
 
 class FlatBuffer:
-    """Matrix of shape (n_tasks + 1, n_parameters) with the parameters of a block as views.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the parameters.
-    like : Module
-        A module that has them: it tells shapes, dtype and device.
-    owners : sequence of str
-        What to call the module of each row in messages.
-    """
+    """Matrix of shape (n_tasks + 1, n_parameters) with the parameters of a block as views."""
 
     def __init__(self, names: Sequence[str], like: nn.Module, owners: Sequence[str]) -> None:
         self.owners = tuple(owners)

@@ -23,13 +23,7 @@ _FRESH = 50  # steps between two looks at a norm, which changes slowly
 
 
 class FlatMembers:
-    """Rows of matrices with one row per task and a last one for the centre, moved in place.
-
-    Parameters
-    ----------
-    models : TaskModels
-        Whose parameters are views into the matrices.
-    """
+    """Rows of matrices with one row per task and a last one for the centre, moved in place."""
 
     def __init__(self, models: TaskModels) -> None:
         self._models = models

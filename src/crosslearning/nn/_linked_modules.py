@@ -14,15 +14,7 @@ if TYPE_CHECKING:
 
 
 class LinkedModules(nn.Module):
-    """Keeps parameters and flat buffers one and the same, whatever is done to the modules.
-
-    Parameters
-    ----------
-    modules : list of Module
-        One per task, and the centre last, whose parameters take no gradient steps.
-    flats : list of FlatBuffer
-        Buffers into which the tethered parameters are views.
-    """
+    """Keeps parameters and flat buffers one and the same, whatever is done to the modules."""
 
     center: nn.Module
     per_task: nn.ModuleList

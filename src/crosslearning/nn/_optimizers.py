@@ -112,25 +112,14 @@ def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
 class FlatOptimizer:
     """Lets an optimizer of the models' parameters hold the flat buffers in their place.
 
-    Parameters
-    ----------
-    optimizer : Optimizer
-        One for which :func:`can_be_flat`.
-    models : TaskModels
-        Whose parameters it holds.
-
-    Attributes
-    ----------
-    leaves : list of Parameter
-        What it holds: the rows of the tasks of each buffer.
-    gradients : dict of str to Tensor
-        Where the gradients of a parameter of all tasks go, stacked.
+    SGD, Adam and their kin do the same to each number of a parameter, wherever it is. Handed the
+    rows of the flat buffer as one parameter, they take one call instead of hundreds.
     """
 
     def __init__(self, optimizer: optim.Optimizer, models: TaskModels) -> None:
         self.optimizer, self.models = optimizer, models
-        self.leaves: list[nn.Parameter] = []
-        self.gradients: dict[str, torch.Tensor] = {}
+        self.leaves: list[nn.Parameter] = []  # the rows of the tasks of each buffer
+        self.gradients: dict[str, torch.Tensor] = {}  # of a parameter of all tasks, stacked
 
     def flatten(self) -> None:
         """Hand over the flat buffers, and the state of the parameters with them."""

@@ -17,17 +17,7 @@ _SHOWN = 6  # tasks that are listed one by one
 
 
 class Bar:
-    """Losses, realised distances and the time left, on the error stream.
-
-    Parameters
-    ----------
-    shown : bool
-        Whether to show anything.
-    tasks : tuple
-        Labels of the tasks.
-    epochs, steps : int
-        Epochs of the run, and steps of each.
-    """
+    """Losses, realised distances and the time left, on the error stream."""
 
     def __init__(self, shown: bool, tasks: tuple[Hashable, ...], epochs: int, steps: int) -> None:
         self.shown = shown

@@ -32,36 +32,7 @@ _ELEMENTS = 1 << 20  # that are looked at: a copy of all would cost as much as t
 
 
 class Run:
-    """A training run, from any step on.
-
-    Parameters
-    ----------
-    models : TaskModels
-        In training mode.
-    feed : Feed
-        Batches of every step.
-    optimizer, scheduler : Optimizer, scheduler or None
-        Of the models.
-    validation : Validation or None
-        Judges the models after each epoch.
-    callbacks : sequence of callable
-        Called with the record of each epoch; True stops.
-    project_every : int
-        Steps from one projection to the next.
-
-    Attributes
-    ----------
-    step : int
-        Steps done.
-    stopped : bool
-        Whether validation or a callback ended the run.
-    sums, counts : array of shape (n_tasks,)
-        Losses of the present epoch, and how many there were.
-    seconds : float
-        Time of the present epoch spent before `train` was called.
-    history : History
-        Epochs done.
-    """
+    """A training run, from any step on."""
 
     def __init__(
         self,
@@ -77,10 +48,10 @@ class Run:
         self.optimizer, self.scheduler = optimizer, scheduler
         self.validation, self.callbacks = validation, callbacks
         self.project_every = project_every
-        self.step = 0
-        self.stopped = False
-        self.sums, self.counts = np.zeros(len(models)), np.zeros(len(models))
-        self.seconds = 0.0
+        self.step = 0  # steps done
+        self.stopped = False  # by validation or a callback
+        self.sums, self.counts = np.zeros((2, len(models)))  # losses of the present epoch
+        self.seconds = 0.0  # of the present epoch before `train` was called
         self.history = History(models.tasks)
 
     @property
@@ -172,7 +143,7 @@ class Run:
         for callback in self.callbacks:
             self.stopped |= callback(record) is True
         models._link()  # what callbacks may have replaced
-        self.sums, self.counts = np.zeros(len(models)), np.zeros(len(models))
+        self.sums, self.counts = np.zeros((2, len(models)))
         self.seconds, self._started = 0.0, time.perf_counter()
 
 

@@ -26,21 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How many rows of each task a step takes.
+    """How many rows of each task a step takes."""
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        Rows of the tasks, or batches where they come from loaders.
-    per_step : int or None
-        Rows of each task and step; None if every step takes the same share of every task.
-    steps : int
-        Steps of an epoch.
-    """
-
-    sizes: tuple[int, ...]
-    per_step: int | None
-    steps: int
+    sizes: tuple[int, ...]  # rows of the tasks, or batches where they come from loaders
+    per_step: int | None  # of each task; None if every step takes the same share of every task
+    steps: int  # of an epoch
 
     def piece(self, row: int, step: int) -> tuple[int, int]:
         """Where in the sequence of a task the rows of a step start and stop."""
@@ -87,21 +77,7 @@ class TaskBatch(NamedTuple):
 
 
 class Feed:
-    """The batches of every step.
-
-    Parameters
-    ----------
-    sources : mapping from task to source
-        In the order of the rows.
-    plan : Schedule
-        How many rows a step takes.
-    seed : int
-        Of the run.
-    augment : callable or None
-        Changes inputs, given a generator.
-    device : device
-        Where the models are.
-    """
+    """The batches of every step."""
 
     def __init__(
         self,

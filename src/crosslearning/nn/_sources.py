@@ -88,20 +88,7 @@ Source = RowSource | Batches
 
 
 def as_sources(data: Any, name: str = "data") -> dict[Hashable, Source]:
-    """Give the data of every task one of two faces: rows to ask for, or batches that come.
-
-    Parameters
-    ----------
-    data : mapping from task to data
-        A pair (x, y), an object with ``batch(indices)`` and a length, a map-style dataset or a
-        DataLoader.
-    name : str
-        What to call the argument in messages.
-
-    Returns
-    -------
-    dict of source by task
-    """
+    """Give the data of every task one of two faces: rows to ask for, or batches that come."""
     if not isinstance(data, Mapping):
         raise ValueError(
             f"`{name}` must be a mapping from task to data; got {type(data).__name__}. "

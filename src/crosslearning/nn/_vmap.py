@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _LAYERS = ("activation", "container", "dropout", "flatten", "linear")
 _OF_TORCH = tuple(f"torch.nn.modules.{kind}" for kind in _LAYERS)
-
 _ROWS = 1024  # of each task that are taken ahead
 
 
@@ -35,6 +34,11 @@ def refuse_unlike(models: TaskModels) -> None:
                 "A pass over all tasks at once needs one architecture for all; that of task "
                 f"{task!r} differs from that of task {label!r}. Use engine='loop'."
             )
+
+
+def is_of_torch(loss: Any) -> bool:
+    """Whether a loss is one of torch, which all pass through vmap."""
+    return (getattr(loss, "__module__", None) or "").startswith("torch.nn.")
 
 
 def is_layered(module: nn.Module) -> bool:
@@ -65,19 +69,7 @@ def _make(module: nn.Module) -> tuple[Any, ...]:
 
 
 class VmapEngine:
-    """Gradients of the tasks' losses in one vectorised pass over the rows of the flat buffers.
-
-    Parameters
-    ----------
-    models : TaskModels
-        Of one architecture, whose buffers do not change in training.
-    loss : callable
-        Scalar loss of output and target.
-    optimizer : Optimizer
-        Of the models; it steps over the flat buffers as well where that makes no difference.
-    feed : Feed
-        Batches of the tasks.
-    """
+    """Gradients of the tasks' losses in one vectorised pass over the rows of the flat buffers."""
 
     def __init__(
         self,
@@ -184,11 +176,6 @@ class StackedFeed:
 
     Rows of tensors are taken for many steps at once, since taking a few costs more in calls than
     in copying.
-
-    Parameters
-    ----------
-    feed : Feed
-        Batches by task.
     """
 
     def __init__(self, feed: Feed) -> None:

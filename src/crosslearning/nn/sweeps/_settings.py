@@ -28,22 +28,12 @@ BASELINES = ("pooled", "separate", "spring", "fine-tuned")
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to couple the tasks.
+    """One way to couple the tasks."""
 
-    Attributes
-    ----------
-    method : str
-        "cross" for a radius between 0 and infinity, or the name of a baseline.
-    epsilon, stiffness : float
-        Of the tether.
-    fine_tuned : bool
-        Whether the pooled model is trained on, task by task, for as many epochs again.
-    """
-
-    method: str
+    method: str  # "cross" for a radius between 0 and infinity, or the name of a baseline
     epsilon: float = math.inf
     stiffness: float = 0.0
-    fine_tuned: bool = False
+    fine_tuned: bool = False  # trained on, task by task, for as many epochs again
 
     @property
     def tether(self) -> Tether:
@@ -58,12 +48,8 @@ class Setting:
 
     def run(self, seed: int) -> dict[str, Any]:
         """Columns of the table that tell a run from the others."""
-        return {
-            "method": self.method,
-            "epsilon": self.epsilon,
-            "stiffness": self.stiffness,
-            "seed": seed,
-        }
+        columns = {"method": self.method, "epsilon": self.epsilon, "stiffness": self.stiffness}
+        return {**columns, "seed": seed}
 
 
 def settings_of(
@@ -78,10 +64,11 @@ def settings_of(
         known = ", ".join(map(repr, BASELINES))
         raise ValueError(f"`baselines` may be {known}; got {unknown[0]!r}.")
     given = [epsilons] if isinstance(epsilons, int | float) else epsilons
-    radii = {Tether(epsilon=value).epsilon for value in map(float, given)}
-    radii |= {0.0} if "pooled" in wanted else set()
-    radii |= {math.inf} if "separate" in wanted else set()
-    settings = [Setting(_method(radius), epsilon=radius) for radius in sorted(map(float, radii))]
+    radii = {float(Tether(epsilon=float(value)).epsilon) for value in given}
+    ends = {"pooled": 0.0, "separate": math.inf}
+    radii |= {radius for name, radius in ends.items() if name in wanted}
+    names = {radius: name for name, radius in ends.items()}
+    settings = [Setting(names.get(radius, "cross"), radius) for radius in sorted(radii)]
     if "spring" in wanted:
         settings += [Setting("spring", stiffness=float(value)) for value in stiffness]
     if "fine-tuned" in wanted:
@@ -89,10 +76,6 @@ def settings_of(
     if not settings:
         raise ValueError("There is nothing to compare: give `epsilons` or `baselines`.")
     return settings
-
-
-def _method(radius: float) -> str:
-    return {0.0: "pooled", math.inf: "separate"}.get(radius, "cross")
 
 
 @dataclass(frozen=True)

@@ -86,15 +86,7 @@ def _fit(
 
 
 class Folder:
-    """A folder with one file per finished run, and what all of them have in common.
-
-    Parameters
-    ----------
-    path : path
-        Made if it is not there. A folder of another sweep is refused.
-    plan : Plan
-        What the runs have in common.
-    """
+    """A folder with one file per finished run, and what all of them have in common."""
 
     def __init__(self, path: str | os.PathLike[str], plan: Plan) -> None:
         self.path = Path(path)

@@ -23,30 +23,10 @@ if TYPE_CHECKING:
 
 
 class Stack:
-    """Runs that differ in seed and tether, each with one model per task and a centre.
+    """Runs of every seed with every tether, each with one model per task and a centre.
 
-    Parameters
-    ----------
-    modules : sequence of Module
-        The initial model of each seed; they have the same architecture and no buffers.
-    labels : sequence of hashable
-        Labels of the tasks.
-    tethers : sequence of Tether
-        One per run of a seed.
-    center_weight : float
-        Weight of the present centre in the projection.
-    runs : sequence of str
-        What messages call the runs, seed by seed.
-
-    Attributes
-    ----------
-    tasks : Parameter of shape (n_tasks, n_seeds, n_tethers, n_parameters)
-        What an optimizer gets. Optimizers that treat each number by itself, as SGD and Adam do,
-        train every run as if it were alone.
-    center : Tensor of shape (n_seeds, n_tethers, n_parameters)
-        The centres.
-    pulls : list of array of shape (n_tasks,)
-        Of the last projection of each run, seed by seed.
+    An optimizer gets `tasks`, of shape (n_tasks, n_seeds, n_tethers, n_parameters). One that treats
+    each number by itself, as SGD and Adam do, trains every run as if it were alone.
     """
 
     def __init__(
@@ -120,15 +100,7 @@ class Stack:
 
 
 class StackMembers:
-    """The runs of a stack as members of a coupling: a group per run.
-
-    Parameters
-    ----------
-    stack : Stack
-        Tasks and centres, moved in place.
-    tasks, groups : sequence of str
-        What messages call the tasks and the runs.
-    """
+    """The runs of a stack as members of a coupling: a group per run."""
 
     def __init__(self, stack: Stack, tasks: Sequence[str], groups: Sequence[str]) -> None:
         self.stack, self.tasks, self.groups = stack, tasks, groups

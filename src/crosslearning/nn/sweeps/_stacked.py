@@ -14,7 +14,7 @@ from crosslearning.nn._evaluation import in_order, mode
 from crosslearning.nn._optimizers import ELEMENTWISE, advance, learning_rate, make_scheduler
 from crosslearning.nn._sampling import Feed, schedule
 from crosslearning.nn._seeds import build, forked_generators
-from crosslearning.nn._vmap import is_layered
+from crosslearning.nn._vmap import StackedFeed, is_layered, is_of_torch
 from crosslearning.nn.sweeps._stack import Stack
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from crosslearning.nn.sweeps._settings import Plan, Setting
 
-_OF_TORCH = "torch.nn."
-
 
 def why_not_stacked(plan: Plan, settings: Sequence[Setting], *, asked_for: bool) -> str | None:
     """Say what keeps runs from being stacked, or None; who asks for it may try more."""
@@ -33,7 +31,6 @@ def why_not_stacked(plan: Plan, settings: Sequence[Setting], *, asked_for: bool)
     parameters = list(module.parameters())
     optimizer = plan.optimizer([nn.Parameter(torch.zeros(1))])
     scheduler = make_scheduler(plan.scheduler, optimizer)
-    of_torch = (getattr(plan.loss, "__module__", None) or "").startswith(_OF_TORCH)
     steps = schedule(tuple(plan.sources().values()), plan.batch_size, plan.sampling)
     reasons = {
         "runs are looked at one by one": bool(plan.measure or plan.on_epoch),
@@ -48,7 +45,7 @@ def why_not_stacked(plan: Plan, settings: Sequence[Setting], *, asked_for: bool)
         "the scheduler looks at a score": isinstance(scheduler, ReduceLROnPlateau),
         "batches of the tasks differ in size": not steps.equal,
         "the model has more than linear layers": not (asked_for or is_layered(module)),
-        "the loss is not torch's": not (asked_for or of_torch),
+        "the loss is not torch's": not (asked_for or is_of_torch(plan.loss)),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 
@@ -65,10 +62,11 @@ def train_stacked(plan: Plan, runs: Sequence[tuple[Setting, int]]) -> list[list[
     tethers = [one.tether for one in settings]
     stack = Stack(modules, list(sources), tethers, plan.center_weight, names)
     steps = schedule(tuple(sources.values()), plan.batch_size, plan.sampling)
-    feeds = [Feed(sources, steps, seed, plan.augment, stack.tasks.device) for seed in seeds]
-    with forked_generators(stack.tasks.device):
+    device = stack.tasks.device
+    feeds = [StackedFeed(Feed(sources, steps, seed, plan.augment, device)) for seed in seeds]
+    with forked_generators(device):
         with mode(modules[0], training=True):
-            losses = _train(plan, stack, feeds)
+            losses = _train(plan, stack, feeds, steps.steps)
         scores = _scores(plan, stack, modules[0])
     columns = {
         "loss": losses,
@@ -86,16 +84,16 @@ def train_stacked(plan: Plan, runs: Sequence[tuple[Setting, int]]) -> list[list[
     ]
 
 
-def _train(plan: Plan, stack: Stack, feeds: list[Feed]) -> NDArray[np.float64]:
+def _train(plan: Plan, stack: Stack, feeds: list[StackedFeed], steps: int) -> NDArray[np.float64]:
     """Train, and return the mean loss over the last epoch, of shape (tasks, seeds, settings)."""
-    steps = feeds[0].plan.steps
     optimizer = plan.optimizer([stack.tasks])
     scheduler = make_scheduler(plan.scheduler, optimizer)
     gradients = stack.gradients(plan.loss)
     total: Any = 0.0
     for step in range(plan.epochs * steps):
         in_epoch = step % steps
-        stack.tasks.grad, losses = gradients(*_batches(feeds, step))
+        batches = zip(*(feed.step(step) for feed in feeds), strict=True)  # inputs, and targets
+        stack.tasks.grad, losses = gradients(*(torch.stack(one, dim=1) for one in batches))
         optimizer.step()
         since = in_epoch % plan.project_every + 1
         if since == plan.project_every or in_epoch + 1 == steps:
@@ -104,17 +102,6 @@ def _train(plan: Plan, stack: Stack, feeds: list[Feed]) -> NDArray[np.float64]:
         if in_epoch + 1 == steps:
             advance(scheduler, float("nan"))  # only those that look at no score
     return np.asarray((total / steps).double().cpu().numpy())
-
-
-def _batches(feeds: list[Feed], step: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Stack inputs and targets with the axes (tasks, seeds) in front."""
-    of_seeds = [list(feed.step(step)) for feed in feeds]
-    x, y = (
-        torch.stack([getattr(batch, name) for of_tasks in of_seeds for batch in of_tasks])
-        for name in ("x", "y")
-    )
-    shape = len(feeds), -1
-    return x.unflatten(0, shape).transpose(0, 1), y.unflatten(0, shape).transpose(0, 1)
 
 
 def _scores(plan: Plan, stack: Stack, skeleton: nn.Module) -> NDArray[np.float64]:
