@@ -16,7 +16,7 @@ def problem():
 def test_wrong_candidates_are_told_apart(problem):
     z, z_g = problem
     tether = Tether(1.0)
-    best = project(z, 1.0, center=z_g, tol=1e-14)
+    best = project(z, 1.0, center=z_g)
 
     def judge(thetas, center):
         return certificate(thetas, center, z, tether, center=z_g)

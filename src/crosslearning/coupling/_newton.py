@@ -20,6 +20,7 @@ _BLOCK = 1 << 18  # elements of a temporary block; stays within the second-level
 _ALL = [slice(None)]
 
 _DENSE = 512  # up to so many dimensions a dense factorisation beats conjugate gradients
+_CHEAP = 64  # up to so many, one more step than the tolerance asks for costs next to nothing
 _DIAMETER = 2.0  # all points are within 1 of the origin
 _DECREASE = 1e-4  # Armijo's constant
 _SMALLEST_STEP = 1e-6  # shorter ones only occur where rounding hides the descent
@@ -135,13 +136,23 @@ def minimise(
     point = function.at(start)
     for n_iter in range(max_iter):
         goal = tol * point.total_pull
-        if point.gradient_norm <= max(goal, point.gradient_error):
+        if point.gradient_norm <= point.gradient_error:
             return point, n_iter
+        if point.gradient_norm <= goal:
+            return _polished(function, point), n_iter
         further = _line_search(function, point, _direction(function, point))
         if further is None:
             return point, n_iter
         point = further
     return point, max_iter
+
+
+def _polished(function: CenterFunction, point: CenterPoint) -> CenterPoint:
+    """Take a last step where it costs little: it squares an error that is small already."""
+    if len(point.center) > _CHEAP:
+        return point
+    further = function.at(point.center + _direction(function, point))
+    return further if further.gradient_norm < point.gradient_norm else point
 
 
 def _direction(function: CenterFunction, point: CenterPoint) -> NDArray[np.float64]:
