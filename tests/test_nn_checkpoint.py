@@ -15,7 +15,7 @@ import pytest
 from tests.networks import TASKS, TaskModels, assert_equal_states, nn, snapshot, torch
 
 from crosslearning.nn import fit  # isort: skip
-from crosslearning.nn._packed import pack, unpack  # isort: skip
+from crosslearning.nn._files import pack, unpack  # isort: skip
 
 LOSS = nn.CrossEntropyLoss()
 ROOT = Path(__file__).parent.parent

@@ -1,7 +1,7 @@
 """Checkpoints: all a run needs to go on as if nothing had happened, in one file.
 
 Models, pulls, optimizer, scheduler, the sums of the present epoch, the best epoch and the history.
-What is random has no state; see `seeds`.
+What is random has no state; see `_seeds`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from crosslearning.nn._files import encode_label, encode_tether, read_file, write_file
+from crosslearning.nn._files import encode_label, encode_tether, pack, read_file, unpack, write_file
 from crosslearning.nn._history import from_matrix, to_matrix
-from crosslearning.nn._packed import pack, unpack
 
 if TYPE_CHECKING:
     import os
@@ -124,7 +123,7 @@ def configuration(run: Run) -> dict[str, Any]:
         "validation rows": None
         if validation is None
         else [len(source) for source in validation.sources.values()],
-        "metric": None if validation is None else validation.named,
+        "metric": None if validation is None else name_of(validation.given),
         "patience": None if validation is None else validation.patience,
     }
     same: dict[str, Any] = json.loads(json.dumps(described))

@@ -15,6 +15,12 @@ def check_count(name: str, value: object) -> None:
         raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}.")
 
 
+def check_counts(**values: object) -> None:
+    """Refuse any of several numbers that is not a positive whole number, by its name."""
+    for name, value in values.items():
+        check_count(name, value)
+
+
 def check_dropout(value: object) -> None:
     """Refuse a share that is not from 0 to below 1."""
     if not isinstance(value, Real) or not 0 <= float(value) < 1:

@@ -11,12 +11,11 @@ import torch
 from torch import nn
 
 from crosslearning.coupling._checks import check_tether
-from crosslearning.nn._flat_buffer import FlatBuffer, find_parameter
+from crosslearning.nn._flat_buffer import FlatBuffer
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
-    from typing import Any
 
 ALL = "all"  # name of the block that holds every parameter
 
@@ -116,16 +115,24 @@ def divide_parameters(
     """Divide the first module's parameters into blocks, and check that all modules have them."""
     names = [name for name, _ in sources[0].named_parameters()]
     blocks = divide(names, epsilon, tether, len(sources))
+    tethered = [name for block in blocks for name in block.parameters]
     for source, label in zip(sources[1:], labels[1:], strict=True):
         if source is sources[0]:
             continue
-        shapes = {name: parameter.shape for name, parameter in source.named_parameters()}
-        for block in blocks:
-            _check_agreement(block, sources[0], shapes, labels[0], label)
-        extra = [name for name in shapes if name not in names]
-        if extra and blocks[0].name == ALL:
-            raise _disagreement(extra[0], "missing", tuple(shapes[extra[0]]), labels[0], label)
+        shapes, found = _shapes(sources[0]), _shapes(source)
+        for name in [*tethered, *found] if blocks[0].name == ALL else tethered:
+            if found.get(name) != shapes.get(name):
+                raise ValueError(
+                    "Tethered parameters must have the same names and shapes in all tasks; "
+                    f"{name!r} is {shapes.get(name, 'missing')} in task {labels[0]!r} and "
+                    f"{found.get(name, 'missing')} in task {label!r}. Tether only what the tasks "
+                    "share, by the beginning of the names: epsilon={prefix: ...}."
+                )
     return blocks
+
+
+def _shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
 
 
 def copy_modules(
@@ -153,26 +160,6 @@ def set_start(flat: FlatBuffer, center_init: str, same_start: bool) -> None:
             flat.center.zero_()
         else:
             flat.center.copy_(flat.flat[0] if same_start else flat.tasks.mean(dim=0))
-
-
-def _check_agreement(
-    block: Block, first: nn.Module, shapes: dict[str, Any], label: Hashable, other: Hashable
-) -> None:
-    for name in block.parameters:
-        shape = find_parameter(first, name).shape
-        if shapes.get(name) != shape:
-            found = tuple(shapes[name]) if name in shapes else "missing"
-            raise _disagreement(name, tuple(shape), found, label, other)
-
-
-def _disagreement(
-    name: str, shape: object, found: object, label: Hashable, other: Hashable
-) -> ValueError:
-    return ValueError(
-        f"Tethered parameters must have the same names and shapes in all tasks; {name!r} is "
-        f"{shape} in task {label!r} and {found} in task {other!r}. Tether only what the tasks "
-        "share, by the beginning of the names: epsilon={prefix: ...}."
-    )
 
 
 def average_buffers(modules: list[nn.Module], center: nn.Module) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from crosslearning.nn._checkpoint import name_of
 from crosslearning.nn._sources import Batches, as_sources
 
 if TYPE_CHECKING:
@@ -152,7 +151,7 @@ class Validation:
         self.sources = as_sources(data, "validation")
         self.metric = loss if metric is None else as_metric(metric)
         self.sign = -1.0 if metric is None else 1.0
-        self.named = name_of(metric)
+        self.given = metric
         self.patience = patience
         self.best = -math.inf
         self.best_epoch: int | None = None

@@ -120,15 +120,8 @@ class History:
 
 def to_matrix(records: list[EpochRecord], n_tasks: int) -> NDArray[np.float64]:
     """Return records as rows of float64, which holds all of them exactly."""
-    rows = [
-        np.concatenate(
-            [
-                [getattr(record, name) for name in _NUMBERS],
-                *(getattr(record, name) for name in _PER_TASK),
-            ]
-        )
-        for record in records
-    ]
+    names = (*_NUMBERS, *_PER_TASK)
+    rows = [np.hstack([getattr(record, name) for name in names]) for record in records]
     return np.array(rows).reshape(len(rows), len(_NUMBERS) + len(_PER_TASK) * n_tasks)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from crosslearning.nn._checks import check_count, check_dropout
+from crosslearning.nn._checks import check_count, check_counts, check_dropout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,9 +46,7 @@ def batchnorm_cnn(num_classes: int, in_channels: int = 3, width: int = 16) -> nn
     >>> batchnorm_cnn(10)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 10])
     """
-    counts = {"num_classes": num_classes, "in_channels": in_channels, "width": width}
-    for name, value in counts.items():
-        check_count(name, value)
+    check_counts(num_classes=num_classes, in_channels=in_channels, width=width)
     channels = [in_channels, *(width * 2**k for k in range(4))]
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise(channels):
@@ -89,9 +87,7 @@ def small_cnn(
     >>> small_cnn(10)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 10])
     """
-    counts = {"num_classes": num_classes, "in_channels": in_channels, "width": width}
-    for name, value in counts.items():
-        check_count(name, value)
+    check_counts(num_classes=num_classes, in_channels=in_channels, width=width)
     check_dropout(dropout)
     features = nn.Sequential(
         nn.Conv2d(in_channels, width, kernel_size=3, padding=1),
@@ -128,8 +124,7 @@ def linear(in_features: int, out_features: int) -> nn.Sequential:
     >>> linear(2, 1)(torch.ones(1, 2))
     tensor([[0.]], grad_fn=<AddmmBackward0>)
     """
-    check_count("in_features", in_features)
-    check_count("out_features", out_features)
+    check_counts(in_features=in_features, out_features=out_features)
     head = nn.Linear(in_features, out_features)
     nn.init.zeros_(head.weight)
     nn.init.zeros_(head.bias)
@@ -163,8 +158,7 @@ def mlp(
     torch.Size([2, 3])
     """
     sizes = [in_features, *hidden]
-    for name, value in [("in_features", in_features), ("out_features", out_features)]:
-        check_count(name, value)
+    check_counts(in_features=in_features, out_features=out_features)
     for value in hidden:
         check_count("hidden", value)
     check_dropout(dropout)

@@ -155,20 +155,16 @@ def sweep(
     if missing and _to_stack(stacked, plan, settings):
         finished = train_stacked(plan, missing)
     else:
-        work = (delayed(_train)(plan, *run, engine, kept) for run in missing)
+        work = (
+            delayed(train_single)(plan, *run, engine, kept and kept.checkpoint(*run))
+            for run in missing
+        )
         finished = Parallel(n_jobs=n_jobs, return_as="generator")(work)
     for run, rows in zip(missing, finished, strict=True):
         runs[run] = rows
         if kept:
             kept.keep(*run, rows)
     return _table(runs, list(data))
-
-
-def _train(
-    plan: Plan, setting: Setting, seed: int, engine: str, kept: Folder | None
-) -> list[dict[str, Any]]:
-    checkpoint = None if kept is None else kept.checkpoint(setting, seed)
-    return train_single(plan, setting, seed, engine, checkpoint)
 
 
 def _to_stack(stacked: bool | Literal["auto"], plan: Plan, settings: list[Setting]) -> bool:
