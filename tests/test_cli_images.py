@@ -54,7 +54,8 @@ def test_train(folder, tmp_path, capsys):
     assert "reported by the paper" not in printed
     assert f"contact_sheet.png, models, report.html in {out}" in printed
     assert sorted(path.name for path in (out / "models").iterdir()) == [
-        f"epsilon-{radius}-seed-3.safetensors" for radius in ("0.0", "0.1", "inf")
+        *(f"epsilon-{radius}-seed-3.safetensors" for radius in ("0.0", "0.1", "inf")),
+        "seed-3.json",
     ]
     results = json.loads((out / "results.json").read_text())
     assert results["config"]["epsilons"] == [0, 0.1, "inf"]
@@ -83,7 +84,7 @@ def test_train_saves_models_that_can_be_loaded(folder, tmp_path, capsys):
     command = ["train", str(folder), *FAST, "--skip-unreadable", "--out", str(tmp_path)]
     assert main([*command, "--epsilon", "0.1", "--learning-rate", "0.5", "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
-    (path,) = (tmp_path / "models").iterdir()
+    (path,) = (tmp_path / "models").glob("*.safetensors")
     models = TaskModels.load(path, architectures.small_cnn(3))
     assert models.tasks == ("art", "photo")
     assert 0 < models.distances().max() < 0.1 * (1 + 1e-5)

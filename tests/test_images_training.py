@@ -16,14 +16,10 @@ from scipy.stats import ttest_rel
 
 from crosslearning.datasets import ImageData
 from crosslearning.images import TrainingSettings
-from crosslearning.images.choice import chosen, compared, comparison
-from crosslearning.images.confusion import common_pairs, worst_categories
-from crosslearning.images.parts import divide
-from crosslearning.images.record import Record
-from crosslearning.images.results import assemble
-from crosslearning.images.scores import Sweep, by_domain, macro, over_images
-from crosslearning.images.statement import statement
-from crosslearning.images.storage import write_results
+from crosslearning.images._findings import chosen, compared, comparison, statement
+from crosslearning.images._results import assemble, common_pairs, worst_categories, write
+from crosslearning.images._runs import Runs, by_domain, macro, over_images
+from crosslearning.images.splits import divide
 
 SMALL = TrainingSettings(
     model="small_cnn",
@@ -54,35 +50,38 @@ class Squares(ImageData):
         return noise.astype(np.uint8)
 
 
-def record(epsilon, seed, validation, test):
-    """A run that recognises these shares of the images in each domain; errors go one further."""
-    size = len(CATEGORIES)
+def counts(shares, images):
+    """Tables of runs that recognise these shares of the images; errors go one further."""
+    right = np.rint(images * np.asarray(shares)).astype(int)[..., None, None]
+    eye = np.eye(len(CATEGORIES), dtype=int)
+    return right * eye + (images - right) * np.roll(eye, 1, axis=1)
 
-    def counts(shares, images):
-        right = np.rint(images * np.asarray(shares)).astype(int)
-        eye = np.eye(size, dtype=int)
-        return np.array([r * eye + (images - r) * np.roll(eye, 1, axis=1) for r in right])
 
-    return Record(
-        epsilon=epsilon,
-        seed=seed,
+def runs_at(epsilons, validation, test):
+    """Runs with these accuracies by radius, seed and domain."""
+    shape = np.shape(test)
+    radii = np.array(epsilons)[:, None, None]
+    return Runs(
+        DOMAINS,
+        CATEGORIES,
+        tuple(epsilons),
+        tuple(range(shape[1])),
         images=np.array([[30, 60, 300]] * len(DOMAINS)),
         validation=counts(validation, 20),
         test=counts(test, 100),
-        distances=np.full(len(DOMAINS), np.clip(epsilon, 2e-7 * (epsilon > 0), 7.0)),
-        pulls=np.array([0.25, 0.0]),
-        loss=[2.0, 1.0],
-        seconds=3.0,
+        distances=np.broadcast_to(np.clip(radii, 2e-7 * (radii > 0), 7.0), shape),
+        pulls=np.broadcast_to([0.25, 0.0], shape),
+        losses=np.broadcast_to([2.0, 1.0], (*shape[:2], 2)),
+        seconds=np.full(shape[:2], 3.0),
     )
 
 
-def sweep_of(accuracies, seeds=(0, 1)):
-    """A sweep from {radius: (validation, test)}, with a little more in later seeds."""
-    grid = [
-        [record(e, s, np.add(v, 0.1 * s), np.add(t, 0.02 * s)) for s in seeds]
-        for e, (v, t) in accuracies.items()
-    ]
-    return Sweep(DOMAINS, CATEGORIES, grid)
+def runs_of(accuracies, seeds=2):
+    """Runs from {radius: (validation, test)}, with a little more in later seeds."""
+    steps = np.arange(seeds)[:, None] * [[[0.1]], [[0.02]]]
+    shares = np.array(list(accuracies.values()))[:, :, None] + steps
+    validation, test = shares.swapaxes(0, 1)
+    return runs_at(list(accuracies), validation, test)
 
 
 USUAL = {
@@ -93,12 +92,10 @@ USUAL = {
 }
 
 
-def stored(folder, sweep, **settings):
-    seeds = [run.seed for run in sweep.grid[0]]
-    settings = replace(SMALL, epsilons=sweep.radii, seeds=seeds, **settings)
-    folder.mkdir(exist_ok=True)
+def stored(folder, runs):
+    settings = replace(SMALL, epsilons=runs.epsilons, seeds=runs.seeds)
     data = {"name": "squares", "fingerprint": "ff", "images": 60}
-    return write_results(folder, assemble(settings, sweep, data), sweep)
+    return write(folder, assemble(settings, runs, data), runs)
 
 
 def read_results(folder):
@@ -198,8 +195,8 @@ def test_accuracies_are_over_categories_then_domains():
 
 
 def test_the_radius_is_chosen_by_validation_and_the_hindsight_is_shown():
-    sweep = sweep_of(USUAL)
-    choice = chosen(sweep)
+    runs = runs_of(USUAL)
+    choice = chosen(runs)
     assert (choice["epsilon"], choice["between"]) == (0.1, 0.1)
     assert choice["test"]["mean"] == pytest.approx(0.505)
     assert choice["test"]["std"] == pytest.approx(0.02 / math.sqrt(2))
@@ -210,11 +207,11 @@ def test_the_radius_is_chosen_by_validation_and_the_hindsight_is_shown():
 
 def test_of_equal_radii_the_smallest_is_chosen():
     same = ([0.5, 0.5], [0.5, 0.5])
-    assert chosen(sweep_of({0.0: same, 0.1: same, math.inf: same}))["epsilon"] == 0.0
+    assert chosen(runs_of({0.0: same, 0.1: same, math.inf: same}))["epsilon"] == 0.0
 
 
 def test_comparison_is_paired_over_seeds():
-    rows = {row["method"]: row for row in comparison(sweep_of(USUAL))}
+    rows = {row["method"]: row for row in comparison(runs_of(USUAL))}
     assert [row["epsilon"] for row in rows.values()] == [0.0, 0.1, math.inf]
     assert rows["pooled"]["gain"] == pytest.approx(0.045)
     assert rows["pooled"]["standard_error"] == pytest.approx(0.0, abs=1e-12)
@@ -224,28 +221,25 @@ def test_comparison_is_paired_over_seeds():
 
 def test_two_standard_errors_of_three_seeds_are_no_proof():
     pooled, cross = [0.40, 0.50, 0.45], [0.44, 0.51, 0.46]
-    grid = [
-        [record(epsilon, seed, [0.5, 0.5], [t, t]) for seed, t in enumerate(tests)]
-        for epsilon, tests in ((0.0, pooled), (0.1, cross))
-    ]
-    sweep = Sweep(DOMAINS, CATEGORIES, grid)
-    rows = comparison(sweep)
+    test = np.repeat([pooled, cross], 2).reshape(2, 3, 2)
+    runs = runs_at([0.0, 0.1], np.full((2, 3, 2), 0.5), test)
+    rows = comparison(runs)
     assert rows[0]["gain"] == pytest.approx(2 * rows[0]["standard_error"])
     assert rows[0]["p_value"] == pytest.approx(ttest_rel(cross, pooled).pvalue)
-    said = statement(sweep.radii, chosen(sweep), compared(sweep))
+    said = statement(runs)
     assert "These 3 runs cannot tell whether sharing helps" in said
     assert "better than one pooled model, the best alternative, by 2.0 ± 1.0 points in test" in said
 
 
 def test_a_sweep_that_changes_nothing_proves_nothing():
     same = ([0.5, 0.5], [0.5, 0.5])
-    assert comparison(sweep_of({0.0: same, 0.1: same}))[0]["p_value"] == 1
+    assert comparison(runs_of({0.0: same, 0.1: same}))[0]["p_value"] == 1
 
 
 def test_what_was_not_run_is_not_compared():
-    one = sweep_of({0.1: USUAL[0.1]}, seeds=(0,))
+    one = runs_of({0.1: USUAL[0.1]}, seeds=1)
     assert [row["method"] for row in comparison(one)] == ["cross"]
-    ends = sweep_of({e: USUAL[e] for e in (0.0, math.inf)})
+    ends = runs_of({e: USUAL[e] for e in (0.0, math.inf)})
     assert chosen(ends)["between"] is None
     assert [row["gain"] for row in comparison(ends)] == [None, None]
     assert compared(one) is compared(ends) is None
@@ -260,8 +254,8 @@ def test_what_was_not_run_is_not_compared():
     ],
 )
 def test_the_statement_names_the_winner(best, words):
-    sweep = sweep_of(USUAL | {best: ([0.8, 0.8], USUAL[best][1])})
-    text = statement(sweep.radii, chosen(sweep), compared(sweep))
+    runs = runs_of(USUAL | {best: ([0.8, 0.8], USUAL[best][1])})
+    text = statement(runs)
     assert text.startswith(words)
     assert "Sharing helps: cross-learning is better than one pooled model by " in text
     assert "The best on the test images, in hindsight, is ε = 1: 51.0 ± 1.4 %." in text
@@ -269,12 +263,12 @@ def test_the_statement_names_the_winner(best, words):
 
 def test_the_statement_knows_its_limits():
     worse = USUAL | {0.0: ([0.4, 0.4], [0.6, 0.6])}
-    one = sweep_of(worse, seeds=(0,))
-    text = statement(one.radii, chosen(one), compared(one))
+    one = runs_of(worse, seeds=1)
+    text = statement(one)
     assert "One run cannot tell whether sharing helps: cross-learning is worse than one" in text
     assert "points in test accuracy" in text
-    single = sweep_of({0.1: USUAL[0.1]}, seeds=(0,))
-    text = statement(single.radii, chosen(single), compared(single))
+    single = runs_of({0.1: USUAL[0.1]}, seeds=1)
+    text = statement(single)
     assert text == "At ε = 0.1 the test accuracy is 49.5 %."
 
 
@@ -291,8 +285,8 @@ def test_confusions():
 
 
 def test_results_are_complete_and_plain(tmp_path):
-    sweep = sweep_of({1e-7: USUAL[0.1], **USUAL})
-    results = stored(tmp_path, sweep)
+    runs = runs_of({1e-7: USUAL[0.1], **USUAL})
+    results = stored(tmp_path, runs)
     assert results == read_results(tmp_path)
     assert results["kind"] == "images"
     assert [point["epsilon"] for point in results["path"]] == [1e-7, 0, 0.1, 1, "inf"]
@@ -366,9 +360,12 @@ def test_a_sweep_learns_and_is_stored(finished):
         for seed in SMALL.seeds
     ]
     assert {path.name for path in (folder / "models").iterdir()} == {
-        f"epsilon-{radius}-seed-{seed}.safetensors"
-        for radius in ("0.0", "0.02", "inf")
+        name
         for seed in SMALL.seeds
+        for name in (
+            f"seed-{seed}.json",
+            *(f"epsilon-{radius}-seed-{seed}.safetensors" for radius in ("0.0", "0.02", "inf")),
+        )
     }
     assert [(now["run"], now["epoch"]) for now in seen] == [
         (run, epoch) for run in range(1, 7) for epoch in (1, 2)
@@ -387,6 +384,42 @@ def test_no_finished_run_is_trained_twice(finished, tmp_path, monkeypatch):
     monkeypatch.setattr("crosslearning.nn.sweeps._single.fit", None)
     again = train(SMALL, Squares(), folder, name="squares", command="typed")
     assert again | {"created": None} == results | {"created": None}
+
+
+def test_models_that_were_deleted_are_trained_again(finished, tmp_path):
+    folder, seen = shutil.copytree(finished[0], tmp_path / "copy"), []
+    model = folder / "models" / "epsilon-0.02-seed-1.safetensors"
+    before = model.read_bytes()
+    model.unlink()
+    results = train(SMALL, Squares(), folder, name="squares", progress=seen.append)
+    assert {(now["epsilon"], now["seed"]) for now in seen} == {(0.02, 1)}
+    assert model.read_bytes() == before
+    for row, expected in zip(results["runs"], finished[1]["runs"], strict=True):
+        assert row | {"seconds": 0} == expected | {"seconds": 0}
+
+
+def test_models_are_stored_with_all_that_predicting_needs(finished):
+    import torch
+
+    from crosslearning.images import ImageBatches
+    from crosslearning.images.networks import network
+    from crosslearning.nn import TaskModels
+
+    folder, results, _ = finished
+    about = json.loads((folder / "models" / "seed-0.json").read_text())
+    assert (about["domains"], about["categories"]) == (list(DOMAINS), list(CATEGORIES))
+    settings = TrainingSettings(model=about["model"], image_size=about["image_size"])
+    make = network(settings, len(about["categories"]))
+    models = TaskModels.load(folder / "models" / "epsilon-0.02-seed-0.safetensors", make())
+    data = Squares()
+    for domain, rows, row in zip(
+        DOMAINS, divide(SMALL, data, 0)[2], results["runs"][2]["domains"], strict=True
+    ):
+        pixels = data.pixels(about["image_size"])
+        images = ImageBatches(pixels, rows, data.category_codes, about["mean"], about["std"])
+        x, y = images.batch(torch.arange(len(rows)))
+        right = (models[domain].eval()(x).argmax(1) == y).double().mean()
+        assert float(right) == pytest.approx(row["test_images"], rel=1e-5)
 
 
 def test_more_seeds_and_radii_may_follow(finished, tmp_path):
@@ -456,7 +489,7 @@ def test_an_interrupted_run_goes_on(finished, tmp_path):
     expected = next(r for r in finished[1]["runs"] if (r["epsilon"], r["seed"]) == (0.02, 0))
     assert results["runs"][0] | {"seconds": 0} == expected | {"seconds": 0}
     assert run_files(tmp_path, 0) == {"cross-0.02-seed-0.json"}
-    assert len(list((tmp_path / "models").iterdir())) == 1
+    assert len(list((tmp_path / "models").glob("*.safetensors"))) == 1
 
 
 _KILLED = """

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crosslearning.evaluation.numbers import radius_name, spread
-from crosslearning.images.parts import PARTS
+from crosslearning.images.splits import PARTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ __all__ = ["print_counts", "print_results"]
 
 def print_counts(settings: TrainingSettings, data: ImageData) -> None:
     """Print what there is to learn from: images of each domain, and what they are for."""
-    from crosslearning.images.parts import divide
+    from crosslearning.images.splits import divide
 
     seed = settings.seeds[0]
     parts = divide(settings, data, seed)

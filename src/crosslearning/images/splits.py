@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from crosslearning.datasets.image_data import ImageData, Indices
+    from crosslearning.images.settings import TrainingSettings
 
-__all__ = ["split", "split_codes"]
+__all__ = ["PARTS", "divide", "split", "split_codes"]
 
+PARTS = ("train", "validation", "test")
 _LEAST_GAIN = 1e-9  # above the rounding of the sums that are compared
 
 
@@ -64,9 +66,7 @@ def split(
     if data.given_split is not None and within is None:
         training, test = data.given_split
     else:
-        rows = (
-            np.arange(len(data)) if within is None else np.sort(np.asarray(within, dtype=np.intp))
-        )
+        rows = np.arange(len(data)) if within is None else np.sort(np.asarray(within, np.intp))
         parts = split_codes(
             data.domain_codes[rows], data.category_codes[rows], data.groups[rows], train, seed
         )
@@ -76,8 +76,31 @@ def split(
             "`train_fraction` is the part of the training images to keep and must be above 0 and "
             f"at most 1; got {train_fraction}. Use 1 to keep them all."
         )
-    kept = _fraction(_cells(data, training), data.groups[training], train_fraction, seed)
+    cells = _pair(data.domain_codes[training], data.category_codes[training])
+    kept = _fraction(cells, data.groups[training], train_fraction, seed)
     return training[kept], test
+
+
+def divide(settings: TrainingSettings, data: ImageData, seed: int) -> list[list[Indices]]:
+    """Images of each of the `PARTS` and each domain.
+
+    The training part is thinned out first; the validation images are taken from what is left. So
+    a single run measures both accuracies, and the test images never choose anything.
+    """
+    training, test = split(data, settings.train, seed=seed, train_fraction=settings.train_fraction)
+    train, validation = split(data, 1 - settings.validation, seed=seed, within=training)
+    parts = [
+        [rows[data.domain_codes[rows] == k] for k in range(len(data.domains))]
+        for rows in (train, validation, test)
+    ]
+    for name, part in zip(PARTS, parts, strict=True):
+        for domain, rows in zip(data.domains, part, strict=True):
+            if not len(rows):
+                raise ValueError(
+                    f"Domain {domain!r} has no images in the {name} part. Every domain needs some "
+                    "to train, to validate and to test: add images or leave the domain out."
+                )
+    return parts
 
 
 def split_codes(
@@ -133,10 +156,6 @@ def _fraction(cell: Indices, group: Indices, fraction: float, seed: int) -> NDAr
     rank[order] = np.arange(len(cell)) - (np.cumsum(sizes) - sizes)[cell[order]]
     kept: NDArray[np.bool_] = rank < np.maximum(1, np.rint(fraction * sizes))[cell]
     return kept
-
-
-def _cells(data: ImageData, rows: Indices) -> Indices:
-    return _pair(data.domain_codes[rows], data.category_codes[rows])
 
 
 def _pair(first: NDArray[np.integer], second: NDArray[np.integer]) -> Indices:

@@ -9,22 +9,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 import crosslearning
 from crosslearning.files import replacing
+from crosslearning.images import _results
+from crosslearning.images._runs import Runs
+from crosslearning.images._seed import train_seed
 from crosslearning.images.contact_sheet import draw_contact_sheet
 from crosslearning.images.networks import default_epsilons, network
-from crosslearning.images.parts import divide
-from crosslearning.images.record import Record
-from crosslearning.images.results import assemble
-from crosslearning.images.runs import train_seed
-from crosslearning.images.scores import Sweep
-from crosslearning.images.storage import write_results
+from crosslearning.images.splits import divide
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
-
-    import torch
 
     from crosslearning.datasets import ImageData
     from crosslearning.images.settings import TrainingSettings
@@ -66,7 +64,9 @@ def train(
     name : str, default="images"
         What the images are called in the results.
     keep_models : bool, default=True
-        Whether to save the networks of each run in ``models``.
+        Whether to save the networks of each run in ``models``, and beside them, for each seed,
+        what it takes to use them: network, image size, categories, and mean and standard
+        deviation to normalise with. A run whose networks are gone is trained again.
     progress : callable, optional
         Called after each epoch with a dict: ``epsilon`` and ``seed`` of the run, ``run``, its
         number of ``runs``, and ``epoch`` of ``epochs``.
@@ -91,16 +91,22 @@ def train(
         divide(settings, data, seed)  # which may be refused, and then before anything is written
     settings = replace(settings, epsilons=settings.epsilons or default_epsilons(make))
     _claim(folder, settings, data)
-    sweep = _train_all(settings, data, make, folder, keep_models, progress)
+    pixels = data.pixels(settings.image_size)
+    draw_contact_sheet(data, pixels, folder / "contact_sheet.png")
+    tell = _progress(settings, progress)
+    tables = [
+        train_seed(settings, data, pixels, make, seed, folder, keep_models, tell)
+        for seed in settings.seeds
+    ]
+    runs = Runs.of(pd.concat(tables), data.categories)
     images = {"name": name, "fingerprint": data.fingerprint, "images": len(data)}
-    results = assemble(settings, sweep, images) | {
-        "provenance": {
-            "command": command,
-            "versions": {"crosslearning": crosslearning.__version__, "torch": version("torch")},
-            "seconds": sum(record.seconds for row in sweep.grid for record in row),
-        },
+    results = _results.assemble(settings, runs, images)
+    results["provenance"] = {
+        "command": command,
+        "versions": {"crosslearning": crosslearning.__version__, "torch": version("torch")},
+        "seconds": runs.seconds.sum(),
     }
-    return write_results(folder, results | more(results), sweep)
+    return _results.write(folder, results | more(results), runs)
 
 
 def _claim(folder: Path, settings: TrainingSettings, data: ImageData) -> None:
@@ -114,7 +120,12 @@ def _claim(folder: Path, settings: TrainingSettings, data: ImageData) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
             temporary.write_text(json.dumps(mine, indent=2) + "\n")
-    stored = _stored(path)
+    try:
+        stored = json.loads(path.read_text())
+    except ValueError:
+        stored = None
+    if not isinstance(stored, dict):
+        raise ValueError(f"{path} does not hold settings of runs. Choose another folder.")
     for name in mine:
         if stored.get(name) != mine[name]:
             raise ValueError(
@@ -123,49 +134,15 @@ def _claim(folder: Path, settings: TrainingSettings, data: ImageData) -> None:
             )
 
 
-def _stored(path: Path) -> dict[str, Any]:
-    try:
-        stored = json.loads(path.read_text())
-    except ValueError:
-        stored = None
-    if not isinstance(stored, dict):
-        raise ValueError(f"{path} does not hold settings of runs. Choose another folder.")
-    return stored
-
-
-def _train_all(
-    settings: TrainingSettings,
-    data: ImageData,
-    make: Callable[[], torch.nn.Module],
-    folder: Path,
-    keep_models: bool,
-    progress: Callable[[dict[str, Any]], object],
-) -> Sweep:
-    """Train seed after seed, and order the runs by radius."""
-    pixels = data.pixels(settings.image_size)
-    draw_contact_sheet(data, pixels, folder / "contact_sheet.png")
-    epsilons = settings.epsilons or ()
-    order = [(epsilon, seed) for seed in settings.seeds for epsilon in epsilons]
+def _progress(
+    settings: TrainingSettings, progress: Callable[[dict[str, Any]], object]
+) -> Callable[[dict[str, Any], EpochRecord], None]:
+    """Tell of each epoch which run of how many it belongs to."""
+    order = [(epsilon, seed) for seed in settings.seeds for epsilon in settings.epsilons or ()]
 
     def tell(run: dict[str, Any], record: EpochRecord) -> None:
         number = 1 + order.index((run["epsilon"], run["seed"]))
         at = {"run": number, "runs": len(order), "epoch": record.epoch, "epochs": settings.epochs}
         progress({**run, **at})
 
-    runs: dict[tuple[float, int], Record] = {}
-    for seed in settings.seeds:
-        table = train_seed(
-            settings,
-            data,
-            pixels,
-            make,
-            epsilons,
-            seed,
-            folder=folder / "runs" / f"seed-{seed}",
-            models=folder / "models" if keep_models else None,
-            on_epoch=tell,
-        )
-        for epsilon, rows in table.groupby("epsilon"):
-            runs[float(epsilon), seed] = Record.of(rows, len(data.categories))  # type: ignore[arg-type]
-    grid = [[runs[epsilon, seed] for seed in settings.seeds] for epsilon in epsilons]
-    return Sweep(data.domains, data.categories, grid)
+    return tell

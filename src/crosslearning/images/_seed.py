@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,13 @@ import numpy as np
 import torch
 
 from crosslearning.exceptions import ResolutionWarning
+from crosslearning.files import replacing
 from crosslearning.images.augmentation import Augmentation
 from crosslearning.images.batches import ImageBatches
-from crosslearning.images.parts import divide
+from crosslearning.images.splits import divide
 from crosslearning.images.statistics import channel_statistics
 from crosslearning.nn import evaluate, sweep
+from crosslearning.nn.sweeps.settings import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,41 +40,27 @@ def train_seed(
     data: ImageData,
     pixels: NDArray[np.uint8],
     make: Callable[[], torch.nn.Module],
-    epsilons: Iterable[float],
     seed: int,
-    *,
     folder: Path,
-    models: Path | None,
+    keep_models: bool,
     on_epoch: Callable[[dict[str, Any], Any], None],
 ) -> pd.DataFrame:
-    """Train at every radius, and count what the networks take the other images for.
-
-    Parameters
-    ----------
-    settings : TrainingSettings
-        How to train.
-    data : ImageData
-        Images.
-    pixels : array of uint8 of shape (n_images, size, size, 3)
-        What they look like.
-    make : callable
-        Makes the network.
-    epsilons, seed : iterable of float, int
-        Which runs.
-    folder : path
-        Where finished runs are, and where those that were interrupted go on.
-    models : path or None
-        Folder for the networks of each run.
-    on_epoch : callable
-        Called with the run and the record of each epoch.
-
-    Returns
-    -------
-    DataFrame
-        The table of `crosslearning.nn.sweep`, with columns for `Record`.
-    """
+    """Train at every radius; return the table of `crosslearning.nn.sweep` for `Runs`."""
     parts = divide(settings, data, seed)
-    sources = _sources(data, pixels, parts)
+    statistics = channel_statistics(pixels, np.concatenate(parts[0]))
+    sources = [
+        {
+            domain: ImageBatches(pixels, rows, data.category_codes, *statistics)
+            for domain, rows in zip(data.domains, part, strict=True)
+        }
+        for part in parts
+    ]
+    runs, models = folder / "runs" / f"seed-{seed}", folder / "models" if keep_models else None
+    if models is not None:
+        _describe(models / f"seed-{seed}.json", settings, data, statistics)
+        for setting in settings_of(settings.epsilons or (), (), ()):
+            if not _file(models, setting.epsilon, seed).exists():  # deleted: train it again
+                (runs / f"{setting.key}-seed-{seed}.json").unlink(missing_ok=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResolutionWarning)  # noted in the results instead
         return sweep(
@@ -80,32 +69,38 @@ def train_seed(
             torch.nn.CrossEntropyLoss(),
             partial(_optimizer, settings),
             settings.epochs,
-            epsilons=epsilons,
+            epsilons=settings.epsilons or (),
             seeds=seed,
             test=sources[1],
             metric="accuracy",
             batch_size=settings.batch,
             scheduler=partial(_cosine, settings) if settings.schedule == "cosine" else None,
             augment=Augmentation(flip=settings.flip) if settings.augment else None,
-            folder=folder,
+            folder=runs,
             checkpoint_every=_STEPS,
             measure=partial(_measure, sources, models),
             on_epoch=on_epoch,
         )
 
 
-def _sources(
-    data: ImageData, pixels: NDArray[np.uint8], parts: list[list[NDArray[np.intp]]]
-) -> list[dict[str, ImageBatches]]:
-    """Batches of each part's domains, normalised by what is trained on."""
-    statistics = channel_statistics(pixels, np.concatenate(parts[0]))
-    return [
-        {
-            domain: ImageBatches(pixels, rows, data.category_codes, *statistics)
-            for domain, rows in zip(data.domains, part, strict=True)
-        }
-        for part in parts
-    ]
+def _describe(path: Path, settings: TrainingSettings, data: ImageData, statistics: Any) -> None:
+    """Write down what it takes to use the networks of a seed on other images."""
+    mean, std = (values.tolist() for values in statistics)
+    about = {
+        "model": settings.model,
+        "image_size": settings.image_size,
+        "categories": data.categories,
+        "domains": data.domains,
+        "mean": mean,
+        "std": std,
+    }
+    path.parent.mkdir(exist_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+
+
+def _file(models: Path, epsilon: float, seed: int) -> Path:
+    return models / f"epsilon-{epsilon!r}-seed-{seed}.safetensors"
 
 
 def _optimizer(settings: TrainingSettings, parameters: Iterable[Any]) -> torch.optim.Optimizer:
@@ -127,26 +122,24 @@ def _measure(
     models: TaskModels,
     history: History,
 ) -> list[dict[str, Any]]:
-    """Save the networks, and return what `Record` needs to know of each domain."""
+    """Save the networks, and return what `Runs` needs to know of each domain."""
     if folder is not None:
-        folder.mkdir(exist_ok=True)
-        models.save(folder / f"epsilon-{run['epsilon']!r}-seed-{run['seed']}.safetensors")
-    counts = [_count(models, part) for part in sources[1:]]
-    seconds = sum(record.seconds for record in history.records)
+        models.save(_file(folder, run["epsilon"], run["seed"]))
+    validation, test = (_count(models, part) for part in sources[1:])
     return [
         {
             "images": [len(part[domain]) for part in sources],
-            "validation": counts[0][k],
-            "test": counts[1][k],
+            "validation": validation[k],
+            "test": test[k],
             "losses": [float(record.losses[k]) for record in history.records],
-            "seconds": seconds,
+            "seconds": sum(record.seconds for record in history.records),
         }
         for k, domain in enumerate(sources[0])
     ]
 
 
 def _count(models: TaskModels, sources: dict[str, ImageBatches]) -> list[list[list[int]]]:
-    """For each domain, how many images of one category were taken for another, if any."""
+    """For each domain [truth, predicted, count], for the counts that are not 0."""
     tables: list[list[list[int]]] = []
 
     def count(output: torch.Tensor, target: torch.Tensor) -> float:

@@ -1,0 +1,126 @@
+"""What the runs have shown: a radius chosen by validation, a comparison, and words for both."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crosslearning.evaluation import Comparison, Scores, sentences
+from crosslearning.evaluation.choice import best
+from crosslearning.evaluation.numbers import radius_name
+from crosslearning.evaluation.numbers import spread as written
+from crosslearning.images._runs import by_domain, over_images
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.images._runs import Runs
+
+__all__ = ["chosen", "compared", "comparison", "spread", "statement"]
+
+_ENDS = {"pooled": 0.0, "separate": math.inf}
+_WINNERS = {0.0: "Pooling", math.inf: "Separate training"}
+
+
+def spread(values: NDArray[np.float64]) -> dict[str, Any]:
+    """Mean and standard deviation over seeds, the latter unknown for one seed."""
+    std = float(values.std(ddof=1)) if values.size > 1 else None
+    return {"mean": float(values.mean()), "std": std}
+
+
+def chosen(runs: Runs) -> dict[str, Any]:
+    """Choose a radius by validation: for all domains, between the extremes, and per domain."""
+    middle = _places(runs).get("cross")
+    return {
+        **_choice(runs, slice(None)),
+        "between": None if middle is None else runs.epsilons[middle],
+        "between_test": None if middle is None else spread(_scores(runs, "test").by_split[middle]),
+        "domains": [
+            {"domain": domain, **_choice(runs, slice(d, d + 1))}
+            for d, domain in enumerate(runs.domains)
+        ],
+    }
+
+
+def compared(runs: Runs) -> Comparison | None:
+    """Compare cross-learned networks with pooled and separate ones, paired by seed.
+
+    Cross-learning is at the radius that validation chooses between the extremes; None if there is
+    no such radius, or neither extreme.
+    """
+    places = _places(runs)
+    if "cross" not in places or len(places) < 2:
+        return None
+    test = _scores(runs, "test")
+    scores = Scores(list(places), test.values[list(places.values())], test.weights)
+    return Comparison.of(scores, runs.domains, runs.test[0, 0].sum((-2, -1)), by_run=True)
+
+
+def comparison(runs: Runs) -> list[dict[str, Any]]:
+    """Test accuracy of pooled, of cross-learned (between the extremes) and of separate networks."""
+    test, images = _scores(runs, "test").by_split, over_images(runs.test.sum(2))
+    places, found = _places(runs), compared(runs)
+    rows = []
+    for method in (name for name in ("pooled", "cross", "separate") if name in places):
+        k = places[method]
+        pairs = found.paired(method) if found and method != "cross" else None
+        tested = pairs is not None and pairs.n > 1
+        rows.append(
+            {
+                "method": method,
+                "epsilon": runs.epsilons[k],
+                "test": spread(test[k]),
+                "test_images": spread(images[k]),
+                "gain": pairs.gain if pairs else None,
+                "standard_error": pairs.standard_error if pairs and tested else None,
+                "p_value": pairs.p_value if pairs and tested else None,
+            }
+        )
+    return rows
+
+
+def statement(runs: Runs) -> str:
+    """Say which radius the validation images choose, and what cross-learning is worth on others."""
+    choice, found = chosen(runs), compared(runs)
+    epsilon, test = choice["epsilon"], written(choice["test"])
+    if len(runs.epsilons) == 1:
+        return f"At ε = {radius_name(epsilon)} the test accuracy is {test}."
+    winner = _WINNERS.get(epsilon, "Cross-learning")
+    said = [
+        f"{winner} is best on the validation images (ε = {radius_name(epsilon)}).",
+        f"Its test accuracy is {test}.",
+    ]
+    if found:
+        said.append(sentences.verdict(found, "test accuracy"))
+    if choice["best_on_test"] != epsilon:
+        place, hindsight = radius_name(choice["best_on_test"]), written(choice["best_test"])
+        said.append(f"The best on the test images, in hindsight, is ε = {place}: {hindsight}.")
+    return " ".join(said)
+
+
+def _scores(runs: Runs, part: str, domains: slice = slice(None)) -> Scores:
+    """Accuracies by radius, seed and domain as a table of scores."""
+    accuracies = by_domain(getattr(runs, part))[..., domains]
+    return Scores(runs.epsilons, accuracies, np.ones(accuracies.shape[1:]))
+
+
+def _choice(runs: Runs, domains: slice) -> dict[str, Any]:
+    validation, test = (_scores(runs, part, domains) for part in ("validation", "test"))
+    by_validation, on_test = best(validation), best(test)
+    return {
+        "epsilon": runs.epsilons[by_validation],
+        "test": spread(test.by_split[by_validation]),
+        "best_on_test": runs.epsilons[on_test],
+        "best_test": spread(test.by_split[on_test]),
+    }
+
+
+def _places(runs: Runs) -> dict[str, int]:
+    """Position of the radius of each method that there is, cross-learning last."""
+    radii = list(runs.epsilons)
+    places = {name: radii.index(radius) for name, radius in _ENDS.items() if radius in radii}
+    if between := [k for k, radius in enumerate(radii) if 0 < radius < math.inf]:
+        places["cross"] = best(_scores(runs, "validation"), between)
+    return places

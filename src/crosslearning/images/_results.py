@@ -1,0 +1,178 @@
+"""``results.json``, which is all that a report needs, and ``results.csv`` for spreadsheets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crosslearning.evaluation import sentences
+from crosslearning.evaluation.numbers import radius_name
+from crosslearning.files import replacing
+from crosslearning.images import _findings
+from crosslearning.images._runs import by_category, by_domain, macro, over_images
+from crosslearning.images.splits import PARTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from crosslearning.images._runs import Runs
+    from crosslearning.images.settings import TrainingSettings
+
+__all__ = ["assemble", "common_pairs", "worst_categories", "write"]
+
+_VERSION = 1
+
+
+def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> dict[str, Any]:
+    """Compute all there is to say about runs on the images that `data` describes."""
+    choice, n_seeds = _findings.chosen(runs), len(runs.seeds)
+    at_choice = runs.test[runs.epsilons.index(choice["epsilon"])].sum(0)
+    images = [
+        {"domain": domain, "images": sum(counts), **dict(zip(PARTS, counts, strict=True))}
+        for domain, counts in zip(runs.domains, runs.images.tolist(), strict=True)
+    ]
+    places = [(k, s) for k in range(len(runs.epsilons)) for s in range(n_seeds)]
+    return {
+        "kind": "images",
+        "version": _VERSION,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "title": f"{data['name']}: {settings.model_name} at {settings.image_size} px",
+        "sentence": _findings.statement(runs),
+        "remarks": _who_gains_most(runs),
+        "notes": _notes(runs),
+        "config": asdict(settings),
+        "data": data | {"categories": runs.categories, "domains": images},
+        "path": [_point(runs, (k,), _findings.spread) for k in range(len(runs.epsilons))],
+        "runs": [
+            _point(runs, place, float)
+            | {"seed": runs.seeds[place[1]], "loss": runs.losses[place]}
+            | {"seconds": runs.seconds[place], "unresolved": runs.unresolved[place]}
+            for place in places
+        ],
+        "chosen": choice,
+        "comparison": _findings.comparison(runs),
+        "categories": _categories(runs),
+        "confusion": {
+            "epsilon": choice["epsilon"],
+            "pairs": common_pairs(at_choice, runs.domains, runs.categories),
+            "worst": worst_categories(at_choice, runs.categories),
+        },
+    }
+
+
+def write(folder: Path, results: dict[str, Any], runs: Runs) -> dict[str, Any]:
+    """Write both files and return what is in the first; the second has a row per category."""
+    results = _plain(results)
+    with (
+        replacing(folder / "results.csv") as table,
+        replacing(folder / "results.json") as summary,
+    ):
+        runs.table().to_csv(table, index=False, float_format="%.6g")
+        summary.write_text(json.dumps(results, ensure_ascii=False) + "\n", encoding="utf-8")
+    return results
+
+
+def common_pairs(
+    counts: NDArray[np.int64], domains: Sequence[str], categories: Sequence[str], most: int = 10
+) -> list[dict[str, Any]]:
+    """Commonest confusions of each domain, with the number of images of the true category."""
+    rows = []
+    for domain, table in zip(domains, counts, strict=True):
+        wrong = table - np.diag(np.diag(table))
+        for k in np.argsort(-wrong, axis=None, kind="stable")[:most]:
+            truth, predicted = np.unravel_index(k, wrong.shape)
+            if count := int(wrong[truth, predicted]):
+                names = {"truth": categories[truth], "predicted": categories[predicted]}
+                of = int(table[truth].sum())
+                rows.append({"domain": domain, **names, "count": count, "of": of})
+    return rows
+
+
+def worst_categories(
+    counts: NDArray[np.int64], categories: Sequence[str], most: int = 12
+) -> dict[str, Any]:
+    """Confusions among the categories that are recognised least, all domains together."""
+    table = counts.sum(0)
+    images = table.sum(1)
+    order = np.argsort(by_category(table), kind="stable")  # unknown accuracies are last
+    worst = order[images[order] > 0][:most]
+    return {
+        "categories": [categories[k] for k in worst],
+        "counts": table[np.ix_(worst, worst)].tolist(),
+        "totals": images[worst].tolist(),
+    }
+
+
+def _who_gains_most(runs: Runs) -> list[dict[str, str]]:
+    found = _findings.compared(runs)
+    said = sentences.extremes(found, "domain", "test accuracy", "test image") if found else []
+    return [remark for remark in said if "gains" in remark["lead"]]
+
+
+def _notes(runs: Runs) -> list[str]:
+    below = [e for e, runs in zip(runs.epsilons, runs.unresolved, strict=True) if runs.any()]
+    if not below:
+        return []
+    radii = ", ".join(map(radius_name, below))
+    return [f"ε = {radii}: too small for float32; distances are those of rounding."]
+
+
+def _point(
+    runs: Runs, place: tuple[int, ...], summary: Callable[[NDArray[np.float64]], Any]
+) -> dict[str, Any]:
+    """Accuracies and distances at a radius, summarised over its seeds or for one of them."""
+    counts = {"validation": runs.validation[place], "test": runs.test[place]}
+    distances, pulls = runs.distances[place], runs.pulls[place]
+    accuracies = {part: by_domain(tables) for part, tables in counts.items()}
+    accuracies["test_images"] = over_images(counts["test"])
+    return {
+        "epsilon": runs.epsilons[place[0]],
+        **{part: summary(macro(tables)) for part, tables in counts.items()},
+        **{f"{p}_images": summary(over_images(tables.sum(-3))) for p, tables in counts.items()},
+        "distance": distances.max(-1).mean(),
+        "domains": [
+            {
+                "domain": domain,
+                **{name: summary(values[..., d]) for name, values in accuracies.items()},
+                "distance": distances[..., d].mean(),
+                "pull": pulls[..., d].mean(),
+            }
+            for d, domain in enumerate(runs.domains)
+        ],
+    }
+
+
+def _categories(runs: Runs) -> list[dict[str, Any]]:
+    """Test accuracy of each category in each domain, over all seeds, one for each radius."""
+    counts = runs.test.sum(1)
+    accuracy, images = by_category(counts), counts[0].sum(-1)
+    return [
+        {
+            "domain": domain,
+            "category": category,
+            "images": images[d, c],
+            "accuracy": accuracy[:, d, c],
+        }
+        for d, domain in enumerate(runs.domains)
+        for c, category in enumerate(runs.categories)
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """Turn arrays and numbers into what JSON has: "inf" for ∞, null for what is missing."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return None if np.isnan(value) else "inf" if np.isinf(value) else float(f"{value:.6g}")
+    return value
