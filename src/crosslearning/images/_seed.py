@@ -17,7 +17,6 @@ from crosslearning.images.batches import ImageBatches
 from crosslearning.images.splits import divide
 from crosslearning.images.statistics import channel_statistics
 from crosslearning.nn import evaluate, sweep
-from crosslearning.nn.sweeps.settings import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -58,9 +57,10 @@ def train_seed(
     runs, models = folder / "runs" / f"seed-{seed}", folder / "models" if keep_models else None
     if models is not None:
         _describe(models / f"seed-{seed}.json", settings, data, statistics)
-        for setting in settings_of(settings.epsilons or (), (), ()):
-            if not _file(models, setting.epsilon, seed).exists():  # deleted: train it again
-                (runs / f"{setting.key}-seed-{seed}.json").unlink(missing_ok=True)
+        for epsilon in settings.epsilons or ():
+            if not _file(models, epsilon, seed).exists():  # deleted, so the run is not finished
+                for finished in runs.glob(f"*-{epsilon!r}-seed-{seed}.json"):
+                    finished.unlink()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResolutionWarning)  # noted in the results instead
         return sweep(
