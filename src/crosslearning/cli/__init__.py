@@ -22,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from crosslearning.cli.app import run
     except ModuleNotFoundError as error:
+        if str(error.name).startswith("crosslearning"):
+            raise  # a broken installation, which no extra mends
         sys.stderr.write(f"Error: {missing('The command crosslearning', str(error.name))}\n")
         return 2
     return run(arguments)

@@ -67,6 +67,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         message = error.format_message()  # type: ignore[attr-defined]
         return _fail(f"{message.rstrip('.?')}. See `{path} --help`.")
     except ModuleNotFoundError as error:
+        if str(error.name).startswith("crosslearning"):
+            raise  # a broken installation, which no extra mends
         return _fail(str(missing("This command", str(error.name))))
     except (ValueError, OSError, ImportError) as error:
         return _fail(str(error))
