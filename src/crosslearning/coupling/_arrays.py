@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from crosslearning.tether import Tether
 
+_FEW = 8  # rows
 _VISIBLE = 1e-3  # of the largest distance: a Gram matrix knows 10 digits of those above it
 
 
@@ -47,7 +48,7 @@ class ArrayMembers:
         gram = np.zeros((1, len(self.z), len(self.z)))
         with np.errstate(over="ignore", invalid="ignore"):  # found in the result, and named
             for _, difference in self._differences():
-                gram += difference @ difference.T
+                gram += _gram(difference)
         return gram
 
     def differences(self) -> NDArray[np.float64]:
@@ -103,6 +104,11 @@ class ArrayMembers:
                 self._room = np.empty(z.size)
             room = self._room[: z.size].reshape(z.shape)
             yield block, np.subtract(z, self.base[block], out=room, dtype=np.float64)
+
+
+def _gram(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Inner products of rows; row by row where a product of matrices is slower."""
+    return rows @ rows.T if len(rows) > _FEW else np.vecdot(rows[:, np.newaxis], rows)
 
 
 def couple_arrays(members: ArrayMembers, request: Request) -> Coupling:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from crosslearning.tether import Tether
 
-_BLOCK = 1 << 17  # elements of a temporary: a few calls per block, and it stays in the cache
+_BLOCK = 1 << 18  # elements of a temporary: a few calls per block, and it stays in the cache
 _NARROWEST = 256  # narrower products waste the processor
 
 
