@@ -51,11 +51,6 @@ class ArrayMembers:
                 gram += _gram(difference)
         return gram
 
-    def differences(self) -> NDArray[np.float64]:
-        """Return the rows of z - base."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(np.subtract(self.z, self.base, dtype=np.float64))
-
     def move(self, pull: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
         """Move the centre by a combination of the differences, and the tasks towards it."""
         self._write(pull[0], lambda _, difference: weights[0] @ difference)
@@ -197,8 +192,9 @@ def _function_of_parameters(
     members: ArrayMembers, tether: Tether, weight: float
 ) -> tuple[CenterFunction, float]:
     """Build the function of the centre over all parameters, in units of the largest distance."""
-    points = members.differences()
-    squares = np.vecdot(points, points)
+    with np.errstate(over="ignore", invalid="ignore"):  # found in the squares, and named
+        points = np.asarray(np.subtract(members.z, members.base, dtype=np.float64))
+        squares = np.vecdot(points, points)
     refuse_not_finite(squares[np.newaxis], members)
     scale = float(squares.max()) ** 0.5 or 1.0
     points /= scale

@@ -19,7 +19,6 @@ SAFETY = 1e-2  # the solver aims below the tolerance that it promises
 _ROUNDING = 1e-14  # pulls that a task exactly on its bound may show
 _LIGHT = 1e-2  # the least weight of a centre that is solved for at once
 _NO_PULL = 1e-12  # all pulls below this: a free centre that nothing holds
-
 _FIRST_WEIGHT = 1e-2
 _LAST_WEIGHT = 1e-8
 _MAX_ROUNDS = 60

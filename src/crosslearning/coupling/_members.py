@@ -21,7 +21,6 @@ _RESOLVED = 10.0  # radii of at least so many times the rounding are realised wi
 _FOURTH_DIGIT = 1e-4
 _OFF = 0.01  # share of the radius by which storing may change a distance without a word
 _DOUBLE = float(np.finfo(np.float64).eps)
-
 _REMEDY = (
     "Nothing was moved. Start from finite parameters; in training, lower the learning rate or "
     "clip the gradients."
@@ -34,7 +33,6 @@ class Members(Protocol):
     A group is a block of parameters, or a run of several that are trained side by side. All groups
     have the same tasks. Nothing here says where the parameters are: each method may be a collective
     operation over devices, ranks or clients, as long as it returns the same numbers to all.
-
     """
 
     @property

@@ -126,8 +126,7 @@ def configuration(run: Run) -> dict[str, Any]:
         "metric": None if validation is None else name_of(validation.given),
         "patience": None if validation is None else validation.patience,
     }
-    same: dict[str, Any] = json.loads(json.dumps(described))
-    return same
+    return json.loads(json.dumps(described))
 
 
 def differences(there: Any, here: Any, name: str = "") -> list[str]:

@@ -95,18 +95,14 @@ def _refuse_overlaps(blocks: tuple[Block, ...]) -> None:
 
 def sources_of(module: Any, labels: tuple[Hashable, ...]) -> list[nn.Module]:
     """Return the module to copy for each task."""
-    given = (
-        [module[label] for label in labels]
-        if isinstance(module, Mapping)
-        else [module] * len(labels)
-    )
-    for one in given:
+    given = module if isinstance(module, Mapping) else dict.fromkeys(labels, module)
+    for one in given.values():
         if not isinstance(one, nn.Module):
             raise ValueError(
                 "`module` must be a torch.nn.Module, or a mapping from task to one; got "
                 f"{type(one).__name__}."
             )
-    return given
+    return [given[label] for label in labels]
 
 
 def divide_parameters(

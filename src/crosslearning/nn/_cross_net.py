@@ -31,6 +31,8 @@ _ROWS = 1024  # that pass through a model at a time
 class CrossNet(BaseEstimator, metaclass=ABCMeta):
     """Base of the estimators; see :class:`CrossNetRegressor` and :class:`CrossNetClassifier`."""
 
+    _checks: ClassVar[dict[str, Any]] = {}  # of scikit-learn's validation
+    _loss: Callable[[], nn.Module]
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "module": [callable, None],
         "epsilon": "no_validation",  # TaskModels says what to use instead
@@ -138,10 +140,6 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
                 f"(n_rows, n_outputs), here (1, {self._n_outputs()}) for one row; got {found}."
             )
 
-    @property
-    def _checks(self) -> dict[str, Any]:
-        return {}
-
     @abstractmethod
     def _learn_target(self, y: NDArray[Any]) -> torch.Tensor:
         """Remember what is needed to decode outputs, and encode the targets."""
@@ -149,10 +147,6 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
     @abstractmethod
     def _n_outputs(self) -> int:
         """Return the number of outputs of a network."""
-
-    @abstractmethod
-    def _loss(self) -> Callable[[Any, Any], torch.Tensor]:
-        """Loss of outputs and encoded targets."""
 
     def _learn_scale(self, array: NDArray[np.float64]) -> None:
         n_features = array.shape[1]

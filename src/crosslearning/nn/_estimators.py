@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -12,8 +12,6 @@ from crosslearning.nn._cross_net import CrossNet
 from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
 
@@ -76,13 +74,12 @@ class CrossNetRegressor(TaskRegressor, CrossNet):
     True
     """
 
+    _checks: ClassVar = {"y_numeric": True}
+    _loss = nn.MSELoss
+
     def _predict(self, X: Any, tasks: Any) -> NDArray[np.float64]:
         outputs = self._outputs(X, tasks)[:, 0]
         return np.asarray(outputs * self.target_scale_ + self.target_mean_)
-
-    @property
-    def _checks(self) -> dict[str, Any]:
-        return {"y_numeric": True}
 
     def _learn_target(self, y: NDArray[Any]) -> torch.Tensor:
         target = np.asarray(y, dtype=np.float64)
@@ -92,9 +89,6 @@ class CrossNetRegressor(TaskRegressor, CrossNet):
 
     def _n_outputs(self) -> int:
         return 1
-
-    def _loss(self) -> Callable[[Any, Any], torch.Tensor]:
-        return nn.MSELoss()
 
 
 class CrossNetClassifier(TaskClassifier, CrossNet):
@@ -121,6 +115,8 @@ class CrossNetClassifier(TaskClassifier, CrossNet):
     True
     """
 
+    _loss = nn.CrossEntropyLoss
+
     def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
         return self._outputs(X, tasks)
 
@@ -129,6 +125,3 @@ class CrossNetClassifier(TaskClassifier, CrossNet):
 
     def _n_outputs(self) -> int:
         return len(self.classes_)
-
-    def _loss(self) -> Callable[[Any, Any], torch.Tensor]:
-        return nn.CrossEntropyLoss()

@@ -102,13 +102,9 @@ class History:
     def tasks(self) -> pd.DataFrame:
         """Table with a row per epoch and task: loss, validation score, distance and pull."""
         names = {"loss": "losses", "score": "scores", "distance": "distances", "pull": "pulls"}
-        pairs = [(number, task) for number in self._numbers() for task in self._tasks]
-        table = pd.DataFrame(
-            {
-                "epoch": pd.Series([number for number, _ in pairs], dtype=int),
-                "task": pd.Series([task for _, task in pairs]),
-            }
-        )
+        epochs = np.repeat(np.array(self._numbers(), dtype=int), len(self._tasks))
+        labels = pd.Series(list(self._tasks) * len(self))
+        table = pd.DataFrame({"epoch": epochs, "task": labels})
         for name, attribute in names.items():
             values = [getattr(record, attribute) for record in self.records]
             table[name] = np.concatenate(values) if values else np.empty(0)

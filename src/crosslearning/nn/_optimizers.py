@@ -23,7 +23,12 @@ _SMALL = 1 << 16  # numbers of a parameter, on average; with more, calls cost li
 
 def make_optimizer(given: Any, models: TaskModels) -> Optimizer:
     """Return the optimizer given, or the one that a function makes of the parameters."""
-    optimizer = given if isinstance(given, Optimizer) else _call(given, models)
+    optimizer = given(models.parameters()) if callable(given) else given
+    if not isinstance(optimizer, Optimizer):
+        raise ValueError(
+            "`optimizer` must be a torch optimizer, or a function that makes one of parameters; "
+            f"got {type(given).__name__}. Use lambda p: torch.optim.SGD(p, lr=0.1)."
+        )
     own = {id(parameter) for parameter in models.parameters()}
     held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     foreign = sum(id(parameter) not in own for parameter in held)
@@ -31,16 +36,6 @@ def make_optimizer(given: Any, models: TaskModels) -> Optimizer:
         raise ValueError(
             f"The optimizer must hold parameters of the models only; {foreign} of its {len(held)} "
             "are others. Build it with `models.parameters()`."
-        )
-    return optimizer
-
-
-def _call(given: Any, models: TaskModels) -> Optimizer:
-    optimizer = given(models.parameters()) if callable(given) else given
-    if not isinstance(optimizer, Optimizer):
-        raise ValueError(
-            "`optimizer` must be a torch optimizer, or a function that makes one of parameters; "
-            f"got {type(given).__name__}. Use lambda p: torch.optim.SGD(p, lr=0.1)."
         )
     return optimizer
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from crosslearning.nn._task_models import TaskModels
 
 _CALLER_OF_FIT = 5  # levels up from a warning
-
 _ELEMENTS = 1 << 20  # that are looked at: a copy of all would cost as much as the models
 
 

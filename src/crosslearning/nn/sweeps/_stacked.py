@@ -63,9 +63,9 @@ def train_stacked(plan: Plan, runs: Sequence[tuple[Setting, int]]) -> list[list[
     settings = list(dict.fromkeys(setting for setting, _ in runs))
     seeds = list(dict.fromkeys(seed for _, seed in runs))
     sources, modules = plan.sources(), [build(plan.module, seed) for seed in seeds]
-    names = [f"run {setting.key} with seed {seed}" for seed in seeds for setting in settings]
+    called = [f"run {setting.key} with seed {seed}" for seed in seeds for setting in settings]
     tethers = [one.tether for one in settings]
-    stack = Stack(modules, list(sources), tethers, plan.center_weight, names)
+    stack = Stack(modules, list(sources), tethers, plan.center_weight, called)
     steps = schedule(tuple(sources.values()), plan.batch_size, plan.sampling)
     device = stack.tasks.device
     feeds = [StackedFeed(Feed(sources, steps, seed, plan.augment, device)) for seed in seeds]
@@ -73,19 +73,12 @@ def train_stacked(plan: Plan, runs: Sequence[tuple[Setting, int]]) -> list[list[
         with mode(modules[0], training=True):
             losses = _train(plan, stack, feeds, steps.steps)
         scores = _scores(plan, stack, modules[0])
-    columns = {
-        "loss": losses,
-        "score": scores,
-        "distance": stack.distances(),
-        "pull": np.array(stack.pulls).T.reshape(losses.shape),
-    }
+    pulls = np.array(stack.pulls).T.reshape(losses.shape)
+    values = np.stack([losses, scores, stack.distances(), pulls], axis=-1)
     places = [(seeds.index(seed), settings.index(setting)) for setting, seed in runs]
+    names = ("loss", "score", "distance", "pull")
     return [
-        [
-            {name: float(values[task, k, t]) for name, values in columns.items()}
-            for task in range(len(sources))
-        ]
-        for k, t in places
+        [dict(zip(names, row, strict=True)) for row in values[:, k, t].tolist()] for k, t in places
     ]
 
 
