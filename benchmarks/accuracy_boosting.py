@@ -142,8 +142,10 @@ def gp_boost(data: Data) -> Forecast:
 
 
 def _gp_boost(data: Data, y: NDArray) -> dict[str, Array]:
-    fixed = {"learning_rate": RATE, "num_threads": 1, "verbosity": -1, "seed": 0}
-    # A plain gradient step is too large where the noise is small.
+    # A plain gradient step is too large where the noise is small, or where counts are large, whose
+    # curvature is their mean; Newton's step is there for regression only.
+    rate = RATE / max(1.0, y.mean()) if data.kind == "counts" else RATE
+    fixed = {"learning_rate": rate, "num_threads": 1, "verbosity": -1, "seed": 0}
     fixed["leaves_newton_update"] = data.kind == "regression"
     settings = [
         fixed | {"num_leaves": leaves, "min_data_in_leaf": rows}

@@ -21,6 +21,7 @@ SCORES = {
     "classes": "log loss",
     "counts": "Poisson deviance",
 }
+ENOUGH = 5  # seeds
 PROTOCOL = """\
 - Splits divide every task: of ten folds within tasks the first 8, or 3, are for training.
 - An *error* is a mean over rows of a task, then over tasks: the squared error over the variance of
@@ -55,6 +56,7 @@ def _page(results: pd.DataFrame) -> Iterator[str]:
     yield f"Python {platform.python_version()}, {versions}.\n\n{PROTOCOL}"
     results = results.assign(kind=[TABLES[name].kind for name in results["table"]])
     accuracy = results[results["split"] != NEW]
+    yield from preliminary(accuracy)
     for kind, score in SCORES.items():
         of_kind = accuracy[accuracy["kind"] == kind]
         if len(of_kind):
@@ -66,6 +68,15 @@ def _page(results: pd.DataFrame) -> Iterator[str]:
     yield from coverages(results)
     yield "\n## Failures and remarks\n"
     yield from remarks(results)
+
+
+def preliminary(results: pd.DataFrame) -> Iterator[str]:
+    seeds = results.groupby(["table", "split", "method"])["seed"].nunique()
+    if seeds.min() < ENOUGH:
+        few = f"{(seeds < ENOUGH).sum()} of {len(seeds)} combinations of table, share and method"
+        yield f"\n**Preliminary.** {few} have fewer than {ENOUGH} seeds. A table is compared on the"
+        yield "seeds that all its peers have tried (column *seeds*); with a single one there is no"
+        yield "standard error, and a star means no more than the smaller error."
 
 
 def sizes(results: pd.DataFrame) -> Iterator[list[str]]:
