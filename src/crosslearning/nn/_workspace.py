@@ -94,8 +94,7 @@ class Workspace:
         for rows in chunks:
             norms = torch.linalg.vector_norm(rows, dim=1, dtype=dtype)
             total = total + norms.to(device=self._sums, dtype=torch.float64).square()
-        result: NDArray[np.float64] = total.sqrt().cpu().numpy()
-        return result
+        return total.sqrt().cpu().numpy()
 
     def _differences(self, chunk: torch.Tensor) -> torch.Tensor:
         """Tasks minus centre, in the workspace."""

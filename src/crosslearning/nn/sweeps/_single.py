@@ -29,12 +29,8 @@ def train_single(
     plan: Plan, setting: Setting, seed: int, engine: Any, checkpoint: Path | None
 ) -> list[dict[str, Any]]:
     """Train one setting with one seed, and return its rows of the table, task by task."""
-    models = TaskModels(
-        build(plan.module, seed),
-        plan.data,
-        tether=setting.tether,
-        center_weight=plan.center_weight,
-    )
+    module, weight = build(plan.module, seed), plan.center_weight
+    models = TaskModels(module, plan.data, tether=setting.tether, center_weight=weight)
     run = setting.run(seed)
     history = _fit(plan, models, run, seed, engine, checkpoint)
     if setting.fine_tuned:
