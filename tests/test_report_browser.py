@@ -8,7 +8,7 @@ from PIL import Image
 
 from crosslearning.paper.gaussian import experiment as gaussian
 from crosslearning.report import write
-from tests.report_results import images_results, save, table_results
+from tests.report_results import MODELS, chosen_results, images_results, save
 
 webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.chrome.service import Service  # noqa: E402
@@ -42,7 +42,7 @@ def address(tmp_path_factory):
     """A page with every kind of chapter, and with labels that try to break out."""
     folder = tmp_path_factory.mktemp("report")
     gaussian.run(gaussian.GaussianConfig(realizations=50), folder / "gaussian")
-    content = table_results([HOSTILE, *range(101, 160)], features=("age", HOSTILE))
+    content = chosen_results([HOSTILE, *range(101, 160)], features=("age", HOSTILE))
     save(folder / "table", {**content, "title": HOSTILE})
     save(folder / "images", images_results())
     Image.new("RGB", (600, 300)).save(folder / "images" / "contact_sheet.png")
@@ -70,13 +70,20 @@ def show(driver, address, width=1100, scheme="light"):
     )
 
 
-def chart(driver, caption):
-    (found,) = [
-        figure
-        for figure in driver.find_elements(By.CSS_SELECTOR, "figure.chart")
-        if figure.text.startswith(caption)
-    ]
-    return found
+def texts(driver, selector):
+    """Text of all elements, in one question to the browser."""
+    script = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
+    return driver.execute_script(script, selector)
+
+
+def hovered(driver, target):
+    """What the page says of an element under the pointer."""
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", target)
+    webdriver.ActionChains(driver, duration=0).move_to_element(target).perform()
+    tooltip = WebDriverWait(driver, 5, 0.05).until(
+        lambda browser: browser.find_elements(By.CSS_SELECTOR, "#vg-tooltip-element.visible")
+    )
+    return tooltip[0].text
 
 
 def test_it_loads_without_an_error_and_without_the_network(page, address):
@@ -92,12 +99,15 @@ def test_it_loads_without_an_error_and_without_the_network(page, address):
 
 
 def test_every_chart_is_drawn(page):
-    figures = page.find_elements(By.CSS_SELECTOR, "figure.chart")
-    assert len(figures) == 14
-    for figure in figures:
-        (drawing,) = figure.find_elements(By.CSS_SELECTOR, "svg.marks")
-        assert drawing.size["width"] > 200
-        assert drawing.find_elements(By.CSS_SELECTOR, "path, line, rect")
+    sizes = page.execute_script(
+        "return [...document.querySelectorAll('figure.chart')].map((figure) => "
+        "[...figure.querySelectorAll('svg.marks')].map((drawing) => [drawing.clientWidth, "
+        "drawing.querySelectorAll('.mark-group [role=graphics-symbol]').length]))"
+    )
+    assert len(sizes) == 19
+    for ((width, marks),) in sizes:
+        assert width > 200
+        assert marks > 0
 
 
 @pytest.mark.parametrize(
@@ -106,24 +116,37 @@ def test_every_chart_is_drawn(page):
         ("Mean squared error (lower is better) by ε", ".mark-symbol path", "mean squared error"),
         ("The 20 that gain most", ".mark-symbol path", "gain over separate"),
         ("Test accuracy of every domain", ".mark-rect path", "test accuracy"),
+        ("Mean squared error of every model", ".mark-symbol path", "seconds"),
     ],
 )
 def test_hovering_shows_values(page, caption, mark, words):
-    target = chart(page, caption).find_elements(By.CSS_SELECTOR, mark)[0]
-    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", target)
-    webdriver.ActionChains(page).move_to_element(target).perform()
-    tooltip = WebDriverWait(page, 5).until(
-        lambda browser: browser.find_elements(By.CSS_SELECTOR, "#vg-tooltip-element.visible")
-    )[0]
-    assert words in tooltip.text
+    figure = page.execute_script(
+        "return [...document.querySelectorAll('figure.chart')].find((figure) => "
+        "figure.querySelector('figcaption')?.textContent.startsWith(arguments[0]))",
+        caption,
+    )
+    assert words in hovered(page, figure.find_element(By.CSS_SELECTOR, mark))
+
+
+def test_names_that_are_cut_are_shown_in_full(page):
+    cut = page.find_element(By.XPATH, "//*[name()='text'][starts-with(., 'one pooled model w')]")
+    assert cut.text.endswith("…")
+    assert hovered(page, cut) == MODELS[2][1]
+
+
+def test_contents_lead_to_their_sections(page):
+    link = page.find_element(By.LINK_TEXT, "How much tasks differ")
+    link.click()
+    target = page.execute_script("return document.querySelector(':target').textContent")
+    assert target == "How much tasks differ"
 
 
 def test_tables_are_sorted_by_pointer_and_by_key(page):
     table = page.find_element(By.CSS_SELECTOR, "[aria-label^=Scores] table")
 
     def column(k):
-        cells = table.find_elements(By.CSS_SELECTOR, f"tbody tr > :nth-child({k})")
-        return [float(cell.get_attribute("data-value")) for cell in cells]
+        script = "return [...arguments[0].tBodies[0].rows].map((r) => r.cells[arguments[1]].dataset"
+        return [float(cell["value"]) for cell in page.execute_script(script + ")", table, k - 1)]
 
     heading = table.find_element(By.CSS_SELECTOR, "th:nth-child(2)")
     button = heading.find_element(By.TAG_NAME, "button")
@@ -137,7 +160,7 @@ def test_tables_are_sorted_by_pointer_and_by_key(page):
     assert len(table.find_elements(By.CSS_SELECTOR, "[aria-sort]")) == 1
 
     table.find_element(By.CSS_SELECTOR, "th:nth-child(1) button").click()
-    labels = [cell.text for cell in table.find_elements(By.CSS_SELECTOR, "tbody th")]
+    labels = texts(page, "[aria-label^=Scores] tbody th")
     assert labels == [HOSTILE, *map(str, range(101, 160))]  # words before numbers
 
 
@@ -154,7 +177,9 @@ def test_charts_follow_the_colour_scheme(driver, address):
 def test_it_fits_a_phone(driver, address):
     show(driver, address, width=390)
     assert driver.execute_script("return document.documentElement.scrollWidth") == 390
-    for figure in driver.find_elements(By.CSS_SELECTOR, "figure.chart:not(.wide)"):
-        drawing = figure.find_element(By.CSS_SELECTOR, "svg.marks")
-        assert drawing.size["width"] <= 360
+    widest = driver.execute_script(
+        "return Math.max(...[...document.querySelectorAll('figure.chart:not(.wide) svg.marks')]"
+        ".map((drawing) => drawing.clientWidth))"
+    )
+    assert 200 < widest <= 360
     assert driver.get_log("browser") == []

@@ -26,9 +26,13 @@ def changed(content, path, value):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (["kind"], "poem", "of kind table or images, version 1; got 'poem', version 1."),
+        (
+            ["kind"],
+            "poem",
+            "a table, version 1 or 2, or of images, version 1; got 'poem', version 1.",
+        ),
         (["kind"], ..., "got None, version 1"),
-        (["version"], 2, "got 'table', version 2"),
+        (["version"], 3, "got 'table', version 3"),
         (["version"], ..., "got 'table', version None"),
         (["sentence"], ..., "not as expected of table results (KeyError: 'sentence')"),
         (["score", "name"], ..., "(KeyError: 'name')"),

@@ -112,7 +112,19 @@ def _templates() -> Any:
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "ensure_ascii": False}
     for name in numbers.__all__:
         environment.filters[name] = getattr(numbers, name)
+    environment.filters["anchored"] = _anchored
     return environment
+
+
+def _anchored(body: str, prefix: str) -> dict[str, Any]:
+    """Give the headings of a chapter a name to link to, and list them."""
+    from markupsafe import Markup
+
+    first, *parts = str(body).split("<h3>")
+    named = {f"{prefix}-{k}": part for k, part in enumerate(parts, 1)}
+    titles = {name: Markup(part.partition("</h3>")[0]) for name, part in named.items()}
+    sections = [f'<h3 id="{name}">{part}' for name, part in named.items()]
+    return {"titles": titles, "body": Markup(first + "".join(sections))}
 
 
 @cache

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Results", "read"]
 
-_KINDS = ("table", "images")
-_VERSION = 1
+_VERSIONS = {"table": (1, 2), "images": (1,)}
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,9 @@ def _in(folder: Path) -> Iterator[Results]:
     if path.is_file():
         content = _content(path)
         kind, version = content.get("kind"), content.get("version")
-        if kind not in _KINDS or version != _VERSION:
+        if not isinstance(kind, str) or version not in _VERSIONS.get(kind, ()):
             raise ValueError(
-                f"{path} must be results of kind {' or '.join(_KINDS)}, version {_VERSION}; got "
+                f"{path} must be results of a table, version 1 or 2, or of images, version 1; got "
                 f"{kind!r}, version {version!r}. Make the results again with this version of "
                 "crosslearning."
             )

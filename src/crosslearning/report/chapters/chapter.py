@@ -13,11 +13,16 @@ __all__ = ["Chapter", "Figure", "Number", "Remark"]
 
 @dataclass(frozen=True)
 class Number:
-    """A number to remember: what it is, its value and how to read it."""
+    """A number to remember: what it is, its value, how to read it, and others to compare it with.
+
+    A value may be words, and others are pairs of a name and a value.
+    """
 
     name: str
     value: str
     note: str
+    others: tuple[tuple[str, str], ...] = ()
+    words: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class Chapter:
     title: str
     subtitle: str
     sentence: str
-    numbers: tuple[Number, Number, Number]
+    numbers: tuple[Number, ...]
     remarks: tuple[Remark, ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)

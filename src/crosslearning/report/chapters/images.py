@@ -38,9 +38,9 @@ def images(results: Results) -> Chapter:
         sentence=content["sentence"],
         numbers=(_choice(content), _accuracy(content), _gain(content)),
         remarks=tuple(Remark(**remark) for remark in content.get("remarks", [])),
+        notes=tuple(content.get("notes", [])),
         details={
             "several_seeds": len(config["seeds"]) > 1,
-            "notes": content.get("notes", []),
             "accuracy": shown["accuracy"],
             "domains": shown["domains"],
             "improvement": shown.get("improvement"),

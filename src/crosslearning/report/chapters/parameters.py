@@ -6,6 +6,7 @@ from typing import Any
 
 from crosslearning.evaluation.numbers import percent
 from crosslearning.report.chapters.chapter import Figure
+from crosslearning.report.chapters.task_list import sample
 from crosslearning.report.charts.parameters import atlas, strips
 
 __all__ = ["coefficients", "parameter_map"]
@@ -13,6 +14,7 @@ __all__ = ["coefficients", "parameter_map"]
 _FEATURES = 20
 _CLASSES = 6
 _STROKES = 5000
+_POINTS = 2000
 
 
 def coefficients(content: dict[str, Any]) -> list[Figure]:
@@ -24,20 +26,24 @@ def coefficients(content: dict[str, Any]) -> list[Figure]:
     figures = []
     for part in (stored.get("classes") or [stored])[:_CLASSES]:
         about = f" of class {part['class']}" if "class" in part else ""
-        figures += _figures(about, part, stored["features"], labels, content["task"])
+        figures += _figures(about, part, content, labels)
     return figures
 
 
 def _figures(
-    about: str, part: dict[str, Any], features: list[str], labels: list[str], kind: str
+    about: str, part: dict[str, Any], content: dict[str, Any], labels: list[str]
 ) -> list[Figure]:
+    features, kind = content["coefficients"]["features"], content["task"]
+    constant = content.get("constant_within_tasks", [])
     columns = list(zip(*part["tasks"], strict=True))
-    spread = {j: max(column) - min(column) for j, column in enumerate(columns)}
+    spread = {
+        j: max(column) - min(column)
+        for j, column in enumerate(columns)
+        if features[j] not in constant
+    }
     shown = sorted(spread, key=lambda j: -spread[j])[:_FEATURES]
     some = (
-        f": the {_FEATURES} of {len(features)} that differ most"
-        if len(shown) < len(features)
-        else ""
+        f": the {_FEATURES} of {len(spread)} that differ most" if len(shown) < len(spread) else ""
     )
     figures = [
         _strips(
@@ -85,6 +91,7 @@ def parameter_map(content: dict[str, Any], tasks: list[dict[str, Any]]) -> dict[
         }
         for task, point in zip(content["tasks"], stored["tasks"], strict=True)
     ]
+    points = sample(points, _POINTS)
     return {
         "chart": atlas(points, tuple(stored["center"]), stored["radius"], kind=content["task"]),
         "explained": percent(stored["explained"]),

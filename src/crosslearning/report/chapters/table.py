@@ -1,99 +1,136 @@
-"""The chapter on a table: linear models of many tasks."""
+"""The chapter on a table: models of many tasks."""
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from crosslearning.evaluation.numbers import capital, count, number, percent, radius
+from crosslearning.evaluation.sentences import NAMES
 from crosslearning.report.chapters.chapter import Chapter, Figure, Number, Remark
+from crosslearning.report.chapters.findings import checks, effects, models, spread
 from crosslearning.report.chapters.parameters import coefficients, parameter_map
 from crosslearning.report.chapters.provenance import provenance
 from crosslearning.report.chapters.task_list import listed, task_figures
 from crosslearning.report.charts.radius import score_path
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from crosslearning.report.reading import Results
 
 __all__ = ["table"]
 
+METHODS = ("pooled", "separate")
 BLOCK_NAMES = {"all": "", "coef": "coefficients", "intercept": "intercept"}
 
 
 def table(results: Results) -> Chapter:
-    """Lay out what sharing did for the tasks of a table."""
+    """Lay out which model to use, what sharing did for the tasks and how they differ."""
     content = results.content
     tasks = listed(content)
-    overall = {row["method"]: row for row in content["comparison"]["overall"]}
     rows = sum(task["rows"] for task in tasks)
+    chosen = content.get("chosen", {})
     return Chapter(
         kind="table",
         title=content["title"],
-        subtitle=f"{count(rows, 'row')}, {count(len(tasks), 'task')}: one model of "
-        f"{content['target']} for every {content['task']} ({content['estimator']})",
+        subtitle=f"{count(rows, 'row')}, {count(len(tasks), 'task')}: a model of "
+        f"{content['target']} for every {content['task']}",
         sentence=content["sentence"],
-        numbers=(
-            _choice(content["chosen"]),
-            _score(content["score"], overall),
-            _helped(overall["separate"], len(tasks)),
-        ),
+        numbers=(*_use(content), _error(content), *_helped(content, len(tasks))),
         remarks=tuple(Remark(**remark) for remark in content.get("remarks", [])),
+        warnings=tuple(content.get("warnings", [])),
+        notes=tuple(f"{capital(note)}." for note in content.get("notes", [])),
         details={
             "task": content["task"],
+            "target": content["target"],
             "score": content["score"]["name"],
             "better": _better(content["score"]),
-            "paths": _paths(content, overall),
-            "notes": content.get("notes", []),
-            "blocks": list(content["chosen"]),
-            "block_names": BLOCK_NAMES,
+            "models": models(content),
+            "spread": spread(content),
+            "effects": effects(content),
+            "checks": checks(content),
+            "paths": _paths(content),
+            "choices": [_choice(_block(block), choice) for block, choice in chosen.items()],
+            "blocks": {block: _block(block) for block in chosen},
             **task_figures(content, tasks),
             "coefficients": coefficients(content),
             "map": parameter_map(content, tasks),
-            "provenance": provenance(content),
+            "provenance": provenance(content) | {"predict": _predict(results.folder)},
         },
     )
+
+
+def _predict(folder: Path) -> str | None:
+    """Return the command that predicts with the model of a folder, if it holds one."""
+    name = shlex.quote(folder.resolve().name)
+    models = sorted(folder.glob("model.*"))
+    return f"crosslearning predict {name} new.csv --out predicted.csv" if models else None
 
 
 def _better(score: dict[str, Any]) -> str:
     return "higher is better" if score["greater_is_better"] else "lower is better"
 
 
-def _choice(chosen: dict[str, Any]) -> Number:
-    """Tell the radius, or that of each block; shares are of the way from pooled to separate."""
-    values = " · ".join(radius(choice["epsilon"]).split()[0] for choice in chosen.values())
-    shares = [
-        f"{_block(block)} {percent(float(choice['share']))}".strip()
-        for block, choice in chosen.items()
-    ]
-    return Number("Chosen ε", values, f"{' · '.join(shares)} of the way from pooled to separate")
+def _use(content: dict[str, Any]) -> list[Number]:
+    """Tell which model to use, where results say so."""
+    chosen = content.get("chosen_model")
+    return [Number("Use this model", chosen["label"], chosen["why"], words=True)] if chosen else []
+
+
+def _error(content: dict[str, Any]) -> Number:
+    """Tell the error to expect beside those of the alternatives, in units of the target."""
+    typical, score = content.get("typical_error"), content["score"]
+    if typical:
+        correct = typical["what"] == "percent correct"
+        rows = [row for row in typical["rows"] if row["label"] != "this model"]
+        others = [(row["label"], number(row["value"], 3)) for row in rows]
+        unit = "%" if correct else typical["unit"]
+        name = "Predictions that are correct" if correct else "Typical error of a prediction"
+        note = "" if correct else typical["what"]
+        return Number(name, f"{number(typical['value'], 3)} {unit}", note, tuple(others))
+    values = _overall(content)
+    others = [(NAMES.get(m, m), number(row["score"])) for m, row in values.items() if m != "cross"]
+    return Number(
+        capital(score["name"]), number(values["cross"]["score"]), _better(score), tuple(others)
+    )
+
+
+def _overall(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["method"]: row for row in content["comparison"]["overall"]}
+
+
+def _helped(content: dict[str, Any], tasks: int) -> list[Number]:
+    """Tell how many tasks do better than with the best alternative, that of the sentence."""
+    sign = 1 if content["score"]["greater_is_better"] else -1
+    rivals = [row for row in content["comparison"]["overall"] if row["method"] != "cross"]
+    if not rivals:
+        return []
+    best = max(rivals, key=lambda row: sign * (row["score"] or 0.0))
+    name = NAMES.get(best["method"], best["method"])
+    note = f"do better than with {name}, the best alternative; {best['hurt']:,} do worse"
+    return [Number("Tasks helped", f"{best['helped']:,} of {tasks:,}", note)]
+
+
+def _choice(block: str, choice: dict[str, Any]) -> str:
+    """Tell a radius in words; shares are of the way from pooled to separate."""
+    size, about = radius(choice["epsilon"]), f" for the {block}" if block else ""
+    return f"{size}{about}, {percent(float(choice['share']))} of the way from pooled to separate"
 
 
 def _block(name: str) -> str:
     return BLOCK_NAMES.get(name, name)
 
 
-def _score(score: dict[str, Any], overall: dict[str, Any]) -> Number:
-    values = {method: number(row["score"]) for method, row in overall.items()}
-    return Number(
-        capital(score["name"]),
-        values["cross"],
-        f"separate {values['separate']} · pooled {values['pooled']} ({_better(score)})",
-    )
-
-
-def _helped(against: dict[str, Any], tasks: int) -> Number:
-    return Number(
-        "Tasks helped",
-        f"{against['helped']:,} of {tasks:,}",
-        f"do better than alone; {against['hurt']:,} do worse",
-    )
-
-
-def _paths(content: dict[str, Any], overall: dict[str, Any]) -> list[Figure]:
-    levels = {method: overall[method]["score"] for method in ("pooled", "separate")}
+def _paths(content: dict[str, Any]) -> list[Figure]:
+    """Draw the score against the radius of each block."""
+    overall = _overall(content)
+    levels = {m: row["score"] for m, row in overall.items() if m in METHODS}
     name = content["score"]["name"]
     figures = []
-    for block, choice in content["chosen"].items():
-        points = [point for point in content["path"].get(block, []) if point["score"] is not None]
+    for block, choice in content.get("chosen", {}).items():
+        paths = content.get("path", {})
+        points = [point for point in paths.get(block, []) if point["score"] is not None]
         about, ends = "", ("pooled", "separate")
         if _block(block):
             about, ends = f" of the {_block(block)}", ("same", "free")

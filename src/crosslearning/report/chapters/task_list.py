@@ -5,34 +5,43 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from crosslearning.evaluation.numbers import named
 from crosslearning.report.chapters.chapter import Figure
-from crosslearning.report.charts.tasks import dumbbells, forces, gains
+from crosslearning.report.charts.tasks import dumbbells, gain_counts, gains
 
-__all__ = ["listed", "task_figures"]
+__all__ = ["listed", "sample", "task_figures"]
 
+_METHODS = ("pooled", "separate", "cross")
 _EITHER_END = 20
-_MOST_ROWS = 2000
-_HELD = 10
+_MOST_ROWS = 1000
+_MOST_POINTS = 2000
+
+
+def sample(values: list[Any], most: int) -> list[Any]:
+    """Take every so many, as charts of all would hide and slow down each other."""
+    return values[:: max(1, -(-len(values) // most))]
 
 
 def listed(content: dict[str, Any]) -> list[dict[str, Any]]:
     """Return all that is known of each task, those that gain most first, unscored ones last."""
     sign = 1 if content["score"]["greater_is_better"] else -1
-    fitted = {_key(task["task"]): task for task in content["tasks"]}
+    fitted = {_key(task["task"]): task for task in content.get("tasks", [])}
     least = _least_force(content)
     tasks = []
     for task in content["comparison"]["tasks"]:
-        scored = task["cross"] is not None and task["separate"] is not None
+        scored = task.get("cross") is not None and task.get("separate") is not None
         bound = fitted.get(_key(task["task"]), {})
         tasks.append(
             {
+                **dict.fromkeys(_METHODS),
                 **task,
                 "label": str(task["task"]),
                 "gain": sign * (task["cross"] - task["separate"]) if scored else None,
                 "distance": bound.get("distance", {}),
                 "force": {
-                    block: force if force > least[block] else 0.0
+                    block: force if force > least.get(block, 0.0) else 0.0
                     for block, force in bound.get("force", {}).items()
                 },
             }
@@ -42,11 +51,11 @@ def listed(content: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _least_force(content: dict[str, Any]) -> dict[str, float]:
     """Return what is more than rounding, by block; a bound that reaches no task has no force."""
-    forces = [force for task in content["tasks"] for force in task["force"].values()]
+    forces = [f for task in content.get("tasks", []) for f in task.get("force", {}).values()]
     rounding = 1e-6 * max(forces, default=0.0)
     return {
         block: rounding if choice["share"] < 1 else math.inf
-        for block, choice in content["chosen"].items()
+        for block, choice in content.get("chosen", {}).items()
     }
 
 
@@ -58,13 +67,12 @@ def _key(label: Any) -> tuple[str, Any]:
 def task_figures(content: dict[str, Any], tasks: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the charts of the tasks and the rows of their table."""
     scored = [task for task in tasks if None not in (task["gain"], task["pooled"])]
-    shown = tasks
-    if len(tasks) > _MOST_ROWS:
-        shown = tasks[: _MOST_ROWS // 2] + tasks[-_MOST_ROWS // 2 :]
+    half = _MOST_ROWS // 2
+    shown = tasks if len(tasks) <= _MOST_ROWS else tasks[:half] + tasks[-half:]
     return {
         "dumbbells": _dumbbells(content, scored),
-        "gains": gains(_plain(scored[:_MOST_ROWS]), kind=content["task"]) if scored else None,
-        "forces": [_forces(content, tasks, block) for block in content["chosen"]],
+        "gains": _gains(content["task"], scored),
+        "held": [_held(content["task"], tasks, block) for block in content.get("chosen", {})],
         "rows": shown,
         "hidden": len(tasks) - len(shown),
     }
@@ -72,8 +80,7 @@ def task_figures(content: dict[str, Any], tasks: list[dict[str, Any]]) -> dict[s
 
 def _plain(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Keep what a chart needs."""
-    names = ("label", "rows", "separate", "cross", "pooled", "gain")
-    return [{name: task[name] for name in names} for task in tasks]
+    return [{name: task[name] for name in ("label", "rows", *_METHODS, "gain")} for task in tasks]
 
 
 def _dumbbells(content: dict[str, Any], tasks: list[dict[str, Any]]) -> list[Figure]:
@@ -96,26 +103,36 @@ def _dumbbells(content: dict[str, Any], tasks: list[dict[str, Any]]) -> list[Fig
     ]
 
 
-_METHODS = ("pooled", "separate", "cross")
+def _gains(kind: str, tasks: list[dict[str, Any]]) -> list[Figure]:
+    """Draw gains against sizes; of very many tasks a sample, and how many gain how much."""
+    if not tasks:
+        return []
+    points = sample(tasks, _MOST_POINTS)
+    some = f" ({len(points):,} of {len(tasks):,})" if len(points) < len(tasks) else ""
+    caption = f"Gain over the separate model, by size of the {kind}{some}; above 0, sharing helps"
+    figures = [Figure(caption, gains(_plain(points), kind=kind))]
+    if some:
+        caption = f"How many gain how much, all {len(tasks):,}; right of 0, sharing helps"
+        figures.append(Figure(caption, gain_counts(_bins(tasks), kind=kind)))
+    return figures
 
 
-def _forces(content: dict[str, Any], tasks: list[dict[str, Any]], block: str) -> dict[str, Any]:
-    """Return the tasks the bound on a block holds back most, as a sentence and a chart."""
-    held = [
-        {
-            "label": task["label"],
-            "rows": task["rows"],
-            "force": task["force"][block],
-            "distance": task["distance"].get(block),
-        }
-        for task in tasks
-        if task["force"].get(block, 0.0) > 0
+def _bins(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Count gains; the few that are far out, which are among the extremes, are left aside."""
+    values = np.array([task["gain"] for task in tasks])
+    low, high = np.quantile(values, [0.005, 0.995])
+    counts, edges = np.histogram(values, bins=60, range=(low, high))
+    return [
+        {"low": a, "high": b, "gain": a + b, "count": count}
+        for a, b, count in zip(
+            edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True
+        )
     ]
-    held.sort(key=lambda task: -task["force"])
-    return {
-        "block": block,
-        "count": len(held),
-        "of": len(tasks),
-        "first": named(content["task"], held[0]["label"]) if held else None,
-        "chart": forces(held[:_HELD], kind=content["task"]) if held else None,
-    }
+
+
+def _held(kind: str, tasks: list[dict[str, Any]], block: str) -> dict[str, Any]:
+    """Tell how many tasks the bound on a block holds back, and which of them most."""
+    held = [task for task in tasks if task["force"].get(block, 0.0) > 0]
+    hardest = max(held, key=lambda task: task["force"][block], default={})
+    first = named(kind, hardest["label"]) if held else None
+    return {"block": block, "count": len(held), "of": len(tasks), "first": first}

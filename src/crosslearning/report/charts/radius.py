@@ -10,7 +10,7 @@ import altair as alt
 
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.numbers import radius as written
-from crosslearning.report.charts.style import INK, METHODS, SERIES, SHORT, VALUE, rows, spec
+from crosslearning.report.charts.style import INK, METHODS, SERIES, SHORT, VALUE, rows, spec, tips
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,6 +81,12 @@ def _placed(axis: _Axis, points: Records) -> list[dict[str, Any]]:
     ]
 
 
+def _above_zero(point: dict[str, Any]) -> dict[str, Any]:
+    """Keep the band of an error from reaching below 0, where no error can be."""
+    low, score = point["low"], point["score"]
+    return {**point, "low": low if low is None else max(low, min(0.0, score))}
+
+
 def score_path(
     points: Records,
     levels: dict[str, float],
@@ -102,14 +108,13 @@ def score_path(
     ends : what 0 and ∞ mean
     """
     axis = _Axis.of([float(point["epsilon"]) for point in points])
-    placed = _placed(axis, points)
+    placed = [_above_zero(point) for point in _placed(axis, points)]
     base = alt.Chart(rows(placed)).encode(x=axis.encoding(ends))
     score = alt.Y("score:Q", title=None, scale=alt.Scale(zero=False), axis=_vertical(form))
     banded = any(point["low"] is not None for point in points)
     tooltip = [
-        alt.Tooltip("label:N", title="ε"),
-        alt.Tooltip("score:Q", title=name, format=form),
-        *(alt.Tooltip(f"{end}:Q", format=form) for end in ("low", "high") if banded),
+        *tips(("label:N", "ε"), ("score:Q", name, form)),
+        *(tips(("low:Q", "low", form), ("high:Q", "high", form)) if banded else []),
     ]
     near = alt.selection_point(
         on="pointerover", nearest=True, fields=["place"], empty=False, clear="pointerout"
@@ -123,7 +128,7 @@ def score_path(
         .encode(y=score, size=alt.condition(near, alt.value(110), alt.value(28)), tooltip=tooltip)
         .add_params(near),
         *_choice(placed, axis.place(chosen), axis),
-        *_names(levels, placed, form),
+        *_names(levels, placed, axis.place(chosen), form),
     ]
     return spec(
         alt.layer(*layers),
@@ -146,14 +151,17 @@ def _levels(levels: dict[str, float]) -> list[alt.Chart]:
     ]
 
 
-def _names(levels: dict[str, float], placed: Records, form: str) -> list[alt.Chart]:
-    """Name the dashed lines, each at the end and on the side where the curve is not."""
+def _names(levels: dict[str, float], placed: Records, chosen: float, form: str) -> list[alt.Chart]:
+    """Name the dashed lines, each at the end and on the side where curve and choice are not."""
+    ends = [placed[0], placed[-1]]
+    room = 0.4 * (ends[1]["place"] - ends[0]["place"])
+    free = [end for end in ends if abs(end["place"] - chosen) >= room] or ends
     heights = [*levels.values(), *(point["score"] for point in placed)]
     close = max(levels.values(), default=0.0) - min(levels.values(), default=0.0)
     crowded = close < 0.12 * (max(heights) - min(heights))
     charts = []
     for method, level in levels.items():
-        end = max(placed[0], placed[-1], key=lambda point: abs(point["score"] - level))
+        end = max(free, key=lambda point: abs(point["score"] - level))
         above = level == max(levels.values()) if crowded else end["score"] < level
         above = above or level == min(heights)  # the axis is below
         text = alt.Chart(rows([{"level": level, "place": end["place"]}])).mark_text(
@@ -197,11 +205,7 @@ def score_lines(points: Records, *, name: str, form: str = ".1%") -> Spec:
         y=alt.Y("score:Q", title=None, scale=alt.Scale(zero=False), axis=_vertical(form)),
         color=alt.Color("series:N", sort=names, scale=alt.Scale(domain=names, range=SERIES)),
         shape=alt.Shape("series:N", sort=names, scale=alt.Scale(domain=names)),
-        tooltip=[
-            alt.Tooltip("series:N", title=" "),
-            alt.Tooltip("label:N", title="ε"),
-            alt.Tooltip("score:Q", title=name, format=form),
-        ],
+        tooltip=tips(("series:N", " "), ("label:N", "ε"), ("score:Q", name, form)),
     )
     layers = alt.layer(
         base.mark_line(strokeWidth=2), base.mark_point(filled=True, size=60, opacity=1)

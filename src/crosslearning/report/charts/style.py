@@ -25,7 +25,9 @@ __all__ = [
     "Records",
     "Spec",
     "rows",
+    "short",
     "spec",
+    "tips",
 ]
 
 Records: TypeAlias = "Sequence[dict[str, Any]]"
@@ -77,17 +79,32 @@ CONFIG: dict[str, Any] = {
 
 
 def rows(values: Records) -> alt.InlineData:
-    """Give rows to a chart as they are, without a data frame between."""
-    return alt.InlineData(values=list(values))
+    """Give rows to a chart without a data frame between, and with no more digits than show."""
+    return alt.InlineData(values=_short(list(values)))
 
 
-def spec(
-    chart: Any,
-    description: str,
-    *,
-    height: int,
-    width: int | str = "container",
-) -> Spec:
+def _short(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _short(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_short(each) for each in value]
+    return float(f"{value:.7g}") if isinstance(value, float) else value
+
+
+def tips(*fields: tuple[str, ...]) -> list[alt.Tooltip]:
+    """Say what the pointer shows: name and type of a field, its title, and its format if any."""
+    return [
+        alt.Tooltip(name, title=title, format=form[0] if form else alt.Undefined)
+        for name, title, *form in fields
+    ]
+
+
+def short(**options: Any) -> alt.Axis:
+    """Return an axis of numbers where room is short."""
+    return alt.Axis(**{"title": None, "labelExpr": SHORT, "tickCount": 5, **options})
+
+
+def spec(chart: Any, description: str, *, height: int, width: int | str = "container") -> Spec:
     """Return the specification of a chart, without the theme Altair adds."""
     fit = "fit-x" if width == "container" else "pad"
     sized = chart.properties(width=width, height=height, description=description, autosize=fit)

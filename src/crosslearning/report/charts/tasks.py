@@ -1,4 +1,4 @@
-"""Tasks one by one: three scores of each, gains against size, and what holds them back."""
+"""Tasks one by one: three scores of each, gains against size, and all gains at once."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from crosslearning.report.charts.style import GAIN, METHODS, SHORT, SOFT, VALUE, rows, spec
+from crosslearning.report.charts.style import GAIN, METHODS, SOFT, VALUE, rows, short, spec, tips
 
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Records, Spec
 
-__all__ = ["dumbbells", "forces", "gains"]
+__all__ = ["dumbbells", "gain_counts", "gains"]
 
-_STEP = 19
+_SIGN = alt.condition("datum.gain > 0", alt.value(METHODS["cross"]), alt.value(SOFT))
+_MARK = alt.condition("datum.gain > 0", alt.value("circle"), alt.value("triangle-down"))
 
 
 def dumbbells(tasks: Records, domain: tuple[float, float], *, name: str, kind: str) -> Spec:
@@ -25,28 +26,22 @@ def dumbbells(tasks: Records, domain: tuple[float, float], *, name: str, kind: s
     domain : ends of the axis, the same for all charts that are compared
     name, kind : what the score and what a task is
     """
-    label = alt.Y(
-        "label:N", sort=None, title=None, axis=alt.Axis(labelLimit=150, grid=True, gridDash=[1, 3])
-    )
     scale = alt.Scale(domain=list(domain), zero=False, nice=False)
+    label = alt.Axis(labelLimit=150, grid=True, gridDash=[1, 3])
     base = alt.Chart(rows(tasks)).encode(
-        y=label,
-        tooltip=[
-            alt.Tooltip("label:N", title=kind),
-            alt.Tooltip("rows:Q", format=","),
-            alt.Tooltip("separate:Q", format=VALUE),
-            alt.Tooltip("cross:Q", title="cross-learned", format=VALUE),
-            alt.Tooltip("pooled:Q", format=VALUE),
-            alt.Tooltip("gain:Q", title="gain over separate", format=GAIN),
-        ],
+        y=alt.Y("label:N", sort=None, title=None, axis=label),
+        tooltip=tips(
+            ("label:N", kind),
+            ("rows:Q", "rows", ","),
+            ("separate:Q", "separate", VALUE),
+            ("cross:Q", "cross-learned", VALUE),
+            ("pooled:Q", "pooled", VALUE),
+            ("gain:Q", "gain over separate", GAIN),
+        ),
     )
 
     def at(method: str) -> alt.X:
-        return alt.X(
-            f"{method}:Q",
-            scale=scale,
-            axis=alt.Axis(title=None, orient="top", tickCount=5, labelExpr=SHORT),
-        )
+        return alt.X(f"{method}:Q", scale=scale, axis=short(orient="top"))
 
     def point(method: str, shape: str, *, filled: bool) -> Any:
         mark = base.mark_point(
@@ -65,59 +60,41 @@ def dumbbells(tasks: Records, domain: tuple[float, float], *, name: str, kind: s
     return spec(
         alt.layer(*layers),
         f"{name} of separate, cross-learned and pooled models, by {kind}",
-        height=_STEP * len(tasks),
+        height=19 * len(tasks),
     )
 
 
 def gains(tasks: Records, *, kind: str) -> Spec:
-    """Draw the gain of every task over its separate model, against its number of rows."""
+    """Draw the gain of tasks over their separate models, against their numbers of rows."""
     sizes = [task["rows"] for task in tasks]
     wide = max(sizes) > 20 * max(min(sizes), 1)
-    base = alt.Chart(rows(tasks))
-    points = base.mark_point(filled=True, size=45, opacity=0.75).encode(
+    points = alt.Chart(rows(tasks)).encode(
         x=alt.X(
             "rows:Q",
             title=f"rows of the {kind}",
-            scale=alt.Scale(type="log") if wide else alt.Scale(zero=False),
+            scale=alt.Scale(type="log", nice=False, padding=8) if wide else alt.Scale(zero=False),
             axis=alt.Axis(grid=False, tickCount=6, format="~s"),
         ),
-        y=alt.Y("gain:Q", title=None, axis=alt.Axis(labelExpr=SHORT)),
-        color=alt.condition("datum.gain > 0", alt.value(METHODS["cross"]), alt.value(SOFT)),
-        shape=alt.condition("datum.gain > 0", alt.value("circle"), alt.value("triangle-down")),
-        tooltip=[
-            alt.Tooltip("label:N", title=kind),
-            alt.Tooltip("rows:Q", format=","),
-            alt.Tooltip("gain:Q", format=GAIN),
-        ],
+        y=alt.Y("gain:Q", axis=short()),
+        color=_SIGN,
+        shape=_MARK,
+        tooltip=tips(("label:N", kind), ("rows:Q", "rows", ","), ("gain:Q", "gain", GAIN)),
     )
     zero = alt.Chart(rows([{"gain": 0}])).mark_rule(color=SOFT).encode(y="gain:Q")
     return spec(
-        zero + points,
+        zero + points.mark_point(filled=True, size=45, opacity=0.75),
         f"Gain over separate models against the rows of each {kind}",
         height=280,
     )
 
 
-def forces(tasks: Records, *, kind: str) -> Spec:
-    """Draw how hard the bound holds tasks back.
-
-    Parameters
-    ----------
-    tasks : rows with `label`, `rows`, `force` and `distance`, in the order to show
-    kind : what a task is
-    """
-    base = alt.Chart(rows(tasks)).encode(
-        y=alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=150)),
-        x=alt.X("force:Q", axis=alt.Axis(title=None, orient="top", tickCount=4, labelExpr=SHORT)),
-        tooltip=[
-            alt.Tooltip("label:N", title=kind),
-            alt.Tooltip("rows:Q", format=","),
-            alt.Tooltip("force:Q", format=VALUE),
-            alt.Tooltip("distance:Q", title="distance from the centre", format=VALUE),
-        ],
+def gain_counts(bins: Records, *, kind: str) -> Spec:
+    """Draw how many tasks gain how much; bins are rows with `low`, `high`, `gain` and `count`."""
+    bars = alt.Chart(rows(bins)).encode(
+        x=alt.X("low:Q", scale=alt.Scale(nice=False, zero=False), axis=short(grid=False)),
+        x2="high:Q",
+        y=alt.Y("count:Q", title=None, axis=short()),
+        color=_SIGN,
+        tooltip=tips(("low:Q", "gain from", GAIN), ("high:Q", "to", GAIN), ("count:Q", kind, ",")),
     )
-    return spec(
-        base.mark_bar(color=METHODS["separate"], height=11, cornerRadiusEnd=2),
-        f"Force of the bound on each {kind}",
-        height=_STEP * len(tasks),
-    )
+    return spec(bars.mark_bar(), f"Number of each {kind} by its gain", height=180)

@@ -1,7 +1,15 @@
 "use strict";
 const config = JSON.parse(document.getElementById("chart-config").textContent);
+// Names that an axis cuts short are shown in full under the pointer.
+function patch(spec) {
+  for (const axis of (spec.axes ?? []).filter((each) => each.labelLimit)) {
+    const labels = { interactive: true, update: { tooltip: { signal: "datum.label" } } };
+    axis.encode = { ...axis.encode, labels };
+  }
+  return spec;
+}
 // As SVG, colours may be CSS variables and follow the colour scheme. The interpreter needs no eval.
-const options = { actions: false, renderer: "svg", ast: true, config };
+const options = { actions: false, renderer: "svg", ast: true, patch, config };
 const drawn = [...document.querySelectorAll("figure.chart")].map((figure) =>
   vegaEmbed(figure.querySelector(".plot"), JSON.parse(figure.querySelector("script").textContent), options),
 );
