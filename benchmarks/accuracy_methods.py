@@ -23,9 +23,15 @@ from accuracy_linear import (
     with_interactions,
 )
 from accuracy_tables import COVERAGES, Data, Forecast
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 
-from crosslearning.linear import CrossLogisticRegressionCV, CrossRidgeCV
+from crosslearning.linear import (
+    CrossBayesianGLM,
+    CrossBayesianLogisticRegression,
+    CrossBayesianRidge,
+    CrossLogisticRegressionCV,
+    CrossRidgeCV,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,9 +53,35 @@ def tethered(**parameters: Any) -> Method:
     return {kind: estimator(n_epsilons=12, **parameters) for kind, estimator in pair.items()}
 
 
+def evidence(**parameters: Any) -> Method:
+    return {
+        "regression": CrossBayesianRidge(**parameters),
+        "classes": CrossBayesianLogisticRegression(**parameters),
+        "counts": CrossBayesianGLM("poisson", **parameters),
+    }
+
+
+class Conformal(MetaEstimatorMixin, BaseEstimator):
+    """A model with its conformal intervals."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any, tasks: Any) -> Conformal:
+        self.fitted_ = clone(self.estimator).fit(X, y, tasks=tasks)
+        return self
+
+    def predict(self, X: Any, tasks: Any) -> Any:
+        return self.fitted_.predict(X, tasks=tasks)
+
+    def predict_interval(self, X: Any, tasks: Any, coverage: float) -> Any:
+        return self.fitted_.predict_interval(X, tasks=tasks, coverage=coverage, method="conformal")
+
+
 def separate(data: Data) -> Forecast:
     kind = CrossLogisticRegressionCV if data.n_classes else CrossRidgeCV
-    return predicted(kind(epsilons=[np.inf], alphas=SHARES * len(data.train)), data)
+    strengths = SHARES * len(data.train)
+    return predicted(kind(epsilons=[np.inf], alphas=strengths, metric="standard"), data)
 
 
 PEERS: dict[str, Method] = {
@@ -62,10 +94,17 @@ PEERS: dict[str, Method] = {
     "LightGBM": everywhere(lightgbm),
     "CatBoost": everywhere(cat_boost),
     "GPBoost": everywhere(gp_boost),
-    "ARMUL": tethered(tether="tension"),
+    "ARMUL": tethered(tether="tension", metric="standard"),
 }
 OURS: dict[str, Method] = {
-    "ball": tethered(),
+    "evidence": evidence(),
+    "evidence, conformal": {
+        kind: Conformal(model) for kind, model in evidence().items() if kind != "classes"
+    },
+    "evidence, Student": {"regression": CrossBayesianGLM("student")},
+    "ball, learned metric": tethered(),
+    "auto, learned metric": tethered(tether="auto"),
+    "ball": tethered(metric="standard"),
     "ball per block": tethered(per_block=True),
     "auto per block": tethered(tether="auto", per_block=True),
 }

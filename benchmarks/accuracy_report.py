@@ -39,9 +39,12 @@ PROTOCOL = """\
   task. Predictions are used whether it converged or not.
 - Boosted trees have the task as a category, GPBoost a random intercept. They choose among two or
   three sizes of trees and their number (at most 500, rate 0.05) on held-out rows, then fit all.
+- *evidence*: `CrossBayesianRidge()`, `CrossBayesianLogisticRegression()`, and
+  `CrossBayesianGLM("poisson")` for counts; *conformal*: with conformal intervals; *Student*:
+  `CrossBayesianGLM("student")`.
 - *ARMUL*: `CrossRidgeCV(tether="tension")`. *ball*: `CrossRidgeCV()`; *per block*: with
   `per_block=True`; *auto*: with `tether="auto"`; for classes `CrossLogisticRegressionCV`. All with
-  `n_epsilons=12`.
+  `n_epsilons=12`, and with `metric="standard"` unless a learned metric is named.
 - A fit has 60 s of CPU time on one thread; *seconds* are the median of CPU seconds."""
 
 

@@ -100,7 +100,7 @@ def brute_force(data, folds, settings):
     for k, (alpha, epsilon) in enumerate(settings):
         for fold in range(folds.max() + 1):
             own, rest = data.take(folds == fold), data.take(folds != fold)
-            model = rest.fitted(CrossRidge(epsilon, alpha=alpha))
+            model = rest.fitted(CrossRidge(epsilon, alpha=alpha, metric="learned"))
             errors[k, folds == fold] = (own.y - model.predict(own.X, own.tasks)) ** 2
         table = pd.DataFrame({"error": errors[k], "fold": folds, "task": data.tasks})
         by_task = table.groupby(["fold", "task"])["error"].mean()
@@ -132,7 +132,7 @@ def test_a_single_row_is_scored_as_a_task_never_seen():
     own = data.take(data.tasks == 2)
     fold = within_task_folds(data.tasks, 2, seed=0)
     rest = data.take(fold != fold[data.tasks == 2][0])
-    centre = rest.fitted(CrossRidge(0.3)).predict(own.X, "center")
+    centre = rest.fitted(CrossRidge(0.3, metric="learned")).predict(own.X, "center")
     expected = -mean_squared_error(own.y, centre)
     assert model.comparison_.tasks["cross"][2] == pytest.approx(expected, rel=SCORE)
 
@@ -151,7 +151,8 @@ def test_rounding_neither_helps_nor_hurts():
     """Tasks so different that cross-learning leaves them alone: nobody gains or loses."""
     data = random_data(26, (20, 15, 12), 2)
     y = data.y + data.X[:, 0] * np.array([-5.0, 0.0, 7.0])[data.tasks]
-    model = Data(data.X, y, data.tasks).fitted(CrossRidgeCV(n_epsilons=8, cv=3, alphas=[0.1]))
+    search = CrossRidgeCV([0.0, 100.0, INF], cv=3, alphas=[0.1], metric="standard")
+    model = Data(data.X, y, data.tasks).fitted(search)
     separate = model.comparison_.summary.loc["separate"]
     assert abs(separate["gain"]) < 1e-5
     assert (separate["helped"], separate["hurt"]) == (0, 0)

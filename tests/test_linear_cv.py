@@ -57,7 +57,7 @@ def brute_force(data, folds, metric, classes=0, average="tasks", **settings):
     estimator = CrossLogisticRegression if classes else CrossRidge
     result = []
     for train, test in folds:
-        model = data.take(train).fitted(estimator(**settings))
+        model = data.take(train).fitted(estimator(metric="learned", **settings))
         own = [data.take(test[data.tasks[test] == task]) for task in np.unique(data.tasks[test])]
         scores = np.array([metric(model, rows) for rows in own])
         sizes = np.array([len(rows.y) for rows in own]) if average == "rows" else np.ones(len(own))
@@ -86,7 +86,7 @@ def test_scores_and_choice(classes, seed):
     folds = folds_of(data, classes, seed=seed)
     assert_scores(model, data, folds, entropy if classes else squared_error, classes)
     direct = CrossLogisticRegression if classes else CrossRidge
-    direct = data.fitted(direct(model.epsilon_, alpha=model.alpha_))
+    direct = data.fitted(direct(model.epsilon_, alpha=model.alpha_, metric="learned"))
     np.testing.assert_allclose(model.coef_, direct.coef_, atol=1e-7)
     np.testing.assert_allclose(model.center_coef_, direct.center_coef_, atol=1e-7)
     assert model.kkt_residual_ <= 1e-8

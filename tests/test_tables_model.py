@@ -107,7 +107,7 @@ def test_a_search_has_a_path_per_block(searched):
 def test_it_is_the_estimator_on_encoded_columns(regression):
     frame = shops()
     X = TableEncoder.of(frame, ["price"], ["kind"]).encode(frame)
-    estimator = CrossRidgeCV([1.0]).fit(X, frame["sales"], tasks=frame["shop"])
+    estimator = CrossRidgeCV([1.0], metric="standard").fit(X, frame["sales"], tasks=frame["shop"])
     expected = estimator.predict(X, tasks=frame["shop"])
     np.testing.assert_allclose(regression.predict(frame)["prediction"], expected)
 

@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from crosslearning.convex.laplace import laplace_fit
+from crosslearning.convex.metric import learned_root
 from crosslearning.convex.problem import ConvexProblem
 from crosslearning.convex.scaling import Scaling
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from crosslearning.convex.families import Family
     from crosslearning.convex.losses import Loss
 
 __all__ = ["Design", "TaskTable"]
+
+_ENOUGH = 1e-3  # gain in log evidence that does not matter to a metric
 
 
 class LossOfRows(Protocol):
@@ -57,20 +62,25 @@ class Design:
     ----------
     loss : callable
         Builds the losses.
-    n_scores : int
-        Number of linear scores of a row: 1, or one less than the number of classes if those are
-        more than 2.
+    family : Family
+        The same as a distribution, with the number of linear scores of a row: 1, or one less than
+        the number of classes if those are more than 2.
     fit_intercept, standardize, task_weights, tol, max_iter
         As in the estimators.
     """
 
     loss: LossOfRows
-    n_scores: int
+    family: Family
     fit_intercept: bool
     standardize: bool
     task_weights: str
     tol: float
     max_iter: int
+
+    @property
+    def n_scores(self) -> int:
+        """Number of linear scores of a row."""
+        return self.family.n_scores
 
     def scaling(self, rows: TaskTable) -> Scaling:
         """Pooled statistics of the features."""
@@ -95,6 +105,23 @@ class Design:
         intercept = slice(rows.X.shape[1] * self.n_scores, n_parameters)
         loss = self.loss(columns, rows.y, weights, rows.tasks, rows.n_tasks)
         return ConvexProblem(loss, own, share, intercept, self.tol, self.max_iter)
+
+    def learned(self, rows: TaskTable, scaling: Scaling) -> tuple[NDArray[np.float64], float]:
+        """Root of the covariance of tasks, and a ridge strength, by evidence."""
+        columns = scaling.columns(rows.X, intercept=self.fit_intercept)
+        fit = laplace_fit(
+            columns,
+            rows.y.astype(np.float64),
+            rows.tasks,
+            rows.n_tasks,
+            family=self.family,
+            intercept=self.fit_intercept,
+            weights=rows.weights,
+            tol=_ENOUGH,
+        ).posterior
+        weight = rows.weights.sum() / max(np.count_nonzero(np.bincount(rows.tasks)), 1)
+        root = learned_root(fit.task_covariance, fit.noise_variance / float(weight))
+        return root, float(fit.noise_variance / fit.center_variances[0])
 
     def matrices(self, thetas: NDArray[np.float64]) -> NDArray[np.float64]:
         """Parameter vectors as matrices of shape (..., columns, scores)."""

@@ -14,13 +14,14 @@ import numpy as np
 from crosslearning.convex.losses import Quadratic, floored
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from crosslearning.convex._solver import ConvexSolution
     from crosslearning.convex.losses import Loss
 
-__all__ = ["Metric", "with_prior"]
+__all__ = ["Metric", "in_variables", "learned_root", "root_of", "with_prior"]
 
+_LEAST = 1e-2  # standard deviation that stands for none, relative to the largest
 _ZERO = 1e-13  # variances below this share of the largest are 0
 
 
@@ -73,10 +74,51 @@ class Metric:
 
     def loss(self, loss: Loss) -> Loss:
         """Return the loss as a function of u."""
-        M = self.matrix
-        if isinstance(loss, Quadratic):
-            return Quadratic(M.T @ loss.A @ M, loss.b @ M, loss.constant)
-        return _Changed(loss, M)
+        return in_variables(loss, self.matrix)
+
+
+def in_variables(loss: Loss, matrix: NDArray[np.float64]) -> Loss:
+    """Return the loss as a function of u, where θ = matrix u."""
+    if isinstance(loss, Quadratic):
+        return Quadratic(matrix.T @ loss.A @ matrix, loss.b @ matrix, loss.constant)
+    return _Changed(loss, matrix)
+
+
+def learned_root(covariance: NDArray[np.float64], spread: float) -> NDArray[np.float64]:
+    """Triangular root of a covariance without zeros, for tethers that are to leave every way free.
+
+    Parameters
+    ----------
+    covariance : array of shape (n_parameters, n_parameters)
+        Of the tasks; its variances may be 0.
+    spread : float
+        A variance that is too small to be seen, which is taken if all are 0.
+    """
+    largest = float(np.diagonal(covariance).max())
+    least = _LEAST**2 * largest if largest > 0.0 else spread
+    return np.asarray(np.linalg.cholesky(covariance + least * np.eye(len(covariance))))
+
+
+def root_of(metric: ArrayLike, n_columns: int, n_scores: int) -> NDArray[np.float64]:
+    """Root of a metric that users give: deviations of the columns, or their covariance."""
+    given = np.asarray(metric, dtype=np.float64)
+    if given.shape not in ((n_columns,), (n_columns, n_columns)):
+        raise ValueError(
+            f"`metric` must hold a standard deviation for each of the {n_columns} parameters (the "
+            f"intercept last), or their covariance; got shape {given.shape}."
+        )
+    covariance = given if given.ndim == 2 else np.diag(given**2)
+    try:
+        symmetric = np.allclose(covariance, covariance.T)
+        root = np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        symmetric = False
+    if not symmetric or not np.isfinite(covariance).all():
+        raise ValueError(
+            "`metric` must be positive: deviations more than 0, or a symmetric, positive definite "
+            "covariance. Use a small deviation for a parameter that tasks share."
+        )
+    return np.asarray(np.kron(root, np.eye(n_scores)))
 
 
 @dataclass(frozen=True, eq=False)

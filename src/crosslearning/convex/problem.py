@@ -16,6 +16,7 @@ from crosslearning.convex._separate import (
 )
 from crosslearning.convex._solver import ConvexSolution, Iterate, certified, solve
 from crosslearning.convex._tethers import BlockTethers
+from crosslearning.convex.metric import in_variables
 from crosslearning.coupling import nearest_center, smallest_enclosing_ball
 from crosslearning.tether import Tether
 
@@ -67,6 +68,10 @@ class ConvexProblem:
         ridge = np.tile(alpha * self.shares[:, None], self.loss.shape[1])
         ridge[:, self.intercept] = 0.0
         return replace(self, loss=self.loss.with_ridge(ridge))
+
+    def in_variables(self, matrix: NDArray[np.float64] | None) -> ConvexProblem:
+        """Return the problem in u, where parameters are matrix u; the same if there is none."""
+        return self if matrix is None else replace(self, loss=in_variables(self.loss, matrix))
 
     @cached_property
     def separate(self) -> ConvexSolution:
@@ -141,10 +146,10 @@ class ConvexProblem:
 
     def _separate_within(self, coupling: BlockTethers) -> ConvexSolution | None:
         """Return the separate solutions around a centre that has them within the radii, if any."""
+        if not all(tether.is_ball and np.ndim(tether.epsilon) == 0 for tether in coupling.tethers):
+            return None
         center = self.separate.center.copy()
         for b, tether in zip(coupling.blocks, coupling.tethers, strict=True):
-            if not (tether.is_ball and np.ndim(tether.epsilon) == 0):
-                return None
             # Half a distance is cheap, and most often enough to say no.
             if self._half_width(b) > tether.epsilon:
                 return None

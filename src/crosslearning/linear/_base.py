@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crosslearning.convex.blocks import BLOCKS, coupling_of, per_block
 from crosslearning.convex.design import TaskTable
+from crosslearning.convex.metric import root_of
 from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.scaling import Scaling
 from crosslearning.exceptions import ConvergenceWarning
@@ -42,6 +43,7 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
         "stiffness": "no_validation",
         "tension": "no_validation",
         "alpha": [Interval(Real, 0, None, closed="left")],
+        "metric": [StrOptions({"standard", "learned"}), "array-like"],
         "task_weights": [StrOptions({"samples", "equal"})],
         "fit_intercept": ["boolean"],
         "standardize": ["boolean"],
@@ -57,6 +59,7 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
         alpha: float = 1.0,
         stiffness: float | dict[str, float] = 0.0,
         tension: float | dict[str, float] = 0.0,
+        metric: str | ArrayLike = "standard",
         task_weights: str = "samples",
         fit_intercept: bool = True,
         standardize: bool = True,
@@ -68,6 +71,7 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
         self.alpha = alpha
         self.stiffness = stiffness
         self.tension = tension
+        self.metric = metric
         self.task_weights = task_weights
         self.fit_intercept = fit_intercept
         self.standardize = standardize
@@ -106,19 +110,42 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
         return self
 
     def _fit(self, rows: TaskTable) -> None:
-        self._fit_rows(rows, self.alpha)
+        design = self._design()
+        self._check_metric()
+        scaling = design.scaling(rows)
+        self.metric_, _ = self._learned(design, rows, scaling)
+        self._fit_rows(rows, scaling, self.alpha)
 
-    def _fit_rows(self, rows: TaskTable, alpha: float) -> None:
+    def _fit_rows(self, rows: TaskTable, scaling: Scaling, alpha: float) -> None:
         """Solve, and write the fitted attributes."""
         design = self._design()
-        scaling = design.scaling(rows)
-        problem = design.problem(rows, scaling).with_ridge(alpha)
+        problem = design.problem(rows, scaling).with_ridge(alpha).in_variables(self.metric_)
         coupling = coupling_of(*self._knobs(), problem)
         solution = problem.fit(coupling)
         self._store(design, scaling, problem, coupling, solution)
         self.epsilon_ = self._named([tether.epsilon for tether in coupling.tethers])
         self.__dict__.pop("epsilon_max_", None)  # of an earlier fit
         self._ends = partial(problem.ends, coupling, solution)
+
+    def _check_metric(self) -> None:
+        """Refuse blocks in a metric that holds for all parameters."""
+        if per_block(*self._knobs()) and not self._is_standard:
+            raise ValueError(
+                "Tethers by block are for metric='standard'; in any other metric one tether holds "
+                f"all parameters. Got metric={self.metric!r} and values by block."
+            )
+
+    @property
+    def _is_standard(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "standard"
+
+    def _learned(
+        self, design: Design, rows: TaskTable, scaling: Scaling
+    ) -> tuple[NDArray[np.float64] | None, float | None]:
+        """Root of the metric, None for the standard one, and a ridge strength if one is learned."""
+        if not isinstance(self.metric, str):
+            return root_of(self.metric, rows.X.shape[1] + self.fit_intercept, design.n_scores), None
+        return (None, None) if self._is_standard else design.learned(rows, scaling)
 
     @cached_property
     def epsilon_max_(self) -> float | dict[str, float]:
@@ -176,10 +203,14 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
         rows = TaskTable(array, self._encoded(target), weights, codes, 1)
         design, scaling = self._design(), Scaling(self.feature_mean_, self.feature_scale_)
         problem = design.problem(rows, scaling).with_ridge(share * self._alpha())
-        center = scaling.from_user(*self._center(), fit_intercept=self.fit_intercept)
+        problem = problem.in_variables(self.metric_)
+        user = scaling.from_user(*self._center(), fit_intercept=self.fit_intercept)
+        center: NDArray[np.float64] = user.ravel()
+        if self.metric_ is not None:
+            center = np.asarray(np.linalg.solve(self.metric_, center))
         coupling = coupling_of(*self._knobs(), problem)
         new.tasks_ = as_objects([task])
-        new._store(design, scaling, problem, coupling, problem.fit_task(coupling, center.ravel()))
+        new._store(design, scaling, problem, coupling, problem.fit_task(coupling, center))
         new._warn_unless_converged()
         return new
 
@@ -221,6 +252,8 @@ class CrossLinearModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # ty
     ) -> None:
         """Write the fitted attributes."""
         everyone = np.vstack([solution.thetas, solution.center])
+        if self.metric_ is not None:
+            everyone = everyone @ self.metric_.T
         coef, intercept = self._to_user(*scaling.to_user(design.matrices(everyone)))
         self.coef_, self.center_coef_ = coef[:-1], coef[-1]
         self.intercept_ = intercept[:-1]

@@ -27,14 +27,20 @@ from crosslearning.linear._search import Search
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import ArrayLike
+
     from crosslearning.convex.blocks import PerBlock
     from crosslearning.convex.design import TaskTable
+    from crosslearning.convex.problem import ConvexProblem
+    from crosslearning.convex.scaling import Scaling
     from crosslearning.linear._folds import Judges
 
 __all__ = ["CrossLinearModelCV"]
 
 _ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # default ridge strengths, in curvatures of all the data
-_ROUGH = 1e-6  # relative residual that is plenty where only scores are compared,
+_AROUND = (1.0,)  # ridge strengths in units of that by evidence
+_LEAST = 1e-8  # ridge strength, in curvatures of all the data
+_ROUGH = 1e-7  # relative residual that is plenty where only scores are compared,
 _FEW = 100  # and so are these Newton steps
 
 
@@ -54,6 +60,7 @@ class CrossLinearModelCV(CrossLinearModel):
         "one_standard_error": ["boolean"],
         "n_jobs": [Integral, None],
         "random_state": [Interval(Integral, 0, None, closed="left")],
+        "metric": [StrOptions({"auto", "standard", "learned"}), "array-like"],
         "task_weights": [StrOptions({"samples", "equal"})],
         "fit_intercept": ["boolean"],
         "standardize": ["boolean"],
@@ -77,6 +84,7 @@ class CrossLinearModelCV(CrossLinearModel):
         one_standard_error: bool = False,
         n_jobs: int | None = None,
         random_state: int = 0,
+        metric: str | ArrayLike = "auto",
         task_weights: str = "samples",
         fit_intercept: bool = True,
         standardize: bool = True,
@@ -96,6 +104,7 @@ class CrossLinearModelCV(CrossLinearModel):
         self.one_standard_error = one_standard_error
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.metric = metric
         self.task_weights = task_weights
         self.fit_intercept = fit_intercept
         self.standardize = standardize
@@ -107,11 +116,26 @@ class CrossLinearModelCV(CrossLinearModel):
         """Choose tether and ridge strength by cross-validation, then fit all rows."""
         # The matrices are many and small: threads inside BLAS would mostly wait for each other.
         with threadpool_limits(1, user_api="blas"):
-            self._choose(rows)
-            self._fit_rows(rows, self.alpha_)
+            self._check_metric()
+            scaling = self._design().scaling(rows)
+            self._choose(rows, scaling)
+            self._fit_rows(rows, scaling, self.alpha_)
 
-    def _choose(self, rows: TaskTable) -> None:
-        search = self._search(rows)
+    def _check_metric(self) -> None:
+        if self.per_block and not self._is_standard:
+            raise ValueError(
+                "`per_block=True` is for metric='standard'; in any other metric one tether holds "
+                f"all parameters. Got metric={self.metric!r}; leave one of the two out."
+            )
+
+    @property
+    def _is_standard(self) -> bool:
+        if isinstance(self.metric, str) and self.metric == "auto":
+            return self.per_block
+        return super()._is_standard
+
+    def _choose(self, rows: TaskTable, scaling: Scaling) -> None:
+        search = self._search(rows, scaling)
         best, self.tether_ = search.best(self.tether)
         self.alpha_ = best.alpha
         self.epsilon_, self.stiffness_, self.tension_ = (
@@ -123,25 +147,35 @@ class CrossLinearModelCV(CrossLinearModel):
         self._store_paths(search, best)
         _warn_of_rough_scores(search.evaluation)
 
-    def _search(self, rows: TaskTable) -> Search:
+    def _search(self, rows: TaskTable, scaling: Scaling) -> Search:
         design = replace(self._design(), tol=_ROUGH, max_iter=min(self.max_iter, _FEW))
-        whole = design.problem(rows, design.scaling(rows))
-        problem = cache(whole.with_ridge)
-        if self.alphas is None:
-            curvature = float(whole.loss.pooled().curvature[0])
-            alphas = [share * curvature for share in _ALPHAS]
+        whole = design.problem(rows, scaling)
+        self.metric_, strength = self._learned(design, rows, scaling)
+
+        @cache
+        def problem(alpha: float) -> ConvexProblem:
+            return whole.with_ridge(alpha).in_variables(self.metric_)
+
+        curvature = float(whole.loss.pooled().curvature[0])
+        ends = [share * curvature for share in _ALPHAS]
+        if self.alphas is not None:
+            alphas = ends = _checked("alphas", self.alphas, np.finfo(np.float64).max)
+        elif strength is not None:
+            alphas = [max(share * strength, _LEAST * curvature) for share in _AROUND]
         else:
-            alphas = _checked("alphas", self.alphas, np.finfo(np.float64).max)
+            alphas = ends
         classes = is_classifier(self)
         splits = splits_of(self.cv, rows.X, rows.y, rows.tasks, self.random_state, classes=classes)
         judges = self._judges()
         folds = [
-            Fold.of(design, rows.take(train), rows.take(test), judges) for train, test in splits
+            Fold.of(design, rows.take(train), rows.take(test), judges, self._learned)
+            for train, test in splits
         ]
         return Search(
             evaluation=Evaluation(folds, self.average == "rows", self.n_jobs),
             problem=problem,
             alphas=alphas,
+            end_alphas=ends,
             n_blocks=2 if self.per_block and self.fit_intercept else 1,
             n_values=self.n_epsilons,
             smallest=self.smallest,

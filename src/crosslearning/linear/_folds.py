@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     # (held-out rows, number of the model that speaks for each task) -> a function from
     # coefficients and intercepts of all models' linear scores to score and weight by task
     Judges = Callable[[TaskTable, NDArray[np.intp]], Callable[..., Pair]]
+    # (design, rows, scaling) -> root of a metric or None, and a ridge strength or None
+    Roots = Callable[[Design, TaskTable, Scaling], tuple[NDArray[np.float64] | None, float | None]]
 
 __all__ = ["Evaluation", "Fold", "Judge"]
 
@@ -78,17 +80,21 @@ class Fold:
     design: Design
     scaling: Scaling
     problem: ConvexProblem
+    root: NDArray[np.float64] | None  # of the metric
     judge: Callable[..., Pair]
     _ridged: dict[float, ConvexProblem] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, design: Design, train: TaskTable, test: TaskTable, judges: Judges) -> Fold:
-        """Learn from some rows, be judged by others."""
+    def of(
+        cls, design: Design, train: TaskTable, test: TaskTable, judges: Judges, roots: Roots
+    ) -> Fold:
+        """Learn from some rows, the metric too, be judged by others."""
         scaling = design.scaling(train)
         # Known are tasks with rows to fit on; the centre, the last model, speaks for the others.
         present = np.bincount(train.tasks, minlength=train.n_tasks) > 0
         models = np.where(present, np.arange(train.n_tasks), train.n_tasks)
-        return cls(design, scaling, design.problem(train, scaling), judges(test, models))
+        problem, root = design.problem(train, scaling), roots(design, train, scaling)[0]
+        return cls(design, scaling, problem, root, judges(test, models))
 
     def scored(self, candidates: Sequence[Candidate]) -> _Scored:
         """Fit and score candidates, neighbours in an order in which they are similar."""
@@ -101,6 +107,8 @@ class Fold:
             problem = self._problem(candidate.alpha)
             last = problem.fit(candidate.coupling(problem), last)
             everyone = np.vstack([last.thetas, last.center])
+            if self.root is not None:
+                everyone = everyone @ self.root.T
             models = self.scaling.to_user(self.design.matrices(everyone))
             results[candidate] = np.stack(self.judge(*models))
             n_unconverged += not last.kkt_residual <= _CONVERGED
@@ -108,7 +116,7 @@ class Fold:
 
     def _problem(self, alpha: float) -> ConvexProblem:
         if alpha not in self._ridged:
-            self._ridged[alpha] = self.problem.with_ridge(alpha)
+            self._ridged[alpha] = self.problem.with_ridge(alpha).in_variables(self.root)
         return self._ridged[alpha]
 
 

@@ -38,6 +38,8 @@ class Search:
         ConvexProblem on all rows for a ridge strength; tells where the axes end.
     alphas : sequence of float
         Ridge strengths.
+    end_alphas : sequence of float
+        Ridge strengths of pooled and separate models to compare with.
     n_blocks : int
         Number of blocks that have a tether of their own.
     n_values : int
@@ -54,6 +56,7 @@ class Search:
     evaluation: Evaluation
     problem: Callable[[float], ConvexProblem]
     alphas: Sequence[float]
+    end_alphas: Sequence[float]
     n_blocks: int
     n_values: int
     smallest: float
@@ -62,11 +65,11 @@ class Search:
 
     def pooled(self) -> list[Candidate]:
         """Candidates with one model for all."""
-        return [Candidate.pooled(alpha, self.n_blocks) for alpha in self.alphas]
+        return [Candidate.pooled(alpha, self.n_blocks) for alpha in self.end_alphas]
 
     def separate(self) -> list[Candidate]:
         """Candidates with separate models."""
-        return [Candidate.free(alpha, self.n_blocks) for alpha in self.alphas]
+        return [Candidate.free(alpha, self.n_blocks) for alpha in self.end_alphas]
 
     def best(self, tether: str) -> tuple[Candidate, str]:
         """Best candidate of a family of tethers, or of all families, and its family."""
@@ -92,10 +95,18 @@ class Search:
         return values, self.evaluation.of([axis.at(candidate, v) for v in values]).by_split
 
     def _climbed(self, family: str) -> Candidate:
-        """Look at few ridge strengths and few values for all blocks together; then climb."""
+        """Look at few ridge strengths and few values for all blocks together; then climb.
+
+        Where the ridge strength is known, at all radii at once: neighbours are good starts.
+        """
         axis = Axis(_KNOBS[family])
-        candidates: list[Candidate] = []
-        for start in dict.fromkeys([*self.separate()[::2], self.separate()[-1]]):
+        first, *others = dict.fromkeys([*self.alphas[::2], self.alphas[-1]])
+        start = Candidate.free(first, self.n_blocks)
+        known = not others and self.n_blocks == 1 and family == "ball"
+        values = self._values(axis, start) if known else self._some(axis, start)
+        candidates = [axis.at(start, value) for value in values]
+        for alpha in others:
+            start = Candidate.free(alpha, self.n_blocks)
             candidates += [axis.at(start, value) for value in self._some(axis, start)]
         return self._climb(self._best(candidates), [Axis("alpha"), *self._axes(family)])
 
@@ -118,7 +129,7 @@ class Search:
         return [Axis(_KNOBS[family], b) for b in reversed(range(self.n_blocks))]
 
     def _climb(self, candidate: Candidate, axes: Sequence[Axis]) -> Candidate:
-        """Look along each axis, then around the best so far, then along all of each axis.
+        """Look along each axis, then around the best so far, then along all of some axes.
 
         The last are the paths that users see: no candidate there is better than the choice.
         """
@@ -132,7 +143,8 @@ class Search:
             lambda axis, own: self._around(axis, axis.of(own), grids[axis]),
             _ROUNDS,
         )
-        return self._cycled(candidate, axes, self._values, _LAST_ROUNDS)
+        seen = [axis for axis in axes if self._is_given(axis) or axis.knob == "epsilon"]
+        return self._cycled(candidate, seen, self._values, _LAST_ROUNDS)
 
     def _cycled(
         self,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crosslearning.convex.design import Design
+from crosslearning.convex.families import Bernoulli, Multinomial
 from crosslearning.convex.logistic_loss import Logistic, contrasts
 from crosslearning.convex.prediction import class_scores
 from crosslearning.linear._base import CrossLinearModel
@@ -41,7 +42,7 @@ class LogisticTarget(TaskClassifier):
         basis = contrasts(len(self.classes_))
         return Design(
             loss=partial(Logistic.of_rows, basis=basis),
-            n_scores=basis.shape[1],
+            family=Bernoulli() if len(basis) == 2 else Multinomial(len(basis)),
             fit_intercept=self.fit_intercept,
             standardize=self.standardize,
             task_weights=self.task_weights,
@@ -93,7 +94,7 @@ class CrossLogisticRegression(LogisticTarget, CrossLinearModel):
 
     Parameters
     ----------
-    epsilon, alpha, stiffness, tension, task_weights, fit_intercept, standardize
+    epsilon, alpha, stiffness, tension, metric, task_weights, fit_intercept, standardize
         As in :class:`CrossRidge`; distances are those of log-odds per standard deviation.
     task_column, tol, max_iter
         As in :class:`CrossRidge`.

@@ -34,8 +34,8 @@ class CrossLogisticRegressionCV(LogisticTarget, CrossLinearModelCV):
         As in :class:`CrossRidgeCV`.
     one_standard_error, n_jobs, random_state
         As in :class:`CrossRidgeCV`.
-    task_weights, fit_intercept, standardize, task_column, tol, max_iter
-        As in :class:`CrossRidge`.
+    metric, task_weights, fit_intercept, standardize, task_column, tol, max_iter
+        As in :class:`CrossRidgeCV`.
 
     Attributes
     ----------

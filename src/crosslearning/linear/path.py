@@ -154,7 +154,9 @@ def _path(
     rows = model._check_rows(X, y, tasks, sample_weight)
     design = model._design()
     scaling = design.scaling(rows)
-    problem = design.problem(rows, scaling).with_ridge(model.alpha)
+    model._check_metric()
+    model.metric_, _ = model._learned(design, rows, scaling)
+    problem = design.problem(rows, scaling).with_ridge(model.alpha).in_variables(model.metric_)
     if epsilons is None:
         free = coupling_of(np.inf, model.stiffness, model.tension, problem)
         end = max(problem.end(free, b) for b in range(len(free.blocks)))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crosslearning.convex.design import Design
+from crosslearning.convex.families import Gaussian
 from crosslearning.convex.losses import Quadratic
 from crosslearning.linear._base import CrossLinearModel
 from crosslearning.tasks.estimators import TaskRegressor
@@ -34,7 +35,7 @@ class RidgeTarget(TaskRegressor):
     def _design(self) -> Design:
         return Design(
             loss=Quadratic.of_rows,
-            n_scores=1,
+            family=Gaussian(),
             fit_intercept=self.fit_intercept,
             standardize=self.standardize,
             task_weights=self.task_weights,
@@ -82,6 +83,11 @@ class CrossRidge(RidgeTarget, CrossLinearModel):
         Strength of the ridge term on the coefficients, as in :class:`sklearn.linear_model.Ridge`.
     stiffness, tension : float or dict, default=0.0
         Spring and tension, on the scale of the sum of squares.
+    metric : {"standard", "learned"} or array, default="standard"
+        How distances are measured: over standardised features; in standard deviations of the
+        tasks, which the evidence finds (see :class:`CrossBayesianRidge`); or by an array, the
+        standard deviation of each coefficient and, last, the intercept, or their covariance, for
+        standardised features. One tether then holds all parameters.
     task_weights : {"samples", "equal"}, default="samples"
         Whether each row counts the same, or each task: then the weights of a task's rows add up
         to the total over the number of tasks, and so does its share of `alpha`.
@@ -117,6 +123,8 @@ class CrossRidge(RidgeTarget, CrossLinearModel):
     epsilon_, epsilon_max_ : float, or dict by block
         The radius, and the radius from which on the bound does not matter (worked out when first
         asked for).
+    metric_ : array of shape (n_parameters, n_parameters), or None
+        Root of the covariance in which distances are measured, unless that is the standard one.
     objective_ : float
         Value of the objective.
     kkt_residual_ : float

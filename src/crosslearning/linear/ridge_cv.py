@@ -39,11 +39,13 @@ class CrossRidgeCV(RidgeTarget, CrossLinearModelCV):
     smallest : float, default=1e-3
         Smallest of the radii, as a share of the largest.
     per_block : bool, default=False
-        Whether coefficients and intercept have a tether each, searched one after the other.
+        Whether coefficients and intercept have a tether each, searched one after the other; needs
+        the standard metric.
     tether : {"ball", "spring", "tension", "auto"}, default="ball"
         Kind of coupling. With "auto" the three, and a bound with a spring, compete.
     alphas : sequence of float, optional
-        Ridge strengths to try; by default shares from 1e-4 to 1 of the curvature of the data.
+        Ridge strengths to try; by default the one by evidence and ten times that, or in the
+        standard metric shares from 1e-4 to 1 of the curvature of the data.
     cv : int, splitter or iterable, default=5
         Number of folds within tasks, or anything that scikit-learn takes.
     scoring : str or callable, optional
@@ -56,6 +58,9 @@ class CrossRidgeCV(RidgeTarget, CrossLinearModelCV):
         Folds to work on in parallel.
     random_state : int, default=0
         Seed of the folds.
+    metric : {"auto", "standard", "learned"} or array, default="auto"
+        As in :class:`CrossRidge`; "auto" is the learned one, or the standard one if `per_block`.
+        A learned metric is learned anew in every fold.
     task_weights, fit_intercept, standardize, task_column, tol, max_iter
         As in :class:`CrossRidge`.
 

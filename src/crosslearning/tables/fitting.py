@@ -156,6 +156,7 @@ def _estimator(kind: str, epsilon: float | str, per_block: bool | None, seed: in
     settings: dict[str, Any] = {"random_state": seed, "per_block": per_block is not False}
     if epsilon != "auto":
         settings |= {"epsilons": [float(epsilon)], "per_block": False}
+    settings["metric"] = "standard"
     if kind == "regression":
         return CrossRidgeCV(**settings)
     # Every radius costs a Newton iteration over all rows; fewer of them find as good a one.
