@@ -68,7 +68,7 @@ def test_train(folder, tmp_path, capsys):
 def test_train_has_defaults_for_images_of_anybody(monkeypatch):
     seen = {}
     monkeypatch.setattr(
-        "crosslearning.cli.train.sweep", lambda *args, **_: seen.update(settings=args[1])
+        "crosslearning.cli.images.sweep", lambda *args, **_: seen.update(settings=args[1])
     )
     assert main(["train", "pictures"]) == 0
     assert seen["settings"] == TrainingSettings()
@@ -111,7 +111,7 @@ def test_reproduce_on_a_folder(folder, tmp_path, capsys):
 def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
     seen = {}
     monkeypatch.setattr(
-        "crosslearning.cli.office_home.sweep", lambda *args, **_: seen.update(config=args[1])
+        "crosslearning.cli.images.sweep", lambda *args, **_: seen.update(config=args[1])
     )
     assert main(["reproduce", "office-home", "--epochs", "7"]) == 0
     assert "Office-Home is not shipped: this runs on icons65" in capsys.readouterr().out

@@ -8,12 +8,12 @@ import typer
 
 import crosslearning
 from crosslearning.cli import data, reproduce
+from crosslearning.cli.common import show_help_if_alone
 from crosslearning.cli.demo import demo
 from crosslearning.cli.fit import fit
-from crosslearning.cli.help import show_help_if_alone
+from crosslearning.cli.images import train
 from crosslearning.cli.predict import predict
 from crosslearning.cli.report import report
-from crosslearning.cli.train import train
 from crosslearning.extras import missing
 
 if TYPE_CHECKING:

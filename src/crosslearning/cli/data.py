@@ -1,18 +1,14 @@
 """The commands ``crosslearning data ...``: the data that come with the package."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path  # noqa: TC003 - typer looks at it
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from crosslearning.cli.help import show_help_if_alone
+from crosslearning.cli.common import AsJson, Quiet, show_help_if_alone, writing
 
-app = typer.Typer(help="Show or write the data that come with the package.")
-
-_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+app = typer.Typer()
 
 
 @app.callback(invoke_without_command=True, epilog="Example: crosslearning data list")
@@ -22,15 +18,22 @@ def data(context: typer.Context) -> None:
 
 
 @app.command("list", epilog="Example: crosslearning data list --json")
-def list_(as_json: _AsJson = False) -> None:
+def list_(as_json: AsJson = False) -> None:
     """List the data: their rows or images, their tasks, their licence."""
     from crosslearning.datasets.export import LOADERS, describe
 
     found = [describe(name) for name in LOADERS]
     if as_json:
         typer.echo(json.dumps(found, indent=2))
-    else:
-        _print(found)
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("Name", "Rows", "Tasks", "Licence", box=None)
+    for row in found:
+        tasks = f"{row['tasks']} ({row['task']})"
+        table.add_row(row["name"], f"{row['rows']:,}", tasks, row["licence"])
+    Console().print(table, highlight=False)
 
 
 @app.command(
@@ -48,8 +51,8 @@ def export(
             show_default=False,
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: _AsJson = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write data to a new folder: a table as one file, icons as domain/category/*.png.
 
@@ -57,24 +60,9 @@ def export(
     """
     from crosslearning.datasets.export import export as write
 
-    try:
+    with writing(folder, option=""):
         path = write(name, folder, file_format)
-    except OSError as error:
-        raise OSError(
-            f"Cannot write to {folder}: {error.strerror or error}. Choose another folder."
-        ) from error
     if as_json:
         typer.echo(json.dumps({"name": name, "path": str(path)}))
     elif not quiet:
         typer.echo(f"Wrote {path}; origin and licence: {folder / 'NOTICES.md'}")
-
-
-def _print(found: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("Name", "Rows", "Tasks", "Licence", box=None)
-    for row in found:
-        tasks = f"{row['tasks']} ({row['task']})"
-        table.add_row(row["name"], f"{row['rows']:,}", tasks, row["licence"])
-    Console().print(table, highlight=False)

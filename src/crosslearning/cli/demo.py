@@ -1,22 +1,19 @@
 """The command ``crosslearning demo``: three examples on shipped data, one report."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from crosslearning.cli.common import AsJson, Quiet
 from crosslearning.cli.image_sweep import describe, require_torch
 from crosslearning.cli.progress import spinner, warnings_in_a_line
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Say = Callable[[str], object]
-
 __all__ = ["demo"]
+
+Say = Callable[[str], object]
 
 _SETTINGS: dict[str, Any] = {
     "image_size": 32,
@@ -30,10 +27,8 @@ def demo(
         "crosslearning-demo"
     ),
     seed: Annotated[int, typer.Option(help="Seed of folds, training and simulation.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was learned as JSON and nothing else.")
-    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """See what cross-learning does: schools, icons and the paper's figure, in one report.
 

@@ -1,12 +1,17 @@
 """Options that the commands about images share; what is not given is left to the settings."""
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from crosslearning.cli.common import AsJson, Quiet
+
+if TYPE_CHECKING:
+    from crosslearning.images import TrainingSettings
 
 __all__ = ["ImageOptions", "Out", "Seeds", "with_image_options"]
 
@@ -21,6 +26,12 @@ Out = Annotated[
 _SETTINGS = (
     "model", "epochs", "batch", "image_size", "learning_rate", "train_fraction", "augment", "flip",
 )  # fmt: skip
+_ABOUT_FILES = {
+    "groups": "groups",
+    "train_list": "train_lists",
+    "test_list": "test_lists",
+    "skip_unreadable": "skip_unreadable",
+}
 
 
 @dataclass(frozen=True)
@@ -63,10 +74,8 @@ class ImageOptions:
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")
     ] = False
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")
-    ] = False
+    quiet: Quiet = False
+    as_json: AsJson = False
 
     @property
     def hidden(self) -> bool:
@@ -74,36 +83,45 @@ class ImageOptions:
         return self.quiet or self.as_json
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """Settings that were given."""
-        given = {name: getattr(self, name) for name in _SETTINGS}
-        return {name: value for name, value in given.items() if value is not None}
-
-    @property
     def about_files(self) -> dict[str, Any]:
-        """Options for folders of images, as `ImageDomains` names them."""
-        return {
-            "groups": self.groups,
-            "train_lists": self.train_list,
-            "test_lists": self.test_list,
-            "skip_unreadable": self.skip_unreadable,
-        }
+        """Options for folders of images that were given, as `ImageDomains` names them."""
+        given = {theirs: getattr(self, mine) for mine, theirs in _ABOUT_FILES.items()}
+        return {name: value for name, value in given.items() if value}
+
+    def refuse_about_files(self, images: str) -> None:
+        """Refuse options about files where there are none."""
+        given = [mine for mine, theirs in _ABOUT_FILES.items() if theirs in self.about_files]
+        if given:
+            listed = ", ".join("--" + name.replace("_", "-") for name in given)
+            raise ValueError(
+                f"Only folders of images take options about files; got {listed} for {images}. "
+                "Leave them out or give a folder."
+            )
+
+    def configure(
+        self, base: "TrainingSettings", epsilons: Sequence[float] | None, seeds: int | None
+    ) -> "TrainingSettings":
+        """Return the settings with the options that were given in their place."""
+        given = {name: getattr(self, name) for name in _SETTINGS}
+        given["epsilons"] = tuple(epsilons) if epsilons else None
+        given["seeds"] = tuple(range(self.seed, self.seed + (seeds or len(base.seeds))))
+        return replace(base, **{name: value for name, value in given.items() if value is not None})
 
 
 def with_image_options(command: Callable[..., None]) -> Callable[..., None]:
     """Show typer the shared options in place of the command's parameter ``options``."""
     shared = inspect.signature(ImageOptions).parameters
-    own = dict(inspect.signature(command).parameters)
-    del own["options"]
+    own = inspect.signature(command).parameters
+    parameters = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, parameter in {**own, **shared}.items()
+        if name != "options"
+    ]
 
     def run(**given: Any) -> None:
         options = ImageOptions(**{name: given.pop(name) for name in shared})
         command(options=options, **given)
 
-    parameters = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in (own | dict(shared)).values()
-    ]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__name__, run.__doc__ = command.__name__, command.__doc__

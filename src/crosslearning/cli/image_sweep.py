@@ -6,17 +6,17 @@ import json
 import shlex
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from crosslearning.cli.common import writing
 from crosslearning.extras import missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from rich.progress import Progress as Bars
 
@@ -24,24 +24,10 @@ if TYPE_CHECKING:
     from crosslearning.datasets import ImageData
     from crosslearning.images.settings import TrainingSettings
 
-__all__ = ["ICONS", "configure", "describe", "require_torch", "sweep"]
+__all__ = ["ICONS", "describe", "require_torch", "sweep"]
 
 ICONS = "icons65"
 _LONG = ("runs", "categories", "confusion")  # parts of the results that a summary leaves out
-
-
-def configure(
-    base: TrainingSettings,
-    epsilons: Sequence[float] | None,
-    seeds: int | None,
-    options: ImageOptions,
-) -> TrainingSettings:
-    """Return the settings with the options that were given in their place."""
-    first, count = options.seed, seeds or len(base.seeds)
-    given = {**options.settings, "seeds": tuple(range(first, first + count))}
-    if epsilons:
-        given["epsilons"] = tuple(epsilons)
-    return replace(base, **given)
 
 
 def sweep(
@@ -54,51 +40,30 @@ def sweep(
     """Load images, train, draw, and print."""
     require_torch()
     if images == ICONS:
-        _refuse_about_files(options)
+        options.refuse_about_files(images)
     from crosslearning import report
+    from crosslearning.cli import image_tables
 
-    command = shlex.join(["crosslearning", *sys.argv[1:]])
     with _bars(options.hidden) as bars:
         data = _load(images, settings.image_size, options.about_files, bars)
     if not options.hidden:
-        from crosslearning.cli.image_tables import print_counts
-
-        print_counts(settings, data)
-    with _bars(options.hidden) as bars:
-        try:
-            shown = {"name": Path(images).name, "progress": _show(bars), "command": command}
-            results = train(data, out, settings, **shown)
-            report.draw(out)
-            report.write(out)
-        except OSError as error:
-            reason = error.strerror or error
-            raise OSError(
-                f"Cannot write to {out}: {reason}. Choose another folder with --out."
-            ) from error
+        image_tables.print_counts(settings, data)
+    command = shlex.join(["crosslearning", *sys.argv[1:]])
+    with _bars(options.hidden) as bars, writing(out):
+        shown = {"name": Path(images).name, "progress": _show(bars), "command": command}
+        results = train(data, out, settings, **shown)
+        report.draw(out)
+        report.write(out)
     if options.as_json:
         typer.echo(json.dumps({k: v for k, v in results.items() if k not in _LONG}, indent=2))
     elif not options.quiet:
-        from crosslearning.cli.image_tables import print_results
-
-        print_results(results, out)
+        image_tables.print_results(results, out)
 
 
 def require_torch() -> None:
     """Say what to install where torch is missing, before any work is done."""
     if find_spec("torch") is None:
         raise missing("Training networks", "torch")
-
-
-def _refuse_about_files(options: ImageOptions) -> None:
-    """Refuse options about files where there are none."""
-    names = ("groups", "train_list", "test_list", "skip_unreadable")
-    given = [name for name in names if getattr(options, name)]
-    if given:
-        listed = ", ".join("--" + name.replace("_", "-") for name in given)
-        raise ValueError(
-            f"Only folders of images take options about files; got {listed} for {ICONS}. "
-            "Leave them out or give a folder."
-        )
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """The commands ``crosslearning reproduce ...``: results of the paper, made again."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -9,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosslearning.cli.help import show_help_if_alone
-from crosslearning.cli.office_home import office_home
+from crosslearning.cli.common import AsJson, Quiet, show_help_if_alone, writing
+from crosslearning.cli.images import office_home
 
 if TYPE_CHECKING:
     from crosslearning.paper.gaussian.experiment import GaussianResult
 
-app = typer.Typer(help="Reproduce a result of the paper.")
+app = typer.Typer()
 
 
 @app.callback(
@@ -45,10 +43,8 @@ def gaussian(
     out: Annotated[
         Path, typer.Option(help="Folder for the figure (PNG, PDF) and its data (CSV, JSON).")
     ] = Path("crosslearning-gaussian"),
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON and nothing else.")
-    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Figure 1: the error of two Gaussian means against the gap allowed between them.
 
@@ -58,20 +54,16 @@ def gaussian(
     from crosslearning.paper.gaussian import experiment
 
     config = experiment.GaussianConfig(gap, sigma, samples, realizations, seed)
-    try:
+    with writing(out):
         result = experiment.run(config, out)
         report.draw(out)
-    except OSError as error:
-        raise OSError(
-            f"Cannot write to {out}: {error.strerror or error}. Choose another folder with --out."
-        ) from error
     if as_json:
         typer.echo(json.dumps(asdict(result), indent=2))
     elif not quiet:
         _print(result, out)
 
 
-def _print(result: GaussianResult, out: Path) -> None:
+def _print(result: "GaussianResult", out: Path) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -98,13 +90,13 @@ def _print(result: GaussianResult, out: Path) -> None:
         console.print(Text.assemble((f"  {name:<17}", "bold"), text), soft_wrap=True)
 
 
-def _beneficial(result: GaussianResult) -> str:
+def _beneficial(result: "GaussianResult") -> str:
     if result.beneficial_from > 0:
         return f"every max_gap above {result.beneficial_from:.5g}"
     return "every max_gap" + (", consensus too" if result.consensus < result.agnostic else " > 0")
 
 
-def _verdict(result: GaussianResult, number: int) -> str:
+def _verdict(result: "GaussianResult", number: int) -> str:
     claim = result.claims[number - 1]
     if claim.holds:
         return f"holds: {claim.statement}"

@@ -1,0 +1,34 @@
+"""What several commands share."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["AsJson", "Quiet", "show_help_if_alone", "writing"]
+
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print what was found as JSON and nothing else.")
+]
+
+
+def show_help_if_alone(context: typer.Context) -> None:
+    """Show the help of a group if none of its commands was asked for."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+@contextmanager
+def writing(folder: Path, option: str = " with --out") -> Iterator[None]:
+    """Say of an error in writing which folder it is about, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise OSError(
+            f"Cannot write to {folder}: {reason}. Choose another folder{option}."
+        ) from error
