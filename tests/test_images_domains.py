@@ -182,7 +182,7 @@ def test_folders_without_images_at_the_right_place(name, tmp_path):
 @pytest.mark.parametrize("name", ["nowhere", "file"])
 def test_roots_that_are_no_folder(name, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=f"{name} is no folder"):
+    with pytest.raises(ValueError, match=f"{name} is not a folder"):
         ImageDomains(tmp_path / name)
 
 

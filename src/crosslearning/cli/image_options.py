@@ -26,12 +26,7 @@ Out = Annotated[
 _SETTINGS = (
     "model", "epochs", "batch", "image_size", "learning_rate", "train_fraction", "augment", "flip",
 )  # fmt: skip
-_ABOUT_FILES = {
-    "groups": "groups",
-    "train_list": "train_lists",
-    "test_list": "test_lists",
-    "skip_unreadable": "skip_unreadable",
-}
+_ABOUT_FILES = ("groups", "train_list", "test_list", "skip_unreadable")
 
 
 @dataclass(frozen=True)
@@ -82,21 +77,16 @@ class ImageOptions:
         """Whether to show no progress and no tables."""
         return self.quiet or self.as_json
 
-    @property
-    def about_files(self) -> dict[str, Any]:
-        """Options for folders of images that were given, as `ImageDomains` names them."""
-        given = {theirs: getattr(self, mine) for mine, theirs in _ABOUT_FILES.items()}
-        return {name: value for name, value in given.items() if value}
-
-    def refuse_about_files(self, images: str) -> None:
-        """Refuse options about files where there are none."""
-        given = [mine for mine, theirs in _ABOUT_FILES.items() if theirs in self.about_files]
-        if given:
+    def about_files(self, *, shipped: bool) -> dict[str, Any]:
+        """Options for folders, as `ImageDomains` names them; refused where there are no files."""
+        given = {name: getattr(self, name) for name in _ABOUT_FILES if getattr(self, name)}
+        if shipped and given:
             listed = ", ".join("--" + name.replace("_", "-") for name in given)
             raise ValueError(
-                f"Only folders of images take options about files; got {listed} for {images}. "
+                f"Only folders of images take options about files; got {listed} for icons65. "
                 "Leave them out or give a folder."
             )
+        return {name.replace("_list", "_lists"): value for name, value in given.items()}
 
     def configure(
         self, base: "TrainingSettings", epsilons: Sequence[float] | None, seeds: int | None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from crosslearning.cli.common import writing
+from crosslearning.cli.progress import progress_bars
 from crosslearning.extras import missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from rich.progress import Progress as Bars
 
@@ -39,17 +39,16 @@ def sweep(
 ) -> None:
     """Load images, train, draw, and print."""
     require_torch()
-    if images == ICONS:
-        options.refuse_about_files(images)
+    about_files = options.about_files(shipped=images == ICONS)
     from crosslearning import report
     from crosslearning.cli import image_tables
 
-    with _bars(options.hidden) as bars:
-        data = _load(images, settings.image_size, options.about_files, bars)
+    with progress_bars(show=not options.hidden) as bars:
+        data = _load(images, settings.image_size, about_files, bars)
     if not options.hidden:
         image_tables.print_counts(settings, data)
     command = shlex.join(["crosslearning", *sys.argv[1:]])
-    with _bars(options.hidden) as bars, writing(out):
+    with progress_bars(show=not options.hidden) as bars, writing(out):
         shown = {"name": Path(images).name, "progress": _show(bars), "command": command}
         results = train(data, out, settings, **shown)
         report.draw(out)
@@ -64,24 +63,6 @@ def require_torch() -> None:
     """Say what to install where torch is missing, before any work is done."""
     if find_spec("torch") is None:
         raise missing("Training networks", "torch")
-
-
-@contextmanager
-def _bars(hidden: bool) -> Iterator[Bars]:
-    """Bars on the error stream that vanish when all is done."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    text = TextColumn("{task.description}")
-    columns = (text, BarColumn(bar_width=24), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=hidden, transient=True) as bars:
-        yield bars
 
 
 def _load(images: str, size: int, options: Mapping[str, Any], bars: Bars) -> ImageData:

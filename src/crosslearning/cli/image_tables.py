@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from crosslearning.evaluation.numbers import radius_name, spread
-from crosslearning.images.splits import PARTS
+from crosslearning.images.splits import PARTS, divide
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from crosslearning.datasets import ImageData
@@ -23,16 +24,14 @@ __all__ = ["print_counts", "print_results"]
 
 def print_counts(settings: TrainingSettings, data: ImageData) -> None:
     """Print what there is to learn from: images of each domain, and what they are for."""
-    from crosslearning.images.splits import divide
-
-    seed = settings.seeds[0]
-    parts = divide(settings, data, seed)
-    images = data.counts()
-    table = _table(f"Images, divided by seed {seed}", "domain", "images", "categories", *PARTS)
-    for domain, *rows in zip(data.domains, *parts, strict=True):
-        counts = (images[domain].sum(), (images[domain] > 0).sum(), *map(len, rows))
-        table.add_row(domain, *(f"{count:,}" for count in counts))
-    Console(markup=False).print(table, "")
+    seed, images = settings.seeds[0], data.counts()
+    rows = [
+        (domain, images[domain].sum(), (images[domain] > 0).sum(), *map(len, parts))
+        for domain, *parts in zip(data.domains, *divide(settings, data, seed), strict=True)
+    ]
+    columns = "domain", "images", "categories", *PARTS
+    text = [[domain, *(f"{count:,}" for count in counts)] for domain, *counts in rows]
+    Console(markup=False).print(_table(f"Images, divided by seed {seed}", columns, text), "")
 
 
 def print_results(results: dict[str, Any], out: Path) -> None:
@@ -50,11 +49,13 @@ def print_results(results: dict[str, Any], out: Path) -> None:
     console.print(Text.assemble(("Written: ", "bold"), f"{written} in {out}"), soft_wrap=True)
 
 
-def _table(title: str, *columns: str) -> Table:
+def _table(title: str, columns: Sequence[str], rows: Iterable[Iterable[str]]) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False)
     table.collapse_padding = True
     for number, name in enumerate(columns):
         table.add_column(name, justify="right" if number else "left", no_wrap=number < 3)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -62,13 +63,12 @@ def _radii(results: dict[str, Any]) -> Table:
     """Accuracy at each radius; the one that validation chooses is bold."""
     domains = [domain["domain"] for domain in results["data"]["domains"]]
     title = f"{results['title']}. Accuracy in %, over categories, then domains."
-    table = _table(title, "ε", "validation", "test", "images", *domains, "distance")
+    table = _table(title, ("ε", "validation", "test", "images", *domains, "distance"), ())
     for point in results["path"]:
-        accuracies = point["validation"], point["test"]
         means = point["test_images"], *(domain["test"] for domain in point["domains"])
         table.add_row(
             radius_name(float(point["epsilon"])),
-            *(spread(accuracy).removesuffix(" %") for accuracy in accuracies),
+            *(spread(point[part]).removesuffix(" %") for part in ("validation", "test")),
             *(f"{100 * accuracy['mean']:.1f}" for accuracy in means),
             f"{point['distance']:.3g}",
             style="bold" if point["epsilon"] == results["chosen"]["epsilon"] else "",
@@ -78,35 +78,21 @@ def _radii(results: dict[str, Any]) -> Table:
 
 def _beside_the_paper(results: dict[str, Any]) -> Table:
     paper, chosen = results["reported"], results["chosen"]
-    table = _table(
-        "Test accuracy, beside what the paper reports for Office-Home",
-        "",
-        "measured here",
-        "reported by the paper",
-    )
     ours = {row["method"]: spread(row["test"]) for row in results["comparison"]}
-    for method, name in (("pooled", "consensus"), ("separate", "agnostic")):
-        theirs = f"{100 * paper[name]:.2f} %"
-        table.add_row(f"{name} ({method})", ours.get(method, "–"), theirs)
-    table.add_row(
-        f"ε = {radius_name(float(chosen['epsilon']))}, by validation", spread(chosen["test"]), "–"
-    )
-    table.add_row(
-        "best ε on the test images",
-        radius_name(float(chosen["best_on_test"])),
-        radius_name(paper["best_epsilon"]),
-    )
-    return table
+    rows = [
+        (f"{name} ({method})", ours.get(method, "–"), f"{100 * paper[name]:.2f} %")
+        for method, name in (("pooled", "consensus"), ("separate", "agnostic"))
+    ]
+    epsilon, hindsight = (radius_name(float(chosen[k])) for k in ("epsilon", "best_on_test"))
+    rows.append((f"ε = {epsilon}, by validation", spread(chosen["test"]), "–"))
+    rows.append(("best ε on the test images", hindsight, radius_name(paper["best_epsilon"])))
+    title = "Test accuracy, beside what the paper reports for Office-Home"
+    return _table(title, ("", "measured here", "reported by the paper"), rows)
 
 
 def _improvements(results: dict[str, Any]) -> Table:
-    table = _table(
-        "Improvement at the best ε of each domain on the test images, in %",
-        "",
-        "domain",
-        "over agnostic",
-        "over consensus",
-    )
+    title = "Improvement at the best ε of each domain on the test images, in %"
+    table = _table(title, ("", "domain", "over agnostic", "over consensus"), ())
     for source, rows, name in (
         ("measured here", results["improvement"], "best_percent"),
         ("reported by the paper", results["reported"]["improvement"], "percent"),

@@ -11,7 +11,9 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["spinner", "warnings_in_a_line"]
+    from rich.progress import Progress
+
+__all__ = ["progress_bars", "spinner", "warnings_in_a_line"]
 
 
 @contextmanager
@@ -26,6 +28,14 @@ def spinner(*, show: bool) -> Iterator[Callable[[str], object]]:
     with Progress(*columns, console=console, transient=True, disable=disable) as progress:
         step = progress.add_task("")
         yield lambda text: progress.update(step, description=text)
+
+
+def progress_bars(*, show: bool) -> Progress:
+    """Bars on the error stream that vanish when all is done."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    return Progress(console=Console(stderr=True), disable=not show, transient=True)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["decode", "import_pillow", "strict_about_bombs"]
 
-_ORIENTATION = 0x0112
 _16_BIT = 65535
 
 
@@ -46,49 +45,34 @@ def strict_about_bombs() -> Iterator[None]:
 def decode(path: Path, size: int) -> Pixels:
     """Read an image, turn it as its camera was held, and resize it to a square on white."""
     pillow = import_pillow()
+    from PIL import ImageOps
+
     with pillow.open(path) as image:
         # A JPEG twice as large as needed is decoded several times as fast, and hardly differs.
         image.draft(None, (2 * size, 2 * size))
         image.load()  # which turns a TIFF, and then forgets that it was turned
-        upright = _upright(image, pillow)
-        colours = _on_white(_eight_bits(upright, pillow), pillow)
+        with suppress(Exception):  # broken notes of the camera leave the picture as it is
+            ImageOps.exif_transpose(image, in_place=True)
+        colours = _on_white(_eight_bits(image))
         resized = colours.resize((size, size), pillow.Resampling.BILINEAR, reducing_gap=3.0)
     return np.asarray(resized)
 
 
-def _upright(image: Image, pillow: ModuleType) -> Image:
-    turns = pillow.Transpose
-    by_orientation = {
-        2: turns.FLIP_LEFT_RIGHT,
-        3: turns.ROTATE_180,
-        4: turns.FLIP_TOP_BOTTOM,
-        5: turns.TRANSPOSE,
-        6: turns.ROTATE_270,
-        7: turns.TRANSVERSE,
-        8: turns.ROTATE_90,
-    }
-    try:
-        turn = by_orientation.get(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # broken notes of the camera leave the picture as it is
-        return image
-    return image if turn is None else image.transpose(turn)
-
-
-def _eight_bits(image: Image, pillow: ModuleType) -> Image:
+def _eight_bits(image: Image) -> Image:
     """Scale 16 bits per pixel to 8: Pillow's own conversion would clip them."""
     if not image.mode.startswith(("I", "F")):
         return image
     values = np.asarray(image)
     if image.mode == "F" or values.min() < 0 or values.max() > _16_BIT:
         raise ValueError(f"pixels of mode {image.mode} beyond 16 bits have no known white")
-    scaled: Image = pillow.fromarray((values // 257).astype(np.uint8))
+    scaled: Image = import_pillow().fromarray((values // 257).astype(np.uint8))
     return scaled
 
 
-def _on_white(image: Image, pillow: ModuleType) -> Image:
+def _on_white(image: Image) -> Image:
     if not image.has_transparency_data:
         return image.convert("RGB")
     layer = image.convert("RGBA")
-    white = pillow.new("RGBA", layer.size, "white")
-    composed: Image = pillow.alpha_composite(white, layer)
-    return composed.convert("RGB")
+    white: Image = import_pillow().new("RGBA", layer.size, "white")
+    white.alpha_composite(layer)
+    return white.convert("RGB")

@@ -6,18 +6,17 @@ import csv
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from crosslearning.datasets.ames import load_ames
 from crosslearning.datasets.decoding import import_pillow
-from crosslearning.datasets.hsb82 import load_hsb82
 from crosslearning.datasets.icons65 import Icons65, load_icons65
+from crosslearning.datasets.tables import load_ames, load_hsb82
 from crosslearning.extras import require
 from crosslearning.files import new_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from crosslearning.datasets._table import TableData
+    from crosslearning.datasets.tables import TableData
 
 __all__ = ["LOADERS", "describe", "export", "export_icons", "export_table"]
 
@@ -27,8 +26,7 @@ LOADERS: dict[str, Callable[[], TableData | Icons65]] = {
     "icons65": load_icons65,
 }
 
-_NOTICES = ("NOTICES.md",)
-_NOTICES_OF_ICONS = ("LICENSE-Apache-2.0.txt", "icons65.csv", "icons65_sets.csv", *_NOTICES)
+_NOTICES_OF_ICONS = ("LICENSE-Apache-2.0.txt", "icons65.csv", "icons65_sets.csv", "NOTICES.md")
 _SAVING: dict[str, dict[str, Any]] = {"png": {}, "jpeg": {"quality": 95}}
 
 
@@ -80,15 +78,14 @@ def export(name: str, folder: Path, file_format: str | None = None) -> Path:
 
 def export_table(data: TableData, folder: Path, file_format: str) -> Path:
     """Write all columns of a table to a file named after the data."""
-    if file_format == "parquet":
-        require("Writing Parquet files", "pyarrow")
     with new_folder(folder) as temporary:
         target = temporary / f"{data.name}.{file_format}"
         if file_format == "parquet":
+            require("Writing Parquet files", "pyarrow")
             data.frame.to_parquet(target)
         else:
             data.frame.to_csv(target, index=False)
-        _copy_notices(temporary, _NOTICES)
+        _copy_notices(temporary, ["NOTICES.md"])
     return folder / target.name
 
 
@@ -99,26 +96,22 @@ def export_icons(icons: Icons65, folder: Path, file_format: str) -> Path:
     """
     pillow = import_pillow()
     with new_folder(folder) as temporary:
-        names = []
+        # Digits that sort like numbers give the folder the same split as the packaged icons.
+        rows = [("path", "group")]
         for k, image in enumerate(icons.images):
             domain = icons.domains[icons.domain_codes[k]]
             category = icons.categories[icons.category_codes[k]]
             name = f"{domain}/{category}/{icons.sets[k]}_{icons.icons[k]}.{file_format}"
             (temporary / name).parent.mkdir(parents=True, exist_ok=True)
             pillow.fromarray(image).save(temporary / name, **_SAVING[file_format])
-            names.append(name)
+            rows.append((name, f"{icons.groups[k]:04}"))
         with (temporary / "groups.csv").open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(["path", "group"])
-            # Digits that sort like numbers give the folder the same split as the packaged icons.
-            writer.writerows(
-                (name, f"{group:04}") for name, group in zip(names, icons.groups, strict=True)
-            )
+            csv.writer(stream).writerows(rows)
         _copy_notices(temporary, _NOTICES_OF_ICONS)
     return folder
 
 
-def _copy_notices(folder: Path, names: tuple[str, ...]) -> None:
+def _copy_notices(folder: Path, names: Iterable[str]) -> None:
+    packaged = files("crosslearning.datasets") / "data"
     for name in names:
-        data = (files("crosslearning.datasets") / "data" / name).read_bytes()
-        (folder / name).write_bytes(data)
+        (folder / name).write_bytes((packaged / name).read_bytes())

@@ -15,36 +15,16 @@ if TYPE_CHECKING:
 
 __all__ = ["ImageFile", "digest", "find_images", "read_groups", "read_names"]
 
-_SUFFIXES = {
-    ".bmp",
-    ".gif",
-    ".jpe",
-    ".jpeg",
-    ".jpg",
-    ".pgm",
-    ".png",
-    ".ppm",
-    ".tif",
-    ".tiff",
-    ".webp",
-}
+_SUFFIXES = {".bmp", ".gif", ".jpe", ".jpeg", ".jpg", ".pgm"}
+_SUFFIXES |= {".png", ".ppm", ".tif", ".tiff", ".webp"}
 
 
 @dataclass(frozen=True)
 class ImageFile:
-    """An image file.
+    """An image file; its name is the path inside the folder, with slashes.
 
-    Parameters
-    ----------
-    path : Path
-        Where it is.
-    name : str
-        Its path inside the folder, with slashes, in Unicode's composed form: names that look the
-        same are the same.
-    domain, category : str
-        Names of the folders it is in.
-    size, modified : int
-        Bytes, and time of the last change in nanoseconds.
+    Names are in Unicode's composed form, so that those that look the same are the same; ``size``
+    is in bytes, and ``modified``, the time of the last change, in nanoseconds.
     """
 
     path: Path
@@ -58,7 +38,7 @@ class ImageFile:
 def find_images(root: Path) -> tuple[list[ImageFile], int]:
     """List the images ``domain/category/*.jpg``, sorted by name, and count everything else."""
     if not root.is_dir():
-        raise ValueError(f"`root` must be a folder domain/category/*.jpg; {root} is no folder.")
+        raise ValueError(f"`root` must be a folder domain/category/*.jpg; {root} is not a folder.")
     domains, ignored = _folders(root)
     images = []
     for domain in domains:
@@ -96,15 +76,9 @@ def _below_images(domain: Path) -> Path:
 
 
 def _image_file(path: Path, root: Path, domain: Path, category: Path) -> ImageFile:
-    status = path.stat()
-    return ImageFile(
-        path,
-        _composed(path.relative_to(root).as_posix()),
-        _composed(domain.name),
-        _composed(category.name),
-        status.st_size,
-        status.st_mtime_ns,
-    )
+    status, inside = path.stat(), path.relative_to(root).as_posix()
+    name, of, kind = map(_composed, (inside, domain.name, category.name))
+    return ImageFile(path, name, of, kind, status.st_size, status.st_mtime_ns)
 
 
 def _composed(name: str) -> str:

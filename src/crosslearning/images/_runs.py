@@ -24,22 +24,9 @@ _EXCESS = 1.01  # a realised distance above so many radii is due to rounding
 class Runs:
     """Runs at several radii (first axis) from several seeds (second axis).
 
-    Attributes
-    ----------
-    domains, categories : sequence of str
-        Names of what was learned.
-    epsilons, seeds : sequence of float, sequence of int
-        Which runs they are.
-    images : array of int of shape (n_domains, 3)
-        Images to train on, to validate on and to test on, as the first seed divides them.
-    validation, test : array of int of shape (..., n_domains, n_categories, n_categories)
-        Number of images of a category (last axis but one) that were taken for another (last).
-    distances, pulls : array of shape (..., n_domains)
-        Distances to the centre at the end, and how strongly the last projection pulled.
-    losses : array of shape (..., n_epochs)
-        Training loss of each epoch.
-    seconds : array of shape (...)
-        Time of the epochs; starting, saving and evaluating the networks are not in it.
+    `images` are those of each domain to train on, to validate on and to test on, as the first seed
+    divides them. `validation` and `test` count, for each domain, the images of a category (last
+    axis but one) that were taken for another (last axis). `seconds` is the time of the epochs.
     """
 
     domains: Sequence[str]

@@ -33,7 +33,7 @@ class ImageDomains(ImageData):
     """Images in folders ``root/domain/category/``: Office-Home, PACS, Office-31, DomainNet.
 
     Domains and categories are the names of the folders; a category may be missing in some domains.
-    Files that are no images, hidden files and empty folders are passed over. Needs Pillow, which
+    Files that are not images, hidden files and empty folders are ignored. Needs Pillow, which
     comes with the extra ``torch``.
 
     Parameters
@@ -63,7 +63,7 @@ class ImageDomains(ImageData):
     names : tuple of str
         Path of each image relative to ``root``.
     ignored : int
-        Number of files and folders that were passed over.
+        Number of files and folders that were ignored.
     skipped : tuple of str
         Paths of the images that were left out because they cannot be read.
 

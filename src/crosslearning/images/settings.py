@@ -12,33 +12,21 @@ if TYPE_CHECKING:
 __all__ = ["TrainingSettings"]
 
 
-def _one_of(*choices: str) -> tuple[str, Callable[[Any], bool]]:
-    return " or ".join(map(repr, choices)), lambda value: value in choices
+def _all_at_least_0(values: Any) -> bool:
+    return bool(values) and all(value >= 0 for value in values)
 
 
-_COUNT = ("at least 1", lambda value: value >= 1)
-_SHARE = ("a share above 0 and below 1", lambda value: 0 < value < 1)
-_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "image_size": _COUNT,
-    "epochs": _COUNT,
-    "batch": _COUNT,
-    "optimizer": _one_of("adam", "sgd"),
-    "learning_rate": ("finite and positive", lambda value: 0 < value < math.inf),
-    "momentum": ("at least 0 and below 1", lambda value: 0 <= value < 1),
-    "weight_decay": ("finite and at least 0", lambda value: 0 <= value < math.inf),
-    "schedule": _one_of("constant", "cosine"),
-    "epsilons": (
-        "one or more numbers of at least 0",
-        lambda values: values is None or (bool(values) and all(value >= 0 for value in values)),
-    ),
-    "seeds": (
-        "one or more numbers of at least 0",
-        lambda values: bool(values) and all(value >= 0 for value in values),
-    ),
-    "train": _SHARE,
-    "validation": _SHARE,
-    "train_fraction": ("a share above 0 and at most 1", lambda value: 0 < value <= 1),
-}
+_RULES: list[tuple[str, str, Callable[[Any], bool]]] = [
+    ("image_size epochs batch", "at least 1", lambda value: value >= 1),
+    ("optimizer", "'adam' or 'sgd'", lambda value: value in ("adam", "sgd")),
+    ("schedule", "'constant' or 'cosine'", lambda value: value in ("constant", "cosine")),
+    ("learning_rate", "finite and positive", lambda value: 0 < value < math.inf),
+    ("momentum", "at least 0 and below 1", lambda value: 0 <= value < 1),
+    ("weight_decay", "finite and at least 0", lambda value: 0 <= value < math.inf),
+    ("train validation", "a share above 0 and below 1", lambda value: 0 < value < 1),
+    ("train_fraction", "a share above 0 and at most 1", lambda value: 0 < value <= 1),
+    ("epsilons seeds", "one or more numbers of at least 0", _all_at_least_0),
+]
 
 
 @dataclass(frozen=True)
@@ -99,9 +87,11 @@ class TrainingSettings:
     train_fraction: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, (rule, holds) in _RULES.items():
-            if not holds(value := getattr(self, name)):
-                raise ValueError(f"`{name}` must be {rule}; got {value!r}.")
+        for names, rule, holds in _RULES:
+            for name in names.split():
+                value = getattr(self, name)
+                if not (holds(value) or (name == "epsilons" and value is None)):
+                    raise ValueError(f"`{name}` must be {rule}; got {value!r}.")
         for name in ("epsilons", "seeds"):
             if (values := getattr(self, name)) is not None:
                 object.__setattr__(self, name, tuple(sorted(set(values))))

@@ -8,9 +8,15 @@ a free centre. 0 is consensus, ``inf`` is agnostic.
 Where a formula printed in the paper needs a correction, the function that computes it says so.
 """
 
-from crosslearning.paper.gaussian.error import beneficial_from, best_max_gap, mse, mse_derivative
+from crosslearning.paper.gaussian.error import (
+    MonteCarlo,
+    beneficial_from,
+    best_max_gap,
+    monte_carlo,
+    mse,
+    mse_derivative,
+)
 from crosslearning.paper.gaussian.estimators import TwoMeans, cross_means, james_stein, two_means
-from crosslearning.paper.gaussian.simulation import MonteCarlo, monte_carlo
 
 __all__ = [
     "MonteCarlo",

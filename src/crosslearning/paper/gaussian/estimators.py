@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from crosslearning.coupling import project
-from crosslearning.paper.gaussian.validation import finite, group_mean, number
+from crosslearning.paper.gaussian._checks import finite, group_mean, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

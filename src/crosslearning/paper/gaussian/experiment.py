@@ -22,14 +22,12 @@ from crosslearning.paper.gaussian import (
     mse,
     mse_derivative,
 )
-from crosslearning.paper.gaussian.validation import number
+from crosslearning.paper.gaussian._checks import number
 
 if TYPE_CHECKING:
     import os
 
     from numpy.typing import NDArray
-
-    from crosslearning.paper.gaussian import MonteCarlo
 
 __all__ = ["Claim", "GaussianConfig", "GaussianResult", "run"]
 
@@ -148,6 +146,13 @@ def _compute(config: GaussianConfig) -> tuple[GaussianResult, NDArray[np.float64
     simulated = monte_carlo(grid, *truth, realizations=config.realizations, seed=config.seed)
     best = best_max_gap(*truth)
     consensus, minimum, at_gap, agnostic = mse([0.0, best, config.gap, math.inf], *truth).tolist()
+    first = "At the true gap the error is at most 3/4 of the agnostic one."
+    second = "Some max_gap > 0 is strictly better than consensus."
+    # By the slope at 0: for a small gap the two errors agree to the last digit.
+    better = bool(mse_derivative(0.0, *truth) < 0)
+    # In standard errors, at the points that have one above rounding.
+    difference, error = np.abs(simulated.mse - exact), simulated.standard_error
+    deviations = np.divide(difference, error, out=0 * error, where=error > 1e-14 * exact)
     result = GaussianResult(
         config=config,
         sigma_m=config.sigma_m,
@@ -157,23 +162,10 @@ def _compute(config: GaussianConfig) -> tuple[GaussianResult, NDArray[np.float64
         minimum_at=best,
         at_gap=at_gap,
         beneficial_from=beneficial_from(*truth),
-        monte_carlo_deviation=_deviation(simulated, exact),
+        monte_carlo_deviation=float(deviations.max()),
         claims=(
-            Claim(
-                "At the true gap the error is at most 3/4 of the agnostic one.",
-                at_gap <= 0.75 * agnostic * (1 + 1e-12),
-            ),
-            # By the slope at 0: for a small gap the two errors agree to the last digit.
-            Claim(
-                "Some max_gap > 0 is strictly better than consensus.",
-                bool(mse_derivative(0.0, *truth) < 0),
-            ),
+            Claim(first, at_gap <= 0.75 * agnostic * (1 + 1e-12)),
+            Claim(second, better),
         ),
     )
     return result, np.column_stack([grid, exact, *simulated])
-
-
-def _deviation(simulated: MonteCarlo, exact: NDArray[np.float64]) -> float:
-    """Largest difference in standard errors, of the points that have one above rounding."""
-    difference, error = np.abs(simulated.mse - exact), simulated.standard_error
-    return float(np.max(np.divide(difference, error, out=0 * error, where=error > 1e-14 * exact)))

@@ -9,41 +9,30 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike, NDArray
 
-    Check = Callable[[NDArray[np.float64]], NDArray[np.bool_]]
-
-_RULES: dict[str, tuple[Check, str, str]] = {
-    "max_gap": (
-        lambda x: x >= 0,
-        "is a distance and must be at least 0",
-        "Use 0 to merge the two groups, `math.inf` to estimate them separately.",
-    ),
-    "gap": (
-        lambda x: (x >= 0) & (x < math.inf),
-        "is a distance and must be finite and at least 0",
-        "Use 0 if the two means are equal.",
-    ),
-    "sigma": (
-        lambda x: (x > 0) & (x < math.inf),
-        "is a standard deviation and must be finite and positive",
-        "Use the standard deviation of one sample.",
-    ),
+_DISTANCE, _DEVIATION = "is a distance and must be", "is a standard deviation and must be"
+_ENDS = "Use 0 to merge the two groups, `math.inf` to estimate them separately."
+_OF_ONE = "Use the standard deviation of one sample"
+_RULES = {  # the rule, whether 0 and infinity keep it, and the next step
+    "max_gap": (f"{_DISTANCE} at least 0", True, True, _ENDS),
+    "gap": (f"{_DISTANCE} finite and at least 0", True, False, "Use 0 if the two means are equal."),
+    "sigma": (f"{_DEVIATION} finite and positive", False, False, f"{_OF_ONE}."),
     "sigma_m": (
-        lambda x: (x > 0) & (x < math.inf),
-        "is a standard deviation and must be finite and positive",
-        "Use the standard deviation of one sample over the root of the number of samples.",
+        f"{_DEVIATION} finite and positive",
+        False,
+        False,
+        f"{_OF_ONE} over the root of the number of samples.",
     ),
 }
 
 
 def numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """Array of values that keep the rule of this name; NaN keeps none."""
-    keeps, rule, remedy = _RULES[name]
+    rule, zero, infinity, remedy = _RULES[name]
     array = _floats(name, value)
-    good = keeps(array)
+    good = (array > 0) | (zero & (array == 0))
+    good &= infinity | (array < math.inf)
     if not good.all():
         raise ValueError(f"`{name}` {rule}; got {array[~good].flat[0]}. {remedy}")
     return array

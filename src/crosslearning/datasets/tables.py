@@ -1,0 +1,152 @@
+"""Tables with a target and a task label per row: pupils by school, houses by neighbourhood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["TableData", "load_ames", "load_hsb82"]
+
+_HSB82 = (
+    "High School & Beyond, 1982: mathematics scores of 7,185 pupils of 160 schools in the United "
+    "States, with the pupils' minority status, sex and socioeconomic status. Origin: survey of "
+    "the National Center for Education Statistics, US Department of Education; the subsample of "
+    "the R packages mlmRev and nlme. Licence: a work of the US government."
+)
+_AMES = (
+    "Ames: 2,919 residential sales in 25 neighbourhoods of Ames, Iowa, 2006-2010, with 36 features "
+    "of house, lot and sale; three neighbourhoods with fewer than 10 sales are left out. Origin: "
+    "Ames City Assessor, collected by De Cock, Journal of Statistics Education 19(3), 2011; as in "
+    "the R package modeldata. Licence: MIT, copyright (c) 2023 modeldata authors."
+)
+_FEWEST_SALES = 10
+_CONDITIONS = [
+    "Very_Poor",
+    "Poor",
+    "Fair",
+    "Below_Average",
+    "Average",
+    "Above_Average",
+    "Good",
+    "Very_Good",
+    "Excellent",
+]
+_CATEGORICAL = ["Overall_Cond", "House_Style", "Central_Air"]
+
+
+@dataclass(frozen=True, eq=False)
+class TableData:
+    """A data set for ``fit(X, y, tasks=tasks)``.
+
+    The tables belong to the caller, who may change them.
+
+    Parameters
+    ----------
+    name : str
+        Short name.
+    X : DataFrame of shape (n_rows, n_features)
+        Features.
+    y : Series of length n_rows
+        Target.
+    tasks : Series of length n_rows
+        Task label of each row.
+    frame : DataFrame
+        The same rows with all columns, before any transformation of the target.
+    description : str
+        What the data are, their origin and their licence.
+    """
+
+    name: str
+    X: pd.DataFrame = field(repr=False)
+    y: pd.Series[Any] = field(repr=False)
+    tasks: pd.Series[Any] = field(repr=False)
+    frame: pd.DataFrame = field(repr=False)
+    description: str = field(repr=False)
+
+
+def load_hsb82(*, school_features: bool = False) -> TableData:
+    """High School & Beyond, 1982: 7,185 pupils, the tasks are 160 schools of 14 to 67 pupils.
+
+    The target ``math`` is a score in mathematics. No value is missing.
+
+    Parameters
+    ----------
+    school_features : bool, default=False
+        Whether X also holds the two features of a school, which are constant within a task:
+        ``meanses``, the mean of ``ses``, and ``catholic``, 1 for a Catholic school.
+
+    Returns
+    -------
+    TableData
+        ``X`` holds the features of a pupil: ``minority`` and ``female``, 0 or 1, and ``ses``,
+        socioeconomic status. The labels in ``tasks`` are the integers that number the schools.
+
+    Examples
+    --------
+    >>> data = load_hsb82()
+    >>> data.X.shape, data.y.name, data.tasks.nunique()
+    ((7185, 3), 'math', 160)
+    >>> list(load_hsb82(school_features=True).X)
+    ['minority', 'female', 'ses', 'meanses', 'catholic']
+    """
+    frame = _read("hsb82")
+    features = ["minority", "female", "ses", *(["meanses", "catholic"] * school_features)]
+    y, tasks = frame["math"].copy(), frame["school"].copy()
+    return TableData("hsb82", frame[features].copy(), y, tasks, frame, _HSB82)
+
+
+def load_ames(*, numeric_only: bool = False) -> TableData:
+    """House prices in Ames, Iowa: 2,919 sales, the tasks are 25 neighbourhoods of 10 to 443 sales.
+
+    The target ``log_sale_price`` is the natural logarithm of ``Sale_Price`` in dollars. Three
+    neighbourhoods with fewer than 10 sales, 11 sales in all, are left out.
+
+    No value is missing, but 0 stands for unknown in ``Lot_Frontage`` (in 486 rows).
+    ``BsmtFin_SF_1`` is not an area, whatever its name says, but a code from 0 to 7, as in the R
+    package; the area is ``Total_Bsmt_SF - BsmtFin_SF_2 - Bsmt_Unf_SF``.
+
+    Parameters
+    ----------
+    numeric_only : bool, default=False
+        Whether to leave out of X the three columns that hold categories: ``Overall_Cond`` (from
+        worst to best), ``House_Style`` and ``Central_Air``.
+
+    Returns
+    -------
+    TableData
+        ``X`` holds all columns but ``Neighborhood``, whose names are the labels in ``tasks``, and
+        ``Sale_Price``. Rows are numbered from 0.
+
+    Examples
+    --------
+    >>> data = load_ames()
+    >>> data.X.shape, data.y.name, data.tasks.nunique()
+    ((2919, 36), 'log_sale_price', 25)
+    >>> load_ames(numeric_only=True).X.shape
+    (2919, 33)
+    """
+    import pandas as pd
+
+    frame = _read("ames")
+    sales = frame.groupby("Neighborhood")["Sale_Price"].transform("size")
+    condition = pd.CategoricalDtype(_CONDITIONS, ordered=True)
+    types = dict.fromkeys(_CATEGORICAL, "category") | {"Overall_Cond": condition}
+    frame = frame[sales >= _FEWEST_SALES].reset_index(drop=True).astype(types)
+    left_out = ["Neighborhood", "Sale_Price", *(_CATEGORICAL * numeric_only)]
+    X, tasks = frame.drop(columns=left_out), frame["Neighborhood"].copy()
+    y = np.log(frame["Sale_Price"]).rename("log_sale_price")
+    return TableData("ames", X, y, tasks, frame, _AMES)
+
+
+def _read(name: str) -> pd.DataFrame:
+    """Read ``data/<name>.csv.gz`` from the package, wherever that is installed."""
+    import pandas as pd  # here, because importing it takes longer than reading the data
+
+    with (files("crosslearning.datasets") / "data" / f"{name}.csv.gz").open("rb") as stream:
+        return pd.read_csv(stream, compression="gzip")
