@@ -20,7 +20,7 @@ Seeds = Annotated[
     typer.Option("--seeds", min=1, help="How many seeds: splits of the images, and starts."),
 ]
 Out = Annotated[
-    Path, typer.Option("--out", help="Folder for results and figures; a stopped run goes on there.")
+    Path, typer.Option("--out", help="Folder for results and figures; a stopped run resumes there.")
 ]
 
 _SETTINGS = (

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from crosslearning.cli.image_options import ImageOptions, Out, Seeds, with_image_options
-from crosslearning.cli.image_sweep import ICONS, sweep
+from crosslearning.cli.image_sweep import ICONS, require_torch, sweep
 
 __all__ = ["office_home", "train"]
 
@@ -36,9 +36,11 @@ def train(
     images. Stopped and started again, it resumes where it was. The networks are saved in
     OUT/models, and OUT/report.html is about them.
     """
-    from crosslearning.images.settings import TrainingSettings
+    require_torch()
+    from crosslearning.images import TrainingSettings
+    from crosslearning.images import train as run
 
-    sweep(_train, options.configure(TrainingSettings(), epsilon, seeds), images, options, out)
+    sweep(run, options.configure(TrainingSettings(), epsilon, seeds), images, options, out)
 
 
 @with_image_options
@@ -73,12 +75,6 @@ def office_home(
     if settings.model == "alexnet256":
         settings = replace(settings, model="crosslearning.paper:alexnet256")
     sweep(run, settings, ICONS if data is None else str(data), options, out)
-
-
-def _train(*arguments: Any, **options: Any) -> dict[str, Any]:
-    from crosslearning.images import train
-
-    return train(*arguments, **options)
 
 
 def _parse(radii: str | None) -> list[float] | None:

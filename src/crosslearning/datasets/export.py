@@ -42,22 +42,10 @@ def describe(name: str) -> dict[str, Any]:
 
 
 def export(name: str, folder: Path, file_format: str | None = None) -> Path:
-    """Write a packaged data set into a new folder, together with its notices.
+    """Write packaged data and their notices into a new or empty folder.
 
-    Parameters
-    ----------
-    name : {"hsb82", "ames", "icons65"}
-        Which data.
-    folder : Path
-        Where to; a folder that is not empty is refused.
-    file_format : {"csv", "parquet", "png", "jpeg"}, optional
-        ``csv`` (the default) or ``parquet`` for a table, ``png`` (the default) or ``jpeg`` for
-        icons.
-
-    Returns
-    -------
-    Path
-        The file of a table, or the folder of icons.
+    A table is one file, ``csv`` (the default) or ``parquet``, whose path is returned; icons are
+    ``png`` (the default) or ``jpeg``, and their folder is returned.
     """
     if name not in LOADERS:
         raise ValueError(f"The packaged data are {', '.join(LOADERS)}; got {name!r}.")

@@ -82,13 +82,9 @@ class ImageData(ABC):
         """Count the images of each category (rows) in each domain (columns)."""
         import pandas as pd
 
-        table = np.zeros((len(self.categories), len(self.domains)), dtype=np.int64)
-        np.add.at(table, (self.category_codes, self.domain_codes), 1)
-        return pd.DataFrame(
-            table,
-            index=pd.Index(self.categories, name="category"),
-            columns=pd.Index(self.domains, name="domain"),
-        )
+        category = pd.Series(np.take(self.categories, self.category_codes), name="category")
+        domain = pd.Series(np.take(self.domains, self.domain_codes), name="domain")
+        return pd.crosstab(category, domain)
 
 
 def _encode(names: Sequence[str]) -> tuple[tuple[str, ...], Indices]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from crosslearning.images._runs import Runs
 
-__all__ = ["chosen", "compared", "comparison", "spread", "statement"]
+__all__ = ["chosen", "compared", "comparison", "spread", "statement", "who_gains_most"]
 
 _ENDS = {"pooled": 0.0, "separate": math.inf}
 _WINNERS = {0.0: "Pooling", math.inf: "Separate training"}
@@ -66,16 +66,16 @@ def comparison(runs: Runs) -> list[dict[str, Any]]:
     for method in (name for name in ("pooled", "cross", "separate") if name in places):
         k = places[method]
         pairs = found.paired(method) if found and method != "cross" else None
-        tested = pairs is not None and pairs.n > 1
+        several = pairs if pairs and pairs.n > 1 else None
         rows.append(
             {
                 "method": method,
                 "epsilon": runs.epsilons[k],
                 "test": spread(test[k]),
                 "test_images": spread(images[k]),
-                "gain": pairs.gain if pairs else None,
-                "standard_error": pairs.standard_error if pairs and tested else None,
-                "p_value": pairs.p_value if pairs and tested else None,
+                "gain": pairs and pairs.gain,
+                "standard_error": several and several.standard_error,
+                "p_value": several and several.p_value,
             }
         )
     return rows
@@ -98,6 +98,13 @@ def statement(runs: Runs) -> str:
         place, hindsight = radius_name(choice["best_on_test"]), written(choice["best_test"])
         said.append(f"The best on the test images, in hindsight, is ε = {place}: {hindsight}.")
     return " ".join(said)
+
+
+def who_gains_most(runs: Runs) -> list[dict[str, str]]:
+    """Name the domain that gains most by sharing, if any does."""
+    found = compared(runs)
+    said = sentences.extremes(found, "domain", "test accuracy", "test image") if found else []
+    return [remark for remark in said if "gains" in remark["lead"]]
 
 
 def _scores(runs: Runs, part: str, domains: slice = slice(None)) -> Scores:

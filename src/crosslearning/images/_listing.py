@@ -59,6 +59,7 @@ def find_images(root: Path) -> tuple[list[ImageFile], int]:
 
 
 def _folders(parent: Path) -> tuple[list[Path], int]:
+    """Visible folders below one, and the number of other entries."""
     entries = list(parent.iterdir())
     folders = [path for path in entries if _visible(path) and path.is_dir()]
     return folders, len(entries) - len(folders)
@@ -89,7 +90,7 @@ def digest(parts: Iterable[object]) -> str:
     """SHA-256 of the texts of some values."""
     result = sha256()
     for part in parts:
-        # surrogateescape, because a name may hold bytes that are no text
+        # surrogateescape, because a name may hold bytes that are not text
         result.update(str(part).encode("utf-8", "surrogateescape") + b"\0")
     return result.hexdigest()
 
@@ -109,15 +110,16 @@ def read_names(lists: Path | str | Sequence[Path | str], known: Set[str]) -> set
 def read_groups(file: Path, known: Set[str]) -> dict[str, str]:
     """Read a CSV file with the columns ``path`` and ``group``: the group of each image."""
     with file.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.DictReader(stream)
-        if not {"path", "group"} <= set(reader.fieldnames or ()):
+        rows = csv.DictReader(stream)
+        columns = rows.fieldnames or ()
+        if not {"path", "group"} <= set(columns):
             raise ValueError(
                 f"A group file must have the columns path and group; {file} has "
-                f"{', '.join(reader.fieldnames or ()) or 'none'}."
+                f"{', '.join(columns) or 'none'}."
             )
-        rows = [(_composed(row["path"]), row["group"]) for row in reader]
-    _refuse_unknown([name for name, _ in rows], known, file)
-    return dict(rows)
+        groups = {_composed(row["path"]): row["group"] for row in rows}
+    _refuse_unknown(groups, known, file)
+    return groups
 
 
 def _without_label(line: str, known: Set[str]) -> str:
@@ -130,6 +132,6 @@ def _refuse_unknown(names: Iterable[str], known: Set[str], file: Path) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(
-            f"Every path in {file} must be that of an image, seen from the folder of images; "
+            f"Every path in {file} must be that of an image, relative to the folder of images; "
             f"{len(unknown)} are not, such as {unknown[0]!r}."
         )

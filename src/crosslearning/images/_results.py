@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crosslearning.evaluation import sentences
 from crosslearning.evaluation.numbers import radius_name
 from crosslearning.files import replacing
 from crosslearning.images import _findings
@@ -32,20 +31,19 @@ _VERSION = 1
 
 def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> dict[str, Any]:
     """Compute all there is to say about runs on the images that `data` describes."""
-    choice, n_seeds = _findings.chosen(runs), len(runs.seeds)
+    choice = _findings.chosen(runs)
     at_choice = runs.test[runs.epsilons.index(choice["epsilon"])].sum(0)
     images = [
         {"domain": domain, "images": sum(counts), **dict(zip(PARTS, counts, strict=True))}
         for domain, counts in zip(runs.domains, runs.images.tolist(), strict=True)
     ]
-    places = [(k, s) for k in range(len(runs.epsilons)) for s in range(n_seeds)]
     return {
         "kind": "images",
         "version": _VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "title": f"{data['name']}: {settings.model_name} at {settings.image_size} px",
         "sentence": _findings.statement(runs),
-        "remarks": _who_gains_most(runs),
+        "remarks": _findings.who_gains_most(runs),
         "notes": _notes(runs),
         "config": asdict(settings),
         "data": data | {"categories": runs.categories, "domains": images},
@@ -54,7 +52,7 @@ def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> di
             _point(runs, place, float)
             | {"seed": runs.seeds[place[1]], "loss": runs.losses[place]}
             | {"seconds": runs.seconds[place], "unresolved": runs.unresolved[place]}
-            for place in places
+            for place in np.ndindex(runs.seconds.shape)
         ],
         "chosen": choice,
         "comparison": _findings.comparison(runs),
@@ -110,18 +108,10 @@ def worst_categories(
     }
 
 
-def _who_gains_most(runs: Runs) -> list[dict[str, str]]:
-    found = _findings.compared(runs)
-    said = sentences.extremes(found, "domain", "test accuracy", "test image") if found else []
-    return [remark for remark in said if "gains" in remark["lead"]]
-
-
 def _notes(runs: Runs) -> list[str]:
-    below = [e for e, runs in zip(runs.epsilons, runs.unresolved, strict=True) if runs.any()]
-    if not below:
-        return []
-    radii = ", ".join(map(radius_name, below))
-    return [f"ε = {radii}: too small for float32; distances are those of rounding."]
+    below = [e for e, of in zip(runs.epsilons, runs.unresolved, strict=True) if of.any()]
+    text = "too small for float32; distances are those of rounding."
+    return [f"ε = {', '.join(map(radius_name, below))}: {text}"] if below else []
 
 
 def _point(

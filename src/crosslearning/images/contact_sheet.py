@@ -22,17 +22,7 @@ _SIDE, _GAP, _TEXT = 96, 8, 14  # pixels
 
 
 def draw_contact_sheet(data: ImageData, pixels: NDArray[np.uint8], path: Path) -> None:
-    """Draw one image for each domain and some categories: those that most domains have.
-
-    Parameters
-    ----------
-    data : ImageData
-        The images.
-    pixels : array of shape (n_images, size, size, 3)
-        What they look like.
-    path : Path
-        PNG to write.
-    """
+    """Write a PNG with one image for each domain and some categories that most domains have."""
     from PIL import Image, ImageDraw, ImageFont
 
     common = data.counts().gt(0).sum(axis=1).to_numpy()

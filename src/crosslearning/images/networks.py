@@ -23,14 +23,7 @@ _SHARES = (0.02, 0.06, 0.2)  # of the norm of the network
 
 
 def network(settings: TrainingSettings, n_categories: int) -> Callable[[], torch.nn.Module]:
-    """Return what makes the network of the settings, after a try with one image.
-
-    Raises
-    ------
-    ValueError
-        If there is no such function, or if it makes something else than a network for images of
-        this size and so many categories.
-    """
+    """Return what makes the network of the settings, after a try with one image."""
     make = partial(_function(settings.model), n_categories)
     module = build(make, 0)
     image = torch.zeros(1, 3, settings.image_size, settings.image_size)

@@ -50,7 +50,7 @@ def train(
     and its networks are then tested. So one sweep serves both, and no accuracy is measured on
     images that had a say.
 
-    Interrupted at any moment, the same call goes on where it was. More radii and seeds may be
+    Interrupted at any moment, the same call resumes where it was. More radii and seeds may be
     asked for later; runs that are finished are read.
 
     Parameters

@@ -9,37 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from crosslearning.coupling import subgradient_iterates
 from crosslearning.paper import gaussian
-from crosslearning.paper.gaussian import (
-    MonteCarlo,
-    TwoMeans,
-    beneficial_from,
-    best_max_gap,
-    cross_means,
-    james_stein,
-    monte_carlo,
-    mse,
-    mse_derivative,
-    two_means,
-)
+from crosslearning.paper.gaussian import *  # noqa: F403 - the names in its __all__
 
 if TYPE_CHECKING:
     from crosslearning.paper.alexnet import alexnet256
 
-__all__ = [
-    "MonteCarlo",
-    "TwoMeans",
-    "alexnet256",
-    "beneficial_from",
-    "best_max_gap",
-    "cross_means",
-    "gaussian",
-    "james_stein",
-    "monte_carlo",
-    "mse",
-    "mse_derivative",
-    "subgradient_iterates",
-    "two_means",
-]
+__all__ = ["alexnet256", "gaussian", "subgradient_iterates", *gaussian.__all__]
 
 
 def __getattr__(name: str) -> Any:

@@ -28,20 +28,7 @@ _CONSENSUS = {"Art": 26.38, "Clipart": 5.13, "Product": 6.65, "Real World": 0.74
 def run(
     data: ImageData, folder: str | os.PathLike[str], config: TrainingSettings, **options: Any
 ) -> dict[str, Any]:
-    """Run the experiment and store what comes out in ``folder``.
-
-    Parameters
-    ----------
-    data, folder, config
-        Images, where to, and settings, as in `crosslearning.images.train`.
-    **options
-        Further arguments of that function, such as ``name`` and ``progress``.
-
-    Returns
-    -------
-    dict
-        The content of ``results.json``, with ``improvement`` and ``reported``.
-    """
+    """Call `crosslearning.images.train`; the results have ``improvement`` and ``reported`` too."""
     from crosslearning.images import train
 
     def beside_the_paper(results: dict[str, Any]) -> dict[str, Any]:
@@ -52,19 +39,8 @@ def run(
 
 
 def shipped_config(name: Literal["paper", "icons65"]) -> TrainingSettings:
-    """Read a configuration of the package.
+    """Read the settings of the paper, or of a small experiment that takes minutes.
 
-    Parameters
-    ----------
-    name : {"paper", "icons65"}
-        The paper's, or a small one that takes minutes.
-
-    Returns
-    -------
-    TrainingSettings
-
-    Examples
-    --------
     >>> shipped_config("paper").learning_rate
     0.001
     """
@@ -76,12 +52,7 @@ def improvement(results: dict[str, Any]) -> list[dict[str, Any]]:
     """Improvement in per cent over the extremes, at one radius and at the best of each domain.
 
     The radius common to all domains is chosen by validation; those of each domain are the best on
-    the test images, as in the paper.
-
-    Parameters
-    ----------
-    results : dict
-        What `crosslearning.images.train` found.
+    the test images, as in the paper. `results` are those of `crosslearning.images.train`.
     """
     accuracies = {float(point["epsilon"]): _accuracies(point) for point in results["path"]}
     between = [epsilon for epsilon in accuracies if 0 < epsilon < math.inf]
