@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from crosslearning.cli import image_sweep, main
+from crosslearning.cli import images, main
 from crosslearning.images import TrainingSettings
 
 pytest.importorskip("torch", reason="the extra `torch` is not installed")
@@ -183,7 +183,7 @@ def test_a_file_in_the_place_of_the_folder(folder, tmp_path, capsys):
 
 
 def test_missing_torch_is_named(monkeypatch, capsys):
-    monkeypatch.setattr(image_sweep, "find_spec", lambda _: None)
+    monkeypatch.setattr(images, "find_spec", lambda _: None)
     assert main(["train", "icons65"]) == 2
     assert capsys.readouterr().err == (
         "Error: Training networks needs torch, which is an extra. Install it with "

@@ -12,8 +12,7 @@ import pytest
 from PIL import Image
 
 from crosslearning.cli import main
-from crosslearning.datasets import export, load_ames, load_hsb82, load_icons65
-from crosslearning.datasets.icons65 import Icons65
+from crosslearning.datasets import Icons65, export, load_ames, load_hsb82, load_icons65
 from crosslearning.files import new_folder
 from crosslearning.images import ImageDomains, split
 

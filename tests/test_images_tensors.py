@@ -7,8 +7,7 @@ from crosslearning.images import channel_statistics, statistics
 
 torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
 
-from crosslearning.images.augmentation import Augmentation  # noqa: E402
-from crosslearning.images.batches import ImageBatches  # noqa: E402
+from crosslearning.images.batches import Augmentation, ImageBatches  # noqa: E402
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (20, 6, 5, 3), dtype=np.uint8)

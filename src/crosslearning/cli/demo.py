@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from crosslearning.cli.common import AsJson, Quiet
-from crosslearning.cli.image_sweep import describe, require_torch
+from crosslearning.cli.images import describe, require_torch
 from crosslearning.cli.progress import spinner, warnings_in_a_line
 
 __all__ = ["demo"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from crosslearning.datasets.image_data import Pixels
+    from crosslearning.datasets.images import Pixels
 
 __all__ = ["decode", "import_pillow", "strict_about_bombs"]
 

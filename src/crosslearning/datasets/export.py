@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from crosslearning.datasets.decoding import import_pillow
-from crosslearning.datasets.icons65 import Icons65, load_icons65
+from crosslearning.datasets.images import Icons65, load_icons65
 from crosslearning.datasets.tables import load_ames, load_hsb82
 from crosslearning.extras import require
 from crosslearning.files import new_folder

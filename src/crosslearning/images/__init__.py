@@ -12,8 +12,7 @@ from crosslearning.images.splits import split, split_codes
 from crosslearning.images.statistics import channel_statistics
 
 if TYPE_CHECKING:
-    from crosslearning.images.augmentation import Augmentation
-    from crosslearning.images.batches import ImageBatches
+    from crosslearning.images.batches import Augmentation, ImageBatches
     from crosslearning.images.training import train
 
 __all__ = [
@@ -27,7 +26,7 @@ __all__ = [
     "train",
 ]
 
-_WITH_TORCH = {"Augmentation": "augmentation", "ImageBatches": "batches", "train": "training"}
+_WITH_TORCH = {"Augmentation": "batches", "ImageBatches": "batches", "train": "training"}
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ from crosslearning.files import replacing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from crosslearning.datasets.image_data import Pixels, Progress
+    from crosslearning.datasets.images import Pixels, Progress
     from crosslearning.images._listing import ImageFile
 
 __all__ = ["cached_pixels", "decode_all", "default_cache_dir"]

@@ -12,8 +12,7 @@ import torch
 
 from crosslearning.exceptions import ResolutionWarning
 from crosslearning.files import replacing
-from crosslearning.images.augmentation import Augmentation
-from crosslearning.images.batches import ImageBatches
+from crosslearning.images.batches import Augmentation, ImageBatches
 from crosslearning.images.splits import divide
 from crosslearning.images.statistics import channel_statistics
 from crosslearning.nn import evaluate, sweep

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.datasets.image_data import ImageData
+from crosslearning.datasets.images import ImageData
 from crosslearning.files import replacing
 from crosslearning.images._listing import digest, find_images, read_groups, read_names
 from crosslearning.images._pixel_cache import cached_pixels, decode_all, default_cache_dir
@@ -18,7 +18,7 @@ from crosslearning.images._pixel_cache import cached_pixels, decode_all, default
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crosslearning.datasets.image_data import Indices, Pixels, Progress
+    from crosslearning.datasets.images import Indices, Pixels, Progress
     from crosslearning.images._listing import ImageFile
 
     Lists = str | Path | Sequence[str | Path]

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from crosslearning.datasets.image_data import ImageData, Indices
+    from crosslearning.datasets.images import ImageData, Indices
     from crosslearning.images.settings import TrainingSettings
 
 __all__ = ["PARTS", "divide", "split", "split_codes"]

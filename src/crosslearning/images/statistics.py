@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from crosslearning.datasets.image_data import Pixels
+    from crosslearning.datasets.images import Pixels
 
 __all__ = ["channel_statistics"]
 

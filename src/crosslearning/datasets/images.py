@@ -1,21 +1,27 @@
-"""Icons of 65 things in four styles, shaped like Office-Home."""
+"""Images of several domains and categories, and icons of 65 things in four styles."""
 
 from __future__ import annotations
 
 import csv
+from abc import ABC, abstractmethod
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crosslearning.datasets.image_data import ImageData
-
 if TYPE_CHECKING:
-    from crosslearning.datasets.image_data import Pixels, Progress
+    from collections.abc import Callable, Sequence
 
-__all__ = ["Icons65", "load_icons65"]
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    Indices = NDArray[np.intp]
+    Pixels = NDArray[np.uint8]
+    Progress = Callable[[int, int], Any]
+
+__all__ = ["Icons65", "ImageData", "load_icons65"]
 
 _DESCRIPTION = (
     "Icons65: 7,531 icons of 65 categories, those of Office-Home, in 4 styles, 64 by 64 pixels. "
@@ -23,6 +29,73 @@ _DESCRIPTION = (
     "CC-BY-4.0, CC-BY-3.0, ISC, Unlicense or BSD-3-Clause, stated for each image, with the author "
     "of each set."
 )
+
+
+class ImageData(ABC):
+    """What an experiment needs to know about images: the same for a folder and for packaged data.
+
+    Parameters
+    ----------
+    domains, categories : sequence of str
+        Domain and category of each image.
+    groups : sequence
+        Group of each image: images of one group are never split.
+
+    Attributes
+    ----------
+    domains, categories : tuple of str
+        The different names, sorted.
+    domain_codes, category_codes : ndarray of shape (n_images,)
+        Index of each image's name in ``domains`` and ``categories``.
+    groups : ndarray of shape (n_images,)
+        Number of each image's group.
+    given_split : tuple of two ndarrays, or None
+        Indices of the training and of the test images where the data prescribe them.
+    """
+
+    given_split: tuple[Indices, Indices] | None = None
+
+    def __init__(
+        self, domains: Sequence[str], categories: Sequence[str], groups: Sequence[Any]
+    ) -> None:
+        self.domains, self.domain_codes = _encode(domains)
+        self.categories, self.category_codes = _encode(categories)
+        self.groups: Indices = np.unique(np.asarray(groups), return_inverse=True)[1]
+
+    def __len__(self) -> int:
+        return len(self.domain_codes)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({len(self)} images, {len(self.domains)} domains, "
+            f"{len(self.categories)} categories)"
+        )
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """SHA-256 that changes with the images, their labels, their groups and the given split."""
+
+    @abstractmethod
+    def pixels(self, size: int, *, progress: Progress | None = None) -> Pixels:
+        """All images as an array of shape (n_images, size, size, 3), which may be on disk.
+
+        Parameters
+        ----------
+        size : int
+            Height and width.
+        progress : callable, optional
+            Called with the number of images that are ready and of all images, if they are not
+            at hand and have to be made.
+        """
+
+    def counts(self) -> pd.DataFrame:
+        """Count the images of each category (rows) in each domain (columns)."""
+        import pandas as pd
+
+        category = pd.Series(np.take(self.categories, self.category_codes), name="category")
+        domain = pd.Series(np.take(self.domains, self.domain_codes), name="domain")
+        return pd.crosstab(category, domain)
 
 
 class Icons65(ImageData):
@@ -118,3 +191,8 @@ def load_icons65() -> Icons65:
         table = list(csv.DictReader(stream))
     with (folder / "icons65.npz").open("rb") as file, np.load(file) as arrays:
         return Icons65(arrays["images"], table)
+
+
+def _encode(names: Sequence[str]) -> tuple[tuple[str, ...], Indices]:
+    different, codes = np.unique(np.asarray(names, dtype=np.str_), return_inverse=True)
+    return tuple(different.tolist()), codes
