@@ -135,9 +135,35 @@ def test_a_choice_shows_all_models_with_how_sure_they_are(chosen_page):
     assert far["text"] == "250.0 →"
 
 
+def test_models_that_are_scored_by_what_is_greater(tmp_path):
+    content = chosen_results(range(3))
+    content["score"] = {"name": "accuracy", "greater_is_better": True}
+    for model, score in zip(content["models"], (0.9, 0.89, 0.88, 0.87, 0.86, 0.2), strict=True):
+        model |= {"score": score, "difference": 0.9 - score}
+    (chart,) = page_of(tmp_path, content).charts_of("every model that was tried")
+    *near, far = {row["label"]: row for row in values(chart)}.values()
+    assert [row["at"] for row in near] == pytest.approx([0.9, 0.89, 0.88, 0.87, 0.86])
+    assert far["at"] == pytest.approx(0.78)
+    assert far["text"] == "0.2000 ←"
+
+
+def test_the_tile_names_the_best_alternative_of_each_kind(tmp_path):
+    content = chosen_results(range(3))
+    labels = {model["label"]: model["score"] ** 0.5 for model in content["models"]}
+    rows = [{"label": name, "value": value} for name, value in labels.items()]
+    content["typical_error"]["rows"] = [{"label": "this model", "value": 5.43}, *rows[:0:-1]]
+    page = page_of(tmp_path, content)
+    assert (
+        "5.43 EUR linear, cross-learned 5.49 one pooled model with a level for every shop" in page
+    )
+    assert "5.74" not in page
+
+
 def test_a_choice_shows_what_was_found(chosen_page):
     (spread,) = chosen_page.charts_of("Standard deviation between")
     assert [row["what"] for row in values(spread)] == ["level", "income", "age", "within a shop"]
+    assert values(spread)[-1]["text"] == "5.20 →"  # beyond the axis, which it would stretch
+    assert values(spread)[-1]["at"] < 5.2
     first, second = chosen_page.charts_of("Partial effect")
     assert "of age on spending" in first["description"]
     tasks = [row for row in values(first) if row["task"] != "centre"]

@@ -25,57 +25,61 @@ def models(content: dict[str, Any]) -> Spec | None:
     tried = [model for model in content.get("models", []) if model["score"] is not None]
     if not tried:
         return None
-    tried.sort(key=lambda model: model["score"])
-    best = tried[0]["score"]
-    gaps = [model["score"] - best for model in tried if model["score"] > best] or [0.0]
-    chosen = [model["score"] for model in tried if model.get("chosen")]
-    limit = max(best + _FAR * gaps[len(gaps) // 2], *chosen)
-    rows = [_placed(model, limit) for model in tried]
+    tried.sort(key=lambda model: model["difference"])
+    behind = [model["difference"] for model in tried if model["difference"] > 0] or [0.0]
+    limit = _FAR * behind[len(behind) // 2]
+    sign = -1 if content["score"]["greater_is_better"] else 1
+    rows = [_placed(model, sign * max(0.0, model["difference"] - limit)) for model in tried]
     return model_errors(rows, name=content["score"]["name"])
 
 
-def _placed(model: dict[str, Any], limit: float) -> dict[str, Any]:
-    """Place a model on the axis, with a bar that does not reach beyond 0 or the limit."""
+def _placed(model: dict[str, Any], beyond: float) -> dict[str, Any]:
+    """Place a model on the axis with a bar that does not cross 0; one `beyond` it at its end."""
     score, chosen = model["score"], bool(model.get("chosen"))
-    error = model.get("difference_error") or 0.0
+    error = 0.0 if beyond else model.get("difference_error") or 0.0
+    at, arrow = score - beyond, (" →" if beyond > 0 else " ←") if beyond else ""
+    known = ("label", "kind", "score", "difference", "difference_error", "seconds")
     return {
-        **{name: model.get(name) for name in ("label", "kind", "score", "seconds")},
-        **{name: model.get(name) for name in ("difference", "difference_error")},
+        **{name: model.get(name) for name in known},
         "chosen": chosen,
-        "at": min(score, limit),
-        "low": min(max(score - error, min(score, 0.0)), limit),
-        "high": min(score + error, limit),
-        "text": number(score) + " →" * (score > limit) + " · chosen" * chosen,
+        "at": at,
+        "low": max(at - error, min(at, 0.0)),
+        "high": at + error,
+        "text": number(score) + arrow + " · chosen" * chosen,
     }
 
 
 def spread(content: dict[str, Any]) -> dict[str, Any] | None:
-    """Draw the standard deviations between tasks, and say what the largest and ε mean."""
+    """Draw the standard deviations between tasks, and say what the level's and ε mean."""
     found = content.get("spread")
     if not found:
         return None
-    task, level, noise = content["task"], found.get("level"), found.get("noise")
-    features = _varying(content, found.get("features", []))
-    features.sort(key=lambda row: -row["sd"])
-    rows = [{**row, "what": row["feature"], "noise": False} for row in features[:_FEATURES]]
-    if level and level["sd"] is not None:
-        rows.insert(0, {**level, "what": "level", "noise": False})
-    if noise and noise["sd"] is not None:
-        rows.append({**noise, "what": f"within a {task}", "noise": True})
+    constant, level, noise = _constant(content), found.get("level") or {}, found.get("noise") or {}
+    known = [row for row in found.get("features", []) if row["sd"] is not None]
+    features = sorted(known, key=lambda row: -row["sd"])
+    features = [row for row in features if row["feature"] not in constant]
+    rows = [{**row, "what": row["feature"], "at": row["sd"]} for row in features[:_FEATURES]]
+    if level.get("sd") is not None:
+        rows.insert(0, {**level, "what": "level", "at": level["sd"]})
+    if noise.get("sd") is not None:
+        end = 1.5 * max((row["high"] or row["sd"] for row in rows), default=noise["sd"])
+        text = number(noise["sd"], 3) + " →" * (noise["sd"] > end)
+        at = min(noise["sd"], end)
+        rows.append({**noise, "what": f"within a {content['task']}", "at": at, "text": text})
+    words = {"kind": content["task"], "unit": content["target"]}
     return {
-        "chart": task_spread(rows, kind=task, unit=content["target"]) if rows else None,
-        "level": level and {name: number(level.get(name), 3) for name in ("sd", "low", "high")},
-        "noise": noise and number(noise["sd"], 3),
+        "chart": task_spread(rows, **words) if rows else None,
+        "level": {name: number(value, 3) for name, value in level.items()},
+        "noise": number(noise["sd"], 3) if noise.get("sd") is not None else None,
         "unit": features[0].get("unit") if features else None,
         "epsilon": found.get("epsilon") and number(found["epsilon"], 3),
         "hidden": len(features) - len(features[:_FEATURES]),
     }
 
 
-def _varying(content: dict[str, Any], features: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out what no task can tell: effects of columns that are constant within tasks."""
-    constant = content.get("constant_within_tasks", [])
-    return [row for row in features if row["sd"] is not None and row["feature"] not in constant]
+def _constant(content: dict[str, Any]) -> list[str]:
+    """Name columns that are constant within tasks: no task can tell an effect of its own."""
+    return content.get("constant_within_tasks", [])  # type: ignore[no-any-return]
 
 
 def effects(content: dict[str, Any]) -> list[Figure]:
@@ -87,13 +91,16 @@ def effects(content: dict[str, Any]) -> list[Figure]:
         return []
     words = {"kind": content["task"], "target": content["target"]}
     ends = (min(values), max(values))
-    constant = content.get("constant_within_tasks", [])
-    figures = []
-    for effect in found:
-        if effect["feature"] in constant:
-            effect = {**effect, "tasks": []}
-        figures.append(Figure(effect["feature"], partial_effect(effect, ends, **words)))
-    return figures
+    constant = _constant(content)
+    return [
+        Figure(
+            effect["feature"],
+            partial_effect(
+                effect | ({"tasks": []} if effect["feature"] in constant else {}), ends, **words
+            ),
+        )
+        for effect in found
+    ]
 
 
 def checks(content: dict[str, Any]) -> dict[str, Any]:

@@ -83,8 +83,8 @@ def _error(content: dict[str, Any]) -> Number:
     typical, score = content.get("typical_error"), content["score"]
     if typical:
         correct = typical["what"] == "percent correct"
-        rows = [row for row in typical["rows"] if row["label"] != "this model"]
-        others = [(row["label"], number(row["value"], 3)) for row in rows]
+        errors = {row["label"]: number(row["value"], 3) for row in typical["rows"]}
+        others = [(name, errors[name]) for name in _rivals(content, list(errors))]
         unit = "%" if correct else typical["unit"]
         name = "Predictions that are correct" if correct else "Typical error of a prediction"
         note = "" if correct else typical["what"]
@@ -94,6 +94,15 @@ def _error(content: dict[str, Any]) -> Number:
     return Number(
         capital(score["name"]), number(values["cross"]["score"]), _better(score), tuple(others)
     )
+
+
+def _rivals(content: dict[str, Any], known: list[str]) -> list[str]:
+    """Name the best alternative of each kind, of those whose typical error is known."""
+    best: dict[str, str] = {}
+    for model in content.get("models", []):
+        if model["label"] in known and not model.get("chosen"):
+            best.setdefault(model["kind"], model["label"])
+    return list(best.values()) or [name for name in known if name != "this model"][:4]
 
 
 def _overall(content: dict[str, Any]) -> dict[str, dict[str, Any]]:

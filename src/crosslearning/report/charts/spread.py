@@ -15,16 +15,13 @@ __all__ = ["task_spread"]
 
 
 def task_spread(values: Records, *, kind: str, unit: str) -> Spec:
-    """Draw standard deviations with their intervals; that of the noise as a hollow diamond.
+    """Draw standard deviations with their intervals, and the noise within tasks as a diamond.
 
-    Parameters
-    ----------
-    values : rows with `what`, `sd`, `low`, `high`, `center` and `noise`, in the order to show
-    kind, unit : what a task is, and what the deviations are in
+    `values` are rows with `what`, `sd`, `at`, `low`, `high`, `center` and, of the noise, `text`.
     """
     base = alt.Chart(rows(values)).encode(
         y=alt.Y("what:N", sort=None, title=None, axis=alt.Axis(labelLimit=150, labelFontSize=13)),
-        x=alt.X("sd:Q", axis=short(orient="top"), scale=alt.Scale(zero=True)),
+        x=alt.X("at:Q", axis=short(orient="top"), scale=alt.Scale(zero=True)),
         tooltip=tips(
             ("what:N", " "),
             ("sd:Q", f"standard deviation, in {unit}", VALUE),
@@ -33,18 +30,16 @@ def task_spread(values: Records, *, kind: str, unit: str) -> Spec:
             ("center:Q", "effect at the centre", VALUE),
         ),
     )
-    noise = alt.datum.noise
-    tasks = base.transform_filter(~noise)
+    tasks, noise = (base.transform_filter(test) for test in ("!datum.text", "datum.text"))
+    bar = tasks.mark_rule(color=METHODS["cross"], strokeWidth=4, opacity=0.4)
+    layers = [
+        bar.encode(x="low:Q", x2="high:Q"),
+        tasks.mark_point(filled=True, size=90, opacity=1, color=METHODS["cross"]),
+        noise.mark_point(shape="diamond", size=90, strokeWidth=2, color=SOFT),
+        noise.mark_text(align="right", dx=-12).encode(text="text:N"),
+    ]
     return spec(
-        alt.layer(
-            tasks.mark_rule(color=METHODS["cross"], strokeWidth=4, opacity=0.4).encode(
-                x="low:Q", x2="high:Q"
-            ),
-            tasks.mark_point(filled=True, size=90, opacity=1, color=METHODS["cross"]),
-            base.transform_filter(noise).mark_point(
-                shape="diamond", size=90, strokeWidth=2, color=SOFT
-            ),
-        ),
+        alt.layer(*layers),
         f"Standard deviation between every {kind}, of the level and of each effect",
         height=28 * len(values),
     )
