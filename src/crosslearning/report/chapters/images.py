@@ -110,17 +110,10 @@ def _gain(content: dict[str, Any]) -> Number:
 def _at(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Points of the path to compare, by method."""
     between = content["chosen"]["between"]
-    wanted = {"pooled": 0, "cross-learned": between, "separate": "inf"}
-    by_radius = {_same(point["epsilon"]): point for point in content["path"]}
-    return {
-        method: by_radius[_same(epsilon)]
-        for method, epsilon in wanted.items()
-        if epsilon is not None and _same(epsilon) in by_radius
-    }
-
-
-def _same(epsilon: float | str) -> float:
-    return float(epsilon)
+    wanted = {"pooled": 0.0, "cross-learned": between, "separate": "inf"}
+    points = {float(point["epsilon"]): point for point in content["path"]}
+    radii = {method: float(e) for method, e in wanted.items() if e is not None}
+    return {method: points[e] for method, e in radii.items() if e in points}
 
 
 def _bars(content: dict[str, Any]) -> list[dict[str, Any]]:
@@ -158,11 +151,7 @@ def _path(content: dict[str, Any]) -> Figure:
 
 def _domain_lines(content: dict[str, Any]) -> Figure:
     rows = [
-        {
-            "epsilon": point["epsilon"],
-            "series": domain["domain"],
-            "score": domain["test"]["mean"],
-        }
+        {"epsilon": point["epsilon"], "series": domain["domain"], "score": domain["test"]["mean"]}
         for point in content["path"]
         for domain in point["domains"]
     ]

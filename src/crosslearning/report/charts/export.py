@@ -27,18 +27,7 @@ _SCALE = 2.0  # pixels of a PNG for each of the page
 def export(figure: Figure, stem: Path, formats: Iterable[str]) -> list[Path]:
     """Write a chart with its caption above, in the page's light colours on white.
 
-    Parameters
-    ----------
-    figure : Figure
-        Chart, caption and key.
-    stem : Path
-        Path of the files without extension.
-    formats : iterable of {"png", "pdf", "svg"}
-        What to write.
-
-    Returns
-    -------
-    list of Path
+    `stem` is the path of the files without extension, `formats` are "png", "pdf" or "svg".
     """
     import vl_convert
 

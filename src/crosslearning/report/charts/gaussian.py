@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import altair as alt
 
 from crosslearning.evaluation.numbers import number
-from crosslearning.report.charts.style import INK, METHODS, SOFT, VALUE, rows, spec
+from crosslearning.report.charts.style import INK, METHODS, SOFT, VALUE, level, rows, spec, tips
 
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Spec
@@ -26,11 +26,11 @@ def error_curve(content: dict[str, Any]) -> Spec:
     )
     y = alt.Scale(domain=[bottom, top], zero=False, nice=False)
     base = alt.Chart(rows(content["curve"])).encode(x=x)
-    tooltip = [
-        alt.Tooltip("max_gap:Q", title="gap allowed", format=".3~g"),
-        alt.Tooltip("mse:Q", title="closed form", format=VALUE),
-        alt.Tooltip("monte_carlo:Q", title="simulated", format=VALUE),
-    ]
+    tooltip = tips(
+        ("max_gap:Q", "gap allowed", ".3~g"),
+        ("mse:Q", "closed form", VALUE),
+        ("monte_carlo:Q", "simulated", VALUE),
+    )
     layers = [
         *_levels(content, top),
         base.mark_line(color=METHODS["cross"], strokeWidth=2.5, clip=True).encode(
@@ -58,31 +58,18 @@ def _view(content: dict[str, Any]) -> tuple[float, float]:
 
 
 def _levels(content: dict[str, Any], top: float) -> list[alt.Chart]:
-    """Draw dashed lines at the errors without sharing and with nothing else, named on the right."""
+    """Draw the errors without sharing and with nothing else, named on the right."""
     pooled, separate = content["consensus"], content["agnostic"]
-    close = abs(pooled - separate) < 0.1 * top
+    close, end = abs(pooled - separate) < 0.1 * top, content["curve"][-1]["max_gap"]
     charts = []
-    for method, level, text, lower in (
+    for method, error, text, lower in (
         ("pooled", pooled, "one pooled mean", pooled < separate),
         ("separate", separate, "separate means", separate <= pooled),
     ):
-        if level > top:
-            continue
-        below = close and lower
-        base = alt.Chart(rows([{"level": level, "end": content["curve"][-1]["max_gap"]}])).encode(
-            y="level:Q"
-        )
-        charts.append(base.mark_rule(color=METHODS[method], strokeDash=[5, 4], strokeWidth=1.5))
-        charts.append(
-            base.mark_text(
-                text=f"{text} {number(level, 3)}",
-                color=METHODS[method],
-                align="right",
-                baseline="top" if below else "bottom",
-                dy=4 if below else -4,
-                fontWeight="bold",
-            ).encode(x="end:Q")
-        )
+        if error <= top:
+            place = {"level": error, "end": end}
+            name, above = f"{text} {number(error, 3)}", not (close and lower)
+            charts += level(method, name, place, left=False, above=above)
     return charts
 
 

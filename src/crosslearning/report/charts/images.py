@@ -6,91 +6,66 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
-from crosslearning.report.charts.style import INK, METHODS, rows, spec
+from crosslearning.report.charts.style import INK, METHODS, rows, spec, tips
 
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Records, Spec
 
 __all__ = ["confusion", "domain_bars", "improvement_bars"]
 
-_METHODS = {
-    "pooled": METHODS["pooled"],
-    "cross-learned": METHODS["cross"],
-    "separate": METHODS["separate"],
-}
+_NAMES = {"pooled": "pooled", "cross-learned": "cross", "separate": "separate"}
 
 
 def domain_bars(values: Records) -> Spec:
-    """Draw test accuracies as bars.
-
-    Parameters
-    ----------
-    values : rows with `domain`, `method`, `epsilon`, `accuracy` and `spread`
-    """
-    methods = [name for name in _METHODS if any(row["method"] == name for row in values)]
+    """Draw test accuracies, rows with `domain`, `method`, `epsilon`, `accuracy` and `spread`."""
+    methods = [name for name in _NAMES if any(row["method"] == name for row in values)]
+    colours = alt.Scale(domain=methods, range=[METHODS[_NAMES[name]] for name in methods])
     base = alt.Chart(rows(values)).encode(
         y=alt.Y("domain:N", sort=None, title=None, axis=alt.Axis(labelFontSize=13)),
         yOffset=alt.YOffset("method:N", sort=methods),
         x=alt.X("accuracy:Q", axis=alt.Axis(title=None, orient="top", format="%", tickCount=5)),
     )
     bars = base.mark_bar(height=13, cornerRadiusEnd=2).encode(
-        color=alt.Color(
-            "method:N",
-            sort=methods,
-            scale=alt.Scale(domain=methods, range=[_METHODS[name] for name in methods]),
-            legend=None,
+        color=alt.Color("method:N", sort=methods, scale=colours, legend=None),
+        tooltip=tips(
+            ("domain:N", "domain"),
+            ("method:N", "method"),
+            ("epsilon:N", "ε"),
+            ("accuracy:Q", "test accuracy", ".1%"),
+            ("spread:N", "over seeds"),
         ),
-        tooltip=[
-            alt.Tooltip("domain:N"),
-            alt.Tooltip("method:N"),
-            alt.Tooltip("epsilon:N", title="ε"),
-            alt.Tooltip("accuracy:Q", title="test accuracy", format=".1%"),
-            alt.Tooltip("spread:N", title="over seeds"),
-        ],
     )
-    text = base.mark_text(align="left", dx=4, fontSize=11).encode(
-        text=alt.Text("accuracy:Q", format=".1%")
-    )
-    domains = len({row["domain"] for row in values})
+    text = base.mark_text(align="left", dx=4, fontSize=11)
     return spec(
-        bars + text,
+        bars + text.encode(text=alt.Text("accuracy:Q", format=".1%")),
         "Test accuracy of each domain: pooled, cross-learned and separate networks",
-        height=domains * (17 * len(methods) + 12),
+        height=len({row["domain"] for row in values}) * (17 * len(methods) + 12),
     )
 
 
 def confusion(cells: Records, names: list[str]) -> Spec:
     """Draw the shares of the images of a category that are taken for another.
 
-    Parameters
-    ----------
-    cells : rows with `truth`, `predicted`, `count`, `total` and `share`
-    names : categories in the order to show
+    `cells` are rows with `truth`, `predicted`, `count`, `total` and `share`.
     """
+    across = alt.Axis(orient="top", labelAngle=-50, labelLimit=100, domain=False, ticks=False)
     base = alt.Chart(rows(cells)).encode(
         y=alt.Y("truth:N", sort=names, title="what it is", axis=alt.Axis(labelLimit=120)),
-        x=alt.X(
-            "predicted:N",
-            sort=names,
-            title="what it was taken for",
-            axis=alt.Axis(orient="top", labelAngle=-50, labelLimit=100, domain=False, ticks=False),
+        x=alt.X("predicted:N", sort=names, title="what it was taken for", axis=across),
+        tooltip=tips(
+            ("truth:N", "is"),
+            ("predicted:N", "taken for"),
+            ("count:Q", "images"),
+            ("total:Q", "of"),
+            ("share:Q", "share", ".0%"),
         ),
-        tooltip=[
-            alt.Tooltip("truth:N", title="is"),
-            alt.Tooltip("predicted:N", title="taken for"),
-            alt.Tooltip("count:Q", title="images"),
-            alt.Tooltip("total:Q", title="of"),
-            alt.Tooltip("share:Q", format=".0%"),
-        ],
     )
+    right = alt.datum.truth == alt.datum.predicted
+    # Opacity, not a colour scheme, as the page may be light or dark.
+    shade = alt.Scale(domain=[0, 1], range=[0.04, 1])
     squares = base.mark_rect(stroke="var(--surface)").encode(
-        color=alt.condition(
-            "datum.truth == datum.predicted", alt.value(INK), alt.value(METHODS["cross"])
-        ),
-        # Opacity, not a colour scheme, as the page may be light or dark.
-        opacity=alt.Opacity(
-            "share:Q", scale=alt.Scale(domain=[0, 1], range=[0.04, 1]), legend=None
-        ),
+        color=alt.condition(right, alt.value(INK), alt.value(METHODS["cross"])),
+        opacity=alt.Opacity("share:Q", scale=shade, legend=None),
     )
     side = 24 * len(names)
     return spec(
@@ -99,11 +74,9 @@ def confusion(cells: Records, names: list[str]) -> Spec:
 
 
 def improvement_bars(values: Records) -> Spec:
-    """Draw improvements as bars, two for each domain and method that is improved on.
+    """Draw improvements, two bars for each domain and method that is improved on.
 
-    Parameters
-    ----------
-    values : rows with `what`, `at`, `percent` and `label`
+    `values` are rows with `what`, `at`, `percent` and `label`.
     """
     kinds = list(dict.fromkeys(row["at"] for row in values))
     percents = [row["percent"] for row in values]
@@ -118,16 +91,15 @@ def improvement_bars(values: Records) -> Spec:
     colours = alt.Scale(domain=kinds, range=[METHODS["cross"], METHODS["pooled"]])
     bars = base.mark_bar(height=11).encode(
         color=alt.Color("at:N", scale=colours, legend=None),
-        tooltip=[alt.Tooltip(f"{name}:N", title=" ") for name in ("what", "at", "label")],
+        tooltip=tips(("what:N", " "), ("at:N", " "), ("label:N", " ")),
     )
-    above = alt.datum.percent >= 0
-    text = base.encode(text="label:N")
-    texts = [
-        text.transform_filter(above).mark_text(align="left", dx=4, fontSize=11),
-        text.transform_filter(~above).mark_text(align="right", dx=-4, fontSize=11),
-    ]
+    above, text = alt.datum.percent >= 0, base.encode(text="label:N")
     return spec(
-        alt.layer(bars, *texts),
+        alt.layer(
+            bars,
+            text.transform_filter(above).mark_text(align="left", dx=4, fontSize=11),
+            text.transform_filter(~above).mark_text(align="right", dx=-4, fontSize=11),
+        ),
         "Improvement of the test accuracy by cross-learning over separate and pooled networks",
         height=36 * len({row["what"] for row in values}),
     )

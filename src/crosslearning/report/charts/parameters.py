@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from crosslearning.report.charts.style import GAIN, INK, METHODS, SHORT, SOFT, VALUE, rows, spec
+from crosslearning.report.charts.style import (
+    GAIN,
+    GAINS,
+    INK,
+    METHODS,
+    VALUE,
+    rows,
+    short,
+    spec,
+    tips,
+)
 
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Records, Spec
@@ -15,6 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["atlas", "strips"]
 
 _SIDE, _FLAT = 330, 70
+
+
+def _diamond(place: Records, size: int) -> Any:
+    """Mark the centre."""
+    chart = alt.Chart(rows(place))
+    return chart.mark_point(shape="diamond", size=size, filled=True, color=INK, opacity=1)
 
 
 def strips(values: Records, centers: Records, *, kind: str) -> Spec:
@@ -26,45 +42,19 @@ def strips(values: Records, centers: Records, *, kind: str) -> Spec:
     centers : rows with `feature` and `value`, in the order to show
     kind : what a task is
     """
-    feature = alt.Y(
-        "feature:N",
-        sort=[row["feature"] for row in centers],
-        title=None,
-        axis=alt.Axis(labelLimit=150, labelFontSize=13),
+    names = alt.Axis(labelLimit=150, labelFontSize=13)
+    feature = alt.Y("feature:N", sort=[r["feature"] for r in centers], title=None, axis=names)
+    axis = short(orient="top", tickCount=6)
+    value = alt.X("value:Q", axis=axis, scale=alt.Scale(zero=False))
+    strokes = alt.Chart(rows(values)).mark_tick(
+        thickness=1.5, size=22, opacity=0.45, color=METHODS["cross"]
     )
-    value = alt.X(
-        "value:Q",
-        title=None,
-        axis=alt.Axis(orient="top", tickCount=6, labelExpr=SHORT),
-        scale=alt.Scale(zero=False),
-    )
-    each = (
-        alt.Chart(rows(values))
-        .mark_tick(thickness=1.5, size=22, opacity=0.45, color=METHODS["cross"])
-        .encode(
-            y=feature,
-            x=value,
-            tooltip=[
-                alt.Tooltip("label:N", title=kind),
-                alt.Tooltip("feature:N"),
-                alt.Tooltip("value:Q", title="coefficient", format=VALUE),
-            ],
-        )
-    )
-    center = (
-        alt.Chart(rows(centers))
-        .mark_point(shape="diamond", size=110, filled=True, color=INK, opacity=1)
-        .encode(
-            y=feature,
-            x=value,
-            tooltip=[
-                alt.Tooltip("feature:N"),
-                alt.Tooltip("value:Q", title="centre", format=VALUE),
-            ],
-        )
-    )
+    name, number = ("feature:N", "feature"), ("value:Q", "coefficient", VALUE)
     return spec(
-        each + center,
+        strokes.encode(y=feature, x=value, tooltip=tips(("label:N", kind), name, number))
+        + _diamond(centers, 110).encode(
+            y=feature, x=value, tooltip=tips(name, ("value:Q", "centre", VALUE))
+        ),
         f"Coefficients of every {kind} around those of the centre",
         height=(38 if len(centers) < 6 else 28) * len(centers),
     )
@@ -87,32 +77,20 @@ def atlas(tasks: Records, center: tuple[float, float], radius: float | None, *, 
     # One scale for both directions, and no more height than the tasks need.
     reach = max(wide, high) or 1.0
     height = max(_FLAT, round(_SIDE * high / reach))
-    x = alt.X("x:Q", axis=None, scale=_scale(center[0], reach))
-    y = alt.Y("y:Q", axis=None, scale=_scale(center[1], reach * height / _SIDE))
-    points = (
-        alt.Chart(rows(tasks))
-        .mark_point(filled=True, opacity=0.7)
-        .encode(
-            x=x,
-            y=y,
-            size=alt.Size("rows:Q", scale=alt.Scale(range=[18, 160]), legend=None),
-            color=alt.condition("datum.gain > 0", alt.value(METHODS["cross"]), alt.value(SOFT)),
-            shape=alt.condition("datum.gain > 0", alt.value("circle"), alt.value("triangle-down")),
-            tooltip=[
-                alt.Tooltip("label:N", title=kind),
-                alt.Tooltip("rows:Q", format=","),
-                alt.Tooltip("gain:Q", title="gain over separate", format=GAIN),
-            ],
-        )
-    )
-    middle = (
-        alt.Chart(rows([{"x": center[0], "y": center[1]}]))
-        .mark_point(shape="diamond", size=150, filled=True, color=INK, opacity=1)
-        .encode(x=x, y=y, tooltip=alt.value("centre"))
-    )
-    layers = [points, middle]
+    place = {
+        "x": alt.X("x:Q", axis=None, scale=_scale(center[0], reach)),
+        "y": alt.Y("y:Q", axis=None, scale=_scale(center[1], reach * height / _SIDE)),
+    }
+    hover = tips(("label:N", kind), ("rows:Q", "rows", ","), ("gain:Q", "gain over separate", GAIN))
+    size = alt.Size("rows:Q", scale=alt.Scale(range=[18, 160]), legend=None)
+    points = alt.Chart(rows(tasks)).mark_point(filled=True, opacity=0.7)
+    middle = _diamond([{"x": center[0], "y": center[1]}], 150)
+    layers = [
+        points.encode(**place, **GAINS, size=size, tooltip=hover),
+        middle.encode(**place, tooltip=alt.value("centre")),
+    ]
     if radius:
-        layers.insert(0, _circle(center, radius).encode(x=x, y=y, order="turn:Q"))
+        layers.insert(0, _circle(center, radius).encode(**place, order="turn:Q"))
     return spec(
         alt.layer(*layers),
         f"Map of the parameters of every {kind} around the centre",

@@ -10,7 +10,17 @@ import altair as alt
 
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.numbers import radius as written
-from crosslearning.report.charts.style import INK, METHODS, SERIES, SHORT, VALUE, rows, spec, tips
+from crosslearning.report.charts.style import (
+    INK,
+    METHODS,
+    SERIES,
+    SHORT,
+    VALUE,
+    level,
+    rows,
+    spec,
+    tips,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,13 +132,12 @@ def score_path(
     band = base.mark_area(color=METHODS["cross"], opacity=0.14).encode(y="low:Q", y2="high:Q")
     layers = [
         *([band] if banded else []),
-        *_levels(levels),
         base.mark_line(color=METHODS["cross"], strokeWidth=2.5).encode(y=score),
         base.mark_circle(color=METHODS["cross"], opacity=1)
         .encode(y=score, size=alt.condition(near, alt.value(110), alt.value(28)), tooltip=tooltip)
         .add_params(near),
         *_choice(placed, axis.place(chosen), axis),
-        *_names(levels, placed, axis.place(chosen), form),
+        *_levels(levels, placed, axis.place(chosen), form),
     ]
     return spec(
         alt.layer(*layers),
@@ -141,18 +150,8 @@ def _vertical(form: str) -> alt.Axis:
     return alt.Axis(format=".1~%") if form == ".1%" else alt.Axis(labelExpr=SHORT)
 
 
-def _levels(levels: dict[str, float]) -> list[alt.Chart]:
-    """Draw dashed lines at the scores to compare with."""
-    return [
-        alt.Chart(rows([{"level": level}]))
-        .mark_rule(color=METHODS[method], strokeDash=[5, 4], strokeWidth=1.5)
-        .encode(y="level:Q")
-        for method, level in levels.items()
-    ]
-
-
-def _names(levels: dict[str, float], placed: Records, chosen: float, form: str) -> list[alt.Chart]:
-    """Name the dashed lines, each at the end and on the side where curve and choice are not."""
+def _levels(levels: dict[str, float], placed: Records, chosen: float, form: str) -> list[alt.Chart]:
+    """Name each level at the end and on the side where curve and choice are not."""
     ends = [placed[0], placed[-1]]
     room = 0.4 * (ends[1]["place"] - ends[0]["place"])
     free = [end for end in ends if abs(end["place"] - chosen) >= room] or ends
@@ -160,19 +159,13 @@ def _names(levels: dict[str, float], placed: Records, chosen: float, form: str) 
     close = max(levels.values(), default=0.0) - min(levels.values(), default=0.0)
     crowded = close < 0.12 * (max(heights) - min(heights))
     charts = []
-    for method, level in levels.items():
-        end = max(free, key=lambda point: abs(point["score"] - level))
-        above = level == max(levels.values()) if crowded else end["score"] < level
-        above = above or level == min(heights)  # the axis is below
-        text = alt.Chart(rows([{"level": level, "place": end["place"]}])).mark_text(
-            text=f"{method} " + (f"{level:.1%}" if form == ".1%" else number(level)),
-            color=METHODS[method],
-            align="left" if end is placed[0] else "right",
-            baseline="bottom" if above else "top",
-            dy=-4 if above else 4,
-            fontWeight="bold",
-        )
-        charts.append(text.encode(x="place:Q", y="level:Q"))
+    for method, value in levels.items():
+        end = max(free, key=lambda point: abs(point["score"] - value))
+        above = value == max(levels.values()) if crowded else end["score"] < value
+        above = above or value == min(heights)  # the axis is below
+        text = f"{method} " + (f"{value:.1%}" if form == ".1%" else number(value))
+        place = {"level": value, "place": end["place"]}
+        charts += level(method, text, place, left=end is placed[0], above=above)
     return charts
 
 

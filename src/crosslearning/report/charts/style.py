@@ -12,30 +12,20 @@ import altair as alt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "CONFIG",
-    "GAIN",
-    "INK",
-    "LINE",
-    "METHODS",
-    "SERIES",
-    "SHORT",
-    "SOFT",
-    "VALUE",
-    "Records",
-    "Spec",
-    "rows",
-    "short",
-    "spec",
-    "tips",
-]
+__all__ = ["CONFIG", "GAIN", "GAINS", "INK", "METHODS", "SERIES", "SHORT", "SOFT", "VALUE"]
+__all__ += ["Records", "Spec", "level", "rows", "short", "spec", "tips"]
 
 Records: TypeAlias = "Sequence[dict[str, Any]]"
 Spec: TypeAlias = dict[str, Any]
 
-INK, SOFT, LINE = "var(--ink)", "var(--soft)", "var(--line)"
+INK, SOFT = "var(--ink)", "var(--soft)"
 METHODS = {name: f"var(--{name})" for name in ("pooled", "separate", "cross")}
 SERIES = [f"var(--series-{k})" for k in range(1, 7)]
+# Tasks that gain and those that lose, also for those who do not see the colours.
+GAINS = {
+    "color": alt.condition("datum.gain > 0", alt.value(METHODS["cross"]), alt.value(SOFT)),
+    "shape": alt.condition("datum.gain > 0", alt.value("circle"), alt.value("triangle-down")),
+}
 
 # How tooltips write numbers: four digits that count, none of them as an exponent.
 VALUE, GAIN = ",.4~r", "+,.4~r"
@@ -56,7 +46,7 @@ CONFIG: dict[str, Any] = {
     "axis": {
         "labelColor": SOFT,
         "titleColor": SOFT,
-        "gridColor": LINE,
+        "gridColor": "var(--line)",
         "domainColor": SOFT,
         "tickColor": SOFT,
         "labelFontSize": 12,
@@ -102,6 +92,27 @@ def tips(*fields: tuple[str, ...]) -> list[alt.Tooltip]:
 def short(**options: Any) -> alt.Axis:
     """Return an axis of numbers where room is short."""
     return alt.Axis(**{"title": None, "labelExpr": SHORT, "tickCount": 5, **options})
+
+
+def level(
+    method: str, text: str, place: dict[str, float], *, left: bool, above: bool
+) -> list[alt.Chart]:
+    """Draw a dashed line at a score to compare with, and its name on one side of one end.
+
+    `place` has the score as ``level`` and the end by the field of the chart's horizontal axis.
+    """
+    (end,) = place.keys() - {"level"}
+    base = alt.Chart(rows([place])).encode(y="level:Q")
+    name = base.mark_text(
+        text=text,
+        color=METHODS[method],
+        align="left" if left else "right",
+        baseline="bottom" if above else "top",
+        dy=-4 if above else 4,
+        fontWeight="bold",
+    )
+    rule = base.mark_rule(color=METHODS[method], strokeDash=[5, 4], strokeWidth=1.5)
+    return [rule, name.encode(x=f"{end}:Q")]
 
 
 def spec(chart: Any, description: str, *, height: int, width: int | str = "container") -> Spec:

@@ -6,15 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from crosslearning.report.charts.style import GAIN, METHODS, SOFT, VALUE, rows, short, spec, tips
+from crosslearning.report.charts.style import (
+    GAIN,
+    GAINS,
+    METHODS,
+    SOFT,
+    VALUE,
+    rows,
+    short,
+    spec,
+    tips,
+)
 
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Records, Spec
 
 __all__ = ["dumbbells", "gain_counts", "gains"]
-
-_SIGN = alt.condition("datum.gain > 0", alt.value(METHODS["cross"]), alt.value(SOFT))
-_MARK = alt.condition("datum.gain > 0", alt.value("circle"), alt.value("triangle-down"))
 
 
 def dumbbells(tasks: Records, domain: tuple[float, float], *, name: str, kind: str) -> Spec:
@@ -76,8 +83,7 @@ def gains(tasks: Records, *, kind: str) -> Spec:
             axis=alt.Axis(grid=False, tickCount=6, format="~s"),
         ),
         y=alt.Y("gain:Q", axis=short()),
-        color=_SIGN,
-        shape=_MARK,
+        **GAINS,
         tooltip=tips(("label:N", kind), ("rows:Q", "rows", ","), ("gain:Q", "gain", GAIN)),
     )
     zero = alt.Chart(rows([{"gain": 0}])).mark_rule(color=SOFT).encode(y="gain:Q")
@@ -94,7 +100,7 @@ def gain_counts(bins: Records, *, kind: str) -> Spec:
         x=alt.X("low:Q", scale=alt.Scale(nice=False, zero=False), axis=short(grid=False)),
         x2="high:Q",
         y=alt.Y("count:Q", title=None, axis=short()),
-        color=_SIGN,
+        color=GAINS["color"],
         tooltip=tips(("low:Q", "gain from", GAIN), ("high:Q", "to", GAIN), ("count:Q", kind, ",")),
     )
     return spec(bars.mark_bar(), f"Number of each {kind} by its gain", height=180)
