@@ -206,6 +206,7 @@ def test_columns_that_are_constant_within_tasks_have_no_slopes(tmp_path):
     page = page_of(tmp_path, content)
     (spread,) = page.charts_of("Standard deviation between")
     assert "income" not in {row["what"] for row in values(spread)}
+    assert "so that no shop has an effect of its own: income." in page
     income = page.charts_of("of income on")[0]
     assert {row["task"] for row in values(income)} == {"centre"}
     strips = page.charts_of("Coefficients of every")[0]

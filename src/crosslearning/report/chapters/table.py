@@ -49,6 +49,7 @@ def table(results: Results) -> Chapter:
             "models": models(content),
             "spread": spread(content),
             "effects": effects(content),
+            "constant": content.get("constant_within_tasks", []),
             "checks": checks(content),
             "paths": _paths(content),
             "choices": [_choice(_block(block), choice) for block, choice in chosen.items()],
