@@ -31,6 +31,7 @@ bench: $(VENV)/.bench ## measure speed; tables and plots go to benchmarks/result
 	$(BIN)/python benchmarks/projection.py
 	$(BIN)/python benchmarks/coupling.py
 	$(BIN)/python benchmarks/linear.py
+	$(BIN)/python benchmarks/evidence.py
 	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/images.py
