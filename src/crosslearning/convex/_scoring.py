@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Point", "maximise"]
+__all__ = ["Point", "maximise", "promised"]
 
 _LEAST, _MOST = 1e-4, 1e8  # damping, relative to the unit's curvature
 _FLAT = 1e-10  # least curvature that a step trusts, relative to that of the unit
@@ -87,6 +87,11 @@ def maximise(
         else:
             damping = max(10.0 * damping, _LEAST)
     return Maximum(best, max_iter, converged=False)
+
+
+def promised(point: Point, floor: NDArray[np.float64]) -> float:
+    """Return the gain that one step of Fisher scoring promises."""
+    return _bounded(point, point.expected, floor, 0.0)[1]
 
 
 def _step(

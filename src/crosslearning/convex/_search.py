@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 import numpy as np
 
 from crosslearning.convex._full_covariance import full_covariance
-from crosslearning.convex._scoring import maximise
+from crosslearning.convex._scoring import maximise, promised
 from crosslearning.convex._structure import CovariancePoint, Structured, groups
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Found", "Search"]
 
 _MENTION = 1.0  # log evidence below which a difference is not worth a mention (Kass and Raftery)
+_ROOM = 3.0  # gains of a structure in promised gains, at most: slopes see no further than a step
 _FREE = 100.0  # variance of the intercepts of separate models, in units of the noise
 C = TypeVar("C", bound=CovariancePoint)
 
@@ -84,12 +85,14 @@ class Search(Generic[C]):
         if covariance != "auto":
             found = self._full() if covariance == "full" else self._grouped(covariance)
             return found, {covariance: found.score}
-        tried = [self._grouped("block"), self._grouped("diagonal")]
-        free = np.flatnonzero(tried[1].root)
-        # A score test: the full structure is tried only if it promises more than its charge.
-        promise = tried[1].point.promise_of_full(free)
-        if promise > self._charge(len(free) * (len(free) - 1) // 2):
-            tried.append(self._full(tried[1]))
+        tried = [self._grouped("block")]
+        # Score tests: a richer structure is tried only if it promises more than its charge.
+        if self._promise_of_diagonal(tried[0]) > self._charge(len(tried[0].root)):
+            tried.append(self._grouped("diagonal", tried[0]))
+        free = np.flatnonzero(tried[-1].root)
+        pairs = len(free) * (len(free) - 1) // 2
+        if tried[-1].point.promise_of_full(free) > self._charge(pairs):
+            tried.append(self._full(tried[-1]))
         best = tried[0]
         for found in tried[1:]:
             best = found if found.score > best.score + _MENTION else best
@@ -99,13 +102,38 @@ class Search(Generic[C]):
         """½ log N for each parameter: tasks are the sample that variances between them have."""
         return 0.5 * n_parameters * float(np.log(max(self.n_tasks, 1.0)))
 
-    def _grouped(self, structure: str) -> Found[C]:
+    def _promise_of_diagonal(self, block: Found[C]) -> float:
+        """Return the gain that the slope at the best block promises, with room for its error."""
+        evaluate, variances, floor, _ = self._space("diagonal", block)
+        return _ROOM * promised(evaluate(variances), floor)
+
+    def _grouped(self, structure: str, start: Found[C] | None = None) -> Found[C]:
+        evaluate, variances, floor, group = self._space(structure, start)
+        best, n_iter, converged = maximise(
+            evaluate, evaluate(variances), floor, tol=self.tol, max_iter=self.max_iter
+        )
+        n = int(group.max()) + 1
+        score = best.value - self._charge(int(np.count_nonzero(~best.fixed[:n])))
+        root = np.sqrt(best.variances[group])
+        point = cast("C", best.point)
+        return Found(structure, point, root, best.variances[n:], score, n_iter, converged)
+
+    def _space(
+        self, structure: str, start: Found[C] | None = None
+    ) -> tuple[
+        Callable[[NDArray[np.float64]], Structured],
+        NDArray[np.float64],
+        NDArray[np.float64],
+        NDArray[np.intp],
+    ]:
+        """Return the points of a structure, where to begin, the bounds, and who shares what."""
         kind = structure if structure == "diagonal" else "block"
         group = groups(kind, self.columns, self.blocks, intercept=self.intercept)
         size, p = np.bincount(group), len(group)
         n = len(size)
         fixed = np.append(np.bincount(group, self.fixed[:p]) == size, self.fixed[p:])
-        variances = np.append(np.bincount(group, self.start) / size, self.ratio)
+        own, ratio = (self.start, self.ratio) if start is None else (start.root**2, start.ratio)
+        variances = np.append(np.bincount(group, own) / size, ratio)
         variances[:n][fixed[:n]] = 0.0
         self._hold(structure, fixed, variances, int(group[-1]) if self.intercept else n)
         both = np.append(group, n + self.blocks[self.columns])
@@ -113,14 +141,7 @@ class Search(Generic[C]):
         def evaluate(variances: NDArray[np.float64]) -> Structured:
             return Structured(variances, fixed, both, self.at)
 
-        floor = np.append(np.zeros(n), self.smallest_ratio)
-        best, n_iter, converged = maximise(
-            evaluate, evaluate(variances), floor, tol=self.tol, max_iter=self.max_iter
-        )
-        score = best.value - self._charge(int(np.count_nonzero(~fixed[:n])))
-        root = np.sqrt(best.variances[group])
-        point = cast("C", best.point)
-        return Found(structure, point, root, best.variances[n:], score, n_iter, converged)
+        return evaluate, variances, np.append(np.zeros(n), self.smallest_ratio), group
 
     def _hold(
         self, end: str, fixed: NDArray[np.bool_], variances: NDArray[np.float64], level: int
@@ -136,8 +157,8 @@ class Search(Generic[C]):
             own = number == level
             fixed[:n][own], variances[:n][own] = True, _FREE
 
-    def _full(self, diagonal: Found[C] | None = None) -> Found[C]:
-        start = self._grouped("diagonal") if diagonal is None else diagonal
+    def _full(self, start: Found[C] | None = None) -> Found[C]:
+        start = self._grouped("diagonal") if start is None else start
         n_free = int(np.count_nonzero(start.root))
         root, ratio, n_iter, converged = full_covariance(
             self.at,
