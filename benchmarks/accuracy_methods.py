@@ -31,6 +31,8 @@ from crosslearning.linear import (
     CrossBayesianRidge,
     CrossLogisticRegressionCV,
     CrossRidgeCV,
+    CrossStackingClassifier,
+    CrossStackingRegressor,
 )
 
 if TYPE_CHECKING:
@@ -78,6 +80,15 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         return self.fitted_.predict_interval(X, tasks=tasks, coverage=coverage, method="conformal")
 
 
+def stacked(**parameters: Any) -> Method:
+    counts = CrossBayesianGLM("poisson")
+    return {
+        "regression": CrossStackingRegressor(**parameters),
+        "classes": CrossStackingClassifier(**parameters),
+        "counts": CrossStackingRegressor(final_estimator=counts, **parameters),
+    }
+
+
 def separate(data: Data) -> Forecast:
     kind = CrossLogisticRegressionCV if data.n_classes else CrossRidgeCV
     strengths = SHARES * len(data.train)
@@ -107,6 +118,9 @@ OURS: dict[str, Method] = {
     "ball": tethered(metric="standard"),
     "ball per block": tethered(per_block=True),
     "auto per block": tethered(tether="auto", per_block=True),
+    "splines, evidence": stacked(estimators=[], splines=True),
+    "stacked boosting, evidence": stacked(),
+    "splines + boosting, evidence": stacked(splines=True),
 }
 METHODS = PEERS | OURS
 WITH_INTERVALS = ("mixed, intercept", "mixed, slopes", "GPBoost")  # and estimators with the method

@@ -9,6 +9,8 @@ from crosslearning.linear.logistic_cv import CrossLogisticRegressionCV
 from crosslearning.linear.path import CrossPath, cross_logistic_path, cross_ridge_path
 from crosslearning.linear.ridge import CrossRidge
 from crosslearning.linear.ridge_cv import CrossRidgeCV
+from crosslearning.linear.splines import SplineFeatures
+from crosslearning.linear.stacking import CrossStackingClassifier, CrossStackingRegressor
 
 __all__ = [
     "Comparison",
@@ -20,6 +22,9 @@ __all__ = [
     "CrossPath",
     "CrossRidge",
     "CrossRidgeCV",
+    "CrossStackingClassifier",
+    "CrossStackingRegressor",
+    "SplineFeatures",
     "cross_logistic_path",
     "cross_ridge_path",
 ]

@@ -17,9 +17,22 @@ from crosslearning.tasks.estimators import TaskClassifier
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["CrossLogisticRegression", "LogisticTarget"]
+__all__ = ["CrossLogisticRegression", "LogisticTarget", "encoded_classes"]
 
 _AIM = 1e-3  # the solver aims below the tolerance that it promises
+
+
+def encoded_classes(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
+    """Positions of the classes of rows."""
+    y = np.asarray(y)
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    unknown = classes[codes] != y
+    if unknown.any():
+        raise ValueError(
+            f"Classes must be among those of `fit`, {classes.tolist()}; got "
+            f"{np.unique(y[unknown]).tolist()}."
+        )
+    return codes
 
 
 class LogisticTarget(TaskClassifier):
@@ -54,15 +67,7 @@ class LogisticTarget(TaskClassifier):
         self._learn_classes(y)
 
     def _encoded(self, y: NDArray[Any]) -> NDArray[np.intp]:
-        y = np.asarray(y)
-        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
-        unknown = self.classes_[codes] != y
-        if unknown.any():
-            raise ValueError(
-                f"Classes must be among those of `fit`, {self.classes_.tolist()}; got "
-                f"{np.unique(y[unknown]).tolist()}."
-            )
-        return codes
+        return encoded_classes(self.classes_, y)
 
     def _to_user(
         self, coef: NDArray[np.float64], intercept: NDArray[np.float64]

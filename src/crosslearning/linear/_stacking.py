@@ -1,0 +1,257 @@
+"""What stacked regressions and classifications of related tasks share."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils.validation import (
+    _check_feature_names_in,
+    check_is_fitted,
+    has_fit_parameter,
+    validate_data,
+)
+
+from crosslearning.convex.scaling import Scaling
+from crosslearning.linear._base_models import MOST_CATEGORIES, BaseRows, out_of_fold
+from crosslearning.linear._inputs import TaskRows
+from crosslearning.linear.splines import SplineFeatures
+from crosslearning.tasks import within_task_folds
+from crosslearning.tasks.estimators import codes_to_predict, separate_labels
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from crosslearning.convex.design import TaskTable
+
+    Array = NDArray[np.float64]
+
+__all__ = ["CrossStack"]
+
+_TASK = "task"
+
+
+class CrossStack(TaskRows, _BaseComposition, metaclass=ABCMeta):  # type: ignore[misc]
+    """Base of the estimators; see :class:`CrossStackingRegressor`."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "estimators": [list, None],
+        "passthrough": ["boolean"],
+        "splines": ["boolean", HasMethods(["fit", "transform"])],
+        "task_feature": ["boolean"],
+        "final_estimator": [HasMethods(["fit", "predict"]), None],
+        "cv": [Interval(Integral, 2, None, closed="left")],
+        "task_column": "no_validation",
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+    _method: ClassVar[str]
+
+    def __init__(
+        self,
+        estimators: list[tuple[str, Any]] | None = None,
+        *,
+        passthrough: bool = True,
+        splines: Any = False,
+        task_feature: bool = False,
+        final_estimator: Any = None,
+        cv: int = 5,
+        task_column: Any = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimators = estimators
+        self.passthrough = passthrough
+        self.splines = splines
+        self.task_feature = task_feature
+        self.final_estimator = final_estimator
+        self.cv = cv
+        self.task_column = task_column
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of the stack and, if `deep`, of the estimators in it."""
+        params: dict[str, Any] = self._get_params("estimators", deep=deep)
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the stack or of the estimators in it: ``name__parameter``."""
+        self._set_params("estimators", **params)
+        return self
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the base models, in and out of folds, and the final estimator on what they predict.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_rows, n_features)
+            Features; sparse matrices are refused.
+        y : array of shape (n_rows,)
+            Targets or classes.
+        tasks : array of shape (n_rows,), optional
+            Task label of each row: any hashable values. Without it, and without `task_column`,
+            all rows are one task.
+        sample_weight : array of shape (n_rows,), optional
+            Weight of each row, for the final estimator and the base models that take weights.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        rows = self._check_rows(X, y, tasks, sample_weight)
+        weights = None if sample_weight is None else rows.weights
+        target, labels = self._decoded(rows.y), self.tasks_[rows.tasks]
+        self._learn_bounds(rows)
+        stacked = self._fit_base(rows, target, labels, weights)
+        scaling = Scaling.of(stacked, rows.weights, center=True, scale=True)
+        self.stacked_mean_, self.stacked_scale_ = scaling.mean, scaling.scale
+        self._fit_features(rows)
+        columns = self._columns(rows.X, stacked)
+        self.final_estimator_ = self._final(columns.shape[1], stacked.shape[1])
+        given = {} if weights is None else {"sample_weight": weights}
+        self.final_estimator_.fit(columns, target, tasks=labels, **given)
+        return self
+
+    @abstractmethod
+    def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Targets as they were given."""
+
+    @abstractmethod
+    def _learn_bounds(self, rows: TaskTable) -> None:
+        """Remember between which predictions of the base are to be trusted."""
+
+    @abstractmethod
+    def _default_base(self) -> Any:
+        """Return the base model if none is given."""
+
+    @abstractmethod
+    def _default_final(self) -> Any:
+        """Return the final estimator if none is given."""
+
+    @abstractmethod
+    def _stacked(self, predicted: Array, model: Any) -> Array:
+        """Columns of the final estimator, within bounds, from a base model's predictions."""
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _fit_base(
+        self, rows: TaskTable, target: NDArray[Any], labels: NDArray[Any], weights: Array | None
+    ) -> Array:
+        """Fit the base models, and return columns of their out-of-fold predictions."""
+        named = self._named_models()
+        sizes = np.bincount(rows.tasks, minlength=rows.n_tasks)
+        largest = np.argsort(-sizes, kind="stable")
+        self.categories_ = np.sort(
+            largest[:MOST_CATEGORIES] if self.estimators is None else largest
+        )
+        self.estimators_: list[Any] = []
+        if not named:
+            return np.empty((len(target), 0))
+        n = len(target)
+        if n < 2:
+            raise ValueError("Out-of-fold predictions need at least 2 rows; got n_samples=1.")
+        base = self._base_rows(rows.X, rows.tasks, labels)
+        classes = rows.y if self._method == "predict_proba" else None
+        folds = within_task_folds(rows.tasks, min(self.cv, n), self._seed(), classes)
+        self.estimators_, parts = out_of_fold(
+            [model for _, model in named], base, target, weights, folds, self.n_jobs
+        )
+        stacked = []
+        for models in parts:
+            own = [self._predictions(base[folds == k], m) for k, m in enumerate(models)]
+            columns = np.empty((n, own[0].shape[1]))
+            for k, part in enumerate(own):
+                columns[folds == k] = part
+            stacked.append(columns)
+        return np.hstack(stacked)
+
+    def _named_models(self) -> list[tuple[str, Any]]:
+        if self.estimators is None:
+            return [("boosting", self._default_base())]
+        if not self.estimators and not self.passthrough:
+            raise ValueError(
+                "A stack without base models must pass the features through; got estimators=[] "
+                "and passthrough=False."
+            )
+        names = [name for name, _ in self.estimators]
+        self._validate_names(names)
+        for name, model in self.estimators:
+            if not hasattr(model, self._method):
+                raise ValueError(
+                    f"Base models need `{self._method}`; {name!r}, a {type(model).__name__}, "
+                    "does not have it. Leave it out or wrap it."
+                )
+        return self.estimators
+
+    def _base_rows(self, X: Array, codes: NDArray[np.int64], labels: Any) -> BaseRows:
+        names = _check_feature_names_in(self, None)
+        column = _TASK if self.task_column is None else str(self.task_column)
+        if self.task_feature and column in names:
+            raise ValueError(
+                f"Base models see the task as a column {column!r}, which is a feature already. "
+                "Rename the feature, or use task_feature=False."
+            )
+        frame = pd.DataFrame(X, columns=names)
+        return BaseRows(
+            frame, labels, codes, self.categories_, column if self.task_feature else None
+        )
+
+    def _predictions(self, rows: BaseRows, model: Any) -> Array:
+        return self._stacked(rows.predict(model, self._method), model)
+
+    def _fit_features(self, rows: TaskTable) -> None:
+        if self.splines is not False and not self.passthrough:
+            raise ValueError("`splines` are of the features passed through; got passthrough=False.")
+        if self.splines is False:
+            self.features_ = StandardScaler()
+        else:
+            self.features_ = SplineFeatures() if self.splines is True else clone(self.splines)
+        self.features_.fit(rows.X, sample_weight=rows.weights)
+
+    def _columns(self, X: Array, stacked: Array) -> Array:
+        """Features of the final estimator."""
+        scaled = (stacked - self.stacked_mean_) / self.stacked_scale_
+        return np.hstack([self.features_.transform(X), scaled]) if self.passthrough else scaled
+
+    def _final(self, n_columns: int, n_stacked: int) -> Any:
+        """Return the final estimator, told of the blocks of its columns."""
+        given = self.final_estimator
+        final = self._default_final() if given is None else clone(given)
+        if not has_fit_parameter(final, "tasks"):
+            raise ValueError(
+                f"`final_estimator` must take `tasks` in its `fit`; {type(final).__name__} does "
+                "not. Use one of crosslearning.linear."
+            )
+        n = n_columns - n_stacked
+        raw = getattr(self.features_, "blocks_", np.repeat("linear", n))[:n]
+        self.blocks_ = np.append(raw, np.repeat("stacked", n_stacked))
+        ours = {"standardize": False, "blocks": self.blocks_}
+        known = final.get_params(deep=False)
+        return final.set_params(**{name: ours[name] for name in ours if name in known})
+
+    def _prepared(self, X: Any, tasks: Any) -> tuple[Array, Any]:
+        """Columns for the final estimator, and the labels."""
+        check_is_fitted(self, "final_estimator_")
+        features, labels = separate_labels(X, tasks, self.task_column)
+        array = validate_data(self, features, reset=False, dtype=np.float64)
+        codes = codes_to_predict(self.tasks_, labels, len(array))
+        rows = self._base_rows(array, codes, labels)
+        stacked = [self._predictions(rows, model) for model in self.estimators_]
+        return self._columns(array, np.hstack([np.empty((len(array), 0)), *stacked])), labels

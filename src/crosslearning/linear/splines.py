@@ -1,0 +1,180 @@
+"""Curves of numeric columns, apart from their linear parts."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.preprocessing import SplineTransformer
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.extmath import svd_flip
+from sklearn.utils.validation import (
+    _check_feature_names_in,
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
+
+from crosslearning.convex.scaling import Scaling
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["SplineFeatures"]
+
+_TAIL = 0.05  # share of the rows beyond the first and the last knot, where curves are straight
+_LEAST = 1e-4  # smallest variance of a curve that is worth a column, relative to the first one's
+
+
+class _Curves(NamedTuple):
+    """Curves of one column z: (B(z) - (1, z) `linear`) `mixing`, where B are its B-splines."""
+
+    column: int
+    splines: SplineTransformer
+    linear: Array
+    mixing: Array
+
+    @classmethod
+    def of(cls, column: int, z: Array, weights: Array, n_knots: int) -> _Curves | None:
+        """Curves that are uncorrelated with z and one another, the smoothest first.
+
+        A Gaussian prior of equal variances on their coefficients is the prior of a smoothing
+        spline: minus its logarithm is the integrated squared second derivative.
+        """
+        levels = np.linspace(_TAIL, 1.0 - _TAIL, n_knots)
+        knots = np.unique(np.quantile(z, levels, weights=weights, method="inverted_cdf"))
+        if len(knots) < 3:
+            return None
+        splines = SplineTransformer(knots=knots[:, None], extrapolation="linear").fit(z[:, None])
+        B, line = splines.transform(z[:, None]), np.column_stack([np.ones_like(z), z])
+        root = np.sqrt(weights / weights.sum())[:, None]
+        linear = np.linalg.lstsq(root * line, root * B)[0]
+        smooth = _smooth_directions(splines.bsplines_[0], knots)
+        curves = root * (B - line @ linear) @ smooth
+        own, sizes, axes = np.linalg.svd(curves, full_matrices=False)
+        _, axes = svd_flip(own, axes, u_based_decision=False)
+        axes = axes[sizes**2 > _LEAST * sizes[0] ** 2]
+        return cls(column, splines, linear, smooth @ axes.T / sizes[0])
+
+    def __call__(self, z: Array) -> Array:
+        line = np.column_stack([np.ones_like(z), z])
+        return np.asarray((self.splines.transform(z[:, None]) - line @ self.linear) @ self.mixing)
+
+
+def _smooth_directions(spline: Any, knots: Array) -> Array:
+    """Combine B-splines so that the integrated squared second derivative is a sum of squares."""
+    nodes, weights = np.polynomial.legendre.leggauss(2)  # exact for squares of straight lines
+    half = 0.5 * np.diff(knots)[:, None]
+    at = (0.5 * (knots[1:] + knots[:-1])[:, None] + half * nodes).ravel()
+    bends = spline.derivative(2)(at) * np.sqrt(half * weights).reshape(-1, 1)
+    _, sizes, axes = np.linalg.svd(bends, full_matrices=False)
+    bent = sizes > 1e-8 * sizes[0]  # constants and straight lines are not
+    return np.asarray(axes[bent].T / sizes[bent])
+
+
+class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Standardised columns, followed by curves of those with enough distinct values.
+
+    The columns themselves carry linear effects. The curves of a column are cubic splines without
+    their linear part (uncorrelated with the column and with one another), straight beyond its 5 %
+    and 95 % quantiles, and the smaller the more they bend: equal priors on their coefficients
+    penalise the integrated squared second derivative. Give ``blocks_`` to an estimator with
+    learned geometry, and the evidence decides how curved the centre is and how much tasks differ
+    in that; it should not standardise again.
+
+    Parameters
+    ----------
+    n_knots : int, default=5
+        Number of knots, at quantiles between 5 % and 95 %.
+    min_distinct : int, default=12
+        Columns of fewer distinct values stay straight.
+
+    Attributes
+    ----------
+    blocks_ : array of str of shape (n_features_out,)
+        "linear" or "curved" for each column of the output.
+    source_ : array of int of shape (n_features_out,)
+        Column of X that each was made of.
+    n_features_in_, feature_names_in_
+        Number and names of the features.
+
+    Examples
+    --------
+    >>> from crosslearning.datasets import load_hsb82
+    >>> from crosslearning.linear import CrossBayesianRidge, SplineFeatures
+    >>> pupils = load_hsb82()
+    >>> splines = SplineFeatures(n_knots=4)
+    >>> X = splines.fit_transform(pupils.X)
+    >>> model = CrossBayesianRidge(blocks=splines.blocks_, standardize=False)
+    >>> model = model.fit(X, pupils.y, tasks=pupils.tasks)
+    >>> len(pupils.X.columns), X.shape[1]
+    (3, 7)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_knots": [Interval(Integral, 3, None, closed="left")],
+        "min_distinct": [Interval(Integral, 3, None, closed="left")],
+    }
+
+    def __init__(self, n_knots: int = 5, *, min_distinct: int = 12) -> None:
+        self.n_knots = n_knots
+        self.min_distinct = min_distinct
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: Any = None,  # noqa: ARG002
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Place the knots.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_rows, n_features)
+            Features.
+        y : ignored
+            There for pipelines.
+        sample_weight : array of shape (n_rows,), optional
+            Weight of each row.
+        """
+        self._validate_params()
+        array = validate_data(self, X, dtype=np.float64)
+        weights = _check_sample_weight(
+            sample_weight, array, dtype=np.float64, ensure_non_negative=True
+        )
+        array, weights = array[weights > 0], weights[weights > 0]
+        scaling = Scaling.of(array, weights, center=True, scale=True)
+        self.mean_, self.scale_ = scaling.mean, scaling.scale
+        Z = self._standardised(array)
+        enough = [j for j, z in enumerate(array.T) if len(np.unique(z)) >= self.min_distinct]
+        made = (_Curves.of(j, Z[:, j], weights, self.n_knots) for j in enough)
+        self.curves_ = [curves for curves in made if curves is not None]
+        n, extra = Z.shape[1], [curves.mixing.shape[1] for curves in self.curves_]
+        sources = np.repeat([curves.column for curves in self.curves_], extra)
+        self.source_ = np.append(np.arange(n), sources).astype(np.intp)
+        self.blocks_ = np.repeat(["linear", "curved"], [n, sum(extra)])
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Standardised columns and curves, shape (n_rows, n_features_out)."""
+        check_is_fitted(self)
+        Z = self._standardised(validate_data(self, X, reset=False, dtype=np.float64))
+        return np.column_stack([Z, *(curves(Z[:, curves.column]) for curves in self.curves_)])
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
+        """Names of the columns, and of their curves by number."""
+        check_is_fitted(self)
+        names = _check_feature_names_in(self, input_features)
+        curved = [
+            f"{names[curves.column]}_curve{k}"
+            for curves in self.curves_
+            for k in range(curves.mixing.shape[1])
+        ]
+        return np.append(names, np.asarray(curved, dtype=object))
+
+    def _standardised(self, array: Array) -> Array:
+        return np.asarray((array - self.mean_) / self.scale_)

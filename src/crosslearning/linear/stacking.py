@@ -1,0 +1,261 @@
+"""Any model as a base, which each task weighs in its own way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from crosslearning.linear._stacking import CrossStack
+from crosslearning.linear.bayesian_logistic import CrossBayesianLogisticRegression
+from crosslearning.linear.bayesian_ridge import CrossBayesianRidge
+from crosslearning.linear.logistic import encoded_classes
+from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from crosslearning.convex.design import TaskTable
+
+    Array = NDArray[np.float64]
+
+__all__ = ["CrossStackingClassifier", "CrossStackingRegressor"]
+
+_MARGIN = 0.1  # of the range of the targets, by which predictions may exceed it
+_LEAST_SHARE = 0.01  # of the mean target, the smallest prediction under a logarithmic link
+_BOOSTING = {
+    "learning_rate": 0.05,
+    "max_iter": 300,
+    "max_leaf_nodes": 7,
+    "min_samples_leaf": 5,
+    "early_stopping": False,
+}
+_LOG_LINK = ("poisson", "gamma", "tweedie")
+
+
+def _final_has(name: str) -> Any:
+    def check(stack: CrossStack) -> bool:
+        final = stack.final_estimator
+        getattr(stack._default_final() if final is None else final, name)
+        return True
+
+    return check
+
+
+class CrossStackingRegressor(TaskRegressor, CrossStack):
+    """Predictions of any base models, weighed by each task in its own way, near a common centre.
+
+    Out-of-fold predictions of the base models, with folds that divide every task, become features
+    beside the given ones of a final estimator with a model for each task. By default that is
+    :class:`CrossBayesianRidge`, and the evidence decides how much the base is worth, how much the
+    features add to it, and how much tasks differ in either. New rows are predicted by base models
+    fitted to all rows.
+
+    Parameters
+    ----------
+    estimators : list of (str, estimator), optional
+        Base models: any scikit-learn regressors. By default one,
+        :class:`sklearn.ensemble.HistGradientBoostingRegressor`. Those that take `tasks` in `fit`
+        are given them. An empty list leaves the features alone.
+    passthrough : bool, default=True
+        Whether the features themselves go to the final estimator too.
+    splines : bool or SplineFeatures, default=False
+        Whether they go with curves; see :class:`SplineFeatures`.
+    task_feature : bool, default=False
+        Whether base models that do not take `tasks` see the task as a category: the column "task"
+        (or `task_column`) of a DataFrame, missing for tasks never seen. By default they are
+        pooled, and what is particular to a task is left to the final estimator: a level that a
+        base model learns from a task's other rows is low where the held-out ones are high, which
+        is not so for new rows.
+    final_estimator : estimator, optional
+        Takes `tasks`, such as ``CrossBayesianRidge()``, which is the default. Its features are
+        standardised by the stack, so ``standardize`` is set to False, and ``blocks``, where it
+        has the parameter, to "linear", "curved" and "stacked" features. Under the logarithmic
+        link of ``CrossBayesianGLM("poisson")`` and others, logarithms are stacked.
+    cv : int, default=5
+        Number of folds.
+    task_column : str, optional
+        Column of a DataFrame X that holds the task labels, in place of the argument `tasks`.
+    random_state : int, RandomState or None, default=0
+        Seed of the folds and the default base.
+    n_jobs : int, optional
+        Number of base models to fit at a time.
+
+    Attributes
+    ----------
+    final_estimator_ : estimator
+        The final estimator; `distances_` and the like are there.
+    estimators_ : list of estimator
+        Base models of all rows.
+    features_ : transformer
+        What the features go through to the final estimator.
+    blocks_ : array of str
+        "linear", "curved" or "stacked" for each feature of the final estimator.
+    base_range_ : tuple of float
+        Predictions of base models beyond these are cut off: the range of the targets and a tenth
+        of it on either side.
+    stacked_mean_, stacked_scale_ : array of shape (n_stacked,)
+        Mean and standard deviation of the out-of-fold predictions.
+    categories_ : array of int
+        Positions in `tasks_` of the tasks that base models see as categories; the default base
+        has room for the 254 largest.
+    tasks_ : array of object of shape (n_tasks,)
+        Labels.
+    n_features_in_, feature_names_in_
+        Number and names of the features.
+
+    Examples
+    --------
+    >>> from crosslearning.datasets import load_hsb82
+    >>> from crosslearning.linear import CrossStackingRegressor
+    >>> pupils = load_hsb82()
+    >>> stack = CrossStackingRegressor(cv=2).fit(pupils.X, pupils.y, tasks=pupils.tasks)
+    >>> stack.blocks_.tolist()
+    ['linear', 'linear', 'linear', 'stacked']
+    >>> lower, upper = stack.predict_interval(pupils.X, tasks=pupils.tasks)
+    >>> print(round(float(((lower <= pupils.y) & (pupils.y <= upper)).mean()), 1))
+    0.9
+    """
+
+    _method = "predict"
+
+    def predict(
+        self, X: ArrayLike, tasks: ArrayLike | str | None = None, *, return_std: bool = False
+    ) -> Any:
+        """Predict targets; see :meth:`CrossBayesianRidge.predict`.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_rows, n_features)
+            Features.
+        tasks : array of shape (n_rows,) or "center", optional
+            Task label of each row; the centre predicts for tasks never seen in `fit`, and for all
+            rows if ``"center"`` is given.
+        return_std : bool, default=False
+            Whether to return standard deviations too, if the final estimator does.
+        """
+        columns, labels = self._prepared(X, tasks)
+        asked = {"return_std": True} if return_std else {}
+        return self.final_estimator_.predict(columns, tasks=labels, **asked)
+
+    @available_if(_final_has("predict_interval"))  # type: ignore[untyped-decorator]
+    def predict_interval(
+        self, X: ArrayLike, tasks: ArrayLike | str | None = None, **options: Any
+    ) -> tuple[Array, Array]:
+        """Intervals of targets; see :meth:`CrossBayesianRidge.predict_interval`."""
+        columns, labels = self._prepared(X, tasks)
+        lower, upper = self.final_estimator_.predict_interval(columns, tasks=labels, **options)
+        return lower, upper
+
+    @property
+    def _checks(self) -> dict[str, Any]:
+        checks: dict[str, Any] = super()._checks
+        return checks | {"y_numeric": True}
+
+    def _learn_target(self, y: NDArray[Any], weights: Array) -> None:
+        pass
+
+    def _encoded(self, y: NDArray[Any]) -> Array:
+        return np.asarray(y, dtype=np.float64)
+
+    def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
+        return y
+
+    @property
+    def _family(self) -> str:
+        return str(getattr(self.final_estimator, "family", "gaussian"))
+
+    def _learn_bounds(self, rows: TaskTable) -> None:
+        lowest, highest = float(rows.y.min()), float(rows.y.max())
+        margin = _MARGIN * (highest - lowest)
+        if self._family in _LOG_LINK:
+            lowest = max(lowest, _LEAST_SHARE * float(rows.y.mean())) + margin
+        self.base_range_ = (lowest - margin, highest + margin)
+
+    def _default_base(self) -> Any:
+        from sklearn.ensemble import HistGradientBoostingRegressor  # takes long
+
+        loss = {"poisson": "poisson", "tweedie": "poisson", "gamma": "gamma"}.get(self._family)
+        return HistGradientBoostingRegressor(
+            loss=loss or "squared_error", random_state=self._seed(), **_BOOSTING
+        )
+
+    def _default_final(self) -> Any:
+        return CrossBayesianRidge()
+
+    def _stacked(self, predicted: Array, model: Any) -> Array:  # noqa: ARG002
+        bounded = np.clip(predicted.reshape(len(predicted), 1), *self.base_range_)
+        return np.log(bounded) if self._family in _LOG_LINK else bounded
+
+
+class CrossStackingClassifier(TaskClassifier, CrossStack):
+    """Classes by any base models, weighed by each task in its own way, near a common centre.
+
+    Like :class:`CrossStackingRegressor`: the log-odds that the base models give to rows of folds
+    they have not seen become features beside the given ones.
+
+    Parameters
+    ----------
+    estimators : list of (str, estimator), optional
+        Base models: any scikit-learn classifiers with `predict_proba`. By default one,
+        :class:`sklearn.ensemble.HistGradientBoostingClassifier`.
+    passthrough, splines, task_feature, cv, task_column, random_state, n_jobs
+        As in :class:`CrossStackingRegressor`.
+    final_estimator : estimator, optional
+        Takes `tasks`; ``CrossBayesianLogisticRegression()`` by default.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The classes.
+    least_probability_ : float
+        Probabilities that base models give are not taken to be nearer to 0 or 1 than this.
+    final_estimator_, estimators_, features_, blocks_, categories_, tasks_, n_features_in_
+        As in :class:`CrossStackingRegressor`.
+
+    Examples
+    --------
+    >>> from crosslearning.datasets import load_hsb82
+    >>> from crosslearning.linear import CrossStackingClassifier
+    >>> pupils = load_hsb82()
+    >>> stack = CrossStackingClassifier(cv=2).fit(pupils.X, pupils.y > 15, tasks=pupils.tasks)
+    >>> stack.predict_proba(pupils.X[:2], tasks=pupils.tasks[:2]).shape
+    (2, 2)
+    """
+
+    _method = "predict_proba"
+
+    def _class_scores(self, X: Any, tasks: Any) -> Array:
+        columns, labels = self._prepared(X, tasks)
+        probabilities = self.final_estimator_.predict_proba(columns, tasks=labels)
+        return np.asarray(np.log(np.maximum(probabilities, np.finfo(np.float64).tiny)))
+
+    def _learn_target(self, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
+        self._learn_classes(y)
+
+    def _encoded(self, y: NDArray[Any]) -> NDArray[np.intp]:
+        return encoded_classes(self.classes_, y)
+
+    def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(self.classes_[y])
+
+    def _learn_bounds(self, rows: TaskTable) -> None:
+        self.least_probability_ = 1.0 / (len(rows.y) + 2.0)
+
+    def _default_base(self) -> Any:
+        from sklearn.ensemble import HistGradientBoostingClassifier  # takes long
+
+        return HistGradientBoostingClassifier(random_state=self._seed(), **_BOOSTING)
+
+    def _default_final(self) -> Any:
+        return CrossBayesianLogisticRegression()
+
+    def _stacked(self, predicted: Array, model: Any) -> Array:
+        probabilities = np.zeros((len(predicted), len(self.classes_)))
+        probabilities[:, np.searchsorted(self.classes_, model.classes_)] = predicted
+        least = self.least_probability_
+        logs = np.log(np.clip(probabilities, least, 1.0 - least))
+        if logs.shape[1] == 2:
+            return np.asarray(logs[:, 1:] - logs[:, :1])
+        return np.asarray(logs - logs.mean(axis=1, keepdims=True))
