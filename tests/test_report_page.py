@@ -211,6 +211,8 @@ def test_columns_that_are_constant_within_tasks_have_no_slopes(tmp_path):
     assert {row["task"] for row in values(income)} == {"centre"}
     strips = page.charts_of("Coefficients of every")[0]
     assert {row["feature"] for row in values(strips)} == {"age"}
+    content["constant_within_tasks"] = ["age", "income"]
+    assert len(page_of(tmp_path, content).charts_of("Coefficients of every")) == 1  # intercept
 
 
 def test_classes_are_told_by_the_share_that_is_correct(tmp_path):
@@ -269,6 +271,22 @@ def test_a_table_shows_its_charts(table_page):
     assert "Shop 159 pulls hardest." in table_page
     (atlas,) = table_page.charts_of("Map")
     assert atlas["width"] == atlas["height"]  # a ball is round
+
+
+def test_bands_stay_above_zero_and_names_clear_of_the_choice(tmp_path):
+    content = table_results(range(3))
+    for point in content["path"]["all"]:
+        point["low"] = -5.0
+    places = {}
+    for epsilon in (0.0, "inf"):
+        content["chosen"]["all"]["epsilon"] = epsilon
+        (chart,) = page_of(tmp_path, content).charts_of("against the radius")
+        assert {row["low"] for row in values(chart) if "low" in row} == {0.0}
+        chosen = [row["place"] for row in values(chart) if row.get("epsilon") == epsilon]
+        places[epsilon] = {row["place"] for row in values(chart) if "level" in row}
+        assert len(places[epsilon]) == 1
+        assert places[epsilon].isdisjoint(chosen)
+    assert places[0.0].isdisjoint(places["inf"])
 
 
 def test_every_task_is_in_the_table_with_values_to_sort_by(table_page):

@@ -84,11 +84,11 @@ def _choice(content: dict[str, Any]) -> Number:
 
 def _accuracy(content: dict[str, Any]) -> Number:
     rivals = [
-        f"{METHODS[row['method']]} {percent(row['test']['mean'])}"
+        (METHODS[row["method"]], percent(row["test"]["mean"]))
         for row in content["comparison"]
         if row["method"] != "cross"
     ]
-    return Number("Test accuracy", spread(content["chosen"]["test"]), " · ".join(rivals))
+    return Number("Test accuracy", spread(content["chosen"]["test"]), "", tuple(rivals))
 
 
 def _gain(content: dict[str, Any]) -> Number:

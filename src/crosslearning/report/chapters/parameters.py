@@ -45,19 +45,13 @@ def _figures(
     some = (
         f": the {_FEATURES} of {len(spread)} that differ most" if len(shown) < len(spread) else ""
     )
-    figures = [
-        _strips(
-            f"Coefficients{about}{some}",
-            [(features[j], part["center"][j], columns[j]) for j in shown],
-            labels,
-            kind,
-        )
-    ]
-    intercept = part.get("intercept")
-    if intercept:
+    captions = {
+        f"Coefficients{about}{some}": [(features[j], part["center"][j], columns[j]) for j in shown]
+    }
+    if intercept := part.get("intercept"):
         row = ("intercept", intercept["center"], intercept["tasks"])
-        figures.append(_strips(f"Intercept{about}", [row], labels, kind))
-    return figures
+        captions[f"Intercept{about}"] = [row]
+    return [_strips(name, rows, labels, kind) for name, rows in captions.items() if rows]
 
 
 def _strips(caption: str, parameters: list[Any], labels: list[str], kind: str) -> Figure:
@@ -81,6 +75,7 @@ def parameter_map(content: dict[str, Any], tasks: list[dict[str, Any]]) -> dict[
     if not stored or not stored["tasks"]:
         return None
     gain = {task["label"]: task["gain"] for task in tasks}
+    pairs = list(zip(content["tasks"], stored["tasks"], strict=True))
     points = [
         {
             "label": str(task["task"]),
@@ -89,9 +84,8 @@ def parameter_map(content: dict[str, Any], tasks: list[dict[str, Any]]) -> dict[
             "x": point[0],
             "y": point[1] if len(point) > 1 else 0.0,  # a single task spans a line only
         }
-        for task, point in zip(content["tasks"], stored["tasks"], strict=True)
+        for task, point in sample(pairs, _POINTS)
     ]
-    points = sample(points, _POINTS)
     return {
         "chart": atlas(points, tuple(stored["center"]), stored["radius"], kind=content["task"]),
         "explained": percent(stored["explained"]),

@@ -24,59 +24,41 @@ if TYPE_CHECKING:
 __all__ = ["model_errors"]
 
 _COLOURS = {**METHODS, "baseline": SOFT}
-_STEP = 30
 
 
 def model_errors(models: Records, *, name: str) -> Spec:
     """Draw the error of each model as a point, with a bar for how sure its difference is.
 
-    Parameters
-    ----------
-    models : rows with `label`, `kind`, `chosen`, `score`, `at`, `low`, `high`, `text`,
-        `difference` and `difference_error`, in the order to show
-    name : what the error is
+    `models` are rows with `label`, `kind`, `chosen`, `score`, `at`, `low`, `high`, `text`,
+    `difference`, `difference_error` and `seconds`, in the order to show.
     """
     start, end = min(row["low"] for row in models), max(row["high"] for row in models)
-    room = (end - start) or abs(end) or 1.0
+    room = (end - start) or abs(end) or 1.0  # on the right for the text
     scale = alt.Scale(domain=[start - 0.06 * room, end + 0.34 * room], nice=False, zero=False)
+    colours = alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values()))
     base = alt.Chart(rows(models)).encode(
         y=alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=170, labelFontSize=13)),
         x=alt.X("at:Q", scale=scale, axis=short(orient="top", grid=False)),
-        color=alt.Color(
-            "kind:N",
-            scale=alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values())),
-            legend=None,
-        ),
+        color=alt.Color("kind:N", scale=colours, legend=None),
         tooltip=tips(
             ("label:N", "model"),
             ("score:Q", name, VALUE),
-            ("difference:Q", "more than the chosen one by", GAIN),
+            ("difference:Q", "behind the chosen one by", GAIN),
             ("difference_error:Q", "standard error of that", VALUE),
             ("seconds:Q", "seconds", ".2~f"),
         ),
     )
-    chosen = alt.datum.chosen
+    chosen = base.transform_filter(alt.datum.chosen)
+    shape = alt.condition("datum.kind == 'baseline'", alt.value("cross"), alt.value("circle"))
+    layers = [
+        alt.Chart(rows([row for row in models if row["chosen"]]))
+        .mark_rule(color=INK, strokeDash=[3, 3])
+        .encode(x="at:Q"),
+        base.mark_rule(strokeWidth=3, opacity=0.45).encode(x="low:Q", x2="high:Q"),
+        base.mark_point(filled=True, size=90, opacity=1).encode(shape=shape),
+        chosen.mark_point(size=240, strokeWidth=2).encode(color=alt.value(INK)),
+        base.mark_text(align="left", dx=10).encode(x="high:Q", text="text:N", color=alt.value(INK)),
+    ]
     return spec(
-        alt.layer(
-            alt.Chart(rows([row for row in models if row["chosen"]]))
-            .mark_rule(color=INK, strokeDash=[3, 3])
-            .encode(x="at:Q"),
-            base.mark_rule(strokeWidth=3, opacity=0.45).encode(x=alt.X("low:Q"), x2="high:Q"),
-            base.transform_filter(alt.datum.kind != "baseline").mark_point(
-                filled=True, size=90, opacity=1
-            ),
-            base.transform_filter(alt.datum.kind == "baseline").mark_point(
-                shape="cross", angle=45, filled=True, size=90, opacity=1
-            ),
-            base.transform_filter(chosen)
-            .mark_point(size=240, strokeWidth=2, color=INK)
-            .encode(color=alt.value(INK)),
-            base.mark_text(align="left", dx=10).encode(
-                x="high:Q",
-                text="text:N",
-                color=alt.value(INK),
-            ),
-        ),
-        f"{name} of every model that was tried",
-        height=_STEP * len(models),
+        alt.layer(*layers), f"{name} of every model that was tried", height=30 * len(models)
     )
