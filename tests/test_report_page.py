@@ -85,7 +85,7 @@ def test_a_table_gives_the_answer_first(table_page):
             "spending by shop",
             "Sharing helps: cross-learning is better than separate models by 1.5 ± 0.2.",
             "Mean squared error 29.50 one pooled model 33.00 separate models 31.00 lower is better",
-            "Tasks helped 48 of 60 do better than with separate models, the best alternative; 12",
+            "Tasks helped by sharing 48 of 60 do better than with separate models, the best alternative; 12",
             "Shop 100 gains most:",
             "Shop 159 loses most:",
             "One stroke for every shop",
@@ -107,7 +107,7 @@ def test_a_choice_says_what_to_do_first(chosen_page):
             "Sharing helps",
             "Use this model splines, cross-learned It has the smallest error of the six",
             "Typical error of a prediction 5.43 EUR separate models 5.57 one pooled model 5.74",
-            "Tasks helped 48 of 60",
+            "Tasks helped by sharing 48 of 60",
             "Column day looks like a date",
             "Scores are nested: the settings of a model, too, were chosen without the rows",
             "meant to hold 90 % of new rows held 91.2 % of the rows left out (50 %: 51.2 %; 80 %",
@@ -222,6 +222,17 @@ def test_classes_are_told_by_the_share_that_is_correct(tmp_path):
     page = page_of(tmp_path, content)
     assert "Predictions that are correct 87.2 %" in page
     assert not page.charts_of("Actual against predicted")
+
+
+def test_tasks_that_do_not_differ(tmp_path):
+    content = chosen_results(range(3))
+    for row in (content["spread"]["level"], *content["spread"]["features"]):
+        row |= {"sd": 0.0, "low": 0.0, "high": 0.0}
+    content["map"]["tasks"] = [[0.0, 0.0]] * 3
+    page = page_of(tmp_path, content)
+    assert "The tasks do not differ in this model: it is the same for all of them." in page
+    assert not page.charts_of("Standard deviation between")
+    assert not page.charts_of("Map")
 
 
 def test_effects_of_categories_are_strokes(tmp_path):

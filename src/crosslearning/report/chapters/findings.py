@@ -66,9 +66,12 @@ def spread(content: dict[str, Any]) -> dict[str, Any] | None:
         text = number(noise["sd"], 3) + " →" * (noise["sd"] > end)
         at = min(noise["sd"], end)
         rows.append({**noise, "what": f"within a {content['task']}", "at": at, "text": text})
-    words = {"kind": content["task"], "unit": content["target"]}
+    classes = content.get("target_kind") == "classification"
+    unit = "log-odds" if classes else content["target"]
+    differ = any(row["sd"] > 0 for row in rows if "text" not in row)
     return {
-        "chart": task_spread(rows, **words) if rows else None,
+        "chart": task_spread(rows, kind=content["task"], unit=unit) if differ else None,
+        "in": unit,
         "level": {name: number(value, 3) for name, value in level.items()},
         "noise": number(noise["sd"], 3) if noise.get("sd") is not None else None,
         "unit": features[0].get("unit") if features else None,

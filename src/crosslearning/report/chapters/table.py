@@ -119,7 +119,7 @@ def _helped(content: dict[str, Any], tasks: int) -> list[Number]:
     best = max(rivals, key=lambda row: sign * (row["score"] or 0.0))
     name = NAMES.get(best["method"], best["method"])
     note = f"do better than with {name}, the best alternative; {best['hurt']:,} do worse"
-    return [Number("Tasks helped", f"{best['helped']:,} of {tasks:,}", note)]
+    return [Number("Tasks helped by sharing", f"{best['helped']:,} of {tasks:,}", note)]
 
 
 def _choice(block: str, choice: dict[str, Any]) -> str:

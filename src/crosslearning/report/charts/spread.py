@@ -35,9 +35,10 @@ def task_spread(values: Records, *, kind: str, unit: str) -> Spec:
     layers = [
         bar.encode(x="low:Q", x2="high:Q"),
         tasks.mark_point(filled=True, size=90, opacity=1, color=METHODS["cross"]),
-        noise.mark_point(shape="diamond", size=90, strokeWidth=2, color=SOFT),
-        noise.mark_text(align="right", dx=-12).encode(text="text:N"),
     ]
+    if any("text" in row for row in values):
+        layers.append(noise.mark_point(shape="diamond", size=90, strokeWidth=2, color=SOFT))
+        layers.append(noise.mark_text(align="right", dx=-12).encode(text="text:N"))
     return spec(
         alt.layer(*layers),
         f"Standard deviation between every {kind}, of the level and of each effect",

@@ -99,8 +99,9 @@ def gain_counts(bins: Records, *, kind: str) -> Spec:
     bars = alt.Chart(rows(bins)).encode(
         x=alt.X("low:Q", scale=alt.Scale(nice=False, zero=False), axis=short(grid=False)),
         x2="high:Q",
-        y=alt.Y("count:Q", title=None, axis=short()),
+        y=alt.Y("count:Q", axis=short(), scale=alt.Scale(zero=True)),
+        y2=alt.Y2(datum=0),
         color=GAINS["color"],
         tooltip=tips(("low:Q", "gain from", GAIN), ("high:Q", "to", GAIN), ("count:Q", kind, ",")),
     )
-    return spec(bars.mark_bar(), f"Number of each {kind} by its gain", height=180)
+    return spec(bars.mark_rect(), f"Number of each {kind} by its gain", height=180)
