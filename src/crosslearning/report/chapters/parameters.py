@@ -72,10 +72,12 @@ def _strips(caption: str, parameters: list[Any], labels: list[str], kind: str) -
 def parameter_map(content: dict[str, Any], tasks: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Draw the map, and say how much of the differences it shows."""
     stored = content.get("map")
-    if not stored or all(point == stored["center"] for point in stored["tasks"]):
+    if not stored:
         return None
     gain = {task["label"]: task["gain"] for task in tasks}
     pairs = list(zip(content["tasks"], stored["tasks"], strict=True))
+    if all(point == stored["center"] for _, point in pairs):
+        return None
     points = [
         {
             "label": str(task["task"]),
