@@ -202,6 +202,28 @@ def test_a_base_that_memorises_is_not_trusted(classes):
         assert np.mean((model.predict(new, tasks=tasks) - fresh) ** 2) < 1.1 * fresh.var()
 
 
+class Opposite(RegressorMixin, BaseEstimator):
+    """Wrong in sign."""
+
+    def fit(self, X, y):
+        self.line_ = LinearRegression().fit(X, y)
+        return self
+
+    def predict(self, X):
+        return -self.line_.predict(X)
+
+
+def test_a_base_that_is_wrong_in_sign_is_left_out():
+    data = data_for(0)
+    bases, final = [("opposite", Opposite()), LINE], CrossBayesianRidge(tol=1e-12)
+    stack = data.fitted(CrossStackingRegressor(bases, passthrough=False, final_estimator=final))
+    alone = data.fitted(CrossStackingRegressor([LINE], passthrough=False, final_estimator=final))
+    assert stack.trusted_.tolist() == [False, True]
+    np.testing.assert_allclose(
+        stack.predict(data.X, tasks=data.tasks), alone.predict(data.X, tasks=data.tasks), atol=1e-5
+    )
+
+
 def test_permuted_tasks_cost_little():
     rng = np.random.default_rng(0)
     X, tasks = rng.uniform(-2, 2, size=(1200, 2)), rng.integers(20, size=1200)

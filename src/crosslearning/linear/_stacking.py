@@ -122,11 +122,29 @@ class CrossStack(TaskRows, _BaseComposition, metaclass=ABCMeta):  # type: ignore
         scaling = Scaling.of(stacked, rows.weights, center=True, scale=True)
         self.stacked_mean_, self.stacked_scale_ = scaling.mean, scaling.scale
         self._fit_features(rows)
-        columns = self._columns(rows.X, stacked)
-        self.final_estimator_ = self._final(columns.shape[1], stacked.shape[1])
-        given = {} if weights is None else {"sample_weight": weights}
-        self.final_estimator_.fit(columns, target, tasks=labels, **given)
+        self._fit_final(rows, stacked, target, labels, weights)
         return self
+
+    def _fit_final(
+        self,
+        rows: TaskTable,
+        stacked: Array,
+        target: NDArray[Any],
+        labels: NDArray[Any],
+        weights: Array | None,
+    ) -> None:
+        """Fit the final estimator, without base models that the centre weighs negatively."""
+        given = {} if weights is None else {"sample_weight": weights}
+        n = stacked.shape[1]
+        self.trusted_ = np.ones(n, dtype=bool)
+        for _ in range(n + 1):
+            columns = self._columns(rows.X, stacked)
+            self.final_estimator_ = self._final(columns.shape[1], n)
+            self.final_estimator_.fit(columns, target, tasks=labels, **given)
+            weight = np.ravel(getattr(self.final_estimator_, "center_coef_", np.zeros(0)))
+            if weight.size != columns.shape[1] or not np.any(weight[len(weight) - n :] < 0):
+                break
+            self.trusted_[np.argmin(weight[len(weight) - n :])] = False
 
     @abstractmethod
     def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
@@ -178,8 +196,9 @@ class CrossStack(TaskRows, _BaseComposition, metaclass=ABCMeta):  # type: ignore
             own = [self._predictions(base[folds == k], m) for k, m in enumerate(models)]
             columns = np.empty((n, own[0].shape[1]))
             for k, part in enumerate(own):
-                columns[folds == k] = part
-            stacked.append(columns)
+                # A fold that is high leaves low rows to learn from: its mean would tell.
+                columns[folds == k] = part - part.mean(axis=0)
+            stacked.append(columns + np.mean([part.mean(axis=0) for part in own], axis=0))
         return np.hstack(stacked)
 
     def _named_models(self) -> list[tuple[str, Any]]:
@@ -227,7 +246,7 @@ class CrossStack(TaskRows, _BaseComposition, metaclass=ABCMeta):  # type: ignore
 
     def _columns(self, X: Array, stacked: Array) -> Array:
         """Features of the final estimator."""
-        scaled = (stacked - self.stacked_mean_) / self.stacked_scale_
+        scaled = self.trusted_ * (stacked - self.stacked_mean_) / self.stacked_scale_
         return np.hstack([self.features_.transform(X), scaled]) if self.passthrough else scaled
 
     def _final(self, n_columns: int, n_stacked: int) -> Any:

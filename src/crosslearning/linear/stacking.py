@@ -97,6 +97,9 @@ class CrossStackingRegressor(TaskRegressor, CrossStack):
         of it on either side.
     stacked_mean_, stacked_scale_ : array of shape (n_stacked,)
         Mean and standard deviation of the out-of-fold predictions.
+    trusted_ : array of bool of shape (n_stacked,)
+        Base models that count. One that the centre would weigh negatively is left out: weights of
+        a stack are not negative (Breiman, 1996).
     categories_ : array of int
         Positions in `tasks_` of the tasks that base models see as categories; the default base
         has room for the 254 largest.
