@@ -153,7 +153,7 @@ def _vertical(form: str) -> alt.Axis:
 def _levels(levels: dict[str, float], placed: Records, chosen: float, form: str) -> list[alt.Chart]:
     """Name each level at the end and on the side where curve and choice are not."""
     ends = [placed[0], placed[-1]]
-    room = 0.4 * (ends[1]["place"] - ends[0]["place"])
+    room = 0.3 * (ends[1]["place"] - ends[0]["place"])
     free = [end for end in ends if abs(end["place"] - chosen) >= room] or ends
     heights = [*levels.values(), *(point["score"] for point in placed)]
     close = max(levels.values(), default=0.0) - min(levels.values(), default=0.0)
