@@ -138,8 +138,9 @@ class Search(Generic[C]):
         self._hold(structure, fixed, variances, int(group[-1]) if self.intercept else n)
         both = np.append(group, n + self.blocks[self.columns])
 
-        def evaluate(variances: NDArray[np.float64]) -> Structured:
-            return Structured(variances, fixed, both, self.at)
+        def evaluate(moved: NDArray[np.float64]) -> Structured:
+            # What is held stays exactly: a step may move it by rounding errors.
+            return Structured(np.where(fixed, variances, moved), fixed, both, self.at)
 
         return evaluate, variances, np.append(np.zeros(n), self.smallest_ratio), group
 
