@@ -30,10 +30,10 @@ def main(folder: Path) -> None:
 
     results = model.results
     print(results["sentence"])
-    for row in results["comparison"]["overall"]:
-        print(f"  {row['method']:9} {results['score']['name']} {row['score']:.2f}")
-    for block, choice in results["chosen"].items():
-        print(f"  {block:9} radius {100 * choice['share']:.0f} % of the way to separate models")
+    for row in results["models"]:
+        print(f"  {row['label']:32} {results['score']['name']} {row['score']:.2f}")
+    for row in results["spread"]["features"]:
+        print(f"  schools differ in {row['feature']} by {row['sd']:.2f} around {row['center']:.2f}")
 
     model.save(folder)
     print(f"Files: {sorted(path.name for path in folder.iterdir())}")
@@ -43,8 +43,9 @@ def main(folder: Path) -> None:
     new = pd.DataFrame(
         {"school": [schools[0], "a new one"], "minority": 0, "female": 1, "ses": 0.5}
     )
-    for school, prediction in zip(new["school"], again.predict(new)["prediction"], strict=True):
-        print(f"  a pupil of school {school}: {prediction:.1f} points")
+    for school, said in zip(new["school"], again.predict(new).itertuples(), strict=True):
+        range_ = f"{said.lower:.1f} to {said.upper:.1f}"
+        print(f"  a pupil of school {school}: {said.prediction:.1f} points ({range_})")
     print(f"Predicted by the centre: {again.unknown_tasks(new)}")
 
 

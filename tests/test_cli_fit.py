@@ -13,7 +13,7 @@ from crosslearning.tables import TableModel
 from tests.tables import shops
 from tests.test_cli import check_failure
 
-FAST = ["--task", "shop", "--target", "sales", "--epsilon", "1"]
+FAST = ["--task", "shop", "--target", "sales"]
 FILES = ["model.npz", "report.html", "results.json"]
 
 
@@ -34,14 +34,15 @@ def test_it_prints_what_it_found_and_where_it_is(table, tmp_path, capsys):
         "sales by shop: regression (numbers with decimals), 118 rows, 4 tasks of 28 to 30 rows, ",
         "2 columns to learn from",
         "2 rows without a target left out",
-        "column day left out: it holds dates",
+        "column day left out: it is constant",
         "column one left out: it is constant",
         "one pooled model",
-        "tasks helped",
+        "common slopes, a level per task",
+        "chosen",
         "predicting the mean of all rows gives",
-        "all parameters: ε = 1.000, ",
-        " % of the way from pooled (0) to separate (",
-        "standard error paired over 4 tasks).",
+        "choosing the model without the rows that it is scored on gives",
+        "Tasks differ (standard deviations): level ",
+        "Model    ",
         "crosslearning-shops/report.html",
         "crosslearning predict crosslearning-shops TABLE",
     ):
@@ -62,12 +63,23 @@ def test_json_and_quiet(table, tmp_path, capsys):
 
 def test_options_reach_the_fit(table, capsys):
     options = ["--features", "price, kind", "--features", "row", "--kind", "regression"]
-    assert main(["fit", table, *FAST, *options, "--out", "a", "--one-ball", "--json"]) == 0
+    options += ["--category", "row", "--metric", "mae", "--folds", "3", "--family", "gaussian"]
+    options += ["--holdout", table, "--epsilon", "3", "--weights", "one"]
+    assert main(["fit", table, *FAST, *options, "--out", "a", "--json"]) == 0
     results = json.loads(capsys.readouterr().out)
-    used = [column["name"] for column in results["provenance"]["columns"]]
-    assert used == ["price", "kind", "row"]
+    types = {column["name"]: column["type"] for column in results["provenance"]["columns"]}
+    assert types == {"price": "number", "kind": "category", "row": "category"}
     assert results["target_kind"] == "regression"
-    assert set(results["chosen"]) == {"all"}
+    assert results["score"]["name"] == "mean absolute error"
+    assert results["holdout"]["rows"] == 118
+    bounds = [model for model in results["models"] if model["name"] == "cross"]
+    assert bounds
+
+
+def test_tests_of_time_and_groups(table, capsys):
+    for option, words in (("--time", "of a later row than"), ("--group", "of a row not seen")):
+        assert main(["fit", table, *FAST, option, "row", "--json", "--out", "a"]) == 0
+        assert words in json.loads(capsys.readouterr().out)["score"]["explanation"]
 
 
 def test_standard_input(table, tmp_path, capsys, monkeypatch):
@@ -89,8 +101,10 @@ def test_warnings_are_one_line(table, capsys, monkeypatch):
         return fit(*arguments, **settings)
 
     monkeypatch.setattr(tables, "fit_table", warns)
-    assert main(["fit", table, *FAST, "--quiet"]) == 0
+    assert main(["fit", table, *FAST]) == 0
     assert capsys.readouterr().err == "Warning: It stopped early.\n"
+    assert main(["fit", table, *FAST, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +117,8 @@ def test_warnings_are_one_line(table, capsys, monkeypatch):
         (["shops.csv", *FAST, "--features", "price,note"], "'note' cannot be a feature"),
         (["shops.csv", *FAST, "--epsilon", "-1"], "must be at least 0; got -1"),
         (["shops.csv", *FAST, "--kind", "ranking"], "`kind` must be one of"),
-        (["shops.csv", *FAST, "--per-block"], "Leave out one of the two"),
+        (["shops.csv", *FAST, "--family", "normal"], "`family` must be one of"),
+        (["shops.csv", *FAST, "--metric", "auc"], "`metric` must be one of mse"),
         (
             ["shops.csv", *FAST, "--out", "shops.csv"],
             "a folder. Name it with --out",
@@ -121,7 +136,7 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments, message, table, tmp_pa
     ("arguments", "message"),
     [
         (["shops.csv", "--task", "shop"], "--target"),
-        (["shops.csv", *FAST, "--epsilon", "wide"], "must be a number or auto; got 'wide'"),
+        (["shops.csv", *FAST, "--epsilon", "wide"], "--epsilon"),
         (["shops.csv", *FAST, "--seed", "x"], "--seed"),
     ],
 )

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -27,7 +26,7 @@ NEW = (
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fits") / "fit"
-    fit_table(shops(), task="shop", target="sales", epsilon=1.0).save(folder)
+    fit_table(shops(), task="shop", target="sales").save(folder)
     return folder
 
 
@@ -42,12 +41,30 @@ def test_the_table_comes_back_with_predictions(folder, new, capsys):
     assert main(["predict", str(folder), str(new)]) == 0
     captured = capsys.readouterr()
     lines = captured.out.splitlines()
-    assert lines[0] == "id,kind,shop,price,extra,prediction"
+    assert lines[0] == "id,kind,shop,price,extra,prediction,lower,upper,std"
     for line, old in zip(lines[1:], NEW.splitlines()[1:], strict=True):
         assert line.startswith(old + ",")
-        assert np.isfinite(float(line.rsplit(",", 1)[1]))
-    message = "3 rows belong to no task of the fit; the centre predicts: s9 (2), no label (1)\n"
-    assert captured.err == message
+        mean, lower, upper, sd = map(float, line.split(",")[-4:])
+        assert lower < mean < upper
+        assert sd > 0
+    assert captured.err.splitlines() == [
+        "3 rows belong to no task of the fit; the centre predicts: s9 (2), no label (1)",
+        "Values of kind that the fit has not seen: pepper (1)",
+    ]
+
+
+def test_a_table_with_the_target_is_scored_and_intervals_are_as_wide_as_asked(
+    folder, tmp_path, capsys
+):
+    shops(60, seed=3).to_csv(tmp_path / "new.csv", index=False)
+    widths = []
+    for coverage in ("0.5", "0.99"):
+        options = ["--coverage", coverage, "-o", str(tmp_path / "out.csv")]
+        assert main(["predict", str(folder), str(tmp_path / "new.csv"), *options]) == 0
+        assert "Mean squared error, mean over tasks: 0." in capsys.readouterr().err
+        found = pd.read_csv(tmp_path / "out.csv")
+        widths.append((found["upper"] - found["lower"]).mean())
+    assert widths[1] > 2 * widths[0]
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.tsv.gz", "out.parquet"])
@@ -57,8 +74,8 @@ def test_files_by_suffix(folder, new, name, tmp_path, capsys):
     parquet = name.endswith(".parquet")
     read = pd.read_parquet if parquet else lambda path: pd.read_csv(path, sep=None, engine="python")
     frame = read(tmp_path / name)
-    assert list(frame)[-1] == "prediction"
-    assert frame["id"].tolist() == [7, 8, 9, 10]
+    assert list(frame)[-4:] == ["prediction", "lower", "upper", "std"]
+    assert frame["id"].astype(int).tolist() == [7, 8, 9, 10]
 
 
 def test_a_summary_as_json(folder, new, tmp_path, capsys):
@@ -67,7 +84,13 @@ def test_a_summary_as_json(folder, new, tmp_path, capsys):
     captured = capsys.readouterr()
     assert captured.err == ""
     unknown = [{"task": "s9", "rows": 2}, {"task": None, "rows": 1}]
-    assert json.loads(captured.out) == {"rows": 4, "unknown": unknown, "file": out}
+    assert json.loads(captured.out) == {
+        "rows": 4,
+        "unknown": unknown,
+        "unknown_categories": {"kind": {"pepper": 1}},
+        "score": None,
+        "file": out,
+    }
 
 
 def test_standard_input_and_output(folder, capsys, monkeypatch):
@@ -97,7 +120,7 @@ def test_order_and_index_are_kept(folder, tmp_path, capsys):
 
 
 def test_a_reader_that_has_enough(folder, tmp_path):
-    shops(20_000).to_csv(tmp_path / "new.csv", index=False)
+    shops(20_000).drop(columns="sales").to_csv(tmp_path / "new.csv", index=False)
     code = "import sys; from crosslearning.cli import main; sys.exit(main())"
     reading, writing = os.pipe()
     os.close(reading)

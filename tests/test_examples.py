@@ -63,9 +63,8 @@ def test_images():
 def test_table():
     out = run("table.py")
     assert out.startswith("Sharing helps")
-    scores = [
-        number(out, f"{name:9} mean squared error") for name in ("pooled", "separate", "cross")
-    ]
+    names = ("one pooled model", "separate models", "cross-learned")
+    scores = [number(out, f"{name:32} mean squared error") for name in names]
     assert min(scores) == scores[2]
     assert "Files: ['model.npz', 'results.json']\nReport: report.html" in out
     assert "Predicted by the centre: {'a new one': 1}" in out

@@ -32,12 +32,19 @@ TYPES = {
     "few rows": (["a", "b", "c"], "category", ""),
     "text": ([f"text {i}" for i in range(ROWS)], "unusable", "it is text"),
     "dirty numbers": ([*map(str, range(99)), "n/k"], "unusable", "but for 'n/k' in 1 row: 100 "),
-    "ISO dates": (["2024-05-17", "2024-06-18"] * 50, "unusable", "dates"),
-    "ISO times": (["2024-05-17T12:30:00", "2024-06-18 08:00"] * 50, "unusable", "dates"),
-    "German dates": (["17.05.2024", "1.6.24"] * 50, "unusable", "dates"),
-    "English dates": (["May 17, 2024", "17 May 2024"] * 50, "unusable", "dates"),
-    "time stamps": (pd.date_range("2024", periods=ROWS), "unusable", "dates"),
-    "date objects": ([dt.date(2024, 1, 1), None] * 50, "unusable", "dates"),
+    "ISO dates": (["2024-05-17", "2024-06-18"] * 50, "date", ""),
+    "ISO times": (["2024-05-17T12:30:00", "2024-06-18 08:00"] * 50, "date", ""),
+    "German dates": (["17.05.2024", "1.6.24"] * 50, "date", ""),
+    "English dates": (["May 17, 2024", "17 May 2024"] * 50, "date", ""),
+    "time stamps": (pd.date_range("2024", periods=ROWS), "date", ""),
+    "date objects": ([dt.date(2024, 1, 1), None] * 50, "date", ""),
+    "a constant date": (["2024-05-17"] * ROWS, "date", "it is constant"),
+    "currency and thousands": (["$1,200.50", "-$3", "(12)", "€ 5"] * 25, "number", ""),
+    "percents": (["12 %", "3.5%"] * 50, "number", ""),
+    "leading zeros": (["01", "1"] * 50, "category", ""),
+    "phone numbers": (["555 123", "555 124"] * 50, "category", ""),
+    "long codes": ([10**24 + 1, 10**24 + 2] * 50, "category", ""),
+    "long codes as text": (["1" * 25, "2" * 25] * 50, "category", ""),
     "lists": ([[1]] * ROWS, "unusable", "neither"),
     "complex numbers": ([1j, 2] * 50, "unusable", "neither"),
     "a constant": ([7] * ROWS, "number", "it is constant"),
@@ -87,7 +94,8 @@ def test_values_of_any_kind_become_numbers_or_strings():
 TARGETS = {
     "decimals": ([0.5, 1.0, 2.0], "regression"),
     "many whole numbers": (range(11), "regression"),
-    "few whole numbers": ([1.0, 2.0, 2.0], "classification"),
+    "few whole numbers": ([1.0, 2.0, 3.0], "regression"),
+    "two numbers": ([1.0, 2.0, 2.0], "classification"),
     "booleans": ([True, False, True], "classification"),
     "strings": (["a", "b", "b"], "classification"),
     "categories": (pd.Categorical([1, 2, 2]), "classification"),
@@ -151,7 +159,7 @@ def test_features_that_are_asked_for():
         (["prise"], "no column 'prise' for the features. Did you mean 'price'"),
         (["shop"], "'shop' is the task and cannot"),
         (["price", "sales"], "'sales' is the target and cannot"),
-        (["day"], "'day' cannot be a feature: it holds dates"),
+        (["day"], "No column can be learned from .*day: it is constant"),
         (["note"], "'note' cannot be a feature: it is text"),
         (["one"], "No column can be learned from .*one: it is constant"),
         ([], "there are no others"),
@@ -202,6 +210,57 @@ def test_200_categories_become_30_columns():
     assert TableEncoder.of(frame, [], ["kind"]).encode(frame).shape == (4000, 30)
 
 
+def test_dates_become_year_month_and_days():
+    frame = pd.DataFrame({"day": ["17.05.2024", None, "1.6.1970"], "x": [1.0, 2.0, 3.0]})
+    encoder = TableEncoder.of(frame, ["x"], [], ["day"])
+    assert encoder.feature_names[:4] == ["x", "day year", "day month", "day days"]
+    assert encoder.columns == ["x", "day"]
+    assert encoder.encode(frame)[2, 1:4].tolist() == [1970, 6, 151]
+    assert encoder.encode(frame)[1, 4:].tolist() == [1, 1, 1]  # flagged as missing
+    with pytest.raises(ValueError, match="'day' must hold dates; got 'soon' in 1 row: 1 "):
+        encoder.encode(pd.DataFrame({"day": ["soon"], "x": [1.0]}))
+
+
+def test_categories_never_seen_are_told_from_rare_ones():
+    frame = pd.DataFrame({"kind": ["a"] * 500 + ["b"] * 500 + ["rare"]})
+    encoder = TableEncoder.of(frame, [], ["kind"])
+    new = pd.DataFrame({"kind": ["rare", "new", None, "a", "new"]})
+    assert encoder.unknown(new) == {"kind": {"new": 2}}
+
+
+def test_numbers_lose_their_marks():
+    values = ["$1,200.50", "-$3", "(12)", "€ 5", "7 %", "1'000", None, "2e3"]
+    expected = [1200.5, -3, -12, 5, 7, 1000, np.nan, 2000]
+    np.testing.assert_array_equal(as_numbers(pd.Series(values)), expected)
+
+
+def test_codes_by_name_and_by_request():
+    codes = pd.Series([10115, 20095] * 20, name="zip_code")
+    assert column_of(codes).type == "category"
+    assert column_of(codes, "number").type == "number"
+    assert column_of(codes.rename("x")).type == "number"
+    assert column_of(codes.rename("x"), "category").type == "category"
+    types = {"price": "category"}
+    assert features_of(shops(), "shop", "sales", None, types=types).of("category")[0] == "price"
+
+
+FAMILIES = {
+    "counts": (np.arange(40) % 9 * (np.arange(40) % 3 == 0), "poisson"),
+    "large counts": (np.arange(100) ** 2, "gaussian"),
+    "a scale from 1 to 5": (np.arange(40) % 5 + 1, "gaussian"),
+    "amounts": (np.exp(np.linspace(-3, 3, 50)), "gamma"),
+    "heights": (np.linspace(1.5, 2, 50), "gaussian"),
+    "differences": (np.linspace(-1, 1, 50) ** 3, "gaussian"),
+}
+
+
+@pytest.mark.parametrize(("values", "family"), FAMILIES.values(), ids=FAMILIES.keys())
+def test_families(values, family):
+    found = target_of(pd.Series(values, name="y"))
+    assert (found.kind, found.family) == ("regression", family)
+    assert target_of(pd.Series(values, name="y"), family="student").family == "student"
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_encoding_is_that_of_scikit_learn(seed):
     rng = np.random.default_rng(seed)
@@ -234,3 +293,12 @@ def test_encoding_is_that_of_scikit_learn(seed):
         warnings.filterwarnings("ignore", "Found unknown categories")
         expected = reference.transform(filled)
     assert np.array_equal(encoder.encode(new), expected)
+
+
+def test_families_that_are_refused():
+    with pytest.raises(
+        ValueError, match=r"`family` must be one of auto, gaussian, .* got 'normal'"
+    ):
+        target_of(pd.Series([1, 2, 3], name="y"), family="normal")
+    with pytest.raises(ValueError, match="is for numbers, not classes"):
+        target_of(pd.Series([1, 2, 3], name="y"), "classification", "poisson")

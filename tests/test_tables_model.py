@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crosslearning.linear import CrossRidgeCV
+from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import TableModel, check_folder, fit_table, predict_table
-from crosslearning.tables.encoding import TableEncoder
+from crosslearning.tables.rotation import Rotation
+from crosslearning.tables.splits import splits_of
 from tests.tables import shops
 
 FILES = ["model.npz", "results.json"]
@@ -24,52 +25,93 @@ def classes(names):
 
 @pytest.fixture(scope="module")
 def regression():
-    return fit_table(shops(), task="shop", target="sales", epsilon=1.0, command="a command")
-
-
-@pytest.fixture(scope="module")
-def searched():
-    frame = shops(60, 3).fillna({"price": 0.0})
-    return fit_table(frame, task="shop", target="sales", features=["price"])
+    return fit_table(shops(), task="shop", target="sales", command="a command")
 
 
 @pytest.fixture(scope="module")
 def binary():
-    return fit_table(classes(["few", "many"]), task="shop", target="sales", epsilon=0.5)
+    return fit_table(classes(["few", "many"]), task="shop", target="sales")
 
 
 def test_results_say_what_was_found(regression):
     found = regression.results
     assert found == json.loads(json.dumps(found, allow_nan=False))
-    assert (found["kind"], found["version"], found["title"]) == ("table", 1, "sales by shop")
+    assert (found["kind"], found["version"], found["title"]) == ("table", 2, "sales by shop")
     assert (found["target_kind"], found["target_rule"]) == ("regression", "numbers with decimals")
-    assert found["chosen"]["all"]["epsilon"] == 1.0
-    assert 0 < found["chosen"]["all"]["share"] <= 1
-    assert [row["method"] for row in found["comparison"]["overall"]] == [
-        "pooled",
-        "separate",
-        "cross",
-    ]
+    methods = [row["method"] for row in found["comparison"]["overall"]]
+    assert methods == ["pooled", "separate", "cross"]
     assert [row["task"] for row in found["tasks"]] == ["s0", "s1", "s2", "s3"]
-    assert all(row["distance"]["all"] <= 1 + 1e-9 for row in found["tasks"])
-    assert found["map"]["radius"] == 1.0
-    assert np.linalg.norm(found["map"]["tasks"], axis=1).max() <= 1 + 1e-9
+    assert found["map"]["radius"] is None
+    assert "chosen" not in found  # no bound was given
     assert found["score"]["baseline"] > found["comparison"]["overall"][0]["score"] > 0
     assert len(found["notes"]) == 4
     provenance = found["provenance"]
     assert (provenance["rows"], provenance["dropped"], provenance["seed"]) == (120, 0, 0)
-    assert provenance["command"] == "a command"
+    assert found["command"] == provenance["command"] == "a command"
     assert provenance["columns"] == [
         {"name": "price", "type": "number", "levels": 0, "missing": 2},
         {"name": "kind", "type": "category", "levels": 4, "missing": 3},
     ]
 
 
-def test_gains_are_differences_of_errors(regression):
-    rows = {row["method"]: row for row in regression.results["comparison"]["overall"]}
-    for method in ("pooled", "separate"):
-        difference = rows[method]["score"] - rows["cross"]["score"]
-        assert rows[method]["gain"] == pytest.approx(difference, rel=1e-6)
+def test_headline_list_and_saved_model_agree(regression):
+    """One number for the model that is saved, wherever it is told."""
+    found = regression.results
+    scores = [model["score"] for model in found["models"]]
+    assert scores == sorted(scores)
+    chosen = found["models"][0]
+    assert chosen["chosen"]
+    assert sum(model["chosen"] for model in found["models"]) == 1
+    assert chosen["name"] == found["chosen_model"]["name"]
+    assert chosen["score"] == pytest.approx(found["comparison"]["overall"][-1]["score"])
+    assert chosen["score"] == pytest.approx(found["typical_error"]["value"] ** 2)
+    structure = {"cross": "auto"}.get(chosen["name"], chosen["name"])
+    assert regression.state["parameters"]["covariance"] == structure
+    assert {"pooled", "levels", "cross", "separate", "robust"} == {
+        m["name"] for m in found["models"]
+    }
+    assert "choosing the model without the rows" in found["score"]["explanation"]
+
+
+def tasks_alike(seed, tasks=12, rows=20):
+    """Tasks that do not differ at all."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=tasks * rows)
+    y = x + rng.normal(size=len(x))
+    return pd.DataFrame({"x": x, "y": y, "g": np.arange(len(x)) % tasks})
+
+
+def test_labels_that_mean_nothing_do_not_help():
+    """At most one in twenty of such tables may say that sharing helps beyond one model."""
+    wrong = 0
+    for seed in range(40):
+        found = fit_table(tasks_alike(seed), task="g", target="y").results
+        wrong += "does not help beyond" not in found["sentence"]
+    assert wrong <= 2
+
+
+def test_pooled_is_saved_where_it_is_best():
+    for seed in range(10):
+        model = fit_table(tasks_alike(seed), task="g", target="y")
+        if model.results["chosen_model"]["name"] == "pooled":
+            break
+    frame = tasks_alike(seed)
+    assert model.results["sentence"].startswith("One model for all is best here")
+    said = model.predict(frame.head(1).assign(g=[0]))["prediction"]
+    other = model.predict(frame.head(1).assign(g=[5]))["prediction"]
+    assert said[0] == pytest.approx(other[0], abs=1e-12)
+
+
+def test_tasks_that_have_nothing_in_common_have_models_of_their_own():
+    rng = np.random.default_rng(7)
+    frame = tasks_alike(0, tasks=4, rows=80)
+    slopes = np.array([30.0, -1.0, 0.0, -0.3])[frame["g"]]
+    frame["y"] = slopes * frame["x"] + 0.1 * rng.normal(size=len(frame))
+    model = fit_table(frame, task="g", target="y")
+    name = model.results["chosen_model"]["name"]
+    assert name in ("separate", "cross", "robust")
+    coef = model.estimator.coef_[:, 0]
+    np.testing.assert_allclose(coef, [30.0, -1.0, 0.0, -0.3], atol=0.05)
 
 
 def test_coefficients_are_those_of_standardised_features(regression):
@@ -84,43 +126,82 @@ def test_coefficients_are_those_of_standardised_features(regression):
     assert len(found["features"]) == len(found["center"]) == X.shape[1]
 
 
-def test_the_map_keeps_distances_in_the_plane(searched):
-    """With one feature and an intercept there are two dimensions, and nothing is lost."""
-    found = searched.results
-    assert found["map"]["explained"] == pytest.approx(1)
-    distances = np.linalg.norm(found["map"]["tasks"], axis=1)
-    blocks = [np.hypot(*row["distance"].values()) for row in found["tasks"]]
-    np.testing.assert_allclose(distances, blocks, atol=1e-6)
-
-
-def test_a_search_has_a_path_per_block(searched):
-    found = searched.results
-    assert set(found["path"]) == set(found["chosen"]) == {"coef", "intercept"}
-    for block, path in found["path"].items():
-        assert [path[0]["epsilon"], path[-1]["epsilon"]] == [0.0, "inf"]
-        assert found["chosen"][block]["epsilon"] in [point["epsilon"] for point in path]
-        assert all(p["low"] <= p["score"] <= p["high"] for p in path)
-    assert found["map"]["radius"] is None
-    assert "standard error paired over 3 tasks" in found["sentence"]
-
-
-def test_it_is_the_estimator_on_encoded_columns(regression):
+def test_predictions_are_those_of_the_estimator(regression, binary):
     frame = shops()
-    X = TableEncoder.of(frame, ["price"], ["kind"]).encode(frame)
-    estimator = CrossRidgeCV([1.0], metric="standard").fit(X, frame["sales"], tasks=frame["shop"])
-    expected = estimator.predict(X, tasks=frame["shop"])
-    np.testing.assert_allclose(regression.predict(frame)["prediction"], expected)
+    new = pd.concat([frame.head(8), frame.head(2).assign(shop="new")])
+    X, codes = regression.encode(new)
+    assert (codes < 0).tolist() == [False] * 8 + [True] * 2
+    labels = new["shop"].to_numpy()
+    mean, sd = regression.estimator.predict(X, tasks=labels, return_std=True)
+    said = regression.predict(new)
+    np.testing.assert_allclose(said["prediction"], mean)
+    np.testing.assert_allclose(said["std"], sd)
+    assert said["std"].iloc[8] > said["std"].iloc[0]  # how much tasks differ is added
+    shares = binary.estimator.predict_proba(binary.encode(new)[0], tasks=labels)
+    np.testing.assert_allclose(binary.predict(new).iloc[:, 1:], shares, atol=1e-12)
+
+
+def test_intervals_hold_as_often_as_they_say():
+    rng = np.random.default_rng(3)
+    tasks = np.arange(3000) % 30
+    x = rng.normal(size=3000)
+    y = x + rng.normal(size=30)[tasks] + rng.standard_t(4, size=3000)
+    frame = pd.DataFrame({"x": x, "y": y, "g": tasks})
+    model = fit_table(frame.iloc[:1500], task="g", target="y")
+    for coverage in (0.5, 0.9):
+        said = model.predict(frame.iloc[1500:], coverage=coverage)
+        inside = (said["lower"] <= y[1500:]) & (y[1500:] <= said["upper"])
+        assert inside.mean() == pytest.approx(coverage, abs=0.03)
+    for point in model.results["calibration"]:
+        assert point["observed"] == pytest.approx(point["nominal"], abs=0.03)
+    with pytest.raises(ValueError, match="`coverage` must lie between 0 and 1; got 90"):
+        model.predict(frame, coverage=90)
+
+
+def test_the_spread_of_tasks_is_recovered():
+    rng = np.random.default_rng(1)
+    tasks = np.repeat(np.arange(100), 30)
+    x, z = rng.normal(size=(2, 3000))
+    slope = 1 + 0.5 * rng.normal(size=100)
+    y = slope[tasks] * x + z + 2 * rng.normal(size=100)[tasks] + rng.normal(size=3000)
+    found = fit_table(pd.DataFrame({"x": x, "z": z, "y": y, "g": tasks}), task="g", target="y")
+    spread = found.results["spread"]
+    features = {row["feature"]: row for row in spread["features"]}
+    assert spread["level"]["low"] < 2 < spread["level"]["high"]
+    assert features["x"]["low"] < 0.5 < features["x"]["high"]
+    assert features["z"]["sd"] < 0.1
+    assert spread["noise"]["sd"] == pytest.approx(1, abs=0.05)
+    assert spread["epsilon"] is None
+    effects = {effect["feature"]: effect for effect in found.results["effects"]}
+    line = np.polyfit(effects["x"]["grid"], effects["x"]["center"], 1)
+    assert line[0] == pytest.approx(1, abs=0.2)
+    assert len(effects["x"]["tasks"]) <= 60
+
+
+def test_a_bound_counts_standard_deviations_of_the_tasks():
+    rng = np.random.default_rng(1)
+    tasks = np.repeat(np.arange(60), 12)
+    x = rng.normal(size=720)
+    slope = 1 + 0.7 * rng.normal(size=60)
+    y = slope[tasks] * x + 2 * rng.normal(size=60)[tasks] + 2 * rng.normal(size=720)
+    frame = pd.DataFrame({"x": x, "y": y, "g": tasks})
+    found = fit_table(frame, task="g", target="y", epsilon=2.0).results
+    assert found["chosen_model"]["name"] in ("cross", "robust")
+    assert found["chosen"]["all"]["epsilon"] == found["spread"]["epsilon"] == 2.0
+    assert max(task["distance"]["all"] for task in found["tasks"]) <= 2.0 + 1e-6
 
 
 def test_two_classes(binary):
     found = binary.results
     assert (found["target_kind"], found["estimator"]) == (
         "classification",
-        "CrossLogisticRegressionCV",
+        "CrossBayesianLogisticRegression",
     )
     assert found["score"]["name"] == "log loss"
     assert found["score"]["baseline"] == pytest.approx(np.log(2), abs=1e-3)
     assert found["coefficients"]["class"] == "many"
+    assert found["typical_error"]["what"] == "percent correct"
+    assert 50 < found["typical_error"]["value"] <= 100
     predicted = binary.predict(shops())
     assert list(predicted) == ["prediction", "probability_few", "probability_many"]
     np.testing.assert_allclose(predicted.iloc[:, 1:].sum(axis=1), 1)
@@ -130,27 +211,165 @@ def test_two_classes(binary):
 
 def test_three_classes():
     frame = classes(["a", "b", "c"])
-    found = fit_table(frame, task="shop", target="sales", features=["price"], epsilon=0.5).results
+    found = fit_table(frame, task="shop", target="sales", features=["price"]).results
     assert [part["class"] for part in found["coefficients"]["classes"]] == ["a", "b", "c"]
     centers = [part["center"] for part in found["coefficients"]["classes"]]
     np.testing.assert_allclose(np.sum(centers, axis=0), 0, atol=1e-9)
 
 
+def test_counts_are_counts():
+    frame = shops()
+    rng = np.random.default_rng(0)
+    frame["sales"] = rng.poisson(np.exp(0.5 * frame["price"].fillna(0)))
+    model = fit_table(frame, task="shop", target="sales", features=["price"])
+    assert model.results["family"] == "poisson"
+    assert {"cross", "cross-poisson"} <= {m["name"] for m in model.results["models"]}
+    asked = fit_table(frame, task="shop", target="sales", features=["price"], family="poisson")
+    assert all("poisson" in m["name"] for m in asked.results["models"])
+    said = asked.predict(frame)
+    assert (said["lower"] >= 0).all()
+    assert (said["lower"] % 1 == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"), [("mae", "mean absolute error"), ("gamma-deviance", "gamma deviance")]
+)
+def test_metrics_of_numbers(metric, words):
+    frame = shops()
+    frame["sales"] = np.exp(0.1 * frame["sales"])
+    found = fit_table(frame, task="shop", target="sales", metric=metric).results
+    assert found["score"]["name"] == words
+    assert found["models"][0]["score"] > 0
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "auc"])
+def test_metrics_of_classes(metric):
+    found = fit_table(classes(["few", "many"]), task="shop", target="sales", metric=metric).results
+    assert found["score"]["greater_is_better"]
+    scores = [model["score"] for model in found["models"]]
+    assert scores == sorted(scores, reverse=True)
+    assert 0.5 < scores[0] <= 1
+
+
+def drifting():
+    """A panel whose level moves on."""
+    rng = np.random.default_rng(0)
+    year, firm = np.repeat(np.arange(1980, 2000), 10), np.tile(np.arange(10), 20)
+    walk = np.cumsum(rng.normal(size=(20, 10)), axis=0)
+    return pd.DataFrame({"year": year, "firm": firm, "y": walk[year - 1980, firm]})
+
+
+def test_time_is_noticed_and_can_be_respected():
+    frame = drifting()
+    random = fit_table(frame, task="firm", target="y")
+    assert any("column year looks like a time" in note for note in random.results["notes"])
+    later = fit_table(frame, task="firm", target="y", time="year")
+    assert not any("looks like a time" in note for note in later.results["notes"])
+    assert "of a later year than those learned from" in later.results["score"]["explanation"]
+    assert later.results["models"][0]["score"] > 1.5 * random.results["models"][0]["score"]
+
+
+def test_splits_by_time_never_look_ahead():
+    dates = pd.Series(pd.date_range("2020", periods=100)).dt.strftime("%d.%m.%Y").sample(frac=1)
+    when = pd.to_datetime(dates, dayfirst=True).to_numpy()
+    splits = splits_of(np.arange(100) % 5, 5, 0, time=dates)
+    assert len(splits.parts) == 5
+    for train, test in splits.parts:
+        assert when[train].max() < when[test].min()
+    assert sorted(np.concatenate([test for _, test in splits.parts])) == sorted(
+        np.flatnonzero(when >= np.sort(when)[49])
+    )
+
+
+def test_groups_are_left_out_as_a_whole():
+    group = pd.Series([f"g{i % 13}" for i in range(130)], name="team")
+    splits = splits_of(np.arange(130) % 5, 5, 0, group=group)
+    for train, test in splits.parts:
+        assert not set(group[train]) & set(group[test])
+    assert sum(len(test) for _, test in splits.parts) == 130
+    found = fit_table(shops().assign(team=group[:120]), task="shop", target="sales", group="team")
+    assert "team" not in found.encoder.columns
+    assert "rows of a team not seen" in found.results["score"]["explanation"]
+
+
+def test_rows_of_another_table_score_every_model(regression):
+    found = fit_table(shops(), task="shop", target="sales", held_out=shops(80, 5, seed=1)).results
+    assert found["holdout"]["rows"] == 80
+    assert set(found["holdout"]["scores"]) == {model["name"] for model in found["models"]}
+    assert found["models"][0]["score"] == regression.results["models"][0]["score"]
+
+
+def test_weights_count_rows():
+    frame = shops().fillna({"price": 0.0, "kind": "tea"})
+    twice = fit_table(frame.assign(w=1.0 + (frame["shop"] == "s0")), task="shop", target="sales",
+                      features=["price"], weights="w")  # fmt: skip
+    plain = fit_table(frame, task="shop", target="sales", features=["price"])
+    assert twice.estimator.noise_sd_ != pytest.approx(plain.estimator.noise_sd_, rel=1e-6)
+    with pytest.raises(ValueError, match="weights in 'w' must be at least 0 in every row"):
+        fit_table(frame.assign(w=-1.0), task="shop", target="sales", weights="w")
+
+
+def test_blanks_around_labels_do_not_make_tasks():
+    frame = shops()
+    frame.loc[frame.index[::7], "shop"] += " "
+    model = fit_table(frame, task="shop", target="sales")
+    assert len(model.results["tasks"]) == 4
+    assert model.unknown_tasks(frame) == {}
+
+
+def test_rows_without_a_label_can_be_dropped():
+    frame = shops()
+    frame.loc[[3, 9], "shop"] = None
+    found = fit_table(frame, task="shop", target="sales", drop_unlabelled=True).results
+    assert found["provenance"]["dropped"] == 2
+
+
+def test_more_columns_than_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 400))
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(400)])
+    frame["g"] = np.arange(60) % 3
+    frame["y"] = 3 * X[:, 0] + frame["g"] + 0.1 * rng.normal(size=60)
+    model = fit_table(frame, task="g", target="y")
+    assert model.rotation is not None
+    found = model.results
+    assert len(found["coefficients"]["center"]) == len(found["spread"]["features"]) == 400
+    again = model.predict(frame.head(3))
+    Z = (model.encoder.encode(frame.head(3)) - model.rotation.mean) / model.rotation.scale
+    part = found["coefficients"]
+    expected = [Z[i] @ np.array(part["tasks"])[i] + part["intercept"]["tasks"][i] for i in range(3)]
+    np.testing.assert_allclose(again["prediction"], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_axes_are_exact_where_tasks_differ_alike():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(30, 40)), np.arange(30) % 3
+    y = X[:, 0] + tasks + rng.normal(size=30)
+    rotation = Rotation.of(X)
+    new = X[:5] * 0.7
+    plain = CrossBayesianRidge(covariance="block").fit(X, y, tasks=tasks)
+    turned = CrossBayesianRidge(covariance="block", standardize=False)
+    turned.fit(rotation.apply(X), y, tasks=tasks)
+    np.testing.assert_allclose(
+        turned.predict(rotation.apply(new), tasks[:5]), plain.predict(new, tasks[:5]), atol=1e-3
+    )
+
+
 def test_rows_without_a_target_are_left_out_and_counted(regression):
     frame = shops()
     gaps = pd.concat([frame, frame.head(7).assign(sales=np.nan, shop=None)])
-    found = fit_table(gaps, task="shop", target="sales", epsilon=1.0).results
+    found = fit_table(gaps, task="shop", target="sales").results
     assert found["notes"][0] == "7 rows without a target left out"
     assert found["provenance"]["dropped"] == 7
     same = regression.results
-    assert found["chosen"] == same["chosen"]
+    assert found["chosen_model"] == same["chosen_model"]
     assert found["provenance"]["fingerprint"] == same["provenance"]["fingerprint"]
 
 
 def test_a_task_with_one_row():
     frame = shops()
     frame.loc[0, "shop"] = "lonely"
-    model = fit_table(frame, task="shop", target="sales", epsilon=1.0)
+    model = fit_table(frame, task="shop", target="sales")
     rows = {task["task"]: task for task in model.results["comparison"]["tasks"]}
     assert rows["lonely"]["rows"] == 1
     assert np.isfinite(rows["lonely"]["separate"])
@@ -159,7 +378,7 @@ def test_a_task_with_one_row():
 def test_labels_of_any_kind_can_be_told_and_saved(tmp_path):
     frame = shops()
     frame["shop"] = pd.to_datetime("2024-01-01") + pd.to_timedelta(np.arange(120) % 4, unit="D")
-    model = fit_table(frame, task="shop", target="sales", epsilon=1.0)
+    model = fit_table(frame, task="shop", target="sales")
     assert model.results["tasks"][0]["task"] == "2024-01-01 00:00:00"
     model.save(tmp_path / "fit")
     assert TableModel.load(tmp_path / "fit").unknown_tasks(frame) == {}
@@ -174,8 +393,12 @@ def test_labels_of_any_kind_can_be_told_and_saved(tmp_path):
         ({"target": "day"}, "dates"),
         ({"epsilon": -1.0}, "`epsilon` is a distance and must be at least 0; got -1"),
         ({"epsilon": float("nan")}, "got nan"),
-        ({"epsilon": "wide"}, "got wide"),
-        ({"epsilon": 1.0, "per_block": True}, "A radius per block is chosen by"),
+        ({"folds": 1}, "`folds` must be at least 2; got 1"),
+        ({"metric": "log-loss"}, "`metric` must be one of mse, mae, .* for regression"),
+        ({"time": "when"}, "no column 'when' for the time"),
+        ({"time": "one"}, "at least 2 values to test on what came later"),
+        ({"group": "one"}, "at least 2 values to leave groups out"),
+        ({"time": "row", "group": "kind"}, "by time or by group; got 'row' and 'kind'"),
         ({"seed": -1}, "`seed` must be at least 0; got -1"),
     ],
 )
@@ -241,11 +464,12 @@ def test_predictions_are_put_beside_the_table_as_it_is_written(regression, tmp_p
         predicted = predict_table(regression, source, verbatim=True)
         assert predicted.table["id"].tolist() == ["007", "008"]
         assert predicted.table["price"].tolist() == ["1.50", "NA"]
-        assert list(predicted.table)[-1] == "prediction"
+        assert list(predicted.table)[-4:] == ["prediction", "lower", "upper", "std"]
         assert predicted.unknown == {"s7": 1}
+        assert predicted.score is None
         if source is not path:
             source.close()
-    assert predict_table(regression, path).table["id"].tolist() == [7, 8]
+    assert predict_table(regression, path).table["id"].tolist() == ["007", "008"]
     path.write_text("shop,price,kind,prediction\ns0,1,tea,2\n")
     with pytest.raises(ValueError, match="has a column 'prediction' already"):
         predict_table(regression, path)
@@ -255,7 +479,7 @@ def test_labels_that_look_like_numbers_stay_what_they_were(tmp_path):
     frame = shops()
     frame["shop"] = frame["shop"].map({"s0": "01", "s1": "02", "s2": "03", "s3": "x"})
     frame["kind"] = frame["kind"].replace({"tea": "1", "milk": "2"})
-    model = fit_table(frame, task="shop", target="sales", epsilon=1.0)
+    model = fit_table(frame, task="shop", target="sales")
     path = tmp_path / "new.csv"
     frame[frame["shop"] != "x"].head(6).to_csv(path, index=False)
     predicted = predict_table(model, path)
@@ -275,7 +499,7 @@ def test_labels_that_look_like_numbers_stay_what_they_were(tmp_path):
 def test_one_odd_label_leaves_the_others_their_tasks(written, unknown, tmp_path):
     frame = shops()
     frame["shop"] = np.where(np.arange(120) % 5, np.arange(120) % 4, 9007199254740992)
-    model = fit_table(frame, task="shop", target="sales", epsilon=1.0)
+    model = fit_table(frame, task="shop", target="sales")
     new = frame.iloc[1:5].assign(shop=written)
     new.to_csv(tmp_path / "new.csv", index=False)
     predicted = predict_table(model, tmp_path / "new.csv")
@@ -291,11 +515,11 @@ def test_one_odd_label_leaves_the_others_their_tasks(written, unknown, tmp_path)
 def test_numbers_may_stand_for_labels_of_text():
     frame = shops()
     frame["shop"] = frame["shop"].str.removeprefix("s")
-    model = fit_table(frame, task="shop", target="sales", epsilon=1.0)
+    model = fit_table(frame, task="shop", target="sales")
     assert model.unknown_tasks(frame.astype({"shop": int}).replace({"shop": {3: 8}})) == {8: 30}
 
 
-@pytest.mark.parametrize("name", ["regression", "searched", "binary"])
+@pytest.mark.parametrize("name", ["regression", "binary"])
 def test_what_is_saved_comes_back(name, tmp_path, request):
     model = request.getfixturevalue(name)
     folder = tmp_path / "deep" / "fit"
@@ -375,5 +599,24 @@ def test_other_files_are_refused(regression, tmp_path):
 
 def test_progress_is_told():
     said = []
-    fit_table(shops(), task="shop", target="sales", epsilon=1.0, progress=said.append)
-    assert said == ["Looking at the columns", "Cross-validating models of 4 tasks on 120 rows"]
+    fit_table(shops(), task="shop", target="sales", progress=said.append)
+    assert said[:2] == ["Looking at the columns", "Trying one pooled model (1 of 5)"]
+    assert said[-1].startswith("Fitting the best of them")
+
+
+def test_a_table_with_the_target_is_scored(regression, binary):
+    frame = shops(seed=5)
+    found = regression.score(frame)
+    said = regression.predict(frame)["prediction"]
+    by_task = ((said - frame["sales"]) ** 2).groupby(frame["shop"]).mean()
+    assert found["score"] == pytest.approx(by_task.mean())
+    assert (found["metric"], found["rows"]) == ("mean squared error", 120)
+    assert regression.score(frame.drop(columns="sales")) is None
+    assert binary.score(classes(["few", "many"]))["metric"] == "log loss"
+    with pytest.raises(ValueError, match="must be one of few, many to be scored; got 'none'"):
+        binary.score(frame.assign(sales="none"))
+
+
+def test_categories_never_seen_are_counted(regression):
+    frame = shops().head(3).assign(kind=["tea", "cocoa", "cocoa"])
+    assert regression.unknown_categories(frame) == {"kind": {"cocoa": 2}}

@@ -36,7 +36,30 @@ def test_text_of_many_kinds_is_the_same_table(text, packed, tmp_path):
 def test_columns_asked_for_stay_text():
     text = b"code,x\n007,1\n008,2\n"
     assert read_table(io.BytesIO(text), text=["code", "absent"])["code"].tolist() == ["007", "008"]
-    assert read_table(io.BytesIO(text))["code"].tolist() == [7, 8]
+    assert read_table(io.BytesIO(text))["code"].tolist() == ["007", "008"]
+    assert read_table(io.BytesIO(text.replace(b"00", b"")))["code"].tolist() == [7, 8]
+
+
+def test_one_and_zero_one_are_two_codes():
+    table = read_table(io.BytesIO(b"code,x\n1,1\n01,2\n,3\n"))
+    assert table["code"].tolist()[:2] == ["1", "01"]
+    assert table["code"].isna().tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16"])
+def test_encodings(encoding):
+    table = read_table(io.BytesIO("name;x\nJosé;1,5\n".encode(encoding)))
+    assert table.to_dict("records") == [{"name": "José", "x": 1.5}]
+
+
+def test_marks_of_missing_values():
+    table = read_table(io.BytesIO(b"a,b,c,d,e\n1,1,1,1,x\n?,.,NA,-,y\n"))
+    assert table.iloc[1, :4].isna().all()
+    assert table["a"].dtype == float
+
+
+def test_blanks_after_a_separator_do_not_matter():
+    assert read_table(io.BytesIO(b"a, b\n1, 2\n")).to_dict("list") == {"a": [1], "b": [2]}
 
 
 def test_verbatim_changes_nothing():
@@ -58,7 +81,8 @@ def test_a_named_index_becomes_columns(tmp_path):
         (b"a,b\n", "has a header and no rows"),
         (b"a,b\n1,2,3\n", "rows have more fields than its header"),
         (b"a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),
-        ("a,b\n1,\xe9\n".encode("latin-1"), "not text in UTF-8"),
+        (b"a,b\n1,\xe9\0\n", "it is not text"),
+        (b"g,x,g\n1,2,3\n", "two columns have the name 'g'. Rename one of them"),
         (b"PK\x03\x04 something", "spreadsheet or an archive. Save the table as CSV"),
         (b"PAR1 something", "Cannot read"),
         (b"\x1f\x8b something", "Cannot read"),

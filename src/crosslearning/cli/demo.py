@@ -32,7 +32,7 @@ def demo(
 ) -> None:
     """See what cross-learning does: schools, icons and the paper's figure, in one report.
 
-    Chooses radii for 160 schools by cross-validation, trains networks on icons in four styles at
+    Learns how much 160 schools differ, trains networks on icons in four styles at
     several radii, computes the error of two Gaussian means, and writes one page about all of it.
     """
     require_torch()
@@ -57,7 +57,7 @@ def _schools(folder: Path, seed: int, say: Say) -> str:
     from crosslearning.datasets import load_hsb82
     from crosslearning.tables import fit_table
 
-    say("Schools: choosing the radii by cross-validation")
+    say("Schools: learning how much they differ")
     model = fit_table(
         load_hsb82().frame,
         task="school",
@@ -71,12 +71,12 @@ def _schools(folder: Path, seed: int, say: Say) -> str:
 
 
 def _findings(results: dict[str, Any]) -> str:
-    """Verdict, radii, and who gains most."""
-    coef, intercept = (float(choice["epsilon"]) for choice in results["chosen"].values())
+    """Verdict, how much tasks differ, and who gains most."""
+    level = results["spread"]["level"]
     most = "".join(f" {remark['lead']}: {remark['text']}" for remark in results["remarks"][:1])
     return (
-        f"{results['sentence']} The radius is {coef:.3g} for the coefficients and {intercept:.3g} "
-        f"for the intercept.{most}"
+        f"{results['sentence']} Schools differ in their level by a standard deviation of "
+        f"{level['sd']:.2g} ({level['low']:.2g} to {level['high']:.2g}).{most}"
     )
 
 

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["fit"]
 
-_BLOCKS = {"all": "all parameters", "coef": "coefficients", "intercept": "intercepts"}
+Names = list[str] | None
+_METRICS = "mse, mae, poisson-deviance, gamma-deviance; log-loss, accuracy, auc"
+_FAMILIES = "auto, gaussian, student, poisson, gamma or tweedie"
+
+
+def _one_of(*values: str) -> Any:
+    """Offer values to the shell's completion."""
+    return lambda incomplete: [value for value in values if value.startswith(incomplete)]
 
 
 def fit(
@@ -30,24 +37,57 @@ def fit(
     ],
     target: Annotated[str, typer.Option(help="Column to predict.")],
     features: Annotated[
-        list[str] | None,
+        Names,
         typer.Option(help="Columns to learn from, a,b,c or repeated; all others if not given."),
     ] = None,
-    epsilon: Annotated[
-        str,
-        typer.Option(help="Largest distance of a task to the centre; auto cross-validates."),
-    ] = "auto",
+    number: Annotated[
+        Names, typer.Option(help="Columns that hold numbers, whatever they look like.")
+    ] = None,
+    category: Annotated[
+        Names, typer.Option(help="Columns that hold categories, such as codes of digits.")
+    ] = None,
     kind: Annotated[
-        str, typer.Option(help="What the target is: regression, classification or auto.")
-    ] = "auto",
-    per_block: Annotated[
-        bool | None,
+        str,
         typer.Option(
-            "--per-block/--one-ball",
-            help="A radius for coefficients and one for intercepts (the default), or one in all.",
-            show_default=False,
+            help="What the target is: regression, classification or auto.",
+            autocompletion=_one_of("auto", "regression", "classification"),
+        ),
+    ] = "auto",
+    family: Annotated[
+        str,
+        typer.Option(
+            help=f"Distribution of a target that is a number: {_FAMILIES}.",
+            autocompletion=_one_of("auto", "gaussian", "student", "poisson", "gamma", "tweedie"),
+        ),
+    ] = "auto",
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            help="Largest distance of a task to the centre, in standard deviations of the tasks."
+        ),
+    ] = float("inf"),
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help=f"What models are chosen and scored by: {_METRICS}.",
+            autocompletion=_one_of(*_METRICS.replace(";", ",").split(", ")),
         ),
     ] = None,
+    weights: Annotated[str | None, typer.Option(help="Column with weights of the rows.")] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(help="Column that says when a row was: test on what came later."),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column of groups that are left out as a whole.")
+    ] = None,
+    holdout: Annotated[
+        str | None, typer.Option(help="Another table to score the models on.")
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Parts that are left out in turn.")] = 5,
+    drop_unlabelled: Annotated[
+        bool, typer.Option("--drop-unlabelled", help="Drop rows without a task.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -62,7 +102,8 @@ def fit(
 ) -> None:
     """Fit one model per task to a table, and say whether sharing between tasks helps.
 
-    Columns are recognised, gaps filled in and flagged, and the radius is cross-validated.
+    Columns are recognised, gaps filled in and flagged; how much tasks differ is learned from the
+    table, and the best of several models on rows that it has not seen is kept.
     """
     from crosslearning import report
     from crosslearning.tables import check_folder, fit_table, read_table
@@ -72,18 +113,27 @@ def fit(
         check_folder(folder)
     except ValueError as error:
         raise ValueError(f"{error} Name it with --out.") from error
-    radius = _radius(epsilon)
-    with spinner(show=not (quiet or as_json)) as say, warnings_in_a_line():
+    with spinner(show=not (quiet or as_json)) as say, warnings_in_a_line(show=not quiet):
         say(f"Reading {table}")
-        frame = read_table(sys.stdin.buffer if table == "-" else table)
+        frame = read_table(sys.stdin.buffer if table == "-" else table, text=category or ())
+        columns = set(frame.columns)
         model = fit_table(
             frame,
             task=task,
             target=target,
-            features=None if features is None else _split(features, set(frame.columns)),
-            epsilon=radius,
+            features=None if features is None else _split(features, columns),
+            numbers=_split(number or [], columns),
+            categories=_split(category or [], columns),
             kind=kind,
-            per_block=per_block,
+            family=family,
+            epsilon=epsilon,
+            metric=metric,
+            weights=weights,
+            time=time,
+            group=group,
+            held_out=None if holdout is None else read_table(holdout, text=category or ()),
+            folds=folds,
+            drop_unlabelled=drop_unlabelled,
             seed=seed,
             command=_command(),
             progress=say,
@@ -102,20 +152,11 @@ def _stem(table: str) -> str:
     return Path(table).name.split(".")[0] or "table"
 
 
-def _radius(text: str) -> float | str:
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(f"--epsilon must be a number or auto; got {text!r}") from None
-
-
-def _split(features: list[str], columns: set[str]) -> list[str]:
+def _split(names: list[str], columns: set[str]) -> list[str]:
     """Separate lists with commas; a column whose name has commas is one."""
     return [
         name
-        for item in features
+        for item in names
         for name in ([item] if item in columns else map(str.strip, item.split(",")))
     ]
 
@@ -136,33 +177,46 @@ def _print(results: dict[str, Any], folder: Path, page: Path) -> None:
     )
     for note in results["notes"]:
         console.print(f"  {note}")
-    _print_comparison(console, results)
+    _print_models(console, results)
+    _print_spread(console, results)
     console.print(results["sentence"], style="bold")
     console.print(
-        f"\nReport   {page}\nPredict  crosslearning predict {shlex.quote(str(folder))} TABLE"
+        f"\nModel    {results['chosen_model']['label']}\nReport   {page}\n"
+        f"Predict  crosslearning predict {shlex.quote(str(folder))} TABLE"
     )
 
 
-def _print_comparison(console: Console, results: dict[str, Any]) -> None:
+def _print_models(console: Console, results: dict[str, Any]) -> None:
     from rich.table import Table
 
     from crosslearning.evaluation.numbers import number
-    from crosslearning.evaluation.sentences import NAMES
 
+    held_out = results.get("holdout", {}).get("scores", {})
     shown = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     shown.add_column("")
-    for name in (results["score"]["name"], "cross-learned is better by", "tasks helped", "hurt"):
+    for name in (results["score"]["name"], "worse by", *["held out"] * bool(held_out)):
         shown.add_column(name, justify="right")
-    for row in results["comparison"]["overall"]:
-        better = f"{number(row['gain'], 3)} ± {number(row['standard_error'], 2)}"
-        gain = [better, row["helped"], row["hurt"]] if row["method"] != "cross" else []
-        cells = [number(row["score"]), *gain]
-        shown.add_row(NAMES[row["method"]], *map(str, cells))
+    for row in results["models"]:
+        worse = f"{number(row['difference'], 3)} ± {number(row['difference_error'], 2)}"
+        cells = [number(row["score"]), "chosen" if row["chosen"] else worse]
+        cells += [number(held_out[row["name"]])] if held_out else []
+        shown.add_row(row["label"], *cells)
     console.print("", shown, sep="\n")
     console.print(f"({results['score']['explanation']})\n")
-    for block, choice in results["chosen"].items():
-        radius, end = float(choice["epsilon"]), float(choice["epsilon_max"])
-        console.print(
-            f"Radius   {_BLOCKS[block]}: ε = {number(radius)}, {100 * choice['share']:.3g} % of "
-            f"the way from pooled (0) to separate ({number(end)})"
-        )
+
+
+def _print_spread(console: Console, results: dict[str, Any]) -> None:
+    """Tell how much tasks differ, in the columns where they differ most."""
+    from crosslearning.evaluation.numbers import number
+
+    spread = results["spread"]
+    rows = sorted(spread["features"], key=lambda row: -row["sd"])[:3]
+    named = [(row["feature"], row) for row in rows if row["sd"] > 0]
+    if spread["level"]["sd"] > 0:
+        named.insert(0, ("level", spread["level"]))
+    if named:
+        parts = [
+            f"{name} {number(row['sd'], 3)} ({number(row['low'], 3)} to {number(row['high'], 3)})"
+            for name, row in named
+        ]
+        console.print(f"Tasks differ (standard deviations): {', '.join(parts)}")

@@ -32,6 +32,9 @@ def predict(
             "--out", "-o", help="File (.csv, .tsv, .csv.gz, .parquet); - for standard output."
         ),
     ] = "-",
+    coverage: Annotated[
+        float, typer.Option(help="Probability that a number lies between lower and upper.")
+    ] = 0.9,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a summary as JSON; needs a file for the table.")
@@ -39,7 +42,8 @@ def predict(
 ) -> None:
     """Add predictions to a table, in the order of its rows.
 
-    Classes have a probability each. Tasks never seen and rows without a label get the centre's.
+    Numbers have an interval and a standard deviation, classes a probability each. Tasks never seen
+    and rows without a label get the centre's. A table that has the target is scored.
     """
     from crosslearning.tables import TableModel, is_text, predict_table, write_table
 
@@ -55,7 +59,7 @@ def predict(
         command = f"crosslearning fit TABLE --task COLUMN --target COLUMN --out {folder}"
         raise ValueError(f"{error} `{command}` makes one.") from error
     source = sys.stdin.buffer if table == "-" else table
-    predicted = predict_table(model, source, verbatim=verbatim)
+    predicted = predict_table(model, source, coverage=coverage, verbatim=verbatim)
     if to_stdout:
         _to_stdout(predicted.table)
     else:
@@ -63,8 +67,8 @@ def predict(
     if as_json:
         typer.echo(json.dumps(_summary(predicted, out), indent=2))
     elif not quiet:
-        if predicted.unknown:
-            typer.echo(_centre_says(predicted.unknown), err=True)
+        for line in _remarks(predicted):
+            typer.echo(line, err=True)
         if not to_stdout:
             typer.echo(f"{len(predicted.table):,} predictions in {out}")
 
@@ -84,7 +88,29 @@ def _summary(predicted: Predicted, out: str) -> dict[str, Any]:
     from crosslearning.tables.plain import plain
 
     unknown = [{"task": plain(label), "rows": rows} for label, rows in predicted.unknown.items()]
-    return {"rows": len(predicted.table), "unknown": unknown, "file": out}
+    return {
+        "rows": len(predicted.table),
+        "unknown": unknown,
+        "unknown_categories": predicted.categories,
+        "score": plain(predicted.score),
+        "file": out,
+    }
+
+
+def _remarks(predicted: Predicted) -> list[str]:
+    """Say what was unknown, and how good the predictions are if that can be told."""
+    lines = [_centre_says(predicted.unknown)] if predicted.unknown else []
+    for column, values in predicted.categories.items():
+        named = [f"{value} ({rows:,})" for value, rows in list(values.items())[:_NAMED]]
+        more = ", …" if len(values) > _NAMED else ""
+        lines.append(f"Values of {column} that the fit has not seen: {', '.join(named)}{more}")
+    if predicted.score is not None:
+        from crosslearning.evaluation.numbers import number
+
+        found = predicted.score
+        value, rows = number(found["score"]), f"{found['rows']:,} rows with a target"
+        lines.append(f"{found['metric'].capitalize()}, mean over tasks: {value} on {rows}")
+    return lines
 
 
 def _centre_says(unknown: dict[Any, int]) -> str:

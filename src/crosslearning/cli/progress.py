@@ -39,10 +39,10 @@ def progress_bars(*, show: bool) -> Progress:
 
 
 @contextmanager
-def warnings_in_a_line() -> Iterator[None]:
+def warnings_in_a_line(*, show: bool = True) -> Iterator[None]:
     """Print each warning once, in one line on the error stream, when the work is done."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    for message in dict.fromkeys(str(warning.message) for warning in caught):
+    for message in dict.fromkeys(str(warning.message) for warning in caught if show):
         typer.echo("Warning: " + " ".join(message.split()), err=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri, stdtrit
 
 from crosslearning.convex.families import Gaussian, Poisson, Student, Tweedie
 
@@ -44,9 +44,11 @@ def predictive_interval(
 
 def _quantiles(family: OneScore, mean: Array, sd: Array, dispersion: float, levels: Array) -> Array:
     if isinstance(family, Student):
-        return np.asarray(mean + sd * stats.t.ppf(levels, family.df))
+        return np.asarray(mean + sd * stdtrit(family.df, levels))
     if isinstance(family, Gaussian):
-        return np.asarray(mean + sd * stats.norm.ppf(levels))
+        return np.asarray(mean + sd * ndtri(levels))
+    from scipy import stats  # takes long to import
+
     variance = sd**2
     if isinstance(family, Poisson):  # and gamma rates: negative binomial
         extra = np.maximum(variance / mean - 1.0, _SMALLEST)

@@ -11,7 +11,7 @@ from crosslearning.evaluation.numbers import named, number
 if TYPE_CHECKING:
     from crosslearning.evaluation.comparison import Comparison
 
-__all__ = ["NAMES", "extremes", "useless", "verdict"]
+__all__ = ["NAMES", "extremes", "size", "useless", "verdict"]
 
 NAMES = {"pooled": "one pooled model", "separate": "separate models", "cross": "cross-learned"}
 
@@ -34,22 +34,22 @@ def verdict(comparison: Comparison, score: str = "score") -> str:
         return f"No {unit} has a score of every method: there is nothing to compare."
     if pairs.gain == pairs.standard_error == 0.0:
         return f"Sharing makes no difference: {name}, the best alternative, {verb} as good."
-    size, sure = _size(comparison, rival, score), comparison.verdict(rival)
+    amount, sure = size(comparison, rival, score), comparison.verdict(rival)
     word = "better" if pairs.gain > 0 else "worse"
     if sure > 0:
-        return f"Sharing helps: cross-learning is better than {name} by {size}."
+        return f"Sharing helps: cross-learning is better than {name} by {amount}."
     if sure < 0:
         start = "Sharing as done here does not help" if rival in NAMES else "Sharing is not enough"
-        return f"{start}: {name} {verb} better by {size}."
+        return f"{start}: {name} {verb} better by {amount}."
     if rival == "pooled" and _surely_over(comparison, "separate"):
         return (
             f"One model for all does as well: cross-learning is better than separate models, but "
-            f"{word} than {name} only by {size}, which may be chance."
+            f"{word} than {name} only by {amount}, which may be chance."
         )
     who = f"One {unit}" if pairs.n == 1 else f"These {pairs.n:,} {unit}s"
     return (
         f"{who} cannot tell whether sharing helps: cross-learning is {word} "
-        f"than {name}, the best alternative, by {size}."
+        f"than {name}, the best alternative, by {amount}."
     )
 
 
@@ -61,7 +61,7 @@ def _surely_over(comparison: Comparison, rival: str) -> bool:
     return rival in comparison.methods and comparison.verdict(rival) > 0
 
 
-def _size(comparison: Comparison, rival: str, score: str) -> str:
+def size(comparison: Comparison, rival: str, score: str) -> str:
     """Write a gain with its standard error, and what it is a gain of."""
     pairs = comparison.paired(rival)
     if not pairs.sure and comparison.verdict(rival):  # only the relative test is sure

@@ -10,6 +10,7 @@ import numpy as np
 from crosslearning.convex.bounded import quadratic_loss
 from crosslearning.convex.evidence import evidence_fit
 from crosslearning.convex.families import Gaussian, OneScore, Student
+from crosslearning.convex.intervals import predictive_interval
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import quadratic_forms
 from crosslearning.convex.prediction import linear_scores
@@ -17,7 +18,6 @@ from crosslearning.convex.statistics import Statistics
 from crosslearning.linear._bayesian import CrossBayesianModel
 from crosslearning.linear._conformal import left_out_rows, left_out_tasks, quantile, summary
 from crosslearning.linear._inputs import checked_offset
-from crosslearning.linear._intervals import predictive_interval
 from crosslearning.tasks.estimators import TaskRegressor, as_objects
 
 if TYPE_CHECKING:

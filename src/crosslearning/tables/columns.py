@@ -20,6 +20,7 @@ __all__ = [
     "ROW_NUMBER",
     "Column",
     "as_categories",
+    "as_dates",
     "as_numbers",
     "column_of",
     "is_date",
@@ -41,6 +42,10 @@ _FEW = 20  # unless they are so few
 _NUMBERED = 50  # rows from which on 1, 2, 3, ... is taken for a row number,
 _SPARSEST = 2  # in any order, even if up to every other number is left out
 _LISTED = 5
+_MARKS = r"\s*[$€£¥%]\s*|['\u00a0\u202f](?=\d{3})"  # of currencies, percents and thousands
+_NUMBER = re.compile(r"\(?[-+−]?(\d{1,3}(,\d{3})+|\d*)(\.\d*)?([eE][-+]?\d+)?\)?")
+_LONGEST, _EXACT = 15, 2**53  # digits, and size, that a float tells apart; beyond are codes
+_CODES = re.compile(r"(^|[^a-z])(zip|zip.?code|post.?code|postal.?code|plz)([^a-z]|$)", re.I)
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class Column:
     ----------
     name : str
         Its name.
-    type : {"number", "category", "unusable"}
+    type : {"number", "category", "date", "unusable"}
         What it holds.
     levels : int
         Number of categories; 0 for numbers.
@@ -62,33 +67,45 @@ class Column:
     """
 
     name: str
-    type: Literal["number", "category", "unusable"]
+    type: Literal["number", "category", "date", "unusable"]
     levels: int
     missing: int
     reason: str = ""
 
 
-def column_of(values: pd.Series[Any]) -> Column:
+def column_of(values: pd.Series[Any], wanted: str | None = None) -> Column:
     """Recognise what a column holds.
+
+    Parameters
+    ----------
+    values : Series
+        The column.
+    wanted : {"number", "category"}, optional
+        What to take it for.
 
     Examples
     --------
-    >>> column_of(pd.Series(["2024-05-17", "2024-05-18"], name="day")).reason
-    'it holds dates; turn them into numbers, such as years or ages'
+    >>> column_of(pd.Series(["2024-05-17", "2024-05-18"], name="day")).type
+    'date'
+    >>> column_of(pd.Series(["$1,200", "$900"], name="price")).type
+    'number'
     """
     name, missing = str(values.name), int(values.isna().sum())
-    kind = _kind(values)
     if missing == len(values):
         return Column(name, "unusable", 0, missing, "it is empty")
+    kind = {"number": "number", "category": "string", None: ""}[wanted] or _kind(values)
     if kind == "number":
-        return Column(name, "number", 0, missing, _number_reason(values, missing))
+        if wanted is None and _CODES.search(name):
+            kind = "string"
+        else:
+            return Column(name, "number", 0, missing, _number_reason(values, missing))
     if kind == "date":
-        reason = "it holds dates; turn them into numbers, such as years or ages"
-        return Column(name, "unusable", 0, missing, reason)
+        constant = len(values.unique()) == 1
+        return Column(name, "date", 0, missing, "it is constant" if constant else "")
     if kind == "other":
         return Column(name, "unusable", 0, missing, "it holds neither numbers nor strings")
     levels = int(values.nunique())
-    if levels > max(_FEW, _DISTINCT * (len(values) - missing)):
+    if wanted is None and levels > max(_FEW, _DISTINCT * (len(values) - missing)):
         return Column(name, "unusable", levels, missing, _text_reason(values))
     constant = levels == 1 and not missing
     return Column(name, "category", levels, missing, "it is constant" if constant else "")
@@ -103,7 +120,7 @@ def as_numbers(values: pd.Series[Any]) -> NDArray[np.float64]:
     """Return numbers, NaN where missing; refuse anything else, and infinities."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(values.cat.categories.dtype)
-    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = _parsed(values)
     wrong = np.isnan(numbers) & values.notna().to_numpy() | np.isinf(numbers)
     if wrong.any():
         raise ValueError(
@@ -111,6 +128,27 @@ def as_numbers(values: pd.Series[Any]) -> NDArray[np.float64]:
             "Correct the table or leave the values out."
         )
     return numbers
+
+
+def as_dates(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Return dates, NaT where missing; refuse anything else.
+
+    Days come first if they are followed by a dot, or if one of them cannot be a month.
+    """
+    text = values.astype("string").str.strip()
+    first = text.str.extract(r"^(\d{1,2})([-/. ])\d")
+    day_first = bool(((first[1] == ".") | (pd.to_numeric(first[0]) > 12)).any())
+    options: dict[str, Any] = {"errors": "coerce", "utc": True}
+    if not types.is_datetime64_any_dtype(values.dtype):
+        values, options = text, options | {"format": "mixed", "dayfirst": day_first}
+    found: pd.Series[Any] = pd.to_datetime(values, **options).dt.tz_localize(None)
+    wrong = found.isna() & values.notna()
+    if wrong.any():
+        raise ValueError(
+            f"Column {values.name!r} must hold dates; got {_found(values[wrong])}. Correct the "
+            "table or leave the values out."
+        )
+    return found
 
 
 def as_categories(values: pd.Series[Any]) -> NDArray[Any]:
@@ -132,9 +170,12 @@ def _kind(values: pd.Series[Any]) -> Literal["number", "string", "date", "other"
         return "number"
     inferred = types.infer_dtype(values, skipna=True)
     if inferred in _NUMBERS:
-        return "number"
+        long = inferred == "integer" and any(abs(v) > _EXACT for v in values.dropna().unique())
+        return "string" if long else "number"
     if inferred in _DATES or _all_dates(values):
         return "date"
+    if inferred == "string" and _all_numbers(values):
+        return "number"
     scalar = all(map(types.is_scalar, values.head(_SAMPLE)))
     return "string" if scalar else "other"
 
@@ -145,6 +186,39 @@ def _all_dates(values: pd.Series[Any]) -> bool:
     return len(first) > 0 and all(
         isinstance(value, str) and _DATE.fullmatch(value.strip()) for value in first
     )
+
+
+def _all_numbers(values: pd.Series[Any]) -> bool:
+    """Whether strings are numbers with marks, such as $1,200 or 12 %; plain digits are codes."""
+    text = values.dropna().astype(str)
+    first = text.head(_SAMPLE).str.strip()
+    if (
+        not len(first)
+        or bool(first.str.fullmatch(r"\d+").all())
+        or not _unmarked(first).ne("").all()
+    ):
+        return False
+    return bool(_unmarked(text).ne("").all())
+
+
+def _unmarked(text: pd.Series[Any]) -> pd.Series[Any]:
+    """Numbers without marks; empty where there is none, or a code of many digits."""
+    plain = text.str.strip().str.replace(_MARKS, "", regex=True)
+    digits = plain.str.count(r"\d")
+    number = plain.str.fullmatch(_NUMBER) & (digits > 0) & (digits <= _LONGEST)
+    plain = plain.str.replace(",", "").str.replace("−", "-")
+    plain = plain.str.replace(r"^\((.*)\)$", r"-\1", regex=True)
+    return plain.where(number, "")
+
+
+def _parsed(values: pd.Series[Any]) -> NDArray[np.float64]:
+    """Numbers; NaN where there is none."""
+    plain = pd.to_numeric(values, errors="coerce").to_numpy(np.float64, copy=True, na_value=np.nan)
+    rest = np.isnan(plain) & values.notna().to_numpy()
+    if rest.any() and not types.is_numeric_dtype(values.dtype):
+        numbers = pd.to_numeric(_unmarked(values[rest].astype(str)), errors="coerce")
+        plain[rest] = numbers.to_numpy(dtype=np.float64)
+    return np.asarray(plain)
 
 
 def _number_reason(values: pd.Series[Any], missing: int) -> str:

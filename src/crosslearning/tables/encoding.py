@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from crosslearning.tables.columns import as_categories, as_numbers
+from crosslearning.tables.columns import as_categories, as_dates, as_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -22,6 +22,7 @@ _RARE_SHARE = 0.02  # or with less than this share of the rows if that is less
 _MOST_LEVELS = 30  # of a column, the group of rare ones included
 _MISSING = "(missing)"
 _OTHER = "(other)"
+_PARTS = ("year", "month", "days")  # of a date
 
 
 @dataclass(frozen=True)
@@ -31,38 +32,69 @@ class TableEncoder:
     Missing numbers become the median, with a column that flags them. Categories become one
     column per level, one in all if there are two; levels with fewer than 10 rows (or 2 % of a
     small table) and those beyond the 30 most frequent share one, and so do levels never seen.
-    Missing is a level of its own.
+    Missing is a level of its own. A date is three numbers: year, month, and days since 1970.
 
     Attributes
     ----------
     numbers : dict
-        Median by name of a column of numbers.
+        Median by name of a column of numbers, and of the parts of dates.
     flagged : list of str
         Those of them that had missing values.
     levels : dict
         Levels by name of a column of categories: None stands for all that are not listed.
+    dates : list of str
+        Columns of dates.
+    rare : dict
+        Levels that were seen and are not listed, by name of the column.
     """
 
     numbers: dict[str, float]
     flagged: list[str]
     levels: dict[str, list[str | None]]
+    dates: list[str]
+    rare: dict[str, list[str]]
 
     @classmethod
     def of(
-        cls, frame: pd.DataFrame, numbers: Sequence[str], categories: Sequence[str]
+        cls,
+        frame: pd.DataFrame,
+        numbers: Sequence[str],
+        categories: Sequence[str],
+        dates: Sequence[str] = (),
     ) -> TableEncoder:
         """Learn medians and levels from the rows of a table."""
-        values = {name: as_numbers(frame[name]) for name in numbers}
-        return cls(
-            {name: float(np.nanmedian(column)) for name, column in values.items()},
-            [name for name, column in values.items() if np.isnan(column).any()],
-            {name: _levels(_filled(frame[name])) for name in categories},
-        )
+        medians, flagged = {}, []
+        for name, column in _numeric(frame, numbers, dates):
+            medians[name] = float(np.nanmedian(column))
+            flagged += [name] * bool(np.isnan(column).any())
+        filled = {name: _filled(frame[name]) for name in categories}
+        levels = {name: _levels(values) for name, values in filled.items()}
+        rare = {
+            name: sorted(set(values.unique()) - set(levels[name]))
+            for name, values in filled.items()
+        }
+        return cls(medians, flagged, levels, list(dates), rare)
 
     @property
     def columns(self) -> list[str]:
         """Names of the columns to encode."""
-        return [*self.numbers, *self.levels]
+        return [*self.plain, *self.dates, *self.levels]
+
+    @property
+    def plain(self) -> list[str]:
+        """Columns that hold numbers."""
+        parts = {f"{name} {part}" for name in self.dates for part in _PARTS}
+        return [name for name in self.numbers if name not in parts]
+
+    def unknown(self, frame: pd.DataFrame) -> dict[str, dict[str, int]]:
+        """Count the values of categories that were never seen, by column."""
+        found = {}
+        for name, levels in self.levels.items():
+            values = _filled(frame[name])
+            new = values[~values.isin([*levels, *self.rare[name], _MISSING])]
+            if len(new):
+                found[name] = {str(k): int(n) for k, n in new.value_counts().items()}
+        return found
 
     @property
     def feature_names(self) -> list[str]:
@@ -79,19 +111,39 @@ class TableEncoder:
 
     def encode(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """Encode the rows of a table, all of them finite numbers."""
-        values = [as_numbers(frame[name]) for name in self.numbers]
-        gaps = {name: np.isnan(column) for name, column in zip(self.numbers, values, strict=True)}
-        medians = self.numbers.values()
-        parts = [*map(np.where, gaps.values(), medians, values)]
-        parts += [gaps[name] for name in self.flagged]
+        names = self.feature_names
+        array = np.empty((len(frame), len(names)))
+        gaps = {}
+        for k, (name, values) in enumerate(_numeric(frame, self.plain, self.dates)):
+            gap = np.isnan(values)
+            gaps[name] = gap if name in self.flagged else None
+            array[:, k] = np.where(gap, self.numbers[name], values)
+        column = len(self.numbers)
+        for name in self.flagged:
+            array[:, column] = gaps[name]
+            column += 1
         for name, levels in self.levels.items():
             listed = [level for level in levels if level is not None]
             codes = pd.Index(listed, dtype=object).get_indexer(_filled(frame[name]))
             other = len(listed) if None in levels else -1
             codes = np.where(codes < 0, other, codes)
-            parts += [codes == levels.index(level) for level in _shown(levels)]
-        # Row by row, as the folds will take them.
-        return np.array(parts, dtype=np.float64).T.copy()
+            for level in _shown(levels):
+                array[:, column] = codes == levels.index(level)
+                column += 1
+        return array
+
+
+def _numeric(
+    frame: pd.DataFrame, numbers: Sequence[str], dates: Sequence[str]
+) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """Columns of numbers, and the numbers of dates."""
+    for name in numbers:
+        yield name, as_numbers(frame[name])
+    for name in dates:
+        when = as_dates(frame[name])
+        days = (when - pd.Timestamp(1970, 1, 1)) / pd.Timedelta(days=1)
+        for part, values in zip(_PARTS, (when.dt.year, when.dt.month, days), strict=True):
+            yield f"{name} {part}", values.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def _filled(column: pd.Series[Any]) -> pd.Index[Any]:

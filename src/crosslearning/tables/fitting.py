@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
-import time
+import time as clock
+import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from crosslearning.linear import CrossLogisticRegressionCV, CrossRidgeCV
+import numpy as np
+
+from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
+from crosslearning.tables.candidates import candidates
+from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.encoding import TableEncoder
+from crosslearning.tables.findings import effects, holdout, left_out
+from crosslearning.tables.metrics import METRICS, metric_of
 from crosslearning.tables.model import TableModel
+from crosslearning.tables.plain import plain
+from crosslearning.tables.recognition import tidy
 from crosslearning.tables.results import Fit, results_of
+from crosslearning.tables.rotation import Rotation
+from crosslearning.tables.rows import Rows
 from crosslearning.tables.schema import (
     check_names,
     check_tasks_of,
     features_of,
+    looks_like_time,
     require_columns,
 )
+from crosslearning.tables.splits import splits_of
 from crosslearning.tables.target import target_of
+from crosslearning.tables.trials import fitted, run
+from crosslearning.tasks import TaskIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import pandas as pd
+    from numpy.typing import NDArray
+
+    from crosslearning.tables.target import Target
 
 __all__ = ["fit_table"]
 
 _FEWEST_ROWS = 10
+_MANY_ROWS = 200_000  # beyond which sums stand for the rows
 
 
 def fit_table(
@@ -34,9 +54,18 @@ def fit_table(
     task: str,
     target: str,
     features: Sequence[str] | None = None,
-    epsilon: float | str = "auto",
+    numbers: Sequence[str] = (),
+    categories: Sequence[str] = (),
     kind: str = "auto",
-    per_block: bool | None = None,
+    family: str = "auto",
+    epsilon: float = np.inf,
+    metric: str | None = None,
+    weights: str | None = None,
+    time: str | None = None,
+    group: str | None = None,
+    held_out: pd.DataFrame | None = None,
+    folds: int = 5,
+    drop_unlabelled: bool = False,
     seed: int = 0,
     command: str = "",
     progress: Callable[[str], object] | None = None,
@@ -50,19 +79,34 @@ def fit_table(
     task : str
         Column with the label of the task of each row: the school, the shop, the patient.
     target : str
-        Column to predict: a number, or a class. Strings, booleans and whole numbers with at most
-        10 distinct values are classes.
+        Column to predict: a number, or a class. Strings, booleans and numbers with two distinct
+        values are classes.
     features : sequence of str, optional
-        Columns to learn from; by default all that hold numbers or categories. Left out are
-        constants, row numbers, dates and text.
-    epsilon : float or "auto", default="auto"
-        Largest distance of a task to the centre over all parameters, in standardised features;
-        or the best one by cross-validation.
+        Columns to learn from; by default all that hold numbers, categories or dates. Left out are
+        constants, row numbers and text.
+    numbers, categories : sequence of str
+        Columns that hold one or the other, whatever they look like.
     kind : {"auto", "regression", "classification"}, default="auto"
         What the target is.
-    per_block : bool, optional
-        Whether coefficients and intercepts have a radius each; by default they do, unless
-        `epsilon` is given.
+    family : {"auto", "gaussian", "student", "poisson", "gamma", "tweedie"}, default="auto"
+        Distribution of a target that is a number.
+    epsilon : float, default=inf
+        Largest distance of a task to the centre, in standard deviations of the tasks.
+    metric : str, optional
+        What models are chosen and scored by: mse (the default for numbers), mae,
+        poisson-deviance, gamma-deviance; log-loss (the default for classes), accuracy, auc.
+    weights : str, optional
+        Column with the weights of the rows.
+    time : str, optional
+        Column that says when a row was: models are scored on what came later.
+    group : str, optional
+        Column of groups that are left out as a whole.
+    held_out : DataFrame, optional
+        Rows to score the models on that nothing has been learned from.
+    folds : int, default=5
+        Number of parts that are left out in turn.
+    drop_unlabelled : bool, default=False
+        Whether to drop rows without a task instead of refusing them.
     seed : int, default=0
         Seed of the folds.
     command : str, optional
@@ -77,71 +121,116 @@ def fit_table(
 
     Notes
     -----
-    The scores are of rows that neither a model nor the choice of its radius has seen. Medians
-    and levels of the encoding are those of all rows, held out or not; they know no target.
+    The scores are of rows that a model has not seen; its strength comes from the evidence of the
+    others. The model that is returned is the best of all that were tried, fitted on all rows.
+    Medians and levels of the encoding are those of all rows, held out or not; they know no target.
 
     Examples
     --------
     >>> from crosslearning.datasets import load_hsb82
     >>> from crosslearning.tables import fit_table
     >>> pupils = load_hsb82().frame.head(400)
-    >>> model = fit_table(pupils, task="school", target="math", features=["ses"], epsilon=1.0)
-    >>> model.results["target_kind"], model.results["chosen"]["all"]["epsilon"]
-    ('regression', 1.0)
+    >>> model = fit_table(pupils, task="school", target="math", features=["ses"])
+    >>> model.results["target_kind"], len(model.results["models"])
+    ('regression', 5)
     >>> model.predict(pupils.head(2)).columns.tolist()
-    ['prediction']
+    ['prediction', 'lower', 'upper', 'std']
     """
     say = progress or (lambda _: None)
-    started = time.perf_counter()
+    started = clock.perf_counter()
     say("Looking at the columns")
-    check_names(frame)
-    require_columns(frame, [task], "the task")
-    require_columns(frame, [target], "the target")
-    _check_settings(task, target, epsilon, per_block, seed)
-    rows = _usable_rows(frame, task, target)
-    goal = target_of(rows[target], kind)
-    chosen = features_of(rows, task, target, features)
-    encoder = TableEncoder.of(rows, chosen.of("number"), chosen.of("category"))
-    say(f"Cross-validating models of {rows[task].nunique():,} tasks on {len(rows):,} rows")
-    estimator = _estimator(goal.kind, epsilon, per_block, seed)
-    estimator.fit(encoder.encode(rows), goal.y, tasks=rows[task])
+    _check_settings(frame, task, target, epsilon, seed, folds)
+    roles = {"the weights": weights, "the time": time, "the group": group}
+    for role, column in roles.items():
+        require_columns(frame, [column] if column else [], role)
+    table = _usable_rows(frame, task, target, drop=drop_unlabelled)
+    goal = target_of(table[target], kind, family)
+    types = dict.fromkeys(numbers, "number") | dict.fromkeys(categories, "category")
+    chosen = features_of(table, task, target, features, excluded=(weights, group), types=types)
+    encoder = TableEncoder.of(table, chosen.of("number"), chosen.of("category"), chosen.of("date"))
+    rows, labels, rotation = _rows(table, task, goal, encoder, weights)
+    scored, plain_metric = metric_of(metric, goal.kind), _plain_metric(goal)
+    splits = splits_of(
+        rows.codes,
+        folds,
+        seed,
+        classes=rows.y if rows.classes is not None else None,
+        time=table[time] if time else None,
+        group=table[group] if group else None,
+    )
+    tried = candidates(
+        goal.kind,
+        goal.family,
+        only=family != "auto",
+        epsilon=epsilon,
+        rotated=rotation is not None,
+        n_features=rows.X.shape[1],
+        n_rows=len(rows.y),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is not chosen does not matter
+        trials = run(tried, rows, splits, scored, plain_metric, say)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        say(f"Fitting the best of them, {trials.chosen.label}, on all rows")
+        model = _final(trials.chosen.estimator, rows, labels)
+        errors, findings = left_out(
+            trials.models[trials.chosen.name], rows, splits, labels.tolist(), seed
+        )
+        result = TableModel(task, target, scored.name, encoder, rotation, _state(model), errors)
+        findings["effects"] = effects(result, table) if rotation is None else []
+        if held_out is not None:
+            findings["holdout"] = _held_out(result, tried, rows, labels, held_out, scored)
+    messages = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
+    notes = [] if time else looks_like_time(table, [c.name for c in chosen.used])
     settings = {
         "command": command,
         "seed": seed,
-        "seconds": round(time.perf_counter() - started, 3),
-        "dropped": len(frame) - len(rows),
+        "seconds": round(clock.perf_counter() - started, 3),
+        "dropped": len(frame) - len(table),
+        "notes": notes,
     }
-    fit = Fit(estimator, encoder.feature_names, rows, task, goal, chosen, settings)
-    state = state_of(estimator)
-    del state["fitted"]["comparison_"]  # which the results tell
-    return TableModel(task, encoder, state, results_of(fit))
+    axes = None if rotation is None else rotation.axes
+    fit = Fit(
+        model, axes, encoder.feature_names, table, rows, task, goal, chosen, trials, scored,
+        splits.words, settings,
+    )  # fmt: skip
+    results = results_of(fit) | plain(
+        findings | {"command": command, "python": _python(fit), "warnings": messages}
+    )
+    for message in messages:
+        warnings.warn(message, stacklevel=2)
+    return replace(result, results=results)
 
 
 def _check_settings(
-    task: str, target: str, epsilon: float | str, per_block: bool | None, seed: int
+    frame: pd.DataFrame, task: str, target: str, epsilon: float, seed: int, folds: int
 ) -> None:
+    check_names(frame)
+    require_columns(frame, [task], "the task")
+    require_columns(frame, [target], "the target")
     if task == target:
         raise ValueError(f"Task and target must be two columns; got {task!r} for both.")
     if seed < 0:
         raise ValueError(f"`seed` must be at least 0; got {seed}.")
-    if epsilon == "auto":
-        return
-    if isinstance(epsilon, str) or not epsilon >= 0:
+    if folds < 2:
+        raise ValueError(f"`folds` must be at least 2; got {folds}.")
+    if not epsilon >= 0:
         raise ValueError(
             f"`epsilon` is a distance and must be at least 0; got {epsilon}. Use 0 for one pooled "
-            "model, inf for separate ones, auto to have it chosen."
-        )
-    if per_block:
-        raise ValueError(
-            f"A radius per block is chosen by cross-validation; got `epsilon`={epsilon} for one "
-            "ball. Leave out one of the two."
+            "model, inf for no bound."
         )
 
 
-def _usable_rows(frame: pd.DataFrame, task: str, target: str) -> pd.DataFrame:
+def _usable_rows(frame: pd.DataFrame, task: str, target: str, *, drop: bool) -> pd.DataFrame:
     """Rows with a target, under the numbers that they have in the table."""
     numbered = frame.reset_index(drop=True)
     missing = numbered[target].isna()
+    labels = tidy(numbered[task])
+    if drop:
+        missing |= labels.isna()
+    if labels is not numbered[task]:
+        numbered = numbered.assign(**{task: labels})
     rows = numbered[~missing] if missing.any() else numbered
     if len(rows) < _FEWEST_ROWS:
         raise ValueError(
@@ -152,12 +241,95 @@ def _usable_rows(frame: pd.DataFrame, task: str, target: str) -> pd.DataFrame:
     return rows
 
 
-def _estimator(kind: str, epsilon: float | str, per_block: bool | None, seed: int) -> Any:
-    settings: dict[str, Any] = {"random_state": seed, "per_block": per_block is not False}
-    if epsilon != "auto":
-        settings |= {"epsilons": [float(epsilon)], "per_block": False}
-    settings["metric"] = "standard"
-    if kind == "regression":
-        return CrossRidgeCV(**settings)
-    # Every radius costs a Newton iteration over all rows; fewer of them find as good a one.
-    return CrossLogisticRegressionCV(n_epsilons=10, **settings)
+def _rows(
+    table: pd.DataFrame, task: str, goal: Target, encoder: TableEncoder, weights: str | None
+) -> tuple[Rows, NDArray[Any], Rotation | None]:
+    """Turn a table into numbers."""
+    index, codes = TaskIndex.of(table[task])
+    labels = np.empty(len(index), dtype=object)
+    labels[:] = index.labels
+    X = encoder.encode(table)
+    rotation = Rotation.of(X)
+    if rotation is not None:
+        X = rotation.apply(X)
+    classes = np.unique(goal.y) if goal.kind == "classification" else None
+    return Rows(X, goal.y, codes, len(index), _weights(table, weights), classes), labels, rotation
+
+
+def _weights(table: pd.DataFrame, name: str | None) -> NDArray[np.float64] | None:
+    if name is None:
+        return None
+    values = as_numbers(table[name])
+    if np.isnan(values).any() or values.min() < 0 or not values.any():
+        raise ValueError(
+            f"The weights in {name!r} must be at least 0 in every row and not all 0; got "
+            f"{np.nanmin(values)} as the smallest and {int(np.isnan(values).sum())} gaps."
+        )
+    return values
+
+
+def _plain_metric(goal: Target) -> Any:
+    return METRICS["mse" if goal.kind == "regression" else "accuracy"]
+
+
+def _final(estimator: Any, rows: Rows, labels: NDArray[Any]) -> Any:
+    """Fit on all rows; from sums where rows are many."""
+    if not isinstance(estimator, CrossBayesianRidge) or len(rows.y) <= _MANY_ROWS:
+        return fitted(estimator, rows, labels[rows.codes])
+    from sklearn.base import clone
+
+    from crosslearning.convex.statistics import Statistics
+
+    sums = Statistics.of(
+        rows.X, rows.y, rows.codes, labels=np.arange(rows.n_tasks), sample_weight=rows.weights
+    )
+    model = clone(estimator).fit_statistics(sums)
+    model.tasks_ = labels
+    return model
+
+
+def _state(model: Any) -> dict[str, Any]:
+    """Return what predictions need."""
+    state = state_of(model)
+    state["fitted"].pop("calibration_", None)  # errors of rows left out serve for all models
+    return state
+
+
+def _held_out(
+    result: TableModel,
+    tried: Sequence[Any],
+    rows: Rows,
+    labels: NDArray[Any],
+    frame: pd.DataFrame,
+    metric: Any,
+) -> dict[str, Any]:
+    """Score all candidates on rows of another table."""
+    require_columns(frame, [result.target], "the target")
+    known = frame[frame[result.target].notna()].reset_index(drop=True)
+    X, codes = result.encode(known)
+    goal = known[result.target]
+    y = as_numbers(goal) if rows.classes is None else goal.to_numpy(dtype=rows.classes.dtype)
+    test = Rows(X, y, codes, rows.n_tasks, None, rows.classes)
+    names = np.append(labels, np.array([_Nobody()], dtype=object))[codes]
+    models = {c.name: _final(c.estimator, rows, labels) for c in tried}
+    scores = holdout(models, test, metric, names)
+    return {"rows": len(known), "scores": scores}
+
+
+class _Nobody:
+    """The label of a task that no model has seen."""
+
+
+def _python(fit: Fit) -> str:
+    """Lines that repeat the fit of the chosen model."""
+    return "\n".join(
+        [
+            "from crosslearning.tables import fit_table, read_table",
+            "",
+            'frame = read_table("TABLE")',
+            f"model = fit_table(frame, task={fit.task!r}, target={fit.target.name!r})",
+            'print(model.results["sentence"])',
+            f"print(model.estimator)  # {type(fit.estimator).__name__}: {fit.trials.chosen.label}",
+            "predictions = model.predict(frame)",
+        ]
+    )

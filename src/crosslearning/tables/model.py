@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
-from crosslearning.convex.logistic_loss import softmax
-from crosslearning.convex.prediction import class_scores, linear_scores
+from crosslearning.tables.forecast import forecast, intervals, probabilities
 from crosslearning.tables.persistence import read_model, save
-from crosslearning.tables.recognition import kept_as_text, recognised
+from crosslearning.tables.recognition import kept_as_text, recognised, tidy
 from crosslearning.tables.schema import check_names, require_columns
 from crosslearning.tasks import TaskIndex
 
 if TYPE_CHECKING:
     import os
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from crosslearning.tables.encoding import TableEncoder
+    from crosslearning.tables.rotation import Rotation
 
 __all__ = ["TableModel"]
 
@@ -32,32 +35,49 @@ class TableModel:
 
     Attributes
     ----------
-    task : str
-        Column of task labels.
+    task, target : str
+        Columns of task labels and of the target.
+    metric : str
+        What predictions are scored by.
     encoder : TableEncoder
         Turns columns into numbers.
+    rotation : Rotation, optional
+        Turns many numbers into fewer.
     state : dict
         Class, parameters and fitted attributes of the estimator.
+    errors : array
+        Sorted absolute errors of rows left out, in predicted standard deviations: what intervals
+        are widened by.
     results : dict
         What was found: the contents of ``results.json``. Empty after :meth:`load`, since a model
         needs none to predict.
     """
 
     task: str
+    target: str
+    metric: str
     encoder: TableEncoder
+    rotation: Rotation | None
     state: dict[str, Any]
+    errors: NDArray[np.float64]
     results: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def estimator(self) -> Any:
-        """One model per task, fitted: a CrossRidgeCV or CrossLogisticRegressionCV."""
+        """One model per task, fitted: a CrossBayesianRidge or one of its relatives."""
         from crosslearning.linear.persistence import model_of  # needs scikit-learn, which is slow
 
         return model_of(self.state)
 
-    @property
+    @cached_property
     def _tasks(self) -> TaskIndex:
         return TaskIndex(tuple(self.state["fitted"]["tasks_"]))
+
+    @property
+    def classes(self) -> NDArray[Any] | None:
+        """The classes, if the target is one of them."""
+        found: NDArray[Any] | None = self.state["fitted"].get("classes_")
+        return found
 
     @property
     def text_columns(self) -> list[str]:
@@ -65,7 +85,7 @@ class TableModel:
         labels = [self.task] * kept_as_text(self._tasks.labels)
         return [*self.encoder.levels, *labels]
 
-    def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def predict(self, frame: pd.DataFrame, *, coverage: float = 0.9) -> pd.DataFrame:
         """Predict the target for the rows of a table.
 
         Parameters
@@ -74,31 +94,53 @@ class TableModel:
             A table with the task column and the columns learned from. A label means the task it
             equals, as a value or else in text: "1" is the task 1. Rows of tasks never seen, and
             rows without a label, are predicted by the centre.
+        coverage : float, default=0.9
+            Probability that a number lies between ``lower`` and ``upper``.
 
         Returns
         -------
         DataFrame
-            With the index of `frame`: the column ``prediction``, and for classes a column
-            ``probability_<class>`` each.
+            With the index of `frame`: the column ``prediction``; for numbers ``lower``, ``upper``
+            and ``std``, a standard deviation; for classes ``probability_<class>`` each.
         """
+        X, codes = self.encode(frame)
+        if self.classes is None:
+            said = forecast(self.state, X, codes)
+            lower, upper = intervals(self.state, said, self.errors, coverage)
+            columns = {"prediction": said.mean, "lower": lower, "upper": upper, "std": said.sd}
+            return pd.DataFrame(columns, index=frame.index)
+        shares, classes = probabilities(self.state, X, codes), self.classes
+        predictions = {"prediction": classes[shares.argmax(axis=1)]}
+        predictions |= {f"probability_{c}": s for c, s in zip(classes, shares.T, strict=True)}
+        return pd.DataFrame(predictions, index=frame.index)
+
+    def encode(self, frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return features and number of the task of each row; -1 is a task never seen."""
         check_names(frame)
         require_columns(frame, [self.task, *self.encoder.columns], "the model")
         numbered = frame.reset_index(drop=True)
         X = self.encoder.encode(numbered)
-        fitted = self.state["fitted"]
-        scores = linear_scores(fitted, X, self._tasks.encode(self._labels(numbered)))
-        if "classes_" not in fitted:
-            return pd.DataFrame({"prediction": scores[:, 0]}, index=frame.index)
-        shares, classes = softmax(class_scores(scores)), fitted["classes_"]
-        predictions = {"prediction": classes[shares.argmax(axis=1)]}
-        predictions |= {f"probability_{c}": s for c, s in zip(classes, shares.T, strict=True)}
-        return pd.DataFrame(predictions, index=frame.index)
+        if self.rotation is not None:
+            X = self.rotation.apply(X)
+        return X, self._tasks.encode(self._labels(numbered))
 
     def unknown_tasks(self, frame: pd.DataFrame) -> dict[Any, int]:
         """Count the rows of each task that the fit has not seen; None stands for no label."""
         labels = self._labels(frame)
         counts = Counter(labels[self._tasks.encode(labels) < 0]).most_common()
         return {None if label is _NOBODY else label: rows for label, rows in counts}
+
+    def unknown_categories(self, frame: pd.DataFrame) -> dict[str, dict[str, int]]:
+        """Count the rows of each category that the fit has not seen, by column."""
+        return self.encoder.unknown(frame)
+
+    def score(self, frame: pd.DataFrame) -> dict[str, Any] | None:
+        """Score predictions of a table that has targets, as the fit was; else None."""
+        if self.target not in frame.columns or not frame[self.target].notna().any():
+            return None
+        from crosslearning.tables.scoring import score_frame  # needs scikit-learn
+
+        return score_frame(self, frame)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write ``model.npz``, to predict with, and ``results.json``, to report, into a folder.
@@ -115,5 +157,5 @@ class TableModel:
 
     def _labels(self, frame: pd.DataFrame) -> pd.Series[Any]:
         """Labels of the rows as the fit has them; one that no task has where there is none."""
-        labels = frame[self.task].astype(object)
+        labels = tidy(frame[self.task]).astype(object)
         return recognised(labels.where(labels.notna(), _NOBODY), self._tasks.labels)

@@ -29,19 +29,19 @@ class Parameters:
     intercept: NDArray[np.float64]
 
 
-def parameters_of(model: Any) -> Parameters:
-    """Parameters of a fitted estimator."""
+def parameters_of(model: Any, axes: NDArray[np.float64] | None = None) -> Parameters:
+    """Parameters of a fitted estimator; `axes` turn its features into those of the table."""
     n_tasks, n_features = len(model.tasks_), model.n_features_in_
     coef = np.concatenate([model.coef_, model.center_coef_[np.newaxis]])
     coef = coef.reshape(n_tasks + 1, -1, n_features)
     own = np.reshape(model.center_intercept_, (1, -1))
     intercept = np.concatenate([model.intercept_.reshape(n_tasks, -1), own])
-    return Parameters(coef * model.feature_scale_, intercept + coef @ model.feature_mean_)
+    own = coef * model.feature_scale_ if axes is None else coef @ axes.T
+    return Parameters(own, intercept + coef @ model.feature_mean_)
 
 
-def coefficients(model: Any, names: list[str]) -> dict[str, Any]:
+def coefficients(model: Any, parameters: Parameters, names: list[str]) -> dict[str, Any]:
     """List the parameters by feature; of more than two classes, for each class."""
-    parameters = parameters_of(model)
     scores = [_score(parameters, k) for k in range(parameters.coef.shape[1])]
     if not hasattr(model, "classes_"):
         return {"features": names, **scores[0]}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from crosslearning.archive import read_archive, write_archive
 from crosslearning.tables.encoding import TableEncoder
+from crosslearning.tables.rotation import Rotation
 
 if TYPE_CHECKING:
     import os
@@ -20,6 +21,8 @@ __all__ = ["check_folder", "read_model", "save"]
 
 _MODEL, _RESULTS = "model.npz", "results.json"
 _KIND = "table model"
+_PARTS = ("task", "target", "metric", "encoder", "rotation", "state", "errors")
+_CLASSES = (TableEncoder, Rotation)
 
 
 def check_folder(folder: str | os.PathLike[str]) -> None:
@@ -43,8 +46,8 @@ def save(model: TableModel, folder: str | os.PathLike[str]) -> None:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".", dir=path) as temporary:
             parts = Path(temporary)
-            content = {name: getattr(model, name) for name in ("task", "encoder", "state")}
-            write_archive(parts / _MODEL, _KIND, content, (TableEncoder,))
+            content = {name: getattr(model, name) for name in _PARTS}
+            write_archive(parts / _MODEL, _KIND, content, _CLASSES)
             if model.results:
                 (parts / _RESULTS).write_text(json.dumps(model.results, allow_nan=False) + "\n")
             # Results of another model are never beside this one.
@@ -70,5 +73,5 @@ def read_model(folder: str | os.PathLike[str]) -> dict[str, Any]:
             f"{path} holds no fit of a table, which is a file {_MODEL}. Choose a folder that a fit "
             "was saved to."
         )
-    content: dict[str, Any] = read_archive(file, _KIND, (TableEncoder,))
+    content: dict[str, Any] = read_archive(file, _KIND, _CLASSES)
     return content

@@ -25,17 +25,27 @@ class Predicted:
     Attributes
     ----------
     table : DataFrame
-        All columns of the input, then ``prediction`` and ``probability_<class>``.
+        All columns of the input, then those of :meth:`TableModel.predict`.
     unknown : dict
         Number of rows by task that the centre stood in for; None stands for no label.
+    categories : dict
+        Number of rows by category never seen, by column.
+    score : dict or None
+        Metric, score and number of rows, if the table has the target.
     """
 
     table: pd.DataFrame
     unknown: dict[Any, int]
+    categories: dict[str, dict[str, int]]
+    score: dict[str, Any] | None
 
 
 def predict_table(
-    model: TableModel, source: str | os.PathLike[str] | BinaryIO, *, verbatim: bool = False
+    model: TableModel,
+    source: str | os.PathLike[str] | BinaryIO,
+    *,
+    coverage: float = 0.9,
+    verbatim: bool = False,
 ) -> Predicted:
     """Read a table and add predictions to it, in the order of its rows.
 
@@ -45,6 +55,8 @@ def predict_table(
         The fit.
     source : path or binary stream
         The table.
+    coverage : float, default=0.9
+        Probability that a number lies in its interval.
     verbatim : bool, default=False
         Whether to keep the fields of a text file as they are written, for writing them again.
 
@@ -54,16 +66,16 @@ def predict_table(
     """
     again: Any = io.BytesIO(source.read()) if hasattr(source, "read") else source
     frame = read_table(again, text=model.text_columns)
-    predictions = model.predict(frame)
+    predictions = model.predict(frame, coverage=coverage)
     taken = [name for name in predictions.columns if name in frame.columns]
     if taken:
         raise ValueError(
             f"The table has a column {taken[0]!r} already, where predictions are to go. "
             "Rename or drop it."
         )
-    unknown = model.unknown_tasks(frame)
+    found = model.unknown_tasks(frame), model.unknown_categories(frame), model.score(frame)
     if verbatim:
         if again is not source:
             again.seek(0)
         frame = read_verbatim(again)
-    return Predicted(pd.concat([frame, predictions], axis=1), unknown)
+    return Predicted(pd.concat([frame, predictions], axis=1), *found)

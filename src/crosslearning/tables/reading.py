@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import pandas as pd
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from crosslearning.extras import require
 
@@ -22,6 +24,9 @@ __all__ = ["read_table", "read_verbatim"]
 
 _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 1 << 16  # bytes to guess separator and decimal mark from
+_MISSING = ("?", ".", "-", "--")  # beside those that pandas knows, such as NA and an empty field
+_ROWS = 1000  # that tell whether numbers are whole
+_CODE = r"0\d+|\d{16,}"  # leading zeros, or more digits than a float tells apart
 
 
 def read_table(
@@ -32,10 +37,12 @@ def read_table(
     Parameters
     ----------
     source : path or binary stream
-        Parquet, or text in UTF-8 with a header and fields separated by comma, semicolon, tab or
-        bar, and then with a decimal comma if the numbers have one; gzipped or not.
+        Parquet, or text in UTF-8, UTF-16 or Latin-1 with a header and fields separated by comma,
+        semicolon, tab or bar, and then with a decimal comma if the numbers have one; gzipped or
+        not.
     text : collection of str, optional
-        Columns of text files to leave as they are, such as codes with leading zeros.
+        Columns of text files to leave as they are. Columns of digits with leading zeros, and of
+        more digits than a number has, are left so in any case: they are codes.
 
     Returns
     -------
@@ -49,19 +56,19 @@ def read_table(
       school  ses
     0  north  0.5
     """
-    return _read(source, {"dtype": dict.fromkeys(text, str)})
+    return _read(source, {"na_values": _MISSING, "skipinitialspace": True}, text)
 
 
 def read_verbatim(source: str | os.PathLike[str] | BinaryIO) -> pd.DataFrame:
     """Read a table with every field of a text file as it is written there."""
-    return _read(source, {"dtype": str, "na_filter": False})
+    return _read(source, {"dtype": str, "na_filter": False}, None)
 
 
-def _read(source: Any, options: dict[str, Any]) -> pd.DataFrame:
+def _read(source: Any, options: dict[str, Any], text: Collection[str] | None) -> pd.DataFrame:
     name = "standard input" if hasattr(source, "read") else str(source)
     try:
         with _opened(source) as stream:
-            frame = _parsed(stream, options)
+            frame = _parsed(stream, options, text)
     except OSError as error:
         raise OSError(f"Cannot read {name}: {error.strerror or error}. Check the path.") from error
     except (ValueError, pd.errors.ParserWarning) as error:
@@ -90,7 +97,9 @@ def _first_bytes(stream: BinaryIO, count: int) -> bytes:
     return head
 
 
-def _parsed(stream: BinaryIO, options: dict[str, Any]) -> pd.DataFrame:
+def _parsed(
+    stream: BinaryIO, options: dict[str, Any], text: Collection[str] | None
+) -> pd.DataFrame:
     head = _first_bytes(stream, _SAMPLE)
     if head.startswith(b"PAR1"):
         require("Reading Parquet files", "pyarrow")
@@ -99,14 +108,66 @@ def _parsed(stream: BinaryIO, options: dict[str, Any]) -> pd.DataFrame:
         return stored.reset_index(named) if named else stored
     if head.startswith((b"PK", b"\xd0\xcf\x11\xe0")):
         raise ValueError("this is a spreadsheet or an archive. Save the table as CSV or Parquet.")
-    separator, decimal = _dialect(head.decode("utf-8", errors="ignore"))
+    encoding = _encoding(stream, head)
+    separator, decimal = _dialect(head.decode(encoding, errors="ignore"))
+    shared: dict[str, Any] = {"sep": separator, "encoding": encoding}
+    _check_header(stream, shared)
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         # index_col=False: otherwise rows longer than the header would shift it.
-        frame: pd.DataFrame = pd.read_csv(
-            stream, sep=separator, decimal=decimal, index_col=False, low_memory=False, **options
-        )
+        shared |= {"index_col": False, "low_memory": False, **options}
+        if text is None:
+            frame: pd.DataFrame = pd.read_csv(stream, **shared)
+            return frame
+        frame = pd.read_csv(stream, decimal=decimal, dtype=dict.fromkeys(text, str), **shared)
+        return _with_codes(stream, frame, shared)
+
+
+def _encoding(stream: BinaryIO, head: bytes) -> str:
+    """Tell UTF-16 by its mark, and take what is not UTF-8 for Latin-1."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        while part := stream.read(1 << 20):
+            decoder.decode(part)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return "cp1252" if b"\0" not in head else "utf-8"
+    finally:
+        stream.seek(0)
+    return "utf-8-sig"
+
+
+def _check_header(stream: BinaryIO, shared: dict[str, Any]) -> None:
+    """Refuse names that two columns have: the second would come under another name."""
+    first = pd.read_csv(stream, header=None, nrows=1, dtype=str, index_col=False, **shared)
+    stream.seek(0)
+    names = first.iloc[0].dropna()
+    twice = names[names.duplicated()]
+    if len(twice):
+        raise ValueError(f"two columns have the name {twice.iloc[0]!r}. Rename one of them.")
+
+
+def _with_codes(stream: BinaryIO, frame: pd.DataFrame, shared: dict[str, Any]) -> pd.DataFrame:
+    """Read columns of whole numbers again as text if one of them is written as a code."""
+    whole = [name for name in frame.columns if _may_be_codes(frame[name])]
+    if not whole:
+        return frame
+    stream.seek(0)
+    written = pd.read_csv(stream, **(shared | {"usecols": whole, "dtype": str}))
+    for name in whole:
+        if written[name].str.strip().str.fullmatch(_CODE).any():
+            frame[name] = written[name].str.strip()
     return frame
+
+
+def _may_be_codes(values: pd.Series[Any]) -> bool:
+    """Whether a column holds whole numbers: codes with leading zeros would be among them."""
+    if not is_numeric_dtype(values.dtype) or is_bool_dtype(values.dtype):
+        return False
+    known = values.dropna()
+    return len(known) > 0 and not known.head(_ROWS).mod(1).any() and known.min() >= 0
 
 
 def _dialect(sample: str) -> tuple[str, str]:
@@ -123,7 +184,7 @@ def _dialect(sample: str) -> tuple[str, str]:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
-        return "it is not text in UTF-8. Save it as UTF-8 or as Parquet."
+        return "it is not text. Save it as CSV in UTF-8 or as Parquet."
     if isinstance(error, pd.errors.EmptyDataError):
         return "it is empty. Give a file with a header and rows."
     if isinstance(error, pd.errors.ParserWarning):

@@ -12,7 +12,7 @@ from crosslearning.tasks import TaskIndex
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-__all__ = ["kept_as_text", "recognised"]
+__all__ = ["kept_as_text", "recognised", "tidy"]
 
 
 def kept_as_text(tasks: Sequence[Hashable]) -> bool:
@@ -21,6 +21,16 @@ def kept_as_text(tasks: Sequence[Hashable]) -> bool:
     Decimals and booleans are left to the reader, which knows decimal commas and "TRUE".
     """
     return all(isinstance(label, str | int) and not isinstance(label, bool) for label in tasks)
+
+
+def tidy(labels: pd.Series[Any]) -> pd.Series[Any]:
+    """Strip the blanks around labels that are text: "g0 " is "g0"."""
+    if not isinstance(labels.dtype, pd.CategoricalDtype) and labels.dtype != object:
+        return labels.str.strip() if pd.api.types.is_string_dtype(labels.dtype) else labels
+    stripped = labels.astype(object).map(
+        lambda label: label.strip() if isinstance(label, str) else label, na_action="ignore"
+    )
+    return stripped.where(stripped != "", None)
 
 
 def recognised(labels: pd.Series[Any], tasks: Sequence[Hashable]) -> pd.Series[Any]:
@@ -40,7 +50,7 @@ def recognised(labels: pd.Series[Any], tasks: Sequence[Hashable]) -> pd.Series[A
 
     Examples
     --------
-    >>> recognised(pd.Series(["1", "02", "3.0", "new"], dtype=object), [1, 2, 3]).tolist()
+    >>> recognised(pd.Series(["1", "2.0", "03", "new"], dtype=object), [1, 2, 3]).tolist()
     [1, 2, 3, 'new']
     """
     found = labels.to_numpy(dtype=object, copy=True)

@@ -14,25 +14,32 @@ import pandas as pd
 
 import crosslearning
 from crosslearning.evaluation import sentences
+from crosslearning.evaluation.choice import standard_error
 from crosslearning.evaluation.numbers import number
+from crosslearning.evaluation.scoring import Predicted
+from crosslearning.tables.findings import spread
 from crosslearning.tables.parameters import coefficients, map_of, parameters_of
 from crosslearning.tables.plain import plain
+from crosslearning.tables.trials import over_tasks
+from crosslearning.tables.verdict import compared, reason, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from crosslearning.evaluation import Comparison
+    from crosslearning.tables.metrics import Metric
+    from crosslearning.tables.rows import Rows
     from crosslearning.tables.schema import Features
     from crosslearning.tables.target import Target
+    from crosslearning.tables.trials import Trials
 
 __all__ = ["Fit", "results_of"]
 
-VERSION = 1
+VERSION = 2
 _LIBRARIES = ("numpy", "pandas", "scikit-learn", "scipy")
-_SCORES = {
-    "regression": ("mean squared error", "the mean of all rows"),
-    "classification": ("log loss", "the shares of the classes"),
-}
+_GUESSES = {"regression": "the mean of all rows", "classification": "the shares of the classes"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,38 +48,54 @@ class Fit:
 
     Attributes
     ----------
-    estimator : CrossRidgeCV or CrossLogisticRegressionCV
-        Fitted.
+    estimator : estimator
+        The chosen one, fitted on all rows.
+    axes : array, optional
+        Principal axes that its features are.
     names : list of str
         Names of the encoded features.
-    rows : DataFrame
+    frame : DataFrame
         The rows that were learned from.
+    rows : Rows
+        The same, as numbers.
     task : str
         Column of task labels.
     target : Target
         What was predicted.
     features : Features
         The columns that were learned from.
+    trials : Trials
+        What was tried.
+    metric : Metric
+        What it was scored by.
+    words : str
+        Which rows were scored.
     settings : mapping
-        Seed, command, seconds and number of rows dropped: for the record.
+        Seed, command, seconds, notes, number of rows dropped: for the record.
     """
 
     estimator: Any
+    axes: Any
     names: list[str]
-    rows: pd.DataFrame
+    frame: pd.DataFrame
+    rows: Rows
     task: str
     target: Target
     features: Features
+    trials: Trials
+    metric: Metric
+    words: str
     settings: Mapping[str, Any]
 
 
 def results_of(fit: Fit) -> dict[str, Any]:
     """Collect the findings; errors are positive, and infinity is the string "inf"."""
-    model, kind = fit.estimator, fit.target.kind
-    name, guess = _SCORES[kind]
-    reference = _baseline(fit.target, fit.rows[fit.task])
-    parameters = parameters_of(model)
-    radius = model.epsilon_ if isinstance(model.epsilon_, float) else np.inf
+    model, trials, metric = fit.estimator, fit.trials, fit.metric
+    counts = np.bincount(fit.rows.codes, minlength=fit.rows.n_tasks)
+    comparison = compared(trials, model.tasks_, counts)
+    reference, guess = _baseline(fit), _GUESSES[fit.target.kind]
+    parameters = parameters_of(model, fit.axes)
+    words = metric.words
     found = {
         "kind": "table",
         "version": VERSION,
@@ -81,49 +104,134 @@ def results_of(fit: Fit) -> dict[str, Any]:
         "target": fit.target.name,
         "task": fit.task,
         "estimator": type(model).__name__,
-        "target_kind": kind,
+        "target_kind": fit.target.kind,
         "target_rule": fit.target.why,
-        "sentence": sentences.useless(model.comparison_, reference, guess)
-        + sentences.verdict(model.comparison_, name),
-        "remarks": sentences.extremes(model.comparison_, fit.task, name),
+        "family": fit.target.family if fit.target.kind == "regression" else None,
+        "sentence": _useless(fit, reference, guess) + verdict(comparison, trials.chosen, words),
+        "remarks": sentences.extremes(comparison, fit.task, words),
         "score": {
-            "name": name,
-            "greater_is_better": False,
+            "name": words,
+            "greater_is_better": not metric.error,
             "baseline": reference,
-            "explanation": f"on rows not seen, mean over tasks; predicting {guess} gives "
-            f"{number(reference)}",
+            "nested": metric.shown(trials.nested_score),
+            "explanation": f"{fit.words}, mean over tasks; predicting {guess} gives "
+            f"{number(reference)}; choosing the model without the rows that it is scored on gives "
+            f"{number(metric.shown(trials.nested_score))}",
         },
-        "comparison": _comparison(model.comparison_),
-        "path": _paths(model),
-        "chosen": _chosen(model),
-        "alpha": model.alpha_,
-        "tether": model.tether_,
-        "tasks": _tasks(model),
-        "coefficients": coefficients(model, fit.names),
-        "map": map_of(parameters, radius),
+        "models": _models(fit),
+        "chosen_model": {
+            "name": trials.chosen.name,
+            "label": trials.chosen.label,
+            "why": reason(trials, fit.words),
+        },
+        "typical_error": _typical(fit),
+        "comparison": _comparison(comparison, metric),
+        "tasks": _tasks(model, counts),
+        "spread": spread(model, fit.names, fit.axes),
+        "coefficients": coefficients(model, parameters, fit.names),
+        "constant_within_tasks": _constant(fit),
+        "map": map_of(parameters, np.inf),
         "notes": _notes(fit),
         "provenance": _provenance(fit),
+        **_bound(model),
     }
     result: dict[str, Any] = plain(found)
     return result
 
 
-def _baseline(target: Target, tasks: pd.Series[Any]) -> float:
-    """Error of predicting the mean, or the shares of the classes, averaged over tasks."""
-    values = pd.Series(target.y)
-    if target.kind == "regression":
-        errors = np.square(target.y - target.y.mean())
+def _useless(fit: Fit, reference: float, guess: str) -> str:
+    best = float(fit.trials.means.max())
+    if best > (-reference if fit.metric.error else reference):
+        return ""
+    return f"No model is better than predicting {guess}, which gives {number(reference)}. "
+
+
+def _models(fit: Fit) -> list[dict[str, Any]]:
+    """Everything that was tried, best first."""
+    trials, metric = fit.trials, fit.metric
+    means, values = trials.means, trials.scores.by_task
+    best = trials.names.index(trials.chosen.name)
+    listed = []
+    for k, candidate in enumerate(trials.candidates):
+        differences = values[best] - values[k]
+        differences = differences[np.isfinite(differences)]
+        spread_of = differences.std(ddof=1) if len(differences) > 1 else 0.0
+        listed.append(
+            {
+                "name": candidate.name,
+                "label": candidate.label,
+                "kind": candidate.sharing,
+                "score": metric.shown(float(means[k])),
+                "standard_error": standard_error(trials.scores, k),
+                "difference": float(means[best] - means[k]),
+                "difference_error": float(spread_of / max(len(differences), 1) ** 0.5),
+                "seconds": round(trials.seconds[candidate.name], 3),
+                "chosen": k == best,
+            }
+        )
+    return sorted(listed, key=lambda row: row["difference"])
+
+
+def _typical(fit: Fit) -> dict[str, Any]:
+    """Error of the chosen model in units of the target, or per cent correct, beside others."""
+    trials = fit.trials
+    classes = fit.target.kind == "classification"
+    means = dict(zip(trials.names, over_tasks(trials.plain), strict=True))
+    value = {
+        name: 100.0 * float(score) if classes else max(-float(score), 0.0) ** 0.5
+        for name, score in means.items()
+    }
+    others = [c for c in trials.candidates if c is not trials.chosen]
+    rows = [{"label": "this model", "value": value[trials.chosen.name]}]
+    rows += [{"label": c.label, "value": value[c.name]} for c in others]
+    what = "percent correct" if classes else "root mean squared error"
+    return {"value": value[trials.chosen.name], "unit": fit.target.name, "rows": rows, "what": what}
+
+
+def _baseline(fit: Fit) -> float:
+    """Score of predicting the mean, or the shares of the classes, averaged over tasks."""
+    rows, n = fit.rows, len(fit.rows.y)
+    if rows.classes is None:
+        said = Predicted(np.full(n, rows.y.mean()))
     else:
-        errors = -np.log(values.map(values.value_counts(normalize=True)).to_numpy())
-    return float(pd.Series(errors).groupby(tasks.to_numpy()).mean().mean())
+        shares = np.bincount(np.searchsorted(rows.classes, rows.y)) / n
+        most = np.full(n, rows.classes[shares.argmax()])
+        said = Predicted(most, rows.classes, np.tile(shares, (n, 1)))
+    scores, _ = fit.metric.of_tasks(rows.y, said, np.ones(n), rows.codes, rows.n_tasks)
+    return fit.metric.shown(float(np.nanmean(scores)))
 
 
-def _comparison(comparison: Comparison) -> dict[str, Any]:
+def _constant(fit: Fit) -> list[str]:
+    """Features that do not vary within any task: their coefficients tell nothing of tasks."""
+    X, codes, n_tasks = fit.rows.X, fit.rows.codes, fit.rows.n_tasks
+    if fit.axes is not None:
+        return []
+    first = np.zeros(n_tasks, dtype=np.intp)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    found = []
+    for j, name in enumerate(fit.names):
+        if np.array_equal(X[:, j], X[first[codes], j]):
+            found.append(name)
+    return found
+
+
+def _bound(model: Any) -> dict[str, Any]:
+    """Tell the bound on distances, if there is one."""
+    radius, end = model.epsilon_, model.epsilon_max_
+    if not np.isfinite(radius):
+        return {}
+    share = min(radius / end, 1.0) if end > 0 else 1.0
+    return {"chosen": {"all": {"epsilon": radius, "epsilon_max": end, "share": share}}}
+
+
+def _comparison(comparison: Comparison, metric: Metric) -> dict[str, Any]:
     overall = comparison.summary.to_dict("index")
-    tasks = comparison.tasks.assign(**{m: -comparison.tasks[m] for m in comparison.methods})
+    sign = -1.0 if metric.error else 1.0
+    tasks = comparison.tasks.assign(**{m: sign * comparison.tasks[m] for m in comparison.methods})
     return {
         "overall": [
-            {"method": method, **row, "score": -row["score"]} for method, row in overall.items()
+            {"method": method, **row, "score": sign * row["score"]}
+            for method, row in overall.items()
         ],
         "tasks": [
             {"task": label, **row}
@@ -132,49 +240,12 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _by_block(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {"all": value}
-
-
-def _paths(model: Any) -> dict[str, Any]:
-    scores = _by_block(model.score_path_)
-    return {
-        block: [
-            {"epsilon": radius, "score": mean, "low": mean - spread, "high": mean + spread}
-            for radius, mean, spread in zip(
-                radii, -scores[block].mean(axis=1), scores[block].std(axis=1), strict=True
-            )
-        ]
-        for block, radii in _by_block(model.epsilons_).items()
-    }
-
-
-def _chosen(model: Any) -> dict[str, Any]:
-    ends = _by_block(model.epsilon_max_)
-    return {
-        block: {"epsilon": radius, "epsilon_max": ends[block], "share": _share(radius, ends[block])}
-        for block, radius in _by_block(model.epsilon_).items()
-    }
-
-
-def _share(radius: float, end: float) -> float:
-    """Where a radius lies between one pooled model, 0, and separate ones, 1."""
-    if radius == 0:
-        return 0.0
-    return 1.0 if radius >= end else radius / end
-
-
-def _tasks(model: Any) -> list[dict[str, Any]]:
-    distances, forces = _by_block(model.distances_), _by_block(model.forces_)
-    counts = model.comparison_.rows
+def _tasks(model: Any, counts: NDArray[np.int64]) -> list[dict[str, Any]]:
     return [
-        {
-            "task": label,
-            "rows": counts[i],
-            "distance": {block: values[i] for block, values in distances.items()},
-            "force": {block: values[i] for block, values in forces.items()},
-        }
-        for i, label in enumerate(model.tasks_)
+        {"task": label, "rows": rows, "distance": {"all": distance}, "force": {"all": force}}
+        for label, rows, distance, force in zip(
+            model.tasks_, counts, model.distances_, model.forces_, strict=True
+        )
     ]
 
 
@@ -182,9 +253,10 @@ def _notes(fit: Fit) -> list[str]:
     """Say what was left out."""
     dropped = fit.settings["dropped"]
     rows = f"{dropped:,} row{'s' * (dropped > 1)} without a target left out"
-    return [rows] * (dropped > 0) + [
+    left_out = [
         f"column {column.name} left out: {column.reason}" for column in fit.features.ignored
     ]
+    return [*[rows] * (dropped > 0), *left_out, *fit.settings["notes"]]
 
 
 def _provenance(fit: Fit) -> dict[str, Any]:
@@ -194,11 +266,12 @@ def _provenance(fit: Fit) -> dict[str, Any]:
     ]
     used = [fit.task, fit.target.name, *(column["name"] for column in columns)]
     versions = {"python": platform.python_version(), "crosslearning": crosslearning.__version__}
+    kept = {name: value for name, value in fit.settings.items() if name != "notes"}
     return {
-        **fit.settings,
+        **kept,
         "versions": versions | {name: version(name) for name in _LIBRARIES},
-        "fingerprint": _fingerprint(fit.rows[used]),
-        "rows": len(fit.rows),
+        "fingerprint": _fingerprint(fit.frame[used]),
+        "rows": len(fit.frame),
         "columns": columns,
     }
 

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from crosslearning.tables.columns import ROW_NUMBER, Column, column_of, listed_rows
+from pandas.api.types import is_numeric_dtype
+
+from crosslearning.tables.columns import ROW_NUMBER, Column, column_of, is_date, listed_rows
 from crosslearning.tasks import TaskIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     import pandas as pd
 
-__all__ = ["Features", "check_names", "check_tasks_of", "features_of", "require_columns"]
+__all__ = [
+    "Features",
+    "check_names",
+    "check_tasks_of",
+    "features_of",
+    "looks_like_time",
+    "require_columns",
+]
 
 _LISTED = 20
+_TIME = re.compile(r"(year|yr|date|month|week|quarter|period|time|day)s?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -27,7 +38,7 @@ class Features:
     ignored: tuple[Column, ...]
 
     def of(self, kind: str) -> list[str]:
-        """Names of the columns that hold numbers, or categories."""
+        """Names of the columns that hold numbers, categories, or dates."""
         return [column.name for column in self.used if column.type == kind]
 
 
@@ -82,10 +93,30 @@ def check_tasks_of(labels: pd.Series[Any]) -> None:
 
 
 def features_of(
-    frame: pd.DataFrame, task: str, target: str, wanted: Sequence[str] | None
+    frame: pd.DataFrame,
+    task: str,
+    target: str,
+    wanted: Sequence[str] | None,
+    *,
+    excluded: Sequence[str | None] = (),
+    types: Mapping[str, str] | None = None,
 ) -> Features:
-    """Choose the columns to learn from: those wanted, or all that can be used."""
-    names: list[Hashable] = [name for name in frame.columns if name not in (task, target)]
+    """Choose the columns to learn from: those wanted, or all that can be used.
+
+    Parameters
+    ----------
+    frame, task, target
+        The table, and the columns of task and target.
+    wanted : sequence of str or None
+        Columns that are asked for.
+    excluded : sequence of str
+        Columns with another role, which are no features unless asked for.
+    types : mapping, optional
+        "number" or "category" by name of a column whose content is known.
+    """
+    names: list[Hashable] = [
+        name for name in frame.columns if name not in (task, target, *excluded)
+    ]
     if wanted is not None:
         require_columns(frame, wanted, "the features")
         reserved = [name for name in wanted if name in (task, target)]
@@ -95,7 +126,9 @@ def features_of(
                 "be a feature as well. Leave it out of the features."
             )
         names = list(dict.fromkeys(wanted))
-    columns = [column_of(frame[name]) for name in names]
+    known = types or {}
+    require_columns(frame, list(known), "numbers and categories")
+    columns = [column_of(frame[name], known.get(str(name))) for name in names]
     if wanted is not None:
         _refuse_unusable(columns)
     used = [c for c in columns if not c.reason or (wanted is not None and c.reason == ROW_NUMBER)]
@@ -106,6 +139,25 @@ def features_of(
             "Add a column of numbers or categories that varies."
         )
     return Features(tuple(used), tuple(column for column in columns if column not in used))
+
+
+def looks_like_time(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """Say that scores may flatter if a column is a time and rows were left out at random."""
+    for name in names:
+        if is_date(frame[name]) or _is_year(frame[name]):
+            note = (
+                f"column {name} looks like a time: rows were left out at random, which flatters "
+                "forecasts of what comes later; name it as the time to test on that"
+            )
+            return [note]
+    return []
+
+
+def _is_year(values: pd.Series[Any]) -> bool:
+    if not _TIME.fullmatch(str(values.name)) or not is_numeric_dtype(values.dtype):
+        return False
+    known = values.dropna()
+    return bool(len(known) and known.mod(1).eq(0).all() and known.nunique() > 2)
 
 
 def _refuse_unusable(columns: Sequence[Column]) -> None:

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
     Kind = Literal["regression", "classification"]
 
-__all__ = ["KINDS", "Target", "target_of"]
+__all__ = ["FAMILIES", "KINDS", "Target", "target_of"]
 
 KINDS = ("auto", "regression", "classification")
+FAMILIES = ("auto", "gaussian", "student", "poisson", "gamma", "tweedie")
 
-_MOST_CODES = 10  # whole numbers with no more distinct values than these are classes
 _MOST_CLASSES = 50
+_LARGEST_COUNT = 30  # mean of counts beyond which they are as good as any numbers
+_COUNT_SKEW, _POSITIVE_SKEW = 0.5, 1.5  # skewness from which a lower end at 0 matters
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,19 +39,23 @@ class Target:
         Numbers, or class labels: strings, whole numbers or booleans.
     why : str
         The rule that decided.
+    family : str
+        Distribution of numbers.
     """
 
     name: str
     kind: Kind
     y: NDArray[Any]
     why: str
+    family: str = "gaussian"
 
 
-def target_of(column: pd.Series[Any], kind: str = "auto") -> Target:
+def target_of(column: pd.Series[Any], kind: str = "auto", family: str = "auto") -> Target:
     """Recognise a target without missing values.
 
-    Strings, booleans and whole numbers with at most 10 distinct values are classes; other numbers
-    are numbers.
+    Strings, booleans and numbers of which there are two are classes; others are numbers. Whole
+    numbers from 0 that lean to the right are counts, and so are decimals above 0 that lean far to
+    the right positive amounts; their logarithm is then linear.
 
     Parameters
     ----------
@@ -57,6 +63,8 @@ def target_of(column: pd.Series[Any], kind: str = "auto") -> Target:
         The target.
     kind : {"auto", "regression", "classification"}, default="auto"
         What to take it for.
+    family : {"auto", "gaussian", "student", "poisson", "gamma", "tweedie"}, default="auto"
+        Distribution of a target that is a number.
 
     Returns
     -------
@@ -67,9 +75,10 @@ def target_of(column: pd.Series[Any], kind: str = "auto") -> Target:
     >>> import pandas as pd
     >>> target_of(pd.Series([0, 1, 1, 0])).kind
     'classification'
+    >>> target_of(pd.Series([0, 1, 1, 0, 2, 7])).family
+    'poisson'
     """
-    if kind not in KINDS:
-        raise ValueError(f"`kind` must be one of {', '.join(KINDS)}; got {kind!r}.")
+    kind = _asked(kind, family)
     name = column.name
     if is_date(column):
         raise ValueError(
@@ -85,21 +94,42 @@ def target_of(column: pd.Series[Any], kind: str = "auto") -> Target:
     found, why = _recognised(column, distinct)
     if kind not in ("auto", found):
         found, why = cast("Kind", kind), "as asked"
-    values = as_numbers(column) if found == "regression" else _classes(column, distinct)
-    return Target(str(name), found, values, why)
+    if found == "classification":
+        return Target(str(name), found, _classes(column, distinct), why)
+    values = as_numbers(column)
+    if family != "auto":
+        return Target(str(name), found, values, f"{family}, as asked", family)
+    family, because = _family(values)
+    return Target(str(name), found, values, why if why == "as asked" else because, family)
+
+
+def _asked(kind: str, family: str) -> str:
+    """Return the kind that is asked for; a family asks for numbers."""
+    for name, value, known in (("kind", kind, KINDS), ("family", family, FAMILIES)):
+        if value not in known:
+            raise ValueError(f"`{name}` must be one of {', '.join(known)}; got {value!r}.")
+    if family == "auto":
+        return kind
+    if kind == "classification":
+        raise ValueError(f"`family`={family!r} is for numbers, not classes. Leave it out.")
+    return "regression"
 
 
 def _recognised(column: pd.Series[Any], distinct: int) -> tuple[Kind, str]:
-    recognised = column_of(column)
-    if recognised.type != "number":
+    if column_of(column).type != "number" or distinct == 2:
         return "classification", f"{distinct} classes"
-    numbers = as_numbers(column)
-    if np.any(numbers != np.floor(numbers)):
-        return "regression", "numbers with decimals"
-    if distinct <= _MOST_CODES:
-        why = f"whole numbers with {distinct} distinct values, at most {_MOST_CODES}"
-        return "classification", why
-    return "regression", f"whole numbers with more than {_MOST_CODES} distinct values"
+    return "regression", "numbers"
+
+
+def _family(y: NDArray[np.float64]) -> tuple[str, str]:
+    """Tell counts and positive amounts from other numbers."""
+    whole, low, mean = bool(np.all(y == np.floor(y))), y.min(), y.mean()
+    skewness = float(np.mean((y - mean) ** 3) / y.std() ** 3)
+    if whole and low == 0 and mean <= _LARGEST_COUNT and skewness > _COUNT_SKEW:
+        return "poisson", "counts: whole numbers from 0, more small than large"
+    if low > 0 and skewness > _POSITIVE_SKEW:
+        return "gamma", "positive amounts, many small and few large"
+    return "gaussian", "whole numbers" if whole else "numbers with decimals"
 
 
 def _classes(column: pd.Series[Any], distinct: int) -> NDArray[Any]:

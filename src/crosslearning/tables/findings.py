@@ -1,0 +1,170 @@
+"""What a fitted model says of its table: spread of tasks, effects of columns, honesty."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import chdtri
+
+from crosslearning.evaluation.scores import mean
+from crosslearning.tables.columns import as_numbers
+from crosslearning.tables.trials import predicted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.tables.metrics import Metric
+    from crosslearning.tables.model import TableModel
+    from crosslearning.tables.rows import Rows
+    from crosslearning.tables.splits import Splits
+
+    Array = NDArray[np.float64]
+
+__all__ = ["effects", "holdout", "left_out", "spread"]
+
+_LEVELS = (0.5, 0.8, 0.9, 0.95)
+_MOST_ERRORS, _MOST_SHOWN = 20_000, 2_000
+_MOST_EFFECTS, _MOST_TASKS, _GRID = 12, 60, 21
+
+
+def spread(model: Any, names: list[str], axes: Array | None) -> dict[str, Any]:
+    """How much tasks differ in each coefficient, per standard deviation of its column.
+
+    The ends of an interval of 95 % are those of a variance with as many degrees of freedom as
+    tasks say something about it, less one (chi-square): a task counts as far as its rows, rather
+    than the other tasks, determine it.
+    """
+    p = model.n_features_in_
+    covariance, own = model.covariance_, model.task_covariances_
+    q = len(covariance) // (p + 1)
+    variances, known = _by_column(covariance[np.newaxis], p, q, axes), _by_column(own, p, q, axes)
+    ratio = np.divide(known, variances, out=np.ones_like(known), where=variances > 0)
+    freedom = np.maximum(np.clip(1.0 - ratio, 0.0, 1.0).sum(axis=0) - 1.0, 1.0)
+    sds = np.sqrt(variances[0])
+    low, high = (sds * np.sqrt(freedom / chdtri(freedom, tail)) for tail in (0.025, 0.975))
+    center = np.reshape(model.center_coef_ * model.feature_scale_, (-1, p))
+    center = center[-1] if axes is None else axes @ center[-1]
+    unit = "per standard deviation of the column"
+    return {
+        "level": {"sd": sds[-1], "low": low[-1], "high": high[-1]},
+        "noise": {"sd": model.noise_sd_ if not hasattr(model, "classes_") else None},
+        "features": [
+            {"feature": name, "sd": sd, "low": a, "high": b, "center": c, "unit": unit}
+            for name, sd, a, b, c in zip(names, sds, low, high, center, strict=False)
+        ],
+        "epsilon": model.epsilon_ if np.isfinite(model.epsilon_) else None,
+    }
+
+
+def _by_column(covariances: Array, p: int, q: int, axes: Array | None) -> Array:
+    """Variances of coefficients of standardised columns and of the level, mean over scores."""
+    blocks = covariances.reshape(len(covariances), p + 1, q, p + 1, q)
+    matrix = np.einsum("njqkq->njk", blocks) / q
+    own = np.einsum("njj->nj", matrix)
+    if axes is not None:
+        coef = np.einsum("fj,njk,fk->nf", axes, matrix[:, :p, :p], axes, optimize=True)
+        own = np.column_stack([coef, own[:, p:]])
+    return np.asarray(np.maximum(own, 0.0))
+
+
+def effects(model: TableModel, frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Predictions as one column moves and the others stay: the centre, and some tasks.
+
+    Of classes it is the probability of the last. The other columns are at their medians and most
+    frequent levels.
+    """
+    labels = list(model._tasks.labels)
+    step = -(-len(labels) // _MOST_TASKS)
+    shown = labels[::step]
+    typical = _typical(model, frame)
+    found = []
+    for name in model.encoder.plain:
+        values = as_numbers(frame[name])
+        low, high = np.nanquantile(values, [0.01, 0.99])
+        if not low < high:
+            continue
+        grid = np.linspace(low, high, _GRID)
+        rows = pd.DataFrame([typical] * (_GRID * (len(shown) + 1)))
+        rows[name] = np.tile(grid, len(shown) + 1)
+        who = np.repeat(np.arange(len(shown) + 1), _GRID)
+        rows[model.task] = np.array([*shown, None], dtype=object)[who]
+        said = model.predict(rows)
+        column = "prediction" if model.classes is None else f"probability_{model.classes[-1]}"
+        lines = said[column].to_numpy(dtype=np.float64).reshape(-1, _GRID)
+        tasks = [{"task": t, "values": line} for t, line in zip(shown, lines, strict=False)]
+        found.append({"feature": name, "grid": grid, "center": lines[-1], "tasks": tasks})
+    found.sort(key=lambda effect: -float(np.ptp(effect["center"])))
+    return found[:_MOST_EFFECTS]
+
+
+def _typical(model: TableModel, frame: pd.DataFrame) -> dict[str, Any]:
+    """Median or most frequent value of each column."""
+    encoder = model.encoder
+    typical: dict[str, Any] = {name: encoder.numbers[name] for name in encoder.plain}
+    for name in (*encoder.levels, *encoder.dates):
+        values = frame[name].dropna()
+        typical[name] = values.mode().iloc[0] if len(values) else None
+    return typical
+
+
+def left_out(
+    models: list[Any], rows: Rows, splits: Splits, labels: list[Any], seed: int
+) -> tuple[Array, dict[str, Any]]:
+    """Look at rows that were left out: sorted errors, how often intervals hold, and examples.
+
+    Errors are in predicted standard deviations. Whether an interval holds is told of each split by
+    the errors of the others.
+    """
+    if rows.classes is not None:
+        return np.empty(0), {}
+    rng = np.random.default_rng(seed)
+    room = _MOST_ERRORS // len(models)
+    errors, shown = [], []
+    for model, (_, test) in zip(models, splits.parts, strict=True):
+        some = rng.permutation(test)[:room]
+        if model is None or not len(some):
+            continue
+        part = rows.take(np.sort(some))
+        means, sds = model.predict(part.X, tasks=part.codes, return_std=True)
+        errors.append(np.abs(part.y - means) / np.maximum(sds, np.finfo(np.float64).tiny))
+        shown += [
+            {"actual": y, "predicted": mean, "task": labels[code]}
+            for y, mean, code in zip(part.y, means, part.codes, strict=True)
+        ]
+    if not errors:
+        return np.empty(0), {}
+    keep = rng.permutation(len(shown))[:_MOST_SHOWN]
+    found = {"calibration": _calibration(errors), "predicted": [shown[k] for k in np.sort(keep)]}
+    return np.sort(np.concatenate(errors)), found
+
+
+def _calibration(errors: list[Array]) -> list[dict[str, float]]:
+    """Share of errors of each split within the quantile of those of the others."""
+    if len(errors) < 2:
+        return []
+    found = []
+    for level in _LEVELS:
+        held = []
+        for k, own in enumerate(errors):
+            others = np.sort(np.concatenate([e for j, e in enumerate(errors) if j != k]))
+            rank = min(int(np.ceil(level * (len(others) + 1))), len(others))
+            held.append(own <= others[rank - 1])
+        found.append({"nominal": level, "observed": float(np.concatenate(held).mean())})
+    return found
+
+
+def holdout(
+    models: dict[str, Any], rows: Rows, metric: Metric, labels: NDArray[Any]
+) -> dict[str, float]:
+    """Score fitted models on rows of another table."""
+    codes = np.where(rows.codes < 0, rows.n_tasks, rows.codes)
+    scores = {}
+    for name, model in models.items():
+        said = predicted(model, rows, labels)
+        by_task, weights = metric.of_tasks(
+            rows.y, said, rows.given_weights, codes, rows.n_tasks + 1
+        )
+        scores[name] = metric.shown(float(mean(by_task, weights > 0, axis=0)))
+    return scores

@@ -1,0 +1,54 @@
+"""Principal axes of the features of a wide table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Rotation"]
+
+_MOST = 300  # axes
+_ROUNDING = 1e-10  # of the largest singular value
+
+
+@dataclass(frozen=True, eq=False)
+class Rotation:
+    """Standardised features to their principal axes.
+
+    Where tasks differ in all coefficients by one variance, models of all axes are those of the
+    features: the prior is the same in every direction, and rows say nothing of the others.
+
+    Attributes
+    ----------
+    mean, scale : array of shape (n_features,)
+        Of the features.
+    axes : array of shape (n_features, n_axes)
+        Orthonormal columns.
+    """
+
+    mean: Array
+    scale: Array
+    axes: Array
+
+    @classmethod
+    def of(cls, X: Array) -> Rotation | None:
+        """Return the axes if they are fewer than features, of which there are many; else None."""
+        n_rows, n_features = X.shape
+        if n_features <= min(_MOST, n_rows):
+            return None
+        mean, scale = X.mean(axis=0), X.std(axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        _, sizes, axes = np.linalg.svd((X - mean) / scale, full_matrices=False)
+        kept = min(_MOST, int(np.count_nonzero(sizes > _ROUNDING * sizes[0])))
+        return cls(mean, scale, axes[:kept].T.copy())
+
+    def apply(self, X: Array) -> Array:
+        """Return the features in the axes."""
+        return np.asarray((X - self.mean) / self.scale @ self.axes)

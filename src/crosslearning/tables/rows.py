@@ -1,0 +1,53 @@
+"""The rows of a table as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Rows"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a table that models learn from, or are scored on.
+
+    Attributes
+    ----------
+    X : array of shape (n_rows, n_features)
+        Encoded features.
+    y : array of shape (n_rows,)
+        Targets.
+    codes : array of int of shape (n_rows,)
+        Number of each row's task; -1 is a task never seen.
+    n_tasks : int
+        Number of tasks.
+    weights : array of shape (n_rows,), optional
+        Weights of the rows.
+    classes : array, optional
+        The classes, if the target is one of them.
+    """
+
+    X: NDArray[np.float64]
+    y: NDArray[Any]
+    codes: NDArray[np.int64]
+    n_tasks: int
+    weights: NDArray[np.float64] | None = None
+    classes: NDArray[Any] | None = None
+
+    @property
+    def given_weights(self) -> NDArray[np.float64]:
+        """Weights of the rows, 1 by default."""
+        return np.ones(len(self.y)) if self.weights is None else self.weights
+
+    def take(self, rows: NDArray[np.intp]) -> Rows:
+        """Return some of the rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        return Rows(
+            self.X[rows], self.y[rows], self.codes[rows], self.n_tasks, weights, self.classes
+        )

@@ -1,0 +1,79 @@
+"""What a comparison of models says about sharing, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crosslearning.evaluation.comparison import Comparison
+from crosslearning.evaluation.numbers import capital, number
+from crosslearning.evaluation.scores import Scores
+from crosslearning.evaluation.sentences import NAMES, size
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from crosslearning.tables.candidates import Candidate
+    from crosslearning.tables.trials import Trials
+
+__all__ = ["compared", "reason", "verdict"]
+
+_SHARES = ("cross", "baseline")
+
+
+def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Comparison:
+    """Compare the best model that shares with one pooled model and with separate models."""
+    chosen = trials.chosen
+    subject = chosen if chosen.sharing in _SHARES else trials.best_of(*_SHARES)
+    rivals = [trials.best_of("pooled"), trials.best_of("separate")]
+    at = [trials.names.index(candidate.name) for candidate in (*rivals, subject)]
+    values = trials.scores.values[at]
+    scores = Scores(["pooled", "separate", "cross"], values, trials.scores.weights)
+    return Comparison.of(scores, labels, rows, nested=len(trials.scores.weights) > 1)
+
+
+def verdict(comparison: Comparison, chosen: Candidate, metric: str) -> str:
+    """Say whether sharing helps beyond one model, and beyond separate ones."""
+    label = chosen.label
+    pooled, separate = comparison.verdict("pooled"), comparison.verdict("separate")
+    if chosen.sharing == "pooled":
+        return (
+            "One model for all is best here: sharing among these tasks does not help beyond it. "
+            f"Cross-learning is worse by {size(comparison, 'pooled', metric)}."
+        )
+    if chosen.sharing == "separate":
+        less = "surely" if separate < 0 else "but perhaps by chance"
+        return (
+            f"Separate models are best here, {less}: cross-learning is worse by "
+            f"{size(comparison, 'separate', metric)}."
+        )
+    if pooled <= 0:
+        return (
+            f"Sharing among these tasks does not help beyond one model, as far as "
+            f"{comparison.n_tasks:,} tasks can tell: {label} is better than one pooled model by "
+            f"{size(comparison, 'pooled', metric)}, which may be chance."
+        )
+    if separate <= 0:
+        return (
+            f"Tasks differ: {label} is better than one pooled model by "
+            f"{size(comparison, 'pooled', metric)}, but better than separate models only by "
+            f"{size(comparison, 'separate', metric)}, which may be chance."
+        )
+    rival = comparison.best_rival
+    gain = size(comparison, rival, metric)
+    return f"Sharing helps: {label} is better than {NAMES[rival]} by {gain}."
+
+
+def reason(trials: Trials, words: str) -> str:
+    """Say why the chosen model was chosen."""
+    chosen = trials.chosen
+    others = [c for c in trials.candidates if c is not chosen]
+    means = dict(zip(trials.names, trials.means, strict=True))
+    second = max(others, key=lambda c: means[c.name])
+    near = number(abs(means[second.name])), number(abs(means[chosen.name]))
+    return (
+        f"{capital(words)} it has the best mean over tasks of {len(trials.candidates)} models: "
+        f"{near[1]} against {near[0]} of the next best, {second.label}. Of equal ones the simplest "
+        "would be taken."
+    )
