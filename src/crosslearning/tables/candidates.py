@@ -19,6 +19,7 @@ __all__ = ["Candidate", "candidates"]
 
 Sharing = Literal["cross", "baseline", "pooled", "separate"]
 _WIDE = 60  # features; of more, tasks differ in all by one variance
+_ROUGH = 1e-3  # gain in log evidence that is enough there
 _ROBUST_ROWS = 50_000  # beyond which wild targets are few among many
 
 
@@ -69,14 +70,17 @@ def candidates(
     n_features, n_rows : int
         Size of the table.
     """
-    free = "auto" if n_features <= _WIDE else "block"
+    wide = n_features > _WIDE
+    free = "block" if wide else "auto"
     shared: dict[str, Any] = {"epsilon": epsilon, "standardize": not rotated}
+    if wide:
+        shared["tol"] = _ROUGH
     if kind == "classification":
         return _four(CrossBayesianLogisticRegression, free, shared)
     normal = _four(CrossBayesianRidge, free, shared)
     if family == "gaussian":
         robust = CrossBayesianGLM("student", covariance=free, **shared)
-        if n_rows <= _ROBUST_ROWS:
+        if n_rows <= _ROBUST_ROWS and not wide:
             normal.append(Candidate("robust", "cross-learned, robust", "cross", robust))
         return normal
     own = _four(partial(CrossBayesianGLM, family), free, shared, family)
