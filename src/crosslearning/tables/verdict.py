@@ -35,7 +35,9 @@ def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Compar
 
 def verdict(comparison: Comparison, chosen: Candidate, metric: str) -> str:
     """Say whether sharing helps beyond one model, and beyond separate ones."""
-    label = chosen.label
+    label = "cross-learning"
+    if chosen.sharing == "baseline":
+        label = f"the model with {chosen.label.replace(', ', ' and ')}"
     pooled, separate = comparison.verdict("pooled"), comparison.verdict("separate")
     if chosen.sharing == "pooled":
         return (
