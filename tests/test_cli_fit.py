@@ -39,7 +39,7 @@ def test_it_prints_what_it_found_and_where_it_is(table, tmp_path, capsys):
         "one pooled model",
         "common slopes, a level per task",
         "chosen",
-        "predicting the mean of all rows gives",
+        "predicting the mean of what was learned from gives",
         "choosing the model without the rows that it is scored on gives",
         "Tasks differ (standard deviations): level ",
         "Model    ",

@@ -130,7 +130,7 @@ def test_a_choice_shows_all_models_with_how_sure_they_are(chosen_page):
     assert [label for label, row in rows.items() if row["chosen"]] == ["splines, cross-learned"]
     rival = rows["separate models"]
     assert (rival["low"], rival["at"], rival["high"]) == (30.7, 31.0, 31.3)
-    far = rows["the mean of all rows"]  # must not squeeze the others, nor hide
+    far = rows["the mean of what was learned from"]  # must not squeeze the others, nor hide
     assert far["at"] == far["low"] == far["high"] < 50
     assert far["text"] == "250.0 →"
 

@@ -253,3 +253,15 @@ def test_what_does_not_fit_together_is_refused():
         Statistics.of(X[:10], y[:10], tasks[:10]) - statistics
     with pytest.raises(ValueError, match="contains their"):
         statistics - Statistics.of(X, y, tasks + 1)
+
+
+def test_sum_adds_up_and_strangers_are_refused():
+    rng = np.random.default_rng(0)
+    X, y, tasks = rng.normal(size=(6, 2)), rng.normal(size=6), [0, 0, 1, 1, 2, 2]
+    whole = Statistics.of(X, y, tasks)
+    parts = sum(Statistics.of(X[k : k + 2], y[k : k + 2], tasks[k : k + 2]) for k in (0, 2, 4))
+    np.testing.assert_allclose(parts.cells.scatters, whole.cells.scatters)
+    assert repr(whole) == "Statistics(6 rows, 3 tasks, 2 features, 1 folds)"
+    for wrong in (lambda: whole + 1, lambda: whole - "a", lambda: 1 + whole):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            wrong()

@@ -165,6 +165,11 @@ def _command() -> str:
     return shlex.join(["crosslearning", *sys.argv[1:]])
 
 
+def _sizes(rows: list[int]) -> str:
+    low, high = min(rows), max(rows)
+    return f"{low:,} rows each" if low == high else f"{low:,} to {high:,} rows"
+
+
 def _print(results: dict[str, Any], folder: Path, page: Path) -> None:
     from rich.console import Console
 
@@ -172,11 +177,12 @@ def _print(results: dict[str, Any], folder: Path, page: Path) -> None:
     sizes = [task["rows"] for task in results["tasks"]]
     console.print(
         f"{results['title']}: {results['target_kind']} ({results['target_rule']}), "
-        f"{sum(sizes):,} rows, {len(sizes):,} tasks of {min(sizes):,} to {max(sizes):,} rows, "
+        f"{sum(sizes):,} rows, {len(sizes):,} tasks of {_sizes(sizes)}, "
         f"{len(results['provenance']['columns'])} columns to learn from"
     )
     for note in results["notes"]:
-        console.print(f"  {note}")
+        hint = " with --time" if "looks like a time" in note else ""
+        console.print(f"  {note}{hint}")
     _print_models(console, results)
     _print_spread(console, results)
     console.print(results["sentence"], style="bold")

@@ -151,8 +151,20 @@ class Statistics:
         """Number of rows of positive weight."""
         return int(self.cells.counts.sum())
 
+    def __repr__(self) -> str:
+        return (
+            f"Statistics({self.n_rows} rows, {self.n_tasks} tasks, {self.n_features} features, "
+            f"{self.n_folds} folds)"
+        )
+
+    def __radd__(self, other: object) -> Statistics:
+        """Let ``sum`` add up: it begins with 0."""
+        return self if other == 0 else NotImplemented
+
     def __add__(self, other: Statistics) -> Statistics:
         """Union of the rows, and of the tasks."""
+        if not isinstance(other, Statistics):
+            return NotImplemented
         self._check_folds(other)
         total = self._copy()
         total._absorb(other.labels, other.cells)
@@ -160,6 +172,8 @@ class Statistics:
 
     def __sub__(self, other: Statistics) -> Statistics:
         """Rows without those of `other`, which must be among them; tasks keep their numbers."""
+        if not isinstance(other, Statistics):
+            return NotImplemented
         self._check_folds(other)
         known = positions(self.labels, other.labels)
         if known is None or np.any(self.cells.counts[known] < other.cells.counts):

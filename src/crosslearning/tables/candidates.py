@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
 from crosslearning.linear import (
@@ -102,7 +103,7 @@ def _four(
             f"{name}-{family}" if family else name,
             f"{label} ({family})" if family else label,
             sharing,
-            model(covariance=covariance, **shared),
+            model(covariance=covariance, **shared | ({} if name == "cross" else {"epsilon": inf})),
         )
         for name, label, sharing, covariance in ends
     ]

@@ -124,7 +124,7 @@ def as_numbers(values: pd.Series[Any]) -> NDArray[np.float64]:
     wrong = np.isnan(numbers) & values.notna().to_numpy() | np.isinf(numbers)
     if wrong.any():
         raise ValueError(
-            f"Column {values.name!r} must hold finite numbers; got {_found(values[wrong])}. "
+            f"Column {values.name!r} must hold finite numbers; got {first_of(values[wrong])}. "
             "Correct the table or leave the values out."
         )
     return numbers
@@ -145,7 +145,7 @@ def as_dates(values: pd.Series[Any]) -> pd.Series[Any]:
     wrong = found.isna() & values.notna()
     if wrong.any():
         raise ValueError(
-            f"Column {values.name!r} must hold dates; got {_found(values[wrong])}. Correct the "
+            f"Column {values.name!r} must hold dates; got {first_of(values[wrong])}. Correct the "
             "table or leave the values out."
         )
     return found
@@ -238,9 +238,10 @@ def _text_reason(values: pd.Series[Any]) -> str:
     numbers = pd.to_numeric(values, errors="coerce")
     wrong = (numbers.isna() & values.notna()).to_numpy()
     if wrong.mean() < 1 - _DISTINCT:
-        return f"it holds numbers but for {_found(values[wrong])}"
+        return f"it holds numbers but for {first_of(values[wrong])}"
     return "it is text: nearly all of its values differ"
 
 
-def _found(values: pd.Series[Any]) -> str:
+def first_of(values: pd.Series[Any]) -> str:
+    """Name the first of some values and the rows that hold them."""
     return f"{values.tolist()[0]!r} in {listed_rows(values.index)}"

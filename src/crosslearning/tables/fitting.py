@@ -193,7 +193,7 @@ def fit_table(
     axes = None if rotation is None else rotation.axes
     fit = Fit(
         model, axes, encoder.feature_names, table, rows, task, goal, chosen, trials, scored,
-        splits.words, settings,
+        splits, settings,
     )  # fmt: skip
     results = results_of(fit) | plain(
         findings | {"command": command, "python": _python(fit), "warnings": messages}

@@ -16,6 +16,7 @@ import crosslearning
 from crosslearning.evaluation import sentences
 from crosslearning.evaluation.choice import standard_error
 from crosslearning.evaluation.numbers import number
+from crosslearning.evaluation.scores import Scores
 from crosslearning.evaluation.scoring import Predicted
 from crosslearning.tables.findings import spread
 from crosslearning.tables.parameters import coefficients, map_of, parameters_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from crosslearning.tables.metrics import Metric
     from crosslearning.tables.rows import Rows
     from crosslearning.tables.schema import Features
+    from crosslearning.tables.splits import Splits
     from crosslearning.tables.target import Target
     from crosslearning.tables.trials import Trials
 
@@ -39,7 +41,7 @@ __all__ = ["Fit", "results_of"]
 
 VERSION = 2
 _LIBRARIES = ("numpy", "pandas", "scikit-learn", "scipy")
-_GUESSES = {"regression": "the mean of all rows", "classification": "the shares of the classes"}
+_GUESSES = {"regression": "the mean of what was learned from", "classification": "the shares of the classes"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +70,7 @@ class Fit:
         What was tried.
     metric : Metric
         What it was scored by.
-    words : str
+    splits : Splits
         Which rows were scored.
     settings : mapping
         Seed, command, seconds, notes, number of rows dropped: for the record.
@@ -84,7 +86,7 @@ class Fit:
     features: Features
     trials: Trials
     metric: Metric
-    words: str
+    splits: Splits
     settings: Mapping[str, Any]
 
 
@@ -107,14 +109,14 @@ def results_of(fit: Fit) -> dict[str, Any]:
         "target_kind": fit.target.kind,
         "target_rule": fit.target.why,
         "family": fit.target.family if fit.target.kind == "regression" else None,
-        "sentence": _useless(fit, reference, guess) + verdict(comparison, trials.chosen, words),
+        "sentence": _useless(fit, reference, guess) + verdict(comparison, trials, words),
         "remarks": sentences.extremes(comparison, fit.task, words),
         "score": {
             "name": words,
             "greater_is_better": not metric.error,
             "baseline": reference,
             "nested": metric.shown(trials.nested_score),
-            "explanation": f"{fit.words}, mean over tasks; predicting {guess} gives "
+            "explanation": f"{fit.splits.words}, mean over tasks; predicting {guess} gives "
             f"{number(reference)}; choosing the model without the rows that it is scored on gives "
             f"{number(metric.shown(trials.nested_score))}",
         },
@@ -122,7 +124,7 @@ def results_of(fit: Fit) -> dict[str, Any]:
         "chosen_model": {
             "name": trials.chosen.name,
             "label": trials.chosen.label,
-            "why": reason(trials, fit.words),
+            "why": reason(trials, fit.splits.words),
         },
         "typical_error": _typical(fit),
         "comparison": _comparison(comparison, metric),
@@ -189,16 +191,23 @@ def _typical(fit: Fit) -> dict[str, Any]:
 
 
 def _baseline(fit: Fit) -> float:
-    """Score of predicting the mean, or the shares of the classes, averaged over tasks."""
-    rows, n = fit.rows, len(fit.rows.y)
-    if rows.classes is None:
-        said = Predicted(np.full(n, rows.y.mean()))
+    """Score of predicting the mean, or the shares of the classes, of the training parts."""
+    by_split = [_guessed(fit, train, test) for train, test in fit.splits.parts]
+    scores, weights = (np.stack(part) for part in zip(*by_split, strict=True))
+    return fit.metric.shown(float(np.nanmean(Scores(["guess"], scores[None], weights).by_task[0])))
+
+
+def _guessed(fit: Fit, train: NDArray[Any], test: NDArray[Any]) -> Any:
+    """Score and weight by task of a guess that knows the training part only."""
+    known, part = fit.rows.y[train], fit.rows.take(test)
+    n, classes = len(part.y), fit.rows.classes
+    if classes is None:
+        said = Predicted(np.full(n, known.mean()))
     else:
-        shares = np.bincount(np.searchsorted(rows.classes, rows.y)) / n
-        most = np.full(n, rows.classes[shares.argmax()])
-        said = Predicted(most, rows.classes, np.tile(shares, (n, 1)))
-    scores, _ = fit.metric.of_tasks(rows.y, said, np.ones(n), rows.codes, rows.n_tasks)
-    return fit.metric.shown(float(np.nanmean(scores)))
+        counts = np.bincount(np.searchsorted(classes, known), minlength=len(classes))
+        shares = np.maximum(counts, 0.5) / np.maximum(counts, 0.5).sum()
+        said = Predicted(np.full(n, classes[shares.argmax()]), classes, np.tile(shares, (n, 1)))
+    return fit.metric.of_tasks(part.y, said, part.given_weights, part.codes, fit.rows.n_tasks)
 
 
 def _constant(fit: Fit) -> list[str]:

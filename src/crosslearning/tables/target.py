@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
+import pandas as pd
 
-from crosslearning.tables.columns import as_numbers, column_of, is_date
+from crosslearning.tables.columns import as_numbers, column_of, first_of, is_date
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import NDArray
 
     Kind = Literal["regression", "classification"]
@@ -23,6 +23,7 @@ FAMILIES = ("auto", "gaussian", "student", "poisson", "gamma", "tweedie")
 _MOST_CLASSES = 50
 _LARGEST_COUNT = 30  # mean of counts beyond which they are as good as any numbers
 _COUNT_SKEW, _POSITIVE_SKEW = 0.5, 1.5  # skewness from which a lower end at 0 matters
+_FEW, _NEARLY_ALL = 10, 0.9  # more different values, and this share of them numbers: not classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +118,19 @@ def _asked(kind: str, family: str) -> str:
 
 def _recognised(column: pd.Series[Any], distinct: int) -> tuple[Kind, str]:
     if column_of(column).type != "number" or distinct == 2:
+        _refuse_slips(column, distinct)
         return "classification", f"{distinct} classes"
     return "regression", "numbers"
+
+
+def _refuse_slips(column: pd.Series[Any], distinct: int) -> None:
+    """Refuse to take numbers for classes because a few of them are not numbers."""
+    slips = column[pd.to_numeric(column, errors="coerce").isna()]
+    if distinct > _FEW and 0 < len(slips) <= (1 - _NEARLY_ALL) * len(column):
+        raise ValueError(
+            f"The target {column.name!r} holds numbers but for {first_of(slips)}. Correct or empty "
+            "what is not a number, or ask for classes with kind='classification'."
+        )
 
 
 def _family(y: NDArray[np.float64]) -> tuple[str, str]:

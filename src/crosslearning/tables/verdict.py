@@ -22,10 +22,14 @@ __all__ = ["compared", "reason", "verdict"]
 _SHARES = ("cross", "baseline")
 
 
+def sharer(trials: Trials) -> Candidate:
+    """Return the chosen model if it shares, else the best one that does."""
+    return trials.chosen if trials.chosen.sharing in _SHARES else trials.best_of(*_SHARES)
+
+
 def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Comparison:
     """Compare the best model that shares with one pooled model and with separate models."""
-    chosen = trials.chosen
-    subject = chosen if chosen.sharing in _SHARES else trials.best_of(*_SHARES)
+    subject = sharer(trials)
     rivals = [trials.best_of("pooled"), trials.best_of("separate")]
     at = [trials.names.index(candidate.name) for candidate in (*rivals, subject)]
     values = trials.scores.values[at]
@@ -33,21 +37,22 @@ def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Compar
     return Comparison.of(scores, labels, rows, nested=len(trials.scores.weights) > 1)
 
 
-def verdict(comparison: Comparison, chosen: Candidate, metric: str) -> str:
+def verdict(comparison: Comparison, trials: Trials, metric: str) -> str:
     """Say whether sharing helps beyond one model, and beyond separate ones."""
+    chosen, subject = trials.chosen, sharer(trials)
     label = "cross-learning"
-    if chosen.sharing == "baseline":
-        label = f"the model with {chosen.label.replace(', ', ' and ')}"
+    if subject.sharing == "baseline":
+        label = f"the model with {subject.label.replace(', ', ' and ')}"
     pooled, separate = comparison.verdict("pooled"), comparison.verdict("separate")
     if chosen.sharing == "pooled":
         return (
             "One model for all is best here: sharing among these tasks does not help beyond it. "
-            f"Cross-learning is worse by {size(comparison, 'pooled', metric)}."
+            f"{capital(label)} is worse by {size(comparison, 'pooled', metric)}."
         )
     if chosen.sharing == "separate":
         less = "surely" if separate < 0 else "but perhaps by chance"
         return (
-            f"Separate models are best here, {less}: cross-learning is worse by "
+            f"Separate models are best here, {less}: {label} is worse by "
             f"{size(comparison, 'separate', metric)}."
         )
     if pooled <= 0:
