@@ -41,7 +41,10 @@ __all__ = ["Fit", "results_of"]
 
 VERSION = 2
 _LIBRARIES = ("numpy", "pandas", "scikit-learn", "scipy")
-_GUESSES = {"regression": "the mean of what was learned from", "classification": "the shares of the classes"}
+_GUESSES = {
+    "regression": "the mean of what was learned from",
+    "classification": "the shares of the classes",
+}
 
 
 @dataclass(frozen=True, eq=False)
