@@ -42,7 +42,6 @@ class Checkpoint:
         return ends_epoch or (self.every is not None and self.run.step % self.every == 0)
 
     def save(self) -> None:
-        """Save the run as it is."""
         tensors, content = _stored(self.run)
         write_file(self.path, _KIND, tensors, {"run": self.configuration, **content})
 
@@ -162,14 +161,7 @@ def _optimizer(optimizer: Optimizer) -> dict[str, Any]:
 
 
 def name_of(function: Any) -> str | None:
-    """Describe a function, a module or a word in a way that is the same in another process.
-
-    Examples
-    --------
-    >>> from torch import nn
-    >>> name_of("accuracy"), name_of(max), name_of(nn.MSELoss()), name_of(None)
-    ('accuracy', 'max', 'MSELoss()', None)
-    """
+    """Describe a function, a module or a word in a way that is the same in another process."""
     if function is None or isinstance(function, str):
         return function
     name = getattr(function, "__qualname__", None)

@@ -29,7 +29,6 @@ class Slot:
 
     @property
     def stop(self) -> int:
-        """End of the parameter in its row."""
         return self.start + math.prod(self.shape)
 
 
@@ -47,12 +46,10 @@ class FlatBuffer:
 
     @property
     def tasks(self) -> torch.Tensor:
-        """The rows of the tasks."""
         return self.flat[:-1]
 
     @property
     def center(self) -> torch.Tensor:
-        """The row of the centre."""
         return self.flat[-1]
 
     @property

@@ -32,12 +32,10 @@ class FlatMembers:
 
     @property
     def tasks(self) -> Sequence[str]:
-        """What messages call the tasks."""
         return self._models._flats[0].owners[:-1]
 
     @property
     def groups(self) -> Sequence[str]:
-        """What messages call the blocks."""
         blocks = self._models.blocks
         return [f"block {block.name!r}" if len(blocks) > 1 else "" for block in blocks]
 
@@ -46,16 +44,13 @@ class FlatMembers:
         return [flat.workspace for flat in self._models._flats]
 
     def gram(self) -> NDArray[np.float64]:
-        """Inner products of the differences to the centre, of every block."""
         return np.stack([work.gram() for work in self._spaces])
 
     def move(self, pull: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
-        """Move tasks and centre of every block."""
         for work, one_pull, one_weights in zip(self._spaces, pull, weights, strict=True):
             work.move(one_pull, one_weights)
 
     def distances(self, *, exactly: bool = False) -> NDArray[np.float64]:
-        """Distances to the centre in every block."""
         return np.stack([work.distances(exactly=exactly) for work in self._spaces])
 
     def storage(self) -> Storage:
@@ -86,7 +81,6 @@ class FlatMembers:
 def dtype_storage(
     dtypes: Sequence[torch.dtype], norms: NDArray[np.float64], sizes: Sequence[int]
 ) -> Storage:
-    """Describe storage in dtypes of torch."""
     names = [str(dtype).removeprefix("torch.") for dtype in dtypes]
     eps = np.array([torch.finfo(dtype).eps for dtype in dtypes])
     return Storage(names, eps, norms, np.array(sizes))

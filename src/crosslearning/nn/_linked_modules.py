@@ -38,16 +38,12 @@ class LinkedModules(nn.Module):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
-        """Load parameters, buffers and pulls of the same tasks, as torch does.
-
-        Whatever `assign` is, the parameters are views of the flat buffers afterwards.
-        """
+        """Load as torch does; the parameters are views of the flat buffers afterwards."""
         keys = super().load_state_dict(state_dict, strict=strict, assign=assign)
         self._link()
         return keys
 
     def _rows(self) -> list[nn.Module]:
-        """Return the modules in the order of the rows."""
         return [*self.per_task, self.center]
 
     def _link(self) -> None:
@@ -85,11 +81,7 @@ class LinkedModules(nn.Module):
 
 
 class _Links:
-    """Where parameters were found, so that the next look costs one comparison each.
-
-    Modules and parameters are compared with what their parents hold now, and the memory of
-    parameters with that of their place in the buffer.
-    """
+    """Where parameters were found, so that the next look costs one comparison each."""
 
     def __init__(self, models: LinkedModules) -> None:
         self.parameters = [

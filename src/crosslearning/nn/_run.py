@@ -55,7 +55,6 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """Steps of an epoch."""
         return self.feed.plan.steps
 
     def train(self, engine: Engine, epochs: int, bar: Bar, checkpoint: Checkpoint | None) -> None:

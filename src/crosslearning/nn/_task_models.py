@@ -36,14 +36,11 @@ if TYPE_CHECKING:
 class TaskModels(LinkedModules):
     r"""Copies of a module, one per task, none farther than ε from a common centre.
 
-    Keep the training loop: let the optimizer have ``models.parameters()``, compute each task's loss
-    with ``models[task]``, and call ``models.project()`` after each step of the optimizer. It moves
-    tasks and centre as little as possible so that
-    :math:`\|\theta_i - \theta_g\| \le \varepsilon`: Algorithm 1 of the paper, with the projection
-    solved exactly.
-
-    The parameters are views into one matrix with a row per task and a row for the centre. They may
-    be read, written and loaded into as usual.
+    Keep the training loop: give the optimizer ``models.parameters()``, compute each task's loss
+    with ``models[task]``, and call ``models.project()`` after each step. It moves tasks and centre
+    as little as possible so that :math:`\|\theta_i - \theta_g\| \le \varepsilon`: Algorithm 1 of
+    the paper, with the projection solved exactly. The parameters are views into one matrix with
+    a row per task and one for the centre; they may be read, written and loaded into as usual.
 
     Parameters
     ----------
@@ -53,40 +50,35 @@ class TaskModels(LinkedModules):
     tasks : iterable of hashable, optional
         Labels of the tasks. Not needed with a mapping.
     epsilon : float, array of shape (n_tasks,), or dict from prefix to either, optional
-        Radius: the largest distance of a task to the centre. 0 pools the tasks, ``math.inf``
-        trains them separately. A dict sets one radius per block of parameters, by the beginning
-        of their names, as in ``{"features": 0.1, "classifier.6": math.inf}``; parameters that no
-        prefix matches belong to their task alone.
+        Largest distance of a task to the centre: 0 pools the tasks, ``math.inf`` trains them
+        separately. A dict sets one radius per block of parameters, by the beginning of their
+        names, as in ``{"features": 0.1, "classifier.6": math.inf}``; parameters that no prefix
+        matches belong to their task alone.
     tether : Tether or dict from prefix to Tether, optional
         In place of `epsilon`: a spring or a tension as well.
     center_weight : float, default=1
         Weight of the present centre in the projection, as in the paper. It holds back every step:
-        at ε = 0 the tasks move by N / (N + center_weight) of the mean step, by 0.8 of it for four
-        tasks. Smaller values hold less; 0 frees the centre, which then is the mean of the tasks
-        wherever nothing else determines it.
+        at ε = 0 the tasks move by N / (N + center_weight) of the mean step. 0 frees the centre,
+        which then is the mean of the tasks wherever nothing else determines it.
     center_init : {"mean", "zero"}, default="mean"
-        Where the centre starts: at the mean of the tasks, or at 0 as Algorithm 1 of the paper
-        has it, which makes the first projection shrink all parameters when ε is small.
+        Where the centre starts: at the mean of the tasks, or at 0 as in Algorithm 1 of the paper,
+        which makes the first projection shrink all parameters when ε is small.
     same_start : bool, default=True
         With a mapping of modules: whether all tasks start from the tethered parameters of the
-        first. False keeps those of each module, such as modules that have been trained.
+        first. False keeps those of each module, as of modules that have been trained.
 
     Attributes
     ----------
     center : Module
         The model for tasks never seen. It takes no gradient step, and its parameters are not
-        among ``parameters()``. Buffers such as BatchNorm statistics belong to each task; the
-        centre has their average as of the last projection. Parameters that are not tethered have
-        no centre: here they keep the values with which the first task started.
-    tasks : tuple
-        Labels of the tasks, in the order of the rows.
-    blocks : tuple of Block
-        Names, tethers and parameters of the blocks.
+        among ``parameters()``. Its buffers, such as BatchNorm statistics, are the average of the
+        tasks' as of the last projection; its untethered parameters are those with which the
+        first task started.
 
     Notes
     -----
-    A projection costs two passes over the matrix, about as much as copying it twice, whatever the
-    modules are. It does not touch the state of the optimizer, such as momentum.
+    A projection costs about as much as copying the matrix twice, and does not touch the state of
+    the optimizer, such as momentum.
 
     Examples
     --------
@@ -180,8 +172,8 @@ class TaskModels(LinkedModules):
         Parameters
         ----------
         step_size : float, optional
-            Length of the gradient step before, that is the learning rate. It scales springs and
-            tensions, and is required where a tether has them; radii are not scaled.
+            Length of the gradient step before: the learning rate. It scales springs and tensions,
+            and is required where a tether has them.
 
         Returns
         -------
@@ -196,8 +188,7 @@ class TaskModels(LinkedModules):
         Warns
         -----
         ResolutionWarning
-            Once, if storing the result moved a task off a radius that the dtype does not resolve
-            at the present size of the parameters. Call ``models.double()``, or choose a larger one.
+            Once, if the dtype does not resolve a radius at the present size of the parameters.
         ConvergenceWarning
             If the solver did not reach its tolerance.
         """
@@ -231,10 +222,6 @@ class TaskModels(LinkedModules):
         ----------
         block : str, optional
             Name of a block; by default the distance is over all tethered parameters.
-
-        Returns
-        -------
-        array of shape (n_tasks,)
         """
         names = [one.name for one in self._blocks]
         if block is not None and block not in names:
@@ -247,53 +234,24 @@ class TaskModels(LinkedModules):
         return np.asarray(np.linalg.norm(distances, axis=0), dtype=np.float64)
 
     def export(self, task: Hashable | None = None) -> dict[str, torch.Tensor]:
-        """Return an ordinary ``state_dict`` of one task, or of the centre, of its own memory.
+        """Copy of the ``state_dict`` of a task, or of the centre.
 
         ``models[task].state_dict()`` holds views; written to a file, they drag all tasks along.
-
-        Parameters
-        ----------
-        task : hashable, optional
-            Label of the task; by default the centre.
-
-        Returns
-        -------
-        dict of str to Tensor
         """
         module = self.center if task is None else self[task]
         return {name: value.detach().clone() for name, value in module.state_dict().items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one safetensors file, which is there in full or not at all.
-
-        Parameters
-        ----------
-        path : path
-            The file; one that exists is replaced.
-        """
+        """Write everything to one safetensors file, which is there in full or not at all."""
         save_models(self, path)
 
     @classmethod
     def load(
         cls, path: str | os.PathLike[str], module: nn.Module | Mapping[Any, nn.Module]
     ) -> TaskModels:
-        """Read what :meth:`save` wrote.
+        """Read what :meth:`save` wrote; nothing in the file is ever executed.
 
-        Parameters
-        ----------
-        path : path
-            The file. Nothing in it is ever executed.
-        module : Module or mapping from task to Module
-            What the constructor got: the architecture, whose values do not matter.
-
-        Returns
-        -------
-        TaskModels
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged, foreign, or of another architecture.
+        `module` is what the constructor got: the architecture, whose values do not matter.
         """
         return load_models(cls, path, module)
 

@@ -58,7 +58,7 @@ def fit(
     Parameters
     ----------
     models : TaskModels
-        Changed in place. They train in training mode, and are given their modes back.
+        Changed in place.
     data : mapping from task to data
         For each task a pair of tensors (x, y); or an object with a length and
         ``batch(indices) -> (x, y)``; or a map-style dataset of pairs; or a DataLoader, which keeps
@@ -70,14 +70,12 @@ def fit(
     epochs : int
         How many.
     batch_size : int or None, default=1
-        Rows of each task in a step; 1 as in the paper. Every batch has exactly as many: one that
-        reaches the end of a task's rows goes on with the next permutation. None takes all rows of
-        all tasks in every step.
+        Rows of each task in a step; 1 as in the paper. A batch that reaches the end of a task's
+        rows goes on with the next permutation. None takes all rows of all tasks in every step.
     sampling : {"cycle", "proportional"}, default="cycle"
         "cycle": an epoch passes once over the rows of the largest task (rounded up to whole
         batches), and smaller tasks start anew, in a new order. "proportional": an epoch sees each
-        row of each task once; a step takes `batch_size` rows of a task on average, more of large
-        tasks, and none at times of small ones.
+        row once; a step takes `batch_size` rows of a task on average, more of large tasks.
     project_every : int, default=1
         Steps from one projection to the next; there is always one at the end of an epoch.
     scheduler : scheduler or callable, optional
@@ -89,34 +87,29 @@ def fit(
         Of validation: a function of a task's outputs and targets of which higher is better. By
         default the loss, of which lower is better.
     patience : int, optional
-        Stop when the mean of the tasks' metrics has not improved for so many epochs. With
-        `patience` the models end with the parameters of the best epoch, however training ends,
-        and a copy of these is kept until then.
+        Stop when the mean of the tasks' metrics has not improved for so many epochs, and end with
+        the parameters of the best epoch, however training ends.
     augment : callable, optional
         ``augment(x, generator) -> x`` changes the inputs of training batches, and should draw from
         the generator, so that runs can be repeated.
     callbacks : sequence of callable, optional
         Called with an :class:`EpochRecord` after each epoch; one that returns True stops.
     engine : {"auto", "loop", "threads", "vmap"}, default="auto"
-        How gradients are computed: task after task; in a thread per task, with one thread for its
-        arithmetic; or in one pass over all tasks, which needs one architecture, batches of one
-        shape and no buffers that change, as those of BatchNorm do. All agree but for rounding, and
-        but for dropout in a pass over all tasks.
+        How gradients are computed: task after task; in a thread per task; or in one pass over all
+        tasks, which needs one architecture, batches of one shape and no buffers that change, as
+        those of BatchNorm do. All agree but for rounding, and for dropout in a pass.
         "auto" takes the pass for at least 8 tasks whose models are made of linear layers of torch,
         with a loss of torch and tensors as data; threads for models with convolutions, on a CPU
         where torch has more than one thread; and the loop otherwise.
     seed : int, default=0
-        Everything random follows from it: the order of rows, augmentation and dropout, each of a
-        task, by its label and the number of the step. With ε = ∞, tasks therefore train exactly as
-        they would alone (except for dropout in a pass over all tasks). The global generators of
-        torch, NumPy and Python are given back as they were; the start of the models is drawn when
-        they are built, not here.
+        The order of rows, augmentation and dropout of a task follow from it, the task's label and
+        the number of the step: with ε = ∞, tasks train exactly as they would alone (except for
+        dropout in a pass over all tasks). Global generators are left as they were.
     checkpoint : path, optional
-        A file that training is saved to after every epoch, and resumed from if it exists: the
-        models then end as they would have without the interruption, bit by bit on the CPU with
-        the loop. Give the same arguments again; more epochs are fine, and a run that is complete
-        is only read. Tasks, architecture, tethers, optimizer, seed and sizes are compared with
-        the file; the loss, the data and other functions cannot be.
+        A file that training is saved to after every epoch, and resumed from if it exists, with
+        the result that it would have had without the interruption (bit by bit on the CPU with
+        the loop). Give the same arguments again; more epochs are fine. Tasks, architecture,
+        tethers, optimizer, seed and sizes are compared with the file; functions cannot be.
     checkpoint_every : int, optional
         Save also whenever the number of steps is a multiple of this.
     progress : bool, default=False
@@ -130,9 +123,8 @@ def fit(
     Raises
     ------
     ValueError
-        If an argument is not as described, if the checkpoint is damaged or of another run, or if
-        the loss or the parameters of a task become NaN or infinite, which is noticed before a
-        projection hands it on to other tasks.
+        If the checkpoint is damaged or of another run, or if the loss or the parameters of a task
+        become NaN or infinite, before a projection hands it on to other tasks.
 
     Notes
     -----
@@ -186,7 +178,6 @@ def fit(
 
 
 def _resume(path: Any, every: int | None, run: Run, epochs: int) -> Checkpoint | None:
-    """Bring the run to where a checkpoint left it."""
     if every is not None:
         check_count("checkpoint_every", every)
     if path is None:
