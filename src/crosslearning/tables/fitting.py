@@ -11,6 +11,7 @@ import numpy as np
 
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
+from crosslearning.tables._facts import facts_of
 from crosslearning.tables.candidates import candidates
 from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.encoding import TableEncoder
@@ -191,10 +192,10 @@ def fit_table(
         "notes": notes,
     }
     axes = None if rotation is None else rotation.axes
-    fit = Fit(
-        model, axes, encoder.feature_names, table, rows, task, goal, chosen, trials, scored,
-        splits, settings,
-    )  # fmt: skip
+    used = [task, target, *(column.name for column in chosen.used)]
+    names = encoder.feature_names
+    facts = facts_of(table[used], rows, splits, scored, names if rotation is None else None)
+    fit = Fit(model, axes, names, task, goal, chosen, trials, scored, splits.words, facts, settings)
     results = results_of(fit) | plain(
         findings | {"command": command, "python": _python(fit), "warnings": messages}
     )

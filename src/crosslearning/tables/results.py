@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,14 +9,11 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 import crosslearning
 from crosslearning.evaluation import sentences
 from crosslearning.evaluation.choice import standard_error
 from crosslearning.evaluation.numbers import number
-from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.scoring import Predicted
 from crosslearning.tables.findings import spread
 from crosslearning.tables.parameters import coefficients, map_of, parameters_of
 from crosslearning.tables.plain import plain
@@ -30,10 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from crosslearning.evaluation import Comparison
+    from crosslearning.tables._facts import Facts
     from crosslearning.tables.metrics import Metric
-    from crosslearning.tables.rows import Rows
     from crosslearning.tables.schema import Features
-    from crosslearning.tables.splits import Splits
     from crosslearning.tables.target import Target
     from crosslearning.tables.trials import Trials
 
@@ -59,10 +54,6 @@ class Fit:
         Principal axes that its features are.
     names : list of str
         Names of the encoded features.
-    frame : DataFrame
-        The rows that were learned from.
-    rows : Rows
-        The same, as numbers.
     task : str
         Column of task labels.
     target : Target
@@ -73,8 +64,10 @@ class Fit:
         What was tried.
     metric : Metric
         What it was scored by.
-    splits : Splits
+    words : str
         Which rows were scored.
+    facts : Facts
+        What only the rows could tell.
     settings : mapping
         Seed, command, seconds, notes, number of rows dropped: for the record.
     """
@@ -82,23 +75,22 @@ class Fit:
     estimator: Any
     axes: Any
     names: list[str]
-    frame: pd.DataFrame
-    rows: Rows
     task: str
     target: Target
     features: Features
     trials: Trials
     metric: Metric
-    splits: Splits
+    words: str
+    facts: Facts
     settings: Mapping[str, Any]
 
 
 def results_of(fit: Fit) -> dict[str, Any]:
     """Collect the findings; errors are positive, and infinity is the string "inf"."""
     model, trials, metric = fit.estimator, fit.trials, fit.metric
-    counts = np.bincount(fit.rows.codes, minlength=fit.rows.n_tasks)
+    counts = fit.facts.counts
     comparison = compared(trials, model.tasks_, counts)
-    reference, guess = _baseline(fit), _GUESSES[fit.target.kind]
+    reference, guess = fit.facts.baseline, _GUESSES[fit.target.kind]
     parameters = parameters_of(model, fit.axes)
     words = metric.words
     found = {
@@ -119,7 +111,7 @@ def results_of(fit: Fit) -> dict[str, Any]:
             "greater_is_better": not metric.error,
             "baseline": reference,
             "nested": metric.shown(trials.nested_score),
-            "explanation": f"{fit.splits.words}, mean over tasks; predicting {guess} gives "
+            "explanation": f"{fit.words}, mean over tasks; predicting {guess} gives "
             f"{number(reference)}; choosing the model without the rows that it is scored on gives "
             f"{number(metric.shown(trials.nested_score))}",
         },
@@ -127,14 +119,14 @@ def results_of(fit: Fit) -> dict[str, Any]:
         "chosen_model": {
             "name": trials.chosen.name,
             "label": trials.chosen.label,
-            "why": reason(trials, fit.splits.words),
+            "why": reason(trials, fit.words),
         },
         "typical_error": _typical(fit),
         "comparison": _comparison(comparison, metric),
         "tasks": _tasks(model, counts),
         "spread": spread(model, fit.names, fit.axes),
         "coefficients": coefficients(model, parameters, fit.names),
-        "constant_within_tasks": _constant(fit),
+        "constant_within_tasks": fit.facts.constant,
         "map": map_of(parameters, np.inf),
         "notes": _notes(fit),
         "provenance": _provenance(fit),
@@ -193,40 +185,6 @@ def _typical(fit: Fit) -> dict[str, Any]:
     return {"value": value[trials.chosen.name], "unit": fit.target.name, "rows": rows, "what": what}
 
 
-def _baseline(fit: Fit) -> float:
-    """Score of predicting the mean, or the shares of the classes, of the training parts."""
-    by_split = [_guessed(fit, train, test) for train, test in fit.splits.parts]
-    scores, weights = (np.stack(part) for part in zip(*by_split, strict=True))
-    return fit.metric.shown(float(np.nanmean(Scores(["guess"], scores[None], weights).by_task[0])))
-
-
-def _guessed(fit: Fit, train: NDArray[Any], test: NDArray[Any]) -> Any:
-    """Score and weight by task of a guess that knows the training part only."""
-    known, part = fit.rows.y[train], fit.rows.take(test)
-    n, classes = len(part.y), fit.rows.classes
-    if classes is None:
-        said = Predicted(np.full(n, known.mean()))
-    else:
-        counts = np.bincount(np.searchsorted(classes, known), minlength=len(classes))
-        shares = np.maximum(counts, 0.5) / np.maximum(counts, 0.5).sum()
-        said = Predicted(np.full(n, classes[shares.argmax()]), classes, np.tile(shares, (n, 1)))
-    return fit.metric.of_tasks(part.y, said, part.given_weights, part.codes, fit.rows.n_tasks)
-
-
-def _constant(fit: Fit) -> list[str]:
-    """Features that do not vary within any task: their coefficients tell nothing of tasks."""
-    X, codes, n_tasks = fit.rows.X, fit.rows.codes, fit.rows.n_tasks
-    if fit.axes is not None:
-        return []
-    first = np.zeros(n_tasks, dtype=np.intp)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
-    found = []
-    for j, name in enumerate(fit.names):
-        if np.array_equal(X[:, j], X[first[codes], j]):
-            found.append(name)
-    return found
-
-
 def _bound(model: Any) -> dict[str, Any]:
     """Tell the bound on distances, if there is one."""
     radius, end = model.epsilon_, model.epsilon_max_
@@ -276,21 +234,12 @@ def _provenance(fit: Fit) -> dict[str, Any]:
         {"name": c.name, "type": c.type, "levels": c.levels, "missing": c.missing}
         for c in fit.features.used
     ]
-    used = [fit.task, fit.target.name, *(column["name"] for column in columns)]
     versions = {"python": platform.python_version(), "crosslearning": crosslearning.__version__}
     kept = {name: value for name, value in fit.settings.items() if name != "notes"}
     return {
         **kept,
         "versions": versions | {name: version(name) for name in _LIBRARIES},
-        "fingerprint": _fingerprint(fit.frame[used]),
-        "rows": len(fit.frame),
+        "fingerprint": fit.facts.fingerprint,
+        "rows": int(fit.facts.counts.sum()),
         "columns": columns,
     }
-
-
-def _fingerprint(frame: pd.DataFrame) -> str:
-    """SHA-256 of the values and the names of the columns."""
-    digest = hashlib.sha256("\n".join(frame.columns).encode())
-    for name in frame.columns:
-        digest.update(pd.util.hash_pandas_object(frame[name], index=False).to_numpy().tobytes())
-    return digest.hexdigest()

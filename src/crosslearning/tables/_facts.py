@@ -1,0 +1,75 @@
+"""What only the rows of a table can tell of a fit."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from crosslearning.evaluation.scores import Scores
+from crosslearning.evaluation.scoring import Predicted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.tables.metrics import Metric
+    from crosslearning.tables.rows import Rows
+    from crosslearning.tables.splits import Splits
+
+__all__ = ["Facts", "facts_of"]
+
+
+class Facts(NamedTuple):
+    """Rows of each task, the score of a guess, features constant within tasks, a fingerprint."""
+
+    counts: NDArray[np.int64]
+    baseline: float
+    constant: list[str]
+    fingerprint: str
+
+
+def facts_of(
+    frame: pd.DataFrame, rows: Rows, splits: Splits, metric: Metric, names: list[str] | None
+) -> Facts:
+    """Look at rows in memory; `names` are those of the features, if they are the table's."""
+    counts = np.bincount(rows.codes, minlength=rows.n_tasks)
+    constant = [] if names is None else _constant(rows, names)
+    return Facts(counts, _baseline(rows, splits, metric), constant, _fingerprint(frame))
+
+
+def _baseline(rows: Rows, splits: Splits, metric: Metric) -> float:
+    """Score of predicting the mean, or the shares of the classes, of the training parts."""
+    by_split = [_guessed(rows, metric, *part) for part in splits.parts]
+    scores, weights = (np.stack(part) for part in zip(*by_split, strict=True))
+    return metric.shown(float(np.nanmean(Scores(["guess"], scores[None], weights).by_task[0])))
+
+
+def _guessed(rows: Rows, metric: Metric, train: NDArray[Any], test: NDArray[Any]) -> Any:
+    """Score and weight by task of a guess that knows the training part only."""
+    known, part = rows.y[train], rows.take(test)
+    n, classes = len(part.y), rows.classes
+    if classes is None:
+        said = Predicted(np.full(n, known.mean()))
+    else:
+        counts = np.bincount(np.searchsorted(classes, known), minlength=len(classes))
+        shares = np.maximum(counts, 0.5) / np.maximum(counts, 0.5).sum()
+        said = Predicted(np.full(n, classes[shares.argmax()]), classes, np.tile(shares, (n, 1)))
+    return metric.of_tasks(part.y, said, part.given_weights, part.codes, rows.n_tasks)
+
+
+def _constant(rows: Rows, names: list[str]) -> list[str]:
+    """Features that do not vary within any task: their coefficients tell nothing of tasks."""
+    X, codes = rows.X, rows.codes
+    first = np.zeros(rows.n_tasks, dtype=np.intp)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return [name for j, name in enumerate(names) if np.array_equal(X[:, j], X[first[codes], j])]
+
+
+def _fingerprint(frame: pd.DataFrame) -> str:
+    """SHA-256 of the values and the names of the columns."""
+    digest = hashlib.sha256("\n".join(frame.columns).encode())
+    for name in frame.columns:
+        digest.update(pd.util.hash_pandas_object(frame[name], index=False).to_numpy().tobytes())
+    return digest.hexdigest()
