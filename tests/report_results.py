@@ -282,7 +282,6 @@ def images_results(domains=("icons", "photos"), categories=12, std=0.01, radii=E
             "epsilon": radius(radii[best]),
             "test": path[best]["test"],
             "between": radius(radii[best]),
-            "between_test": path[best]["test"],
             "best_on_test": radius(radii[best]),
             "best_test": path[best]["test"],
             "domains": [],

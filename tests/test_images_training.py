@@ -261,6 +261,14 @@ def test_the_statement_names_the_winner(best, words):
     assert "The best on the test images, in hindsight, is ε = 1: 51.0 ± 1.4 %." in text
 
 
+@pytest.mark.parametrize("ties", [(0.0, 0.1, 1.0, math.inf), (0.0, 1.0), (0.1, math.inf)])
+def test_of_equal_radii_none_is_called_the_best(ties):
+    runs = runs_of(USUAL | {radius: ([0.8, 0.8], USUAL[radius][1]) for radius in ties})
+    radius = {0.0: "0", 0.1: "0.1"}[ties[0]]
+    start = "On the validation images several radii are equally good; the smallest is taken"
+    assert statement(runs).startswith(f"{start} (ε = {radius}). Its test accuracy is ")
+
+
 def test_the_statement_knows_its_limits():
     worse = USUAL | {0.0: ([0.4, 0.4], [0.6, 0.6])}
     one = runs_of(worse, seeds=1)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from crosslearning.images._runs import Runs
 
-__all__ = ["chosen", "compared", "comparison", "spread", "statement", "who_gains_most"]
-
 _ENDS = {"pooled": 0.0, "separate": math.inf}
 _WINNERS = {0.0: "Pooling", math.inf: "Separate training"}
 
@@ -36,7 +34,6 @@ def chosen(runs: Runs) -> dict[str, Any]:
     return {
         **_choice(runs, slice(None)),
         "between": None if middle is None else runs.epsilons[middle],
-        "between_test": None if middle is None else spread(_scores(runs, "test").by_split[middle]),
         "domains": [
             {"domain": domain, **_choice(runs, slice(d, d + 1))}
             for d, domain in enumerate(runs.domains)
@@ -45,11 +42,7 @@ def chosen(runs: Runs) -> dict[str, Any]:
 
 
 def compared(runs: Runs) -> Comparison | None:
-    """Compare cross-learned networks with pooled and separate ones, paired by seed.
-
-    Cross-learning is at the radius that validation chooses between the extremes; None if there is
-    no such radius, or neither extreme.
-    """
+    """Compare networks at the best radius between the extremes with these, paired by seed."""
     places = _places(runs)
     if "cross" not in places or len(places) < 2:
         return None
@@ -87,9 +80,8 @@ def statement(runs: Runs) -> str:
     epsilon, test = choice["epsilon"], written(choice["test"])
     if len(runs.epsilons) == 1:
         return f"At ε = {radius_name(epsilon)} the test accuracy is {test}."
-    winner = _WINNERS.get(epsilon, "Cross-learning")
     said = [
-        f"{winner} is best on the validation images (ε = {radius_name(epsilon)}).",
+        f"{_winner(runs, epsilon)} (ε = {radius_name(epsilon)}).",
         f"Its test accuracy is {test}.",
     ]
     if found:
@@ -107,8 +99,16 @@ def who_gains_most(runs: Runs) -> list[dict[str, str]]:
     return [remark for remark in said if "gains" in remark["lead"]]
 
 
+def _winner(runs: Runs, epsilon: float) -> str:
+    """Name what is best, unless the first of several equals was taken."""
+    means = _scores(runs, "validation").means
+    if np.isclose(means, means.max(), rtol=1e-9).sum() > 1:
+        return "On the validation images several radii are equally good; the smallest is taken"
+    return f"{_WINNERS.get(epsilon, 'Cross-learning')} is best on the validation images"
+
+
 def _scores(runs: Runs, part: str, domains: slice = slice(None)) -> Scores:
-    """Accuracies by radius, seed and domain as a table of scores."""
+    """Accuracies by radius, seed and domain."""
     accuracies = by_domain(getattr(runs, part))[..., domains]
     return Scores(runs.epsilons, accuracies, np.ones(accuracies.shape[1:]))
 

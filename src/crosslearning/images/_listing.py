@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import csv
 import os
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence, Set
 
-__all__ = ["ImageFile", "digest", "find_images", "read_groups", "read_names"]
-
-_SUFFIXES = {".bmp", ".gif", ".jpe", ".jpeg", ".jpg", ".pgm"}
-_SUFFIXES |= {".png", ".ppm", ".tif", ".tiff", ".webp"}
+_SUFFIXES = {".bmp", ".gif", ".jpe", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff"}
+_SUFFIXES |= {".webp"}
 
 
-@dataclass(frozen=True)
-class ImageFile:
-    """An image file; its name is the path inside the folder, with slashes.
-
-    Names are in Unicode's composed form, so that those that look the same are the same; ``size``
-    is in bytes, and ``modified``, the time of the last change, in nanoseconds.
-    """
+class ImageFile(NamedTuple):
+    """An image file; its name is the path inside the folder, in Unicode's composed form."""
 
     path: Path
     name: str
     domain: str
     category: str
     size: int
-    modified: int
+    modified: int  # in nanoseconds
 
 
 def find_images(root: Path) -> tuple[list[ImageFile], int]:
@@ -44,12 +36,14 @@ def find_images(root: Path) -> tuple[list[ImageFile], int]:
     for domain in domains:
         categories, others = _folders(_below_images(domain))
         ignored += others
-        for category in categories:
-            for path in category.iterdir():
-                if path.suffix.lower() in _SUFFIXES and _visible(path) and path.is_file():
-                    images.append(_image_file(path, root, domain, category))
-                else:
-                    ignored += 1
+        for path in (path for category in categories for path in category.iterdir()):
+            hidden = path.name.startswith(".")
+            if path.suffix.lower() in _SUFFIXES and not hidden and path.is_file():
+                inside, status = path.relative_to(root).as_posix(), path.stat()
+                name, of, kind = map(_composed, (inside, domain.name, path.parent.name))
+                images.append(ImageFile(path, name, of, kind, status.st_size, status.st_mtime_ns))
+            else:
+                ignored += 1
     if not images:
         raise ValueError(
             f"`root` must be a folder domain/category/*.jpg; {root} has no images two folders "
@@ -61,12 +55,8 @@ def find_images(root: Path) -> tuple[list[ImageFile], int]:
 def _folders(parent: Path) -> tuple[list[Path], int]:
     """Visible folders below one, and the number of other entries."""
     entries = list(parent.iterdir())
-    folders = [path for path in entries if _visible(path) and path.is_dir()]
+    folders = [path for path in entries if not path.name.startswith(".") and path.is_dir()]
     return folders, len(entries) - len(folders)
-
-
-def _visible(path: Path) -> bool:
-    return not path.name.startswith(".")
 
 
 def _below_images(domain: Path) -> Path:
@@ -76,31 +66,21 @@ def _below_images(domain: Path) -> Path:
     return inner if alone else domain
 
 
-def _image_file(path: Path, root: Path, domain: Path, category: Path) -> ImageFile:
-    status, inside = path.stat(), path.relative_to(root).as_posix()
-    name, of, kind = map(_composed, (inside, domain.name, category.name))
-    return ImageFile(path, name, of, kind, status.st_size, status.st_mtime_ns)
-
-
 def _composed(name: str) -> str:
     return normalize("NFC", name)
 
 
 def digest(parts: Iterable[object]) -> str:
     """SHA-256 of the texts of some values."""
-    result = sha256()
-    for part in parts:
-        # surrogateescape, because a name may hold bytes that are not text
-        result.update(str(part).encode("utf-8", "surrogateescape") + b"\0")
-    return result.hexdigest()
+    # surrogateescape, because a name may hold bytes that are not text
+    return sha256(b"".join(f"{p}\0".encode("utf-8", "surrogateescape") for p in parts)).hexdigest()
 
 
 def read_names(lists: Path | str | Sequence[Path | str], known: Set[str]) -> set[str]:
     """Read text files that name an image, and maybe its label, in each line."""
-    files = [lists] if isinstance(lists, str | os.PathLike) else lists
     found: set[str] = set()
-    for file in map(Path, files):
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    for file in map(Path, [lists] if isinstance(lists, str | os.PathLike) else lists):
+        lines = map(_composed, file.read_text(encoding="utf-8-sig").splitlines())
         names = [_without_label(line.strip(), known) for line in lines if line.strip()]
         _refuse_unknown(names, known, file)
         found.update(names)
@@ -122,15 +102,13 @@ def read_groups(file: Path, known: Set[str]) -> dict[str, str]:
     return groups
 
 
-def _without_label(line: str, known: Set[str]) -> str:
-    name = _composed(line)
+def _without_label(name: str, known: Set[str]) -> str:
     head, *label = name.rsplit(maxsplit=1)
     return head if name not in known and label and label[0].isdigit() else name
 
 
 def _refuse_unknown(names: Iterable[str], known: Set[str], file: Path) -> None:
-    unknown = [name for name in names if name not in known]
-    if unknown:
+    if unknown := [name for name in names if name not in known]:
         raise ValueError(
             f"Every path in {file} must be that of an image, relative to the folder of images; "
             f"{len(unknown)} are not, such as {unknown[0]!r}."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from crosslearning.datasets.images import Pixels, Progress
     from crosslearning.images._listing import ImageFile
 
-__all__ = ["cached_pixels", "decode_all", "default_cache_dir"]
-
 _AT_A_TIME = 256  # bounds the memory of images that wait to be written
 _MOST_WORKERS = 8
 _SECONDS_OF_A_DAY = 86400
@@ -35,15 +32,13 @@ def default_cache_dir() -> Path:
 def cached_pixels(
     target: Path, images: Sequence[ImageFile], size: int, progress: Progress | None
 ) -> Pixels:
-    """Map the file ``target`` into memory; if it is not there, decode the images into it first.
-
-    Two processes may do so at once: each writes a file of its own, and the last to finish
-    replaces the other's, which has the same contents.
-    """
+    """Map the file ``target`` into memory; if it is not there, decode the images into it first."""
     if not target.exists():
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            _remove_leftovers(target.parent)
+            for path in target.parent.glob(".*.npy.*.tmp"):  # of killed processes
+                if time.time() - path.stat().st_mtime > _SECONDS_OF_A_DAY:
+                    path.unlink(missing_ok=True)
             with replacing(target) as temporary:
                 _write(temporary, images, size, progress)
         except OSError as error:
@@ -75,28 +70,21 @@ def _write(target: Path, images: Sequence[ImageFile], size: int, progress: Progr
         )
 
 
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes left: files that nobody has written to for a day."""
-    for path in folder.glob(".*.npy.*.tmp"):
-        if time.time() - path.stat().st_mtime > _SECONDS_OF_A_DAY:
-            path.unlink(missing_ok=True)
-
-
 def decode_all(
     images: Sequence[ImageFile], size: int, progress: Progress | None
 ) -> Iterator[tuple[ImageFile, Pixels | str]]:
     """Decode images in order, in threads; one that cannot be read gives the reason instead."""
+
+    def attempt(image: ImageFile) -> Pixels | str:
+        try:
+            return decode(image.path, size)
+        except Exception as error:  # a broken file makes Pillow raise anything
+            return type(error).__name__
+
     workers = min(_MOST_WORKERS, os.cpu_count() or 1)
     with strict_about_bombs(), ThreadPoolExecutor(workers) as pool:
         for start in range(0, len(images), _AT_A_TIME):
             some = images[start : start + _AT_A_TIME]
-            yield from zip(some, pool.map(partial(_try_to_decode, size=size), some), strict=True)
+            yield from zip(some, pool.map(attempt, some), strict=True)
             if progress is not None:
                 progress(start + len(some), len(images))
-
-
-def _try_to_decode(image: ImageFile, size: int) -> Pixels | str:
-    try:
-        return decode(image.path, size)
-    except Exception as error:  # a broken file makes Pillow raise anything
-        return type(error).__name__

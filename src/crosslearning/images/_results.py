@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from crosslearning.images._runs import Runs
     from crosslearning.images.settings import TrainingSettings
 
-__all__ = ["assemble", "common_pairs", "worst_categories", "write"]
-
 _VERSION = 1
 
 
@@ -68,10 +66,7 @@ def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> di
 def write(folder: Path, results: dict[str, Any], runs: Runs) -> dict[str, Any]:
     """Write both files and return what is in the first; the second has a row per category."""
     results = _plain(results)
-    with (
-        replacing(folder / "results.csv") as table,
-        replacing(folder / "results.json") as summary,
-    ):
+    with replacing(folder / "results.csv") as table, replacing(folder / "results.json") as summary:
         runs.table().to_csv(table, index=False, float_format="%.6g")
         summary.write_text(json.dumps(results, ensure_ascii=False) + "\n", encoding="utf-8")
     return results
@@ -99,7 +94,7 @@ def worst_categories(
     """Confusions among the categories that are recognised least, all domains together."""
     table = counts.sum(0)
     images = table.sum(1)
-    order = np.argsort(by_category(table), kind="stable")  # unknown accuracies are last
+    order = np.argsort(by_category(table), kind="stable")
     worst = order[images[order] > 0][:most]
     return {
         "categories": [categories[k] for k in worst],
@@ -119,20 +114,19 @@ def _point(
 ) -> dict[str, Any]:
     """Accuracies and distances at a radius, summarised over its seeds or for one of them."""
     counts = {"validation": runs.validation[place], "test": runs.test[place]}
-    distances, pulls = runs.distances[place], runs.pulls[place]
     accuracies = {part: by_domain(tables) for part, tables in counts.items()}
     accuracies["test_images"] = over_images(counts["test"])
     return {
         "epsilon": runs.epsilons[place[0]],
         **{part: summary(macro(tables)) for part, tables in counts.items()},
         **{f"{p}_images": summary(over_images(tables.sum(-3))) for p, tables in counts.items()},
-        "distance": distances.max(-1).mean(),
+        "distance": runs.distances[place].max(-1).mean(),
         "domains": [
             {
                 "domain": domain,
                 **{name: summary(values[..., d]) for name, values in accuracies.items()},
-                "distance": distances[..., d].mean(),
-                "pull": pulls[..., d].mean(),
+                "distance": runs.distances[place][..., d].mean(),
+                "pull": runs.pulls[place][..., d].mean(),
             }
             for d, domain in enumerate(runs.domains)
         ],
@@ -142,16 +136,11 @@ def _point(
 def _categories(runs: Runs) -> list[dict[str, Any]]:
     """Test accuracy of each category in each domain, over all seeds, one for each radius."""
     counts = runs.test.sum(1)
-    accuracy, images = by_category(counts), counts[0].sum(-1)
+    accuracy, n = by_category(counts), counts[0].sum(-1)
     return [
-        {
-            "domain": domain,
-            "category": category,
-            "images": images[d, c],
-            "accuracy": accuracy[:, d, c],
-        }
+        {"domain": domain, "category": name, "images": n[d, c], "accuracy": accuracy[:, d, c]}
         for d, domain in enumerate(runs.domains)
-        for c, category in enumerate(runs.categories)
+        for c, name in enumerate(runs.categories)
     ]
 
 

@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from crosslearning.evaluation.scores import mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["Runs", "by_category", "by_domain", "macro", "over_images"]
-
 _EXCESS = 1.01  # a realised distance above so many radii is due to rounding
+_JUDGED = ("validation", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,30 +44,32 @@ class Runs:
     def of(cls, table: pd.DataFrame, categories: Sequence[str]) -> Runs:
         """Gather the tables of `crosslearning.nn.sweep`: a row for each run and domain."""
         table = table.sort_values(["epsilon", "seed"], kind="stable")
-        names = [table[name].unique().tolist() for name in ("task", "epsilon", "seed")]
-        domains, epsilons, seeds = names
+        axes = [table[name].unique().tolist() for name in ("epsilon", "seed", "task")]
+        epsilons, seeds, domains = axes
 
-        def array(rows: Any) -> NDArray[Any]:
-            values: NDArray[Any] = np.asarray(rows)
-            return values.reshape(len(epsilons), len(seeds), len(domains), *values.shape[1:])
+        def array(name: str) -> NDArray[Any]:
+            values: NDArray[Any] = np.asarray(table[name].to_list())
+            return values.reshape(*map(len, axes), *values.shape[1:])
 
-        size = len(categories)
-        counts = {part: np.zeros((len(table), size, size), np.int64) for part in _JUDGED}
-        for part, dense in counts.items():
-            for row, triples in zip(dense, table[part], strict=True):
+        def counts(name: str) -> NDArray[np.int64]:
+            dense = np.zeros((len(table), len(categories), len(categories)), np.int64)
+            for row, triples in zip(dense, table[name], strict=True):
                 truth, predicted, count = np.transpose(triples)
                 row[truth, predicted] = count
+            return dense.reshape(*map(len, axes), *dense.shape[1:])
+
         return cls(
             domains,
             categories,
             epsilons,
             seeds,
-            images=array(table["images"].to_list())[0, 0],
-            **{part: array(dense) for part, dense in counts.items()},
-            distances=array(table["distance"]),
-            pulls=array(table["pull"]),
-            losses=array(table["losses"].to_list()).mean(2),
-            seconds=array(table["seconds"])[..., 0],
+            images=array("images")[0, 0],
+            validation=counts("validation"),
+            test=counts("test"),
+            distances=array("distance"),
+            pulls=array("pull"),
+            losses=array("losses").mean(2),
+            seconds=array("seconds")[..., 0],
         )
 
     @property
@@ -79,8 +80,6 @@ class Runs:
 
     def table(self) -> pd.DataFrame:
         """One row for each radius, seed, domain and category."""
-        import pandas as pd
-
         columns: dict[str, Any] = {}
         for part in _JUDGED:
             counts = getattr(self, part)
@@ -90,11 +89,7 @@ class Runs:
         columns["pull"] = self.pulls.repeat(len(self.categories))
         keys = self.epsilons, self.seeds, self.domains, self.categories
         names = ["epsilon", "seed", "domain", "category"]
-        index = pd.MultiIndex.from_product(keys, names=names)
-        return pd.DataFrame(columns, index=index).reset_index()
-
-
-_JUDGED = ("validation", "test")
+        return pd.DataFrame(columns, pd.MultiIndex.from_product(keys, names=names)).reset_index()
 
 
 def by_category(counts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -104,11 +99,7 @@ def by_category(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def by_domain(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Mean over the categories of each domain, of those that have images.
-
-    >>> by_domain(np.array([[[9, 0], [1, 1]]]))
-    array([0.75])
-    """
+    """Mean over the categories of each domain, of those that have images."""
     return mean(by_category(counts), 1.0, axis=-1)
 
 

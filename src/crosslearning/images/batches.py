@@ -11,13 +11,9 @@ import torch
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Augmentation", "ImageBatches"]
-
 
 class ImageBatches:
     """Some of the images of an array, which may be on disk, and their labels.
-
-    Only the images of a batch are read and converted.
 
     Parameters
     ----------
@@ -53,27 +49,14 @@ class ImageBatches:
         self._labels = torch.from_numpy(np.asarray(labels, dtype=np.int64)[self._rows])
         deviation = np.asarray(std, dtype=np.float64)
         deviation = np.where(deviation > 0, deviation, 1.0)
-        self._factor = _per_channel(1 / (255 * deviation))
-        self._offset = _per_channel(-np.asarray(mean, dtype=np.float64) / deviation)
+        scales = 1 / (255 * deviation), -np.asarray(mean, dtype=np.float64) / deviation
+        self._factor, self._offset = torch.tensor(np.array(scales, np.float32))[..., None, None]
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def batch(self, indices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Images and labels at these places among the images that belong here.
-
-        Parameters
-        ----------
-        indices : LongTensor of shape (n,)
-            From 0 to ``len(self) - 1``.
-
-        Returns
-        -------
-        images : FloatTensor of shape (n, 3, height, width)
-            Normalised.
-        labels : LongTensor of shape (n,)
-            Categories.
-        """
+        """Normalised images (n, 3, height, width) and labels (n,) at places among those here."""
         # np.asarray, because rows of a memory map are a copy in memory that still calls itself one
         bytes_ = torch.from_numpy(np.asarray(self._pixels[self._rows[indices.numpy()]]))
         x = bytes_.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
@@ -84,12 +67,10 @@ class ImageBatches:
 class Augmentation:
     """Shift every image of a batch a little, mirror every second one, change colours, at random.
 
-    Pixels at the border are repeated where the shift leaves a gap.
-
     Parameters
     ----------
     shift : float, default=0.1
-        Largest shift in each direction, as a share of height and width.
+        Largest shift in each direction, as a share of height and width; the border fills the gap.
     flip : bool, default=True
         Whether to exchange left and right with probability 1/2.
     colour : float, default=0.2
@@ -135,7 +116,3 @@ class Augmentation:
         most = round(self.shift * size)
         shifts = torch.randint(-most, most + 1, (n_images, 1), generator=generator)
         return (torch.arange(size) + shifts).clamp(0, size - 1)
-
-
-def _per_channel(values: NDArray[np.float64]) -> torch.Tensor:
-    return torch.from_numpy(values.astype(np.float32)).reshape(3, 1, 1)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from crosslearning.datasets import ImageData
 
-__all__ = ["draw_contact_sheet"]
-
 _DOMAINS, _CATEGORIES = 12, 8  # that are shown at most
 _SIDE, _GAP, _TEXT = 96, 8, 14  # pixels
 

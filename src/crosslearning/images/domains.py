@@ -23,18 +23,15 @@ if TYPE_CHECKING:
 
     Lists = str | Path | Sequence[str | Path]
 
-__all__ = ["ImageDomains"]
-
 _CACHE_VERSION = 1  # to be raised when the same file is decoded to other pixels
-_SMALLEST = 1  # decoding an image to one pixel is the fastest way to see whether it can be read
 
 
 class ImageDomains(ImageData):
     """Images in folders ``root/domain/category/``: Office-Home, PACS, Office-31, DomainNet.
 
     Domains and categories are the names of the folders; a category may be missing in some domains.
-    Files that are not images, hidden files and empty folders are ignored. Needs Pillow, which
-    comes with the extra ``torch``.
+    Files that are not images, hidden files and empty folders are ignored. Needs the extra
+    ``torch``. Attributes are those of `ImageData`, and those below.
 
     Parameters
     ----------
@@ -48,18 +45,16 @@ class ImageDomains(ImageData):
         ``groups.csv`` in ``root``, if there is one. Images of one group are never split; an image
         that the file does not name is a group of its own.
     skip_unreadable : bool, default=False
-        Whether to leave out images that cannot be read. They are looked for at once, which takes
-        as long as decoding all images. Otherwise `pixels` refuses them.
+        Whether to look for images that cannot be read, which takes as long as decoding all, and
+        leave them out. Otherwise `pixels` refuses them.
     cache_dir : path, optional
-        Folder for decoded images. By default ``crosslearning`` in the folder that the environment
-        variable ``XDG_CACHE_HOME`` names, or in ``~/.cache``.
+        Folder for decoded images; by default ``crosslearning`` in ``$XDG_CACHE_HOME`` or
+        ``~/.cache``.
     progress : callable, optional
         Called with the number of images looked at and of all images, if ``skip_unreadable``.
 
     Attributes
     ----------
-    domains, categories, domain_codes, category_codes, groups, given_split
-        As in `ImageData`.
     names : tuple of str
         Path of each image relative to ``root``.
     ignored : int
@@ -124,21 +119,9 @@ class ImageDomains(ImageData):
         """All images, decoded once, as a memory map of shape (n_images, size, size, 3).
 
         Images are turned as their camera was held, put on white where they are transparent, and
-        resized to a square without regard to their proportions.
-
-        Parameters
-        ----------
-        size : int, default=224
-            Height and width.
-        progress : callable, optional
-            Called with the number of decoded images and of all images, if they are not in the
-            cache: the key of the cache are names, sizes and times of all files.
-
-        Raises
-        ------
-        ValueError
-            If images cannot be read, or are so large that Pillow takes them for an attack; it
-            names them.
+        resized to a square without regard to their proportions. Those that cannot be read, or are
+        so large that Pillow takes them for an attack, are refused by name. `progress` is called
+        with the number of decoded images and of all images, if the cache does not have them.
         """
         if operator.index(size) < 1:
             raise ValueError(f"`size` is a number of pixels and must be at least 1; got {size}.")
@@ -149,7 +132,7 @@ class ImageDomains(ImageData):
         """Names of the images that cannot be read, out of the cache if it knows them."""
         target = self._cache_dir / f"{_key(files)}-unreadable.json"
         if not target.exists():
-            tried = decode_all(files, _SMALLEST, progress)
+            tried = decode_all(files, 1, progress)  # to one pixel, which is fastest
             names = [file.name for file, result in tried if isinstance(result, str)]
             target.parent.mkdir(parents=True, exist_ok=True)
             with replacing(target) as temporary:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from crosslearning.images.settings import TrainingSettings
 
-__all__ = ["default_epsilons", "network"]
-
 _NAMES = ("batchnorm_cnn", "small_cnn")
 _SHARES = (0.02, 0.06, 0.2)  # of the norm of the network
 

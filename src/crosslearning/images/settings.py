@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["TrainingSettings"]
-
 
 def _all_at_least_0(values: Any) -> bool:
     return bool(values) and all(value >= 0 for value in values)

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from crosslearning.datasets.images import ImageData, Indices
     from crosslearning.images.settings import TrainingSettings
 
-__all__ = ["PARTS", "divide", "split", "split_codes"]
-
 PARTS = ("train", "validation", "test")
 _LEAST_GAIN = 1e-9  # above the rounding of the sums that are compared
 
@@ -26,7 +24,7 @@ def split(
     train_fraction: float = 1.0,
     within: ArrayLike | None = None,
 ) -> tuple[Indices, Indices]:
-    """Choose training and test images: their indices.
+    """Choose training and test images: their indices, sorted.
 
     Images of one group are in the same part, in whatever domain they are. As far as the groups
     allow, every category of every domain gives the share ``train`` of its images to the training
@@ -41,17 +39,10 @@ def split(
     seed : int, default=0
         Seed of the choice, which does not depend on the order of the images.
     train_fraction : float, default=1.0
-        Part of the training images to keep, for studies of scarce data: this fraction of every
-        category of every domain, and at least one image. The test part stays the same, and a
-        smaller fraction is contained in a larger one.
+        Part of the training images of every category of every domain to keep, and at least one
+        image. The test part stays the same, and a smaller fraction is contained in a larger one.
     within : array-like of int, optional
-        Split these images only, as for a validation part inside the training part. A split that
-        the data prescribe is not looked at.
-
-    Returns
-    -------
-    train, test : ndarray of int
-        Sorted indices.
+        Split these images only, whatever split the data prescribe, as for a validation part.
 
     Examples
     --------
@@ -77,16 +68,11 @@ def split(
             f"at most 1; got {train_fraction}. Use 1 to keep them all."
         )
     cells = _pair(data.domain_codes[training], data.category_codes[training])
-    kept = _fraction(cells, data.groups[training], train_fraction, seed)
-    return training[kept], test
+    return training[_fraction(cells, data.groups[training], train_fraction, seed)], test
 
 
 def divide(settings: TrainingSettings, data: ImageData, seed: int) -> list[list[Indices]]:
-    """Images of each of the `PARTS` and each domain.
-
-    The training part is thinned out first; the validation images are taken from what is left. So
-    a single run measures both accuracies, and the test images never choose anything.
-    """
+    """Images of each of the `PARTS` and each domain; those for validation are training images."""
     training, test = split(data, settings.train, seed=seed, train_fraction=settings.train_fraction)
     train, validation = split(data, 1 - settings.validation, seed=seed, within=training)
     parts = [
@@ -106,10 +92,10 @@ def divide(settings: TrainingSettings, data: ImageData, seed: int) -> list[list[
 def split_codes(
     domains: ArrayLike, categories: ArrayLike, groups: ArrayLike, train: float = 0.8, seed: int = 0
 ) -> tuple[Indices, Indices]:
-    """Split rows known by their integer codes; `split` explains the rules.
+    """Split rows known by their integer codes, so that moving no single group is better.
 
-    The sum over all cells (one category of one domain) of (test images - their share)² / images
-    is such that moving no single group to the other part would make it smaller.
+    Smaller is better for the sum over all cells (one category of one domain) of (test images -
+    their share)² / images; `split` explains the rules.
     """
     if not 0 < train < 1:
         raise ValueError(
@@ -148,14 +134,11 @@ def _choose_groups(group: Indices, cell: Indices, share: float, seed: int) -> ND
 def _fraction(cell: Indices, group: Indices, fraction: float, seed: int) -> NDArray[np.bool_]:
     """Which rows are kept: the first of each cell in a random order."""
     order = np.lexsort((group, cell))  # so that the order of the rows does not matter
-    random = np.empty(len(cell))
-    random[order] = np.random.default_rng([seed, 1]).random(len(cell))
-    order = np.lexsort((random, cell))
+    order = order[np.lexsort((np.random.default_rng([seed, 1]).random(len(cell)), cell[order]))]
     sizes = np.bincount(cell)
     rank = np.empty(len(cell), dtype=np.intp)
     rank[order] = np.arange(len(cell)) - (np.cumsum(sizes) - sizes)[cell[order]]
-    kept: NDArray[np.bool_] = rank < np.maximum(1, np.rint(fraction * sizes))[cell]
-    return kept
+    return np.asarray(rank < np.maximum(1, np.rint(fraction * sizes))[cell])
 
 
 def _pair(first: NDArray[np.integer], second: NDArray[np.integer]) -> Indices:

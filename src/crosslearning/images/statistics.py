@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from crosslearning.datasets.images import Pixels
 
-__all__ = ["channel_statistics"]
-
 _PIXELS_AT_A_TIME = 4_000_000
 
 
@@ -21,19 +19,8 @@ def channel_statistics(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Mean and standard deviation of red, green and blue over some images, from 0 to 1.
 
-    Exact, because it counts how often each of the 256 values occurs; reads a few images at a time.
-
-    Parameters
-    ----------
-    pixels : ndarray of shape (n_images, height, width, 3)
-        All images, 0 to 255.
-    indices : array-like of int
-        The images to look at: those of the training part.
-
-    Returns
-    -------
-    mean, std : ndarray of shape (3,)
-        To normalise images with.
+    `pixels` are all images, of shape (n_images, height, width, 3) and from 0 to 255; `indices` are
+    those to look at, of the training part. Exact, because the 256 values are counted.
 
     Examples
     --------
@@ -47,9 +34,8 @@ def channel_statistics(
     counts = np.zeros((3, 256))
     step = max(1, _PIXELS_AT_A_TIME // (pixels.shape[1] * pixels.shape[2]))
     for start in range(0, len(rows), step):
-        chunk = pixels[rows[start : start + step]]
-        for channel in range(3):
-            counts[channel] += np.bincount(chunk[..., channel].ravel(), minlength=256)
+        chunk = pixels[rows[start : start + step]].reshape(-1, 3)
+        counts += [np.bincount(channel, minlength=256) for channel in chunk.T]
     shares = counts / counts[0].sum()
     values = np.arange(256) / 255
     mean = shares @ values

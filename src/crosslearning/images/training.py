@@ -4,33 +4,40 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+import torch
 
 import crosslearning
+from crosslearning.exceptions import ResolutionWarning
 from crosslearning.files import replacing
 from crosslearning.images import _results
 from crosslearning.images._runs import Runs
-from crosslearning.images._seed import train_seed
+from crosslearning.images.batches import Augmentation, ImageBatches
 from crosslearning.images.contact_sheet import draw_contact_sheet
 from crosslearning.images.networks import default_epsilons, network
 from crosslearning.images.splits import divide
+from crosslearning.images.statistics import channel_statistics
+from crosslearning.nn import evaluate, sweep
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from crosslearning.datasets import ImageData
+    from crosslearning.datasets.images import Pixels
     from crosslearning.images.settings import TrainingSettings
-    from crosslearning.nn import EpochRecord
+    from crosslearning.nn import EpochRecord, History, TaskModels
 
-__all__ = ["train"]
-
-_VERSION = 2  # of the files of runs
+_VERSION = 3  # of the files of runs
+_STEPS = 500  # between two checkpoints inside of an epoch
 
 
 def train(
@@ -46,12 +53,9 @@ def train(
 ) -> dict[str, Any]:
     """Train a network for each domain at every radius from every seed, and choose a radius.
 
-    Every run trains on the training part without the validation images, which choose the radius,
-    and its networks are then tested. So one sweep serves both, and no accuracy is measured on
-    images that had a say.
-
-    Interrupted at any moment, the same call resumes where it was. More radii and seeds may be
-    asked for later; runs that are finished are read.
+    Validation images, apart from those trained on, choose the radius; test images judge it.
+    Interrupted at any moment, the same call resumes where it was, and later calls may ask for more
+    radii and seeds. A folder of runs of other settings or images is refused.
 
     Parameters
     ----------
@@ -65,8 +69,7 @@ def train(
         What the images are called in the results.
     keep_models : bool, default=True
         Whether to save the networks of each run in ``models``, and beside them, for each seed,
-        what it takes to use them: network, image size, categories, and mean and standard
-        deviation to normalise with. A run whose networks are gone is trained again.
+        what it takes to use them. A run whose networks are gone is trained again.
     progress : callable, optional
         Called after each epoch with a dict: ``epsilon`` and ``seed`` of the run, ``run``, its
         number of ``runs``, and ``epoch`` of ``epochs``.
@@ -79,11 +82,6 @@ def train(
     -------
     dict
         The content of ``results.json``.
-
-    Raises
-    ------
-    ValueError
-        If the folder holds runs of other settings or other images.
     """
     folder = Path(folder)
     make = network(settings, len(data.categories))
@@ -93,9 +91,15 @@ def train(
     _claim(folder, settings, data)
     pixels = data.pixels(settings.image_size)
     draw_contact_sheet(data, pixels, folder / "contact_sheet.png")
-    tell = _progress(settings, progress)
+    order = [(epsilon, seed) for seed in settings.seeds for epsilon in settings.epsilons or ()]
+
+    def tell(run: dict[str, Any], record: EpochRecord) -> None:
+        number = 1 + order.index((run["epsilon"], run["seed"]))
+        at = {"run": number, "runs": len(order), "epoch": record.epoch, "epochs": settings.epochs}
+        progress({**run, **at})
+
     tables = [
-        train_seed(settings, data, pixels, make, seed, folder, keep_models, tell)
+        _sweep(settings, data, pixels, make, seed, folder, keep_models, tell)
         for seed in settings.seeds
     ]
     runs = Runs.of(pd.concat(tables), data.categories)
@@ -134,15 +138,111 @@ def _claim(folder: Path, settings: TrainingSettings, data: ImageData) -> None:
             )
 
 
-def _progress(
-    settings: TrainingSettings, progress: Callable[[dict[str, Any]], object]
-) -> Callable[[dict[str, Any], EpochRecord], None]:
-    """Tell of each epoch which run of how many it belongs to."""
-    order = [(epsilon, seed) for seed in settings.seeds for epsilon in settings.epsilons or ()]
+def _prepare_models(
+    folder: Path, settings: TrainingSettings, data: ImageData, seed: int, statistics: Any
+) -> None:
+    """Write down what it takes to use a seed's networks; forget runs whose networks are gone."""
+    about = {"model": settings.model, "image_size": settings.image_size}
+    about |= {"categories": data.categories, "domains": data.domains}
+    about |= {"mean": statistics[0].tolist(), "std": statistics[1].tolist()}
+    (folder / "models").mkdir(exist_ok=True)
+    with replacing(folder / "models" / f"seed-{seed}.json") as temporary:
+        temporary.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    for epsilon in settings.epsilons or ():
+        if not _file(folder / "models", epsilon, seed).exists():
+            for finished in (folder / "runs" / f"seed-{seed}").glob(f"*-{epsilon!r}-*.json"):
+                finished.unlink()
 
-    def tell(run: dict[str, Any], record: EpochRecord) -> None:
-        number = 1 + order.index((run["epsilon"], run["seed"]))
-        at = {"run": number, "runs": len(order), "epoch": record.epoch, "epochs": settings.epochs}
-        progress({**run, **at})
 
-    return tell
+def _sweep(
+    settings: TrainingSettings,
+    data: ImageData,
+    pixels: Pixels,
+    make: Callable[[], torch.nn.Module],
+    seed: int,
+    folder: Path,
+    keep_models: bool,
+    on_epoch: Callable[[dict[str, Any], EpochRecord], None],
+) -> pd.DataFrame:
+    """Train a network for each domain at every radius from one seed."""
+    parts = divide(settings, data, seed)
+    statistics = channel_statistics(pixels, np.concatenate(parts[0]))
+    sources = [
+        {
+            domain: ImageBatches(pixels, rows, data.category_codes, *statistics)
+            for domain, rows in zip(data.domains, part, strict=True)
+        }
+        for part in parts
+    ]
+    if keep_models:
+        _prepare_models(folder, settings, data, seed, statistics)
+    cosine = partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=settings.epochs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResolutionWarning)  # noted in the results instead
+        return sweep(
+            make,
+            sources[0],
+            torch.nn.CrossEntropyLoss(),
+            partial(_optimizer, settings),
+            settings.epochs,
+            epsilons=settings.epsilons or (),
+            seeds=seed,
+            test=sources[1],
+            metric="accuracy",
+            batch_size=settings.batch,
+            scheduler=cosine if settings.schedule == "cosine" else None,
+            augment=Augmentation(flip=settings.flip) if settings.augment else None,
+            checkpoint_every=_STEPS,
+            folder=folder / "runs" / f"seed-{seed}",
+            measure=partial(_measure, sources, folder / "models" if keep_models else None),
+            on_epoch=on_epoch,
+        )
+
+
+def _file(models: Path, epsilon: float, seed: int) -> Path:
+    return models / f"epsilon-{epsilon!r}-seed-{seed}.safetensors"
+
+
+def _optimizer(settings: TrainingSettings, parameters: Iterable[Any]) -> torch.optim.Optimizer:
+    rate, decay = settings.learning_rate, settings.weight_decay
+    if settings.optimizer == "adam":
+        return torch.optim.Adam(parameters, rate, weight_decay=decay, fused=True)
+    momentum = settings.momentum
+    return torch.optim.SGD(parameters, rate, momentum, weight_decay=decay, fused=True)
+
+
+def _measure(
+    sources: list[dict[str, ImageBatches]],
+    folder: Path | None,
+    run: dict[str, Any],
+    models: TaskModels,
+    history: History,
+) -> list[dict[str, Any]]:
+    """Save the networks, and return what `Runs` needs to know of each domain."""
+    if folder is not None:
+        models.save(_file(folder, run["epsilon"], run["seed"]))
+    validation, test = (_count(models, part) for part in sources[1:])
+    return [
+        {
+            "images": [len(part[domain]) for part in sources],
+            "validation": validation[k],
+            "test": test[k],
+            "losses": [float(record.losses[k]) for record in history.records],
+            "seconds": sum(record.seconds for record in history.records),
+        }
+        for k, domain in enumerate(sources[0])
+    ]
+
+
+def _count(models: TaskModels, sources: dict[str, ImageBatches]) -> list[list[list[int]]]:
+    """For each domain [truth, predicted, count], for the counts that are not 0."""
+    tables: list[list[list[int]]] = []
+
+    def count(output: torch.Tensor, target: torch.Tensor) -> float:
+        pairs = torch.stack([target, output.argmax(1)]).cpu().numpy()
+        different, counts = np.unique(pairs, axis=1, return_counts=True)
+        tables.append(np.vstack([different, counts]).T.tolist())
+        return 0.0
+
+    evaluate(models, sources, count)
+    return tables

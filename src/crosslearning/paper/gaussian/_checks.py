@@ -11,28 +11,23 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-_DISTANCE, _DEVIATION = "is a distance and must be", "is a standard deviation and must be"
 _ENDS = "Use 0 to merge the two groups, `math.inf` to estimate them separately."
+_DEVIATION = "is a standard deviation and must be finite and positive"
 _OF_ONE = "Use the standard deviation of one sample"
-_RULES = {  # the rule, whether 0 and infinity keep it, and the next step
-    "max_gap": (f"{_DISTANCE} at least 0", True, True, _ENDS),
-    "gap": (f"{_DISTANCE} finite and at least 0", True, False, "Use 0 if the two means are equal."),
-    "sigma": (f"{_DEVIATION} finite and positive", False, False, f"{_OF_ONE}."),
-    "sigma_m": (
-        f"{_DEVIATION} finite and positive",
-        False,
-        False,
-        f"{_OF_ONE} over the root of the number of samples.",
-    ),
+_RULES = {  # the rule and the next step
+    "max_gap": ("is a distance and must be at least 0", _ENDS),
+    "gap": ("is a distance and must be finite and at least 0", "Use 0 if the means are equal."),
+    "sigma": (_DEVIATION, f"{_OF_ONE}."),
+    "sigma_m": (_DEVIATION, f"{_OF_ONE} over the root of the number of samples."),
 }
 
 
 def numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """Array of values that keep the rule of this name; NaN keeps none."""
-    rule, zero, infinity, remedy = _RULES[name]
+    rule, remedy = _RULES[name]
     array = _floats(name, value)
-    good = (array > 0) | (zero & (array == 0))
-    good &= infinity | (array < math.inf)
+    good = array >= 0 if "gap" in name else array > 0
+    good &= (array < math.inf) | (name == "max_gap")
     if not good.all():
         raise ValueError(f"`{name}` {rule}; got {array[~good].flat[0]}. {remedy}")
     return array

@@ -42,10 +42,6 @@ def mse(max_gap: ArrayLike, gap: float, sigma_m: float) -> NDArray[np.float64]:
     sigma_m : float
         Standard deviation of a sample mean.
 
-    Returns
-    -------
-    array of the shape of ``max_gap``
-
     Notes
     -----
     The paper prints :math:`e(\beta)` for :math:`\operatorname{erf}(\beta)`. It gives the limit for
@@ -72,13 +68,8 @@ def mse_derivative(max_gap: ArrayLike, gap: float, sigma_m: float) -> NDArray[np
         - \alpha (1 + \operatorname{erf}\alpha)\bigr)
 
     It is negative at ``max_gap=0`` if the means differ (Claim 2), and positive from ``gap`` on.
-
-    Notes
-    -----
-    The derivative printed in the paper is twice this one, and its value at 0 agrees with neither:
-    the factor :math:`\varepsilon_0 / \sigma_M` should be :math:`\varepsilon_0 / 2`, as in
-    :math:`(\varepsilon_0 / 2) \operatorname{erf}(-\varepsilon_0 / (2 \sigma_M))`. The sign, and
-    with it the proof of Claim 2, survives.
+    The paper prints twice this; at 0 its factor :math:`\varepsilon_0 / \sigma_M` should be
+    :math:`\varepsilon_0 / 2`. The sign, and with it the proof of Claim 2, survives.
 
     Examples
     --------
@@ -97,8 +88,6 @@ def mse_derivative(max_gap: ArrayLike, gap: float, sigma_m: float) -> NDArray[np
 def best_max_gap(gap: float, sigma_m: float) -> float:
     """Value of ``max_gap`` with the smallest `mse`: below ``gap``, about it when ``gap`` is large.
 
-    Notes
-    -----
     The paper's Claim 2, that some ``max_gap > 0`` is strictly better than consensus, is stated for
     all gaps. It holds for ``gap > 0`` only: if the means are equal the best value is 0, consensus.
 
@@ -118,12 +107,9 @@ def best_max_gap(gap: float, sigma_m: float) -> float:
 def beneficial_from(gap: float, sigma_m: float) -> float:
     r"""Value above which every ``max_gap`` has a smaller `mse` than separate estimates.
 
-    Notes
-    -----
-    The paper speaks of "a range of values around :math:`\varepsilon_0`". The range is one-sided: it
-    has no upper end, as the error rises from its minimum to that of separate estimates without
-    reaching it. If ``gap`` is at most :math:`\sqrt 2 \sigma_M` it begins at 0 (and consensus itself
-    is better if ``gap`` is less than that).
+    The paper speaks of "a range of values around :math:`\varepsilon_0`", but it has no upper end:
+    the error rises to that of separate estimates without reaching it. If ``gap`` is at most
+    :math:`\sqrt 2 \sigma_M` it begins at 0 (and consensus itself is better if it is less).
 
     Examples
     --------
@@ -148,19 +134,10 @@ class MonteCarlo(NamedTuple):
 def monte_carlo(
     max_gap: ArrayLike, gap: float, sigma_m: float, *, realizations: int = 100_000, seed: int = 0
 ) -> MonteCarlo:
-    """Simulate the mean squared error of `two_means`.
+    """Simulate what `mse` computes, with so many pairs of sample means.
 
     All values of ``max_gap`` see the same realisations, so that differences between them are
-    sharper than each alone; a value does not depend on which others are asked for.
-
-    Parameters
-    ----------
-    max_gap, gap, sigma_m
-        As in `mse`.
-    realizations : int, default=100_000
-        Number of pairs of sample means, at least 2. Memory does not grow with it.
-    seed : int, default=0
-        Seed of the random numbers.
+    sharper than each alone.
 
     Examples
     --------

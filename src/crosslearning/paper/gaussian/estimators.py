@@ -33,15 +33,8 @@ def two_means(x: ArrayLike, y: ArrayLike, max_gap: float) -> TwoMeans:
         \min_{\hat\mu_x, \hat\mu_y} (\bar x - \hat\mu_x)^2 + (\bar y - \hat\mu_y)^2
         \quad\text{subject to}\quad |\hat\mu_x - \hat\mu_y| \le \varepsilon
 
-    Both groups count the same even if one has more samples, as tasks do in cross-learning (the
-    paper's samples are equally many, so that there is no difference there).
-
-    Parameters
-    ----------
-    x, y : array of shape (n_samples,)
-        The samples of each group; the sizes may differ.
-    max_gap : float
-        Largest difference of the estimates.
+    `x` and `y` are samples, of shape (n_samples,); both groups count the same even if one has more
+    of them, as tasks do in cross-learning.
 
     Examples
     --------
@@ -69,11 +62,6 @@ def cross_means(samples: Sequence[ArrayLike], epsilon: float) -> Projection:
         One array per group; the numbers of samples may differ.
     epsilon : float or array of shape (N,)
         Radius: 0 gives every group the mean of the sample means, ``inf`` its own sample mean.
-
-    Returns
-    -------
-    Projection
-        With the estimates in ``thetas``, of shape (N, S).
 
     Examples
     --------
@@ -110,10 +98,6 @@ def james_stein(means: ArrayLike, sigma_m: float, target: ArrayLike = 0.0) -> ND
     target : float, array or "mean", default=0
         Fixed point, :math:`d = NS`; or the mean of the groups, :math:`d = (N - 1) S`.
 
-    Returns
-    -------
-    array of the shape of ``means``
-
     Examples
     --------
     >>> james_stein([1.0, 2.0, 2.0], sigma_m=1.5)
@@ -134,18 +118,14 @@ def james_stein(means: ArrayLike, sigma_m: float, target: ArrayLike = 0.0) -> ND
             f"shape {x.shape}{' and their own mean as target' if to_mean else ''}. "
             "Add groups, or keep the sample means."
         )
-    t = x.mean(axis=0) if to_mean else _target(target, x.shape)
+    t = x.mean(axis=0) if to_mean else finite("target", target)
+    try:
+        t = np.broadcast_to(t, x.shape)
+    except ValueError:
+        raise ValueError(
+            f"`target` must be one number or broadcast to the shape {x.shape} of the means; got "
+            f"the shape {t.shape}. Use 'mean' to shrink towards the mean of the groups."
+        ) from None
     distance = float(np.linalg.norm(x - t))
     ratio = sigma / distance if distance else math.inf
     return np.asarray(t + max(0.0, 1.0 - (freedom - 2) * ratio * ratio) * (x - t))
-
-
-def _target(target: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    t = finite("target", target)
-    try:
-        return np.broadcast_to(t, shape)
-    except ValueError:
-        raise ValueError(
-            f"`target` must be one number or broadcast to the shape {shape} of the means; got the "
-            f"shape {t.shape}. Use 'mean' to shrink towards the mean of the groups."
-        ) from None

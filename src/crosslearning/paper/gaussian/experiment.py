@@ -15,21 +15,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crosslearning.files import replacing
-from crosslearning.paper.gaussian import (
+from crosslearning.paper.gaussian._checks import number
+from crosslearning.paper.gaussian.error import (
     beneficial_from,
     best_max_gap,
     monte_carlo,
     mse,
     mse_derivative,
 )
-from crosslearning.paper.gaussian._checks import number
 
 if TYPE_CHECKING:
     import os
 
     from numpy.typing import NDArray
-
-__all__ = ["Claim", "GaussianConfig", "GaussianResult", "run"]
 
 _COLUMNS = ("max_gap", "mse", "monte_carlo", "standard_error")
 _AT_LEAST = {"samples": 1, "realizations": 2, "seed": 0}
@@ -37,30 +35,14 @@ _AT_LEAST = {"samples": 1, "realizations": 2, "seed": 0}
 
 @dataclass(frozen=True)
 class GaussianConfig:
-    """Settings of the experiment.
+    """Settings of the experiment."""
 
-    Parameters
-    ----------
-    gap : float, default=2
-        Difference of the true means.
-    sigma : float, default=1
-        Standard deviation of one sample.
-    samples : int, default=1
-        Samples per group.
-    realizations : int, default=100_000
-        Repetitions of the Monte Carlo simulation.
-    seed : int, default=0
-        Seed of the simulation.
-    largest_max_gap : float, optional
-        Right end of the curve; ``gap + 4 * sigma_m`` if not given, the paper's 6.
-    """
-
-    gap: float = 2.0
-    sigma: float = 1.0
-    samples: int = 1
+    gap: float = 2.0  # of the true means
+    sigma: float = 1.0  # of one sample
+    samples: int = 1  # per group
     realizations: int = 100_000
     seed: int = 0
-    largest_max_gap: float | None = None
+    largest_max_gap: float | None = None  # where the curve ends; gap + 4 sigma_m if not given
 
     def __post_init__(self) -> None:
         number("gap", self.gap)
@@ -128,10 +110,8 @@ def run(config: GaussianConfig, folder: str | os.PathLike[str]) -> GaussianResul
     folder = Path(folder)
     result, curve = _compute(config)
     folder.mkdir(parents=True, exist_ok=True)
-    with (
-        replacing(folder / "gaussian.csv") as table,
-        replacing(folder / "gaussian.json") as summary,
-    ):
+    csv_file, json_file = folder / "gaussian.csv", folder / "gaussian.json"
+    with replacing(csv_file) as table, replacing(json_file) as summary:
         with table.open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([_COLUMNS, *curve.tolist()])
         summary.write_text(json.dumps(asdict(result), indent=2) + "\n")
@@ -150,6 +130,7 @@ def _compute(config: GaussianConfig) -> tuple[GaussianResult, NDArray[np.float64
     second = "Some max_gap > 0 is strictly better than consensus."
     # By the slope at 0: for a small gap the two errors agree to the last digit.
     better = bool(mse_derivative(0.0, *truth) < 0)
+    claims = Claim(first, at_gap <= 0.75 * agnostic * (1 + 1e-12)), Claim(second, better)
     # In standard errors, at the points that have one above rounding.
     difference, error = np.abs(simulated.mse - exact), simulated.standard_error
     deviations = np.divide(difference, error, out=0 * error, where=error > 1e-14 * exact)
@@ -163,9 +144,6 @@ def _compute(config: GaussianConfig) -> tuple[GaussianResult, NDArray[np.float64
         at_gap=at_gap,
         beneficial_from=beneficial_from(*truth),
         monte_carlo_deviation=float(deviations.max()),
-        claims=(
-            Claim(first, at_gap <= 0.75 * agnostic * (1 + 1e-12)),
-            Claim(second, better),
-        ),
+        claims=claims,
     )
     return result, np.column_stack([grid, exact, *simulated])

@@ -31,11 +31,9 @@ def run(
     """Call `crosslearning.images.train`; the results have ``improvement`` and ``reported`` too."""
     from crosslearning.images import train
 
-    def beside_the_paper(results: dict[str, Any]) -> dict[str, Any]:
-        return {"improvement": improvement(results), "reported": reported()}
-
     options = {"keep_models": False, **options}
-    return train(data, folder, config, more=beside_the_paper, **options)
+    options["more"] = lambda results: {"improvement": improvement(results), "reported": reported()}
+    return train(data, folder, config, **options)
 
 
 def shipped_config(name: Literal["paper", "icons65"]) -> TrainingSettings:
@@ -49,42 +47,37 @@ def shipped_config(name: Literal["paper", "icons65"]) -> TrainingSettings:
 
 
 def improvement(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Improvement in per cent over the extremes, at one radius and at the best of each domain.
+    """Improvement in per cent over the extremes in the results of `crosslearning.images.train`.
 
-    The radius common to all domains is chosen by validation; those of each domain are the best on
-    the test images, as in the paper. `results` are those of `crosslearning.images.train`.
+    At the radius that validation chooses, and at the best of each domain on the test images, as in
+    the paper.
     """
     accuracies = {float(point["epsilon"]): _accuracies(point) for point in results["path"]}
     between = [epsilon for epsilon in accuracies if 0 < epsilon < math.inf]
     if not between:
         return []
     common = float(results["chosen"]["between"])
-    rows = []
-    for over, end in (("agnostic", math.inf), ("consensus", 0.0)):
-        for domain, base in accuracies.get(end, {}).items():
-            # Of equal ones the smallest radius, and rounding decides nothing.
-            best = max(between, key=lambda e: round(accuracies[e][domain], 9))
-            rows.append(
-                {
-                    "domain": domain,
-                    "over": over,
-                    "epsilon": common,
-                    "percent": _percent(accuracies[common][domain], base),
-                    "best_epsilon": best,
-                    "best_percent": _percent(accuracies[best][domain], base),
-                }
-            )
-    return rows
+
+    def row(domain: str, over: str, base: float) -> dict[str, Any]:
+        # Of equal ones the smallest radius, and rounding decides nothing.
+        best = max(between, key=lambda e: round(accuracies[e][domain], 9))
+        at_common, at_best = (
+            100 * (accuracies[e][domain] / base - 1) if base > 0 else math.nan
+            for e in (common, best)
+        )
+        about = {"domain": domain, "over": over, "epsilon": common, "percent": at_common}
+        return about | {"best_epsilon": best, "best_percent": at_best}
+
+    return [
+        row(domain, over, base)
+        for over, end in (("agnostic", math.inf), ("consensus", 0.0))
+        for domain, base in accuracies.get(end, {}).items()
+    ]
 
 
 def _accuracies(point: dict[str, Any]) -> dict[str, float]:
     by_domain = {domain["domain"]: domain["test"]["mean"] for domain in point["domains"]}
     return {**by_domain, "all": point["test"]["mean"]}
-
-
-def _percent(accuracy: float, reference: float) -> float:
-    """Improvement of the mean over seeds; NaN over a reference that recognises nothing."""
-    return 100 * (accuracy / reference - 1) if reference > 0 else math.nan
 
 
 def reported() -> dict[str, Any]:
