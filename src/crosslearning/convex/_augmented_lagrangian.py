@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from crosslearning.convex._arrays import Array
     from crosslearning.convex._tethers import BlockTethers, Hold
     from crosslearning.convex.losses import Loss
-
-__all__ = ["SmoothPoint", "SmoothProblem"]
 
 _STRONGEST = 1e6
 
@@ -29,14 +26,14 @@ class SmoothProblem:
 
     loss: Loss
     coupling: BlockTethers
-    forces: NDArray[np.float64]
-    curvature: NDArray[np.float64]
+    forces: Array
+    curvature: Array
     fixed_center: bool
-    unseen: NDArray[np.float64]
+    unseen: Array
     strength: float = 1.0
 
     @cached_property
-    def sigma(self) -> NDArray[np.float64]:
+    def sigma(self) -> Array:
         """σ_i as a column."""
         return self.strength * self.curvature[:, None]
 
@@ -45,12 +42,7 @@ class SmoothProblem:
         """The tethers divided by σ_i."""
         return self.coupling.scaled(self.sigma[:, 0])
 
-    def at(
-        self,
-        thetas: NDArray[np.float64],
-        center: NDArray[np.float64],
-        loss_gradient: NDArray[np.float64] | None = None,
-    ) -> SmoothPoint:
+    def at(self, thetas: Array, center: Array, loss_gradient: Array | None = None) -> SmoothPoint:
         """Evaluate; the gradient of the loss only if it is not known."""
         hold = self.law.hold(thetas - center + self.forces / self.sigma)
         if loss_gradient is None:
@@ -63,10 +55,10 @@ class SmoothPoint:
     """One point of a smooth problem."""
 
     problem: SmoothProblem
-    thetas: NDArray[np.float64]
-    center: NDArray[np.float64]
+    thetas: Array
+    center: Array
     hold: Hold
-    loss_gradient: NDArray[np.float64]
+    loss_gradient: Array
 
     @cached_property
     def value(self) -> float:
@@ -75,17 +67,17 @@ class SmoothPoint:
         return float(own + self.problem.sigma[:, 0] @ self.hold.value)
 
     @cached_property
-    def forces(self) -> NDArray[np.float64]:
+    def forces(self) -> Array:
         """Forces that the envelopes exert here: the multipliers to take next."""
         return self.problem.sigma * self.hold.moves
 
     @cached_property
-    def task_gradient(self) -> NDArray[np.float64]:
+    def task_gradient(self) -> Array:
         """Gradient in the tasks."""
         return self.loss_gradient + self.forces
 
     @cached_property
-    def center_gradient(self) -> NDArray[np.float64]:
+    def center_gradient(self) -> Array:
         """Gradient in the centre, 0 if that is fixed."""
         return -self._net(self.forces)
 
@@ -119,6 +111,6 @@ class SmoothPoint:
     def _in(self, problem: SmoothProblem) -> SmoothPoint:
         return problem.at(self.thetas, self.center, self.loss_gradient)
 
-    def _net(self, forces: NDArray[np.float64]) -> NDArray[np.float64]:
-        net: NDArray[np.float64] = forces.sum(axis=0)
+    def _net(self, forces: Array) -> Array:
+        net: Array = forces.sum(axis=0)
         return np.zeros_like(net) if self.problem.fixed_center else net

@@ -11,23 +11,20 @@ from scipy.optimize import minimize
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from crosslearning.convex._arrays import Array, Flags, Indices
     from crosslearning.convex._structure import CovariancePoint
-
-__all__ = ["full_covariance"]
 
 
 def full_covariance(
-    at: Callable[[NDArray[np.float64], NDArray[np.float64]], CovariancePoint],
-    variances: NDArray[np.float64],
-    ratio: NDArray[np.float64],
-    group: NDArray[np.intp],
+    at: Callable[[Array, Array], CovariancePoint],
+    variances: Array,
+    ratio: Array,
+    group: Indices,
     *,
-    fixed_ratio: NDArray[np.bool_],
+    fixed_ratio: Flags,
     tol: float,
     max_iter: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], int, bool]:
+) -> tuple[Array, Array, int, bool]:
     """Maximise evidence - κ/2 (log det K + tr K⁻¹), where S = D^½ K D^½.
 
     D are the variances of the diagonal structure, those of 0 stay 0; κ, the number of parameters
@@ -54,7 +51,7 @@ def full_covariance(
     deviations = np.sqrt(variances[free])
     strength = n + 1.0
 
-    def unpacked(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def unpacked(x: Array) -> tuple[Array, Array]:
         factor = np.zeros((n, n))
         own = x[: len(rows)]
         factor[rows, columns] = np.where(on_diagonal, np.exp(own), own)
@@ -62,7 +59,7 @@ def full_covariance(
         root[np.ix_(free, free)] = deviations[:, None] * factor
         return factor, root
 
-    def negative(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def negative(x: Array) -> tuple[float, Array]:
         factor, root = unpacked(x)
         t = np.exp(x[len(rows) :])
         point = at(root, t[group])

@@ -13,11 +13,8 @@ from crosslearning.convex._thin_marginal import ThinMarginal, row_factors
 from crosslearning.convex._variance_point import VariancePoint
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from crosslearning.convex._arrays import Array, Flags
     from crosslearning.convex.moments import Moments
-
-__all__ = ["GaussianData", "GaussianPoint"]
 
 _ROUNDING = 1e-13  # smallest noise, as a share of the variance of the targets
 
@@ -37,8 +34,8 @@ class GaussianData:
     """
 
     moments: Moments
-    task_weights: NDArray[np.float64]
-    flat: NDArray[np.bool_]
+    task_weights: Array
+    flat: Flags
 
     @cached_property
     def n_rows(self) -> float:
@@ -56,7 +53,7 @@ class GaussianData:
         squares = float(self.task_weights @ self.moments.products[:, -1, -1])
         return _ROUNDING * (squares / max(self.n_rows, 1.0) or 1.0)
 
-    def at(self, root: NDArray[np.float64], ratio: NDArray[np.float64] | float) -> GaussianPoint:
+    def at(self, root: Array, ratio: Array | float) -> GaussianPoint:
         """Evaluate at Σ = σ² root rootᵀ and τ² = σ² ratio, for all columns or for each."""
         products, weights = self.moments.products, self.task_weights
         precision = np.where(self.flat, 0.0, np.divide(1.0, ratio))
@@ -66,7 +63,7 @@ class GaussianData:
         return GaussianPoint(self, thin, precision)
 
     @cached_property
-    def _factors(self) -> NDArray[np.float64] | None:
+    def _factors(self) -> Array | None:
         """Rows that stand for each task's, if they are fewer than half the columns."""
         most = int(self.moments.counts.max(initial=0))
         if not 0 < 2 * most <= self.moments.n_columns:
@@ -80,10 +77,10 @@ class GaussianPoint(VariancePoint):
 
     data: GaussianData
     marginal: Marginal
-    precision: NDArray[np.float64]
+    precision: Array
 
     @property
-    def coef(self) -> NDArray[np.bool_]:
+    def coef(self) -> Flags:
         """Columns whose centre has a prior."""
         return ~self.data.flat
 

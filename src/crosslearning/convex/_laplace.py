@@ -10,14 +10,12 @@ import numpy as np
 
 from crosslearning.convex._marginal import Center, Marginal
 from crosslearning.convex._variance_point import VariancePoint
+from crosslearning.convex.families import OneScore
 from crosslearning.convex.posterior import task_covariances
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from crosslearning.convex._arrays import Array, Flags
     from crosslearning.convex._working import GLMRows
-
-__all__ = ["LaplaceData", "LaplacePoint", "Mode"]
 
 _INTERCEPT = 100.0  # variance of the centre's intercept around the pooled one, in squared scores
 _SMALL, _MAX_STEPS, _MAX_HALVINGS = 1e-10, 100, 40
@@ -27,8 +25,8 @@ _LEAST_DISPERSION, _ROUNDING = 1e-8, 1e-13
 class Mode(NamedTuple):
     """The most likely parameters: the centre, the tasks as θ_i = β + L u_i, and their density."""
 
-    beta: NDArray[np.float64]
-    u: NDArray[np.float64]
+    beta: Array
+    u: Array
     value: float
 
 
@@ -49,12 +47,12 @@ class LaplaceData:
     """
 
     rows: GLMRows
-    task_weights: NDArray[np.float64]
-    intercept: NDArray[np.bool_]
+    task_weights: Array
+    intercept: Flags
     dispersion: float = 1.0
-    last: tuple[NDArray[np.float64], NDArray[np.float64]] | None = field(default=None, repr=False)
+    last: tuple[Array, Array] | None = field(default=None, repr=False)
 
-    def at(self, root: NDArray[np.float64], ratio: NDArray[np.float64] | float) -> LaplacePoint:
+    def at(self, root: Array, ratio: Array | float) -> LaplacePoint:
         """Evaluate at Σ = root rootᵀ and τ² = ratio, for all parameters or for each."""
         precision = np.where(self.intercept, 1.0 / _INTERCEPT, np.divide(1.0, ratio))
         mode, marginal = self.climb(root, precision)
@@ -62,38 +60,29 @@ class LaplaceData:
         return LaplacePoint(self, marginal, precision, root, mode, self.dispersion)
 
     def pearson(
-        self, thetas: NDArray[np.float64], n_parameters: float, least: float = _LEAST_DISPERSION
+        self, thetas: Array, n_parameters: float, least: float = _LEAST_DISPERSION
     ) -> float:
         """Dispersion by Pearson's squared errors; 1 for families that have none."""
-        if not self.rows.family.has_dispersion:
+        family = self.rows.family
+        if not isinstance(family, OneScore) or not family.has_dispersion:
             return 1.0
         counts = np.bincount(self.rows.tasks[self.rows.weights > 0], minlength=self.rows.n_tasks)
         n_free = max(float(self.task_weights @ counts) - n_parameters, 1.0)
-        squares = float(self.task_weights @ self.rows.pearson_errors(thetas))
+        squares = float(self.task_weights @ self.rows.totals(thetas, family.squared_error))
         return max(squares / n_free, least)
 
-    def thetas(
-        self, beta: NDArray[np.float64], u: NDArray[np.float64], root: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def thetas(self, beta: Array, u: Array, root: Array) -> Array:
         """β + L u_i."""
         return np.asarray(beta + (u * root if root.ndim == 1 else u @ root.T))
 
-    def _value(
-        self,
-        beta: NDArray[np.float64],
-        u: NDArray[np.float64],
-        root: NDArray[np.float64],
-        precision: NDArray[np.float64],
-    ) -> float:
+    def _value(self, beta: Array, u: Array, root: Array, precision: Array) -> float:
         """Log density of targets and parameters, without the normalisation of the priors."""
         logs = self.rows.log_likelihood(self.thetas(beta, u, root), self.dispersion)
         own = logs - 0.5 * np.einsum("np,np->n", u, u)
         free = precision < np.inf
         return float(self.task_weights @ own - 0.5 * precision[free] @ beta[free] ** 2)
 
-    def climb(
-        self, root: NDArray[np.float64], precision: NDArray[np.float64]
-    ) -> tuple[Mode, Marginal]:
+    def climb(self, root: Array, precision: Array) -> tuple[Mode, Marginal]:
         """Damped Newton steps on all parameters jointly, from where the search was last.
 
         A precision of infinity holds the centre at 0.
@@ -110,20 +99,14 @@ class LaplaceData:
                 break
         return mode, self._marginal(mode, root)
 
-    def _first(self, root: NDArray[np.float64], precision: NDArray[np.float64]) -> Mode:
+    def _first(self, root: Array, precision: Array) -> Mode:
         """Return the better of where the search was last and the pooled model without features."""
         zero = (np.zeros(len(precision)), np.zeros((self.rows.n_tasks, len(precision))))
         starts = [zero] if self.last is None else [zero, self.last]
         modes = [Mode(*start, self._value(*start, root, precision)) for start in starts]
         return max(modes, key=lambda mode: mode.value)
 
-    def _along(
-        self,
-        mode: Mode,
-        step: tuple[NDArray[np.float64], NDArray[np.float64]],
-        root: NDArray[np.float64],
-        precision: NDArray[np.float64],
-    ) -> Mode:
+    def _along(self, mode: Mode, step: tuple[Array, Array], root: Array, precision: Array) -> Mode:
         """Halve a step until it does not lead down; stay if that never happens."""
         size, rounding = 1.0, _ROUNDING * abs(mode.value)
         for _ in range(_MAX_HALVINGS):
@@ -134,7 +117,7 @@ class LaplaceData:
             size *= 0.5
         return mode
 
-    def _marginal(self, mode: Mode, root: NDArray[np.float64]) -> Marginal:
+    def _marginal(self, mode: Mode, root: Array) -> Marginal:
         products = self.rows.products(self.thetas(mode.beta, mode.u, root), self.dispersion)
         return Marginal(products, root, self.task_weights)
 
@@ -145,8 +128,8 @@ class LaplacePoint(VariancePoint):
 
     data: LaplaceData
     marginal: Marginal
-    precision: NDArray[np.float64]
-    root: NDArray[np.float64]
+    precision: Array
+    root: Array
     mode: Mode
     dispersion: float
 
@@ -154,7 +137,7 @@ class LaplacePoint(VariancePoint):
     n_noise = np.inf
 
     @property
-    def coef(self) -> NDArray[np.bool_]:
+    def coef(self) -> Flags:
         """All but the intercepts."""
         return ~self.data.intercept
 
@@ -164,7 +147,7 @@ class LaplacePoint(VariancePoint):
         return Center.of(self.marginal.total, self.precision)
 
     @cached_property
-    def thetas(self) -> NDArray[np.float64]:
+    def thetas(self) -> Array:
         """Most likely parameters of the tasks."""
         return self.data.thetas(self.mode.beta, self.mode.u, self.root)
 
@@ -175,11 +158,11 @@ class LaplacePoint(VariancePoint):
         return float(self.mode.value - 0.5 * logs)
 
     @cached_property
-    def _own(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _own(self) -> tuple[Array, Array]:
         return task_covariances(self.marginal.products, self.root, self.center.covariance)
 
     @property
-    def covariances(self) -> NDArray[np.float64]:
+    def covariances(self) -> Array:
         """Posterior covariances of the θ_i."""
         return self._own[0]
 
@@ -191,7 +174,7 @@ class LaplacePoint(VariancePoint):
         return float(self.data.task_weights @ own)
 
     @cached_property
-    def _response(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _response(self) -> tuple[Array, Array]:
         """How the mode moves (its residuals, its centre) where the determinants would push it."""
         K, rest = self._own
         tilt = self.data.rows.tilt(self.thetas, K, self.dispersion)
@@ -201,14 +184,14 @@ class LaplacePoint(VariancePoint):
         return own - self.marginal.information[:, :p, :p] @ beta, beta
 
     @cached_property
-    def slope_of_covariance(self) -> NDArray[np.float64]:
+    def slope_of_covariance(self) -> Array:
         """Derivative by the entries of S, the mode's own among it."""
         moved = (self.data.task_weights[:, None] * self.residuals).T @ self._response[0]
         explicit = VariancePoint.slope_of_covariance.func(self)  # type: ignore[attr-defined]
         return np.asarray(explicit - 0.5 * (moved + moved.T))
 
     @cached_property
-    def slope_of_ratio(self) -> NDArray[np.float64]:
+    def slope_of_ratio(self) -> Array:
         """Derivative by each t, the mode's own among it."""
         explicit = VariancePoint.slope_of_ratio.func(self)  # type: ignore[attr-defined]
         return np.asarray(explicit - self._response[1] * self.center.beta * self._prior**2)

@@ -16,9 +16,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from crosslearning.convex._arrays import Array, Indices
 
-__all__ = ["AT_ONCE", "MANY", "Center", "Marginal", "Sums", "chunks", "responses"]
 
 MANY = 1000  # tasks whose common uncertainty about the centre is of no account
 AT_ONCE = 2**21  # numbers in the temporary arrays of a chunk of tasks
@@ -30,9 +29,7 @@ def chunks(n_tasks: int, n_columns: int) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, n_tasks, size))
 
 
-def responses(
-    products: NDArray[np.float64], root: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def responses(products: Array, root: Array) -> tuple[Array, Array]:
     """H_i = (I + LᵀA_iL)⁻¹ Lᵀ(A_i, b_i), and log det(I + LᵀA_iL).
 
     L H_i (-β, 1) is the posterior mean of δ_i given β. No S is inverted, so that variances of 0
@@ -67,13 +64,13 @@ class Center:
         Number of directions that are determined by the rows alone.
     """
 
-    beta: NDArray[np.float64]
-    covariance: NDArray[np.float64]
+    beta: Array
+    covariance: Array
     log_det: float
     n_flat: int
 
     @classmethod
-    def of(cls, total: NDArray[np.float64], precision: NDArray[np.float64]) -> Center:
+    def of(cls, total: Array, precision: Array) -> Center:
         """Combine the summed information of the tasks with that of the prior.
 
         Precisions are all infinite (the centre is known, and 0) or all finite.
@@ -107,12 +104,12 @@ class Marginal:
         How many tasks each stands for.
     """
 
-    products: NDArray[np.float64]
-    root: NDArray[np.float64]
-    task_weights: NDArray[np.float64]
+    products: Array
+    root: Array
+    task_weights: Array
 
     @cached_property
-    def _solved(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _solved(self) -> tuple[Array, Array]:
         """Min over δ of (v - δ)ᵀ Z_iᵀZ_i (v - δ) + δᵀS⁻¹δ as a matrix, and the determinants."""
         n_tasks, width, _ = self.products.shape
         information, logs = np.empty_like(self.products), np.empty(n_tasks)
@@ -130,7 +127,7 @@ class Marginal:
         return information, logs
 
     @property
-    def information(self) -> NDArray[np.float64]:
+    def information(self) -> Array:
         """W_i, bordered by what the targets say."""
         return self._solved[0]
 
@@ -140,18 +137,16 @@ class Marginal:
         return float(self.task_weights @ self._solved[1])
 
     @cached_property
-    def total(self) -> NDArray[np.float64]:
+    def total(self) -> Array:
         """Sum over tasks."""
         return np.asarray(np.tensordot(self.task_weights, self.information, 1))
 
-    def residuals(self, beta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def residuals(self, beta: Array) -> Array:
         """S⁻¹ times the posterior mean of each δ_i: the gradient of the task's squared error."""
-        residuals: NDArray[np.float64] = (self.information @ np.append(-beta, 1.0))[:, :-1]
+        residuals: Array = (self.information @ np.append(-beta, 1.0))[:, :-1]
         return residuals
 
-    def pulled(
-        self, residuals: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def pulled(self, residuals: Array) -> tuple[Array, Array]:
         """Σ_i g_ij g_ik W_ijk and Σ_i g_ij W_ij, the parts of the observed curvature."""
         p = self.products.shape[1] - 1
         W = self.information[:, :p, :p]
@@ -161,7 +156,7 @@ class Marginal:
             both[j] = (self.task_weights * residuals[:, j]) @ (residuals * W[:, j])
         return both, by_row
 
-    def between(self, center: Center, group: NDArray[np.intp]) -> NDArray[np.float64]:
+    def between(self, center: Center, group: Indices) -> Array:
         """Sum the squares of W_i C W_l over all pairs of tasks, by groups of parameters.
 
         0 where tasks are so many that it would not matter, or groups so many that it would cost.
@@ -197,24 +192,18 @@ class Sums(NamedTuple):
     The last two are products of the diagonal of P_i, and squares of the entries of W_i C.
     """
 
-    linear: NDArray[np.float64]
-    squared: NDArray[np.float64]
-    explained: NDArray[np.float64]
-    paired: NDArray[np.float64]
-    cross: NDArray[np.float64]
+    linear: Array
+    squared: Array
+    explained: Array
+    paired: Array
+    cross: Array
 
     @classmethod
     def zeros(cls, p: int) -> Sums:
         """No tasks yet."""
         return cls(*np.zeros((5, p, p)))
 
-    def add(
-        self,
-        weights: NDArray[np.float64],
-        P: NDArray[np.float64],
-        explained: NDArray[np.float64],
-        shared: NDArray[np.float64],
-    ) -> None:
+    def add(self, weights: Array, P: Array, explained: Array, shared: Array) -> None:
         """Add tasks, by P_i, W_i C W_i, and W_i C."""
         own = np.einsum("njj->nj", P)
         self.linear[:] += np.tensordot(weights, P, 1)

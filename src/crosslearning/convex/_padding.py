@@ -10,9 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-__all__ = ["Bucket", "buckets"]
+    from crosslearning.convex._arrays import Flags, Indices
 
 _LARGEST = 2**16  # rows, so that what is made of a bucket is small beside the data
 
@@ -31,12 +29,12 @@ class Bucket:
         Which of them are no padding.
     """
 
-    tasks: NDArray[np.intp]
-    rows: NDArray[np.intp]
-    inside: NDArray[np.bool_]
+    tasks: Indices
+    rows: Indices
+    inside: Flags
 
 
-def buckets(tasks: NDArray[np.intp], n_tasks: int) -> Iterator[Bucket]:
+def buckets(tasks: Indices, n_tasks: int) -> Iterator[Bucket]:
     """Group tasks by size, rounded up to powers of 2, so that at most half is padding."""
     order = np.argsort(tasks, kind="stable")
     sizes = np.bincount(tasks, minlength=n_tasks)

@@ -9,10 +9,10 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["checked_rows", "checked_weights", "deal_folds", "encode", "positions"]
+    from crosslearning.convex._arrays import Array, Indices
 
 
-def checked_rows(X: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
+def checked_rows(X: ArrayLike, y: ArrayLike) -> Array:
     """Features with the targets as the last column."""
     features, target = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if features.ndim != 2 or target.shape != features.shape[:1]:
@@ -31,7 +31,7 @@ def checked_rows(X: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
     return rows
 
 
-def checked_weights(weights: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:
+def checked_weights(weights: ArrayLike | None, n_rows: int) -> Array:
     """Weights of the rows, 1 by default."""
     if weights is None:
         return np.ones(n_rows)
@@ -44,9 +44,7 @@ def checked_weights(weights: ArrayLike | None, n_rows: int) -> NDArray[np.float6
     return checked
 
 
-def encode(
-    tasks: ArrayLike, labels: ArrayLike | None, n_rows: int
-) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def encode(tasks: ArrayLike, labels: ArrayLike | None, n_rows: int) -> tuple[NDArray[Any], Indices]:
     """Sorted distinct labels, and the position of each row's."""
     given = _plain(tasks)
     if given.shape != (n_rows,):
@@ -70,7 +68,7 @@ def encode(
     return names, order[given]
 
 
-def positions(known: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp] | None:
+def positions(known: NDArray[Any], labels: NDArray[Any]) -> Indices | None:
     """Where labels are among sorted ones; None unless all are there."""
     if not len(known) or known.dtype.kind != labels.dtype.kind:
         return None
@@ -79,7 +77,7 @@ def positions(known: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp] | N
     return where if np.all(found) else None
 
 
-def deal_folds(task: NDArray[np.intp], n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def deal_folds(task: Indices, n_folds: int, rng: np.random.Generator) -> Indices:
     """Deal the rows of each task, in random order, to the folds in turn."""
     if n_folds == 1:
         return np.zeros(len(task), dtype=np.intp)
@@ -101,7 +99,7 @@ def _plain(labels: ArrayLike) -> NDArray[Any]:
     return array
 
 
-def _unique(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def _unique(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], Indices]:
     missing = np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(len(labels), dtype=bool)
     if labels.dtype.kind in "mM":
         missing = np.isnat(labels)

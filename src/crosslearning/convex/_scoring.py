@@ -10,9 +10,7 @@ from scipy.optimize import nnls
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-__all__ = ["Point", "maximise", "promised"]
+    from crosslearning.convex._arrays import Array
 
 _LEAST, _MOST = 1e-4, 1e8  # damping, relative to the unit's curvature
 _FLAT = 1e-10  # least curvature that a step trusts, relative to that of the unit
@@ -23,7 +21,7 @@ class Point(Protocol):
     """Value of a function of some variances, with its slope and the expected information."""
 
     @property
-    def variances(self) -> NDArray[np.float64]:
+    def variances(self) -> Array:
         """Where it was evaluated."""
 
     @property
@@ -31,19 +29,19 @@ class Point(Protocol):
         """The log evidence."""
 
     @property
-    def slope(self) -> NDArray[np.float64]:
+    def slope(self) -> Array:
         """Its gradient."""
 
     @property
-    def unit(self) -> NDArray[np.float64]:
+    def unit(self) -> Array:
         """Inverse of the distance by which each variance has to move to matter."""
 
     @property
-    def expected(self) -> NDArray[np.float64]:
+    def expected(self) -> Array:
         """Expected curvature."""
 
     @property
-    def observed(self) -> NDArray[np.float64]:
+    def observed(self) -> Array:
         """Observed curvature, which need not be positive."""
 
 
@@ -59,12 +57,7 @@ class Maximum(NamedTuple, Generic[P]):
 
 
 def maximise(
-    evaluate: Callable[[NDArray[np.float64]], P],
-    start: P,
-    floor: NDArray[np.float64],
-    *,
-    tol: float,
-    max_iter: int,
+    evaluate: Callable[[Array], P], start: P, floor: Array, *, tol: float, max_iter: int
 ) -> Maximum[P]:
     """Maximise by damped Newton steps, each the exact solution of a bounded quadratic problem.
 
@@ -89,14 +82,12 @@ def maximise(
     return Maximum(best, max_iter, converged=False)
 
 
-def promised(point: Point, floor: NDArray[np.float64]) -> float:
+def promised(point: Point, floor: Array) -> float:
     """Return the gain that one step of Fisher scoring promises."""
     return _bounded(point, point.expected, floor, 0.0)[1]
 
 
-def _step(
-    point: Point, floor: NDArray[np.float64], damping: float
-) -> tuple[NDArray[np.float64], float]:
+def _step(point: Point, floor: Array, damping: float) -> tuple[Array, float]:
     """Return the step, and the gain that it promises."""
     step, gain = _bounded(point, point.expected, floor, damping)
     if gain < _NEAR:
@@ -104,12 +95,7 @@ def _step(
     return step, gain
 
 
-def _bounded(
-    point: Point,
-    curvature: NDArray[np.float64],
-    floor: NDArray[np.float64],
-    damping: float,
-) -> tuple[NDArray[np.float64], float]:
+def _bounded(point: Point, curvature: Array, floor: Array, damping: float) -> tuple[Array, float]:
     """Maximise slope·d - ½ dᵀ(curvature)d where variances + d are at least the floor."""
     unit = point.unit
     values, vectors = np.linalg.eigh(curvature / np.outer(unit, unit))

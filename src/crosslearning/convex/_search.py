@@ -14,9 +14,7 @@ from crosslearning.convex._structure import CovariancePoint, Structured, groups
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-__all__ = ["Found", "Search"]
+    from crosslearning.convex._arrays import Array, Flags, Indices
 
 _MENTION = 1.0  # log evidence below which a difference is not worth a mention (Kass and Raftery)
 _ROOM = 3.0  # gains of a structure in promised gains, at most: slopes see no further than a step
@@ -30,14 +28,14 @@ class Found(Generic[C]):
 
     structure: str
     point: C
-    root: NDArray[np.float64]
-    ratio: NDArray[np.float64]
+    root: Array
+    ratio: Array
     score: float
     n_iter: int
     converged: bool
 
     @property
-    def covariance(self) -> NDArray[np.float64]:
+    def covariance(self) -> Array:
         """S."""
         return np.diag(self.root**2) if self.root.ndim == 1 else self.root @ self.root.T
 
@@ -68,14 +66,14 @@ class Search(Generic[C]):
         As in :func:`evidence_fit`.
     """
 
-    at: Callable[[NDArray[np.float64], NDArray[np.float64]], C]
-    columns: NDArray[np.intp]
-    blocks: NDArray[np.intp]
+    at: Callable[[Array, Array], C]
+    columns: Indices
+    blocks: Indices
     intercept: bool
-    start: NDArray[np.float64]
-    ratio: NDArray[np.float64]
-    smallest_ratio: NDArray[np.float64]
-    fixed: NDArray[np.bool_]
+    start: Array
+    ratio: Array
+    smallest_ratio: Array
+    fixed: Flags
     n_tasks: float
     tol: float
     max_iter: int
@@ -120,12 +118,7 @@ class Search(Generic[C]):
 
     def _space(
         self, structure: str, start: Found[C] | None = None
-    ) -> tuple[
-        Callable[[NDArray[np.float64]], Structured],
-        NDArray[np.float64],
-        NDArray[np.float64],
-        NDArray[np.intp],
-    ]:
+    ) -> tuple[Callable[[Array], Structured], Array, Array, Indices]:
         """Return the points of a structure, where to begin, the bounds, and who shares what."""
         kind = structure if structure == "diagonal" else "block"
         group = groups(kind, self.columns, self.blocks, intercept=self.intercept)
@@ -138,15 +131,13 @@ class Search(Generic[C]):
         self._hold(structure, fixed, variances, int(group[-1]) if self.intercept else n)
         both = np.append(group, n + self.blocks[self.columns])
 
-        def evaluate(moved: NDArray[np.float64]) -> Structured:
+        def evaluate(moved: Array) -> Structured:
             # What is held stays exactly: a step may move it by rounding errors.
             return Structured(np.where(fixed, variances, moved), fixed, both, self.at)
 
         return evaluate, variances, np.append(np.zeros(n), self.smallest_ratio), group
 
-    def _hold(
-        self, end: str, fixed: NDArray[np.bool_], variances: NDArray[np.float64], level: int
-    ) -> None:
+    def _hold(self, end: str, fixed: Flags, variances: Array, level: int) -> None:
         """Hold variances where an end has them; the group of intercepts is number `level`."""
         n = len(variances) - len(self.ratio)
         number = np.arange(n)

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from crosslearning.convex._arrays import Array
     from crosslearning.convex._augmented_lagrangian import SmoothPoint
-
-__all__ = ["descend", "joint_step"]
 
 _DECREASE = 1e-4  # Armijo's constant
 _ROUNDING = 1e-13  # relative error of a value
@@ -39,9 +36,7 @@ def descend(point: SmoothPoint) -> SmoothPoint | None:
     return None
 
 
-def _line_search(
-    point: SmoothPoint, step: NDArray[np.float64], center_step: NDArray[np.float64]
-) -> SmoothPoint | None:
+def _line_search(point: SmoothPoint, step: Array, center_step: Array) -> SmoothPoint | None:
     slope = float(np.vdot(point.task_gradient, step) + point.center_gradient @ center_step)
     length = 1.0
     while length > _SMALLEST_STEP:
@@ -80,13 +75,13 @@ def joint_step(point: SmoothPoint) -> SmoothPoint:
 
 def _solved(
     point: SmoothPoint,
-    A: NDArray[np.float64],
-    E: NDArray[np.float64],
-    task_gradient: NDArray[np.float64],
-    center_gradient: NDArray[np.float64],
+    A: Array,
+    E: Array,
+    task_gradient: Array,
+    center_gradient: Array,
     *,
     staying: float = 1e-13,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Array, Array]:
     """Solve (A_i + E_i) dθ_i - E_i dc = -g_i and Σ E_i (dc - dθ_i) = -g for dθ and dc.
 
     Eliminating the tasks leaves Σ A_i (A_i + E_i)⁻¹ E_i for the centre.

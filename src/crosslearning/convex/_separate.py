@@ -7,20 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from crosslearning.convex._arrays import Array, Flags
     from crosslearning.convex.losses import Loss
-
-__all__ = ["determined_part", "independent", "undetermined", "unseen_directions"]
 
 _RANK = 1e-13  # eigenvalues of a Gram matrix below this share of the largest are rounding
 _DECREASE = 1e-4  # Armijo's constant
 _ROUNDING = 1e-13  # relative error of a value
 
 
-def independent(
-    loss: Loss, intercept: slice, *, tol: float = 1e-10, max_iter: int = 100
-) -> NDArray[np.float64]:
+def independent(loss: Loss, intercept: slice, *, tol: float = 1e-10, max_iter: int = 100) -> Array:
     """Minimise each task's loss by itself: Newton steps with one step length per task.
 
     Where the data leave parameters open, those with the least coefficients are taken, as ordinary
@@ -64,7 +59,7 @@ def independent(
     return thetas
 
 
-def determined_part(H: NDArray[np.float64], offsets: NDArray[np.float64]) -> NDArray[np.float64]:
+def determined_part(H: Array, offsets: Array) -> Array:
     """Part of each offset that the data see: its projection onto the range of H_i."""
     values, vectors = np.linalg.eigh(H)
     seen = vectors * _significant(values)[:, None, :]
@@ -72,23 +67,21 @@ def determined_part(H: NDArray[np.float64], offsets: NDArray[np.float64]) -> NDA
     return np.asarray(np.matmul(seen, coordinates)[:, :, 0])
 
 
-def undetermined(H: NDArray[np.float64]) -> NDArray[np.bool_]:
+def undetermined(H: Array) -> Flags:
     """Which of the H_i have directions that the data do not see."""
     values = np.asarray(np.linalg.eigvalsh(H), dtype=np.float64)
     return np.asarray(~_significant(values).all(axis=1))
 
 
-def unseen_directions(loss: Loss) -> NDArray[np.float64]:
+def unseen_directions(loss: Loss) -> Array:
     """Orthonormal directions, as columns, that no task's data see; most often there are none."""
     together = loss.hessian(np.zeros(loss.shape)).sum(axis=0, keepdims=True)
     values, vectors = np.linalg.eigh(together)
-    unseen: NDArray[np.float64] = vectors[0][:, ~_significant(values)[0]]
+    unseen: Array = vectors[0][:, ~_significant(values)[0]]
     return unseen
 
 
-def _least_norm_solution(
-    H: NDArray[np.float64], g: NDArray[np.float64], intercept: slice
-) -> NDArray[np.float64]:
+def _least_norm_solution(H: Array, g: Array, intercept: slice) -> Array:
     """Solve H x = g for each task; of several solutions the one with the least coefficients."""
     at = np.arange(H.shape[1])[intercept]
     rest = np.setdiff1d(np.arange(H.shape[1]), at)
@@ -104,12 +97,12 @@ def _least_norm_solution(
     return result
 
 
-def _pseudo_inverse(H: NDArray[np.float64]) -> NDArray[np.float64]:
+def _pseudo_inverse(H: Array) -> Array:
     values, vectors = np.linalg.eigh(H)
     inverse = np.divide(1.0, values, out=np.zeros_like(values), where=_significant(values))
     return np.asarray((vectors * inverse[:, None, :]) @ vectors.transpose(0, 2, 1))
 
 
-def _significant(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _significant(values: Array) -> Flags:
     """Which eigenvalues, in ascending order, are more than rounding errors of the largest."""
     return np.asarray(values > _RANK * values.shape[1] * np.maximum(values[:, -1:], 0.0))

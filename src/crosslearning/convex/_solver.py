@@ -21,13 +21,10 @@ from crosslearning.convex._augmented_lagrangian import SmoothProblem
 from crosslearning.convex._semismooth_newton import descend, joint_step
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from crosslearning.convex._arrays import Array
     from crosslearning.convex._augmented_lagrangian import SmoothPoint
     from crosslearning.convex._tethers import BlockTethers
     from crosslearning.convex.losses import Loss
-
-__all__ = ["ConvexSolution", "Iterate", "certified", "solve"]
 
 _PATIENCE = 0.1  # forces that change by more of their last change ask for a stronger envelope
 _STRONGER, _WEAKER, _WEAKEST = 10.0, 1e-2, 1e-8
@@ -39,9 +36,9 @@ _INNER = 0.5  # accuracy of the smooth problem, in changes of the forces
 class Iterate:
     """Tasks, centre and the forces that the tasks exert on their tethers: where to start."""
 
-    thetas: NDArray[np.float64]
-    center: NDArray[np.float64]
-    forces: NDArray[np.float64]
+    thetas: Array
+    center: Array
+    forces: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +53,7 @@ def solve(
     loss: Loss,
     coupling: BlockTethers,
     start: Iterate,
-    unseen: NDArray[np.float64],
+    unseen: Array,
     *,
     fixed_center: bool = False,
     tol: float = 1e-10,

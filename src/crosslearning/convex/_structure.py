@@ -11,9 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-__all__ = ["Structured", "groups"]
+    from crosslearning.convex._arrays import Array, Flags, Indices
 
 
 class CovariancePoint(Protocol):
@@ -24,35 +22,33 @@ class CovariancePoint(Protocol):
         """Log evidence."""
 
     @property
-    def slope_of_covariance(self) -> NDArray[np.float64]:
+    def slope_of_covariance(self) -> Array:
         """Derivative by the entries of S."""
 
     @property
-    def slope_of_ratio(self) -> NDArray[np.float64]:
+    def slope_of_ratio(self) -> Array:
         """Derivative by the t of each parameter."""
 
     @property
-    def expected(self) -> NDArray[np.float64]:
+    def expected(self) -> Array:
         """Expected curvature by the diagonal of S and by the t of each parameter."""
 
     @property
-    def own_curvature(self) -> NDArray[np.float64]:
+    def own_curvature(self) -> Array:
         """Expected curvature with the noise as it is."""
 
-    def between_tasks(self, group: NDArray[np.intp]) -> NDArray[np.float64]:
+    def between_tasks(self, group: Indices) -> Array:
         """Return the expected curvature by groups that comes from the centre which tasks share."""
 
     @property
-    def observed(self) -> NDArray[np.float64]:
+    def observed(self) -> Array:
         """Observed curvature, which need not be positive."""
 
-    def promise_of_full(self, free: NDArray[np.intp]) -> float:
+    def promise_of_full(self, free: Indices) -> float:
         """Gain in log evidence that covariances between parameters promise."""
 
 
-def groups(
-    structure: str, columns: NDArray[np.intp], blocks: NDArray[np.intp], *, intercept: bool
-) -> NDArray[np.intp]:
+def groups(structure: str, columns: Indices, blocks: Indices, *, intercept: bool) -> Indices:
     """Return the number of each parameter's group.
 
     Parameters
@@ -89,10 +85,10 @@ class Structured:
         Evaluates the model at a root of S and the t of each parameter.
     """
 
-    variances: NDArray[np.float64]
-    fixed: NDArray[np.bool_]
-    group: NDArray[np.intp]
-    at: Callable[[NDArray[np.float64], NDArray[np.float64]], CovariancePoint]
+    variances: Array
+    fixed: Flags
+    group: Indices
+    at: Callable[[Array, Array], CovariancePoint]
 
     @cached_property
     def point(self) -> CovariancePoint:
@@ -106,30 +102,30 @@ class Structured:
         return self.point.value
 
     @cached_property
-    def slope(self) -> NDArray[np.float64]:
+    def slope(self) -> Array:
         """Gradient of the log evidence."""
         each = np.append(np.diagonal(self.point.slope_of_covariance), self.point.slope_of_ratio)
         slope = np.bincount(self.group, each, len(self.variances))
         return np.where(self.fixed, 0.0, slope)
 
     @cached_property
-    def expected(self) -> NDArray[np.float64]:
+    def expected(self) -> Array:
         """Expected curvature."""
         return self._grouped(self.point.expected) + self._between
 
     @cached_property
-    def unit(self) -> NDArray[np.float64]:
+    def unit(self) -> Array:
         """Inverse of the distance by which a variance has to move to matter."""
         own = np.diagonal(self._grouped(self.point.own_curvature))
         return np.sqrt(np.maximum(own, np.finfo(np.float64).tiny))
 
     @cached_property
-    def observed(self) -> NDArray[np.float64]:
+    def observed(self) -> Array:
         """Observed curvature, which need not be positive."""
         return self._grouped(self.point.observed) - self._between
 
     @cached_property
-    def _between(self) -> NDArray[np.float64]:
+    def _between(self) -> Array:
         between = np.zeros((len(self.variances), len(self.variances)))
         own = self.group[: len(self.group) // 2]
         n_groups = int(own.max()) + 1
@@ -137,7 +133,7 @@ class Structured:
         between[self.fixed] = between[:, self.fixed] = 0.0
         return between
 
-    def _grouped(self, curvature: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _grouped(self, curvature: Array) -> Array:
         members = np.eye(len(self.variances))[self.group]
         grouped = members.T @ curvature @ members
         fixed = self.fixed[:, None] | self.fixed

@@ -12,9 +12,7 @@ from crosslearning.tether import Tether
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-__all__ = ["BlockTethers", "Hold"]
+    from crosslearning.convex._arrays import Array
 
 _RIGID = 1.0 - 1e-8  # a share of the way that stands for all of it
 
@@ -34,7 +32,7 @@ class BlockTethers:
     blocks: tuple[slice, ...]
     tethers: tuple[Tether, ...]
 
-    def scaled(self, strength: NDArray[np.float64]) -> BlockTethers:
+    def scaled(self, strength: Array) -> BlockTethers:
         """Divide springs and tensions by a strength per task; bounds stay what they are."""
         if all(tether.is_ball for tether in self.tethers):
             return self
@@ -43,11 +41,11 @@ class BlockTethers:
         )
         return BlockTethers(self.blocks, tethers)
 
-    def distances(self, offsets: NDArray[np.float64]) -> NDArray[np.float64]:
+    def distances(self, offsets: Array) -> Array:
         """Length of each block of each offset θ_i - c, shape (n_blocks, n_tasks)."""
         return np.stack([_lengths(offsets[:, b]) for b in self.blocks])
 
-    def clipped(self, offsets: NDArray[np.float64]) -> NDArray[np.float64]:
+    def clipped(self, offsets: Array) -> Array:
         """Offsets shortened to the radii, where rounding left them longer."""
         result = offsets.copy()
         for b, tether in zip(self.blocks, self.tethers, strict=True):
@@ -56,7 +54,7 @@ class BlockTethers:
             result[:, b] *= share[:, None]
         return result
 
-    def penalty(self, offsets: NDArray[np.float64]) -> float:
+    def penalty(self, offsets: Array) -> float:
         """Σ h(‖θ_i - c‖) over tasks and blocks, for offsets within the radii."""
         d = self.distances(offsets)
         return float(
@@ -66,7 +64,7 @@ class BlockTethers:
             )
         )
 
-    def hold(self, offsets: NDArray[np.float64]) -> Hold:
+    def hold(self, offsets: Array) -> Hold:
         """Envelope of the coupling at offsets that want to be there, and its derivatives."""
         value = np.zeros(len(offsets))
         moves = np.empty_like(offsets)
@@ -84,25 +82,23 @@ class BlockTethers:
 class Hold:
     """Value of the envelope per task, how far each task is moved, and the way to the Hessian."""
 
-    offsets: NDArray[np.float64]
-    value: NDArray[np.float64]
-    moves: NDArray[np.float64]
-    radial: list[tuple[slice, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]
+    offsets: Array
+    value: Array
+    moves: Array
+    radial: list[tuple[slice, Array, Array, Array]]
 
-    def hessian(self) -> NDArray[np.float64]:
+    def hessian(self) -> Array:
         """Hessian of the envelope, shape (n_tasks, P, P)."""
         return self._tensor(lambda share: share)
 
-    def release(self) -> NDArray[np.float64]:
+    def release(self) -> Array:
         """Inverse of I minus the Hessian: how much an offset changes with where it wants to be.
 
         Infinite along a bound or where a task is stuck; cut off there.
         """
         return self._tensor(lambda share: 1.0 / (1.0 - np.minimum(share, _RIGID)))
 
-    def _tensor(
-        self, function: Callable[[NDArray[np.float64]], NDArray[np.float64]]
-    ) -> NDArray[np.float64]:
+    def _tensor(self, function: Callable[[Array], Array]) -> Array:
         """Build a function of pull I + (slope - pull) v vᵀ in each block."""
         n_tasks, n_parameters = self.offsets.shape
         result = np.zeros((n_tasks, n_parameters, n_parameters))
@@ -119,7 +115,7 @@ class Hold:
         return result
 
 
-def _lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _lengths(rows: Array) -> Array:
     if rows.shape[1] == 1:
         return np.abs(rows[:, 0])
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))

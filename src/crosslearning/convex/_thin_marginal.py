@@ -16,14 +16,11 @@ from scipy.linalg.lapack import dpstrf
 from crosslearning.convex._marginal import AT_ONCE, MANY, Marginal, Sums, chunks
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from crosslearning.convex._arrays import Array, Indices
     from crosslearning.convex._marginal import Center
 
-__all__ = ["ThinMarginal", "row_factors"]
 
-
-def row_factors(products: NDArray[np.float64], n_rows: int) -> NDArray[np.float64]:
+def row_factors(products: Array, n_rows: int) -> Array:
     """At most `n_rows` rows with the given products, by a pivoted Cholesky factorisation.
 
     O(p m²) operations for each task, where a factorisation of all columns takes O(p³).
@@ -43,10 +40,10 @@ def row_factors(products: NDArray[np.float64], n_rows: int) -> NDArray[np.float6
 class ThinMarginal(Marginal):
     """As :class:`Marginal`, in O(N m p²) operations and with O(N m p) numbers kept."""
 
-    factors: NDArray[np.float64]
+    factors: Array
 
     @cached_property
-    def _rows(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _rows(self) -> tuple[Array, Array]:
         """Z_i, and log det K_i."""
         X = self.factors[:, :, :-1]
         scaled = X * self.root if self.root.ndim == 1 else X @ self.root
@@ -56,7 +53,7 @@ class ThinMarginal(Marginal):
         return np.asarray(np.linalg.solve(triangle, self.factors)), logs
 
     @property
-    def information(self) -> NDArray[np.float64]:
+    def information(self) -> Array:
         """W_i, bordered by what the targets say."""
         Z = self._rows[0]
         return np.asarray(Z.swapaxes(1, 2) @ Z)
@@ -67,26 +64,24 @@ class ThinMarginal(Marginal):
         return float(self.task_weights @ self._rows[1])
 
     @cached_property
-    def total(self) -> NDArray[np.float64]:
+    def total(self) -> Array:
         """Sum over tasks."""
         weighted = self._weighted(self._rows[0])
         return np.asarray(weighted.T @ weighted)
 
-    def residuals(self, beta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def residuals(self, beta: Array) -> Array:
         """S⁻¹ times the posterior mean of each δ_i."""
         Z = self._rows[0]
         errors = Z @ np.append(-beta, 1.0)
         return np.asarray((errors[:, None] @ Z[:, :, :-1])[:, 0])
 
-    def pulled(
-        self, residuals: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def pulled(self, residuals: Array) -> tuple[Array, Array]:
         """Σ_i g_ij g_ik W_ijk and Σ_i g_ij W_ij."""
         X = self._rows[0][:, :, :-1]
         scaled = self._weighted(X * residuals[:, None])
         return scaled.T @ scaled, scaled.T @ self._weighted(X)
 
-    def between(self, center: Center, group: NDArray[np.intp]) -> NDArray[np.float64]:
+    def between(self, center: Center, group: Indices) -> Array:
         """Sum the squares of W_i C W_l over all pairs of tasks, by groups of parameters."""
         n_groups, p = int(group.max()) + 1, len(group)
         if len(self.products) > MANY or n_groups * p**2 > AT_ONCE:
@@ -114,7 +109,7 @@ class ThinMarginal(Marginal):
             sums.add(self.task_weights[part], P, explained, X.swapaxes(1, 2) @ shared)
         return sums
 
-    def _weighted(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _weighted(self, rows: Array) -> Array:
         """Rows of all tasks below one another, times the roots of the tasks' weights."""
         weighted = rows * np.sqrt(self.task_weights)[:, None, None]
         return weighted.reshape(-1, rows.shape[2])

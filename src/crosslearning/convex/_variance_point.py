@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from crosslearning.convex._arrays import Array, Flags, Indices
     from crosslearning.convex._marginal import Center, Marginal, Sums
-
-__all__ = ["VariancePoint"]
 
 _NO_INFORMATION = 1e-10  # share that rounding may leave
 
@@ -35,11 +32,11 @@ class VariancePoint(ABC):
     """
 
     marginal: Marginal
-    precision: NDArray[np.float64]
+    precision: Array
 
     @property
     @abstractmethod
-    def coef(self) -> NDArray[np.bool_]:
+    def coef(self) -> Flags:
         """Parameters whose centre has a variance t."""
 
     @property
@@ -58,7 +55,7 @@ class VariancePoint(ABC):
         """Degrees of freedom of the noise if it is at its best for S and t, infinite if given."""
 
     @cached_property
-    def residuals(self) -> NDArray[np.float64]:
+    def residuals(self) -> Array:
         """Gradients of the tasks' squared errors."""
         return self.marginal.residuals(self.center.beta)
 
@@ -68,35 +65,35 @@ class VariancePoint(ABC):
         return self.marginal.sums(self.center)
 
     @property
-    def informed(self) -> NDArray[np.bool_]:
+    def informed(self) -> Flags:
         """Parameters of which tasks say more than that the centre explains it."""
         p = len(self.coef)
         own, all_of_it = np.diagonal(self.sums.linear), np.diagonal(self.marginal.total)[:p]
         return np.asarray(own > _NO_INFORMATION * all_of_it)
 
     @cached_property
-    def slope_of_covariance(self) -> NDArray[np.float64]:
+    def slope_of_covariance(self) -> Array:
         """Derivative by the entries of S: finite where S is 0."""
         g = self.residuals
         outer = (self.marginal.task_weights[:, None] * g).T @ g
         return np.asarray(0.5 * (outer / self.noise - self.sums.linear))
 
     @cached_property
-    def slope_of_ratio(self) -> NDArray[np.float64]:
+    def slope_of_ratio(self) -> Array:
         """Derivative by each t; 0 for parameters that have none."""
         h = self._prior
         squares = self.center.beta**2 / self.noise + np.diagonal(self.center.covariance)
         return np.asarray(0.5 * (squares * h - 1.0) * h)
 
     @cached_property
-    def expected(self) -> NDArray[np.float64]:
+    def expected(self) -> Array:
         """Expected curvature by the diagonal of S and all t, with the noise at its best.
 
         That of each task for itself: see `between_tasks`.
         """
         return self._with_best_noise(*self._expected)
 
-    def between_tasks(self, group: NDArray[np.intp]) -> NDArray[np.float64]:
+    def between_tasks(self, group: Indices) -> Array:
         """Return the expected curvature by groups that comes from the centre which tasks share."""
         everything = self.marginal.between(self.center, group)
         if not everything.any():
@@ -105,18 +102,18 @@ class VariancePoint(ABC):
         return np.asarray(0.5 * (everything - members.T @ self.sums.explained @ members))
 
     @property
-    def own_curvature(self) -> NDArray[np.float64]:
+    def own_curvature(self) -> Array:
         """Expected curvature by each parameter with the noise as it is: positive."""
         return np.asarray(0.5 * self._expected[0])
 
     @cached_property
-    def observed(self) -> NDArray[np.float64]:
+    def observed(self) -> Array:
         """Observed curvature, which need not be positive, from the average of the two."""
         average, pulls = self._average
         return self._with_best_noise(2.0 * average - self._expected[0], pulls)
 
     @cached_property
-    def _expected(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _expected(self) -> tuple[Array, Array]:
         """Twice the curvature with the noise as it is, and what it shares with log σ²."""
         prior = self._prior_information
         cross = self.sums.cross * self._prior**2
@@ -124,7 +121,7 @@ class VariancePoint(ABC):
         return K, np.append(np.diagonal(self.sums.linear), np.diagonal(prior))
 
     @cached_property
-    def _average(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _average(self) -> tuple[Array, Array]:
         """Average information, and what the observed curvature shares with log σ²."""
         pull = self.center.beta * self._prior
         both, by_row = self.marginal.pulled(self.residuals)
@@ -135,7 +132,7 @@ class VariancePoint(ABC):
         k = np.append(self.marginal.task_weights @ self.residuals**2, pull**2)
         return K / self.noise, k / self.noise
 
-    def promise_of_full(self, free: NDArray[np.intp]) -> float:
+    def promise_of_full(self, free: Indices) -> float:
         """Score test of the covariances between some parameters."""
         pairs = np.ix_(free, free)
         curvature = np.maximum(self.sums.paired + self.sums.squared, np.finfo(np.float64).tiny)
@@ -143,16 +140,14 @@ class VariancePoint(ABC):
         return float(2.0 * np.triu(gains, 1).sum())
 
     @property
-    def _prior(self) -> NDArray[np.float64]:
+    def _prior(self) -> Array:
         """1 / t of coefficients, else 0."""
         return np.where(self.coef, self.precision, 0.0)
 
     @property
-    def _prior_information(self) -> NDArray[np.float64]:
+    def _prior_information(self) -> Array:
         h = self._prior
         return np.asarray(np.diag(h) - self.center.covariance * np.outer(h, h))
 
-    def _with_best_noise(
-        self, K: NDArray[np.float64], k: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _with_best_noise(self, K: Array, k: Array) -> Array:
         return np.asarray(0.5 * (K - np.outer(k, k) / self.n_noise))

@@ -17,35 +17,23 @@ import numpy as np
 
 from crosslearning.convex._solver import ConvexSolution, certified
 from crosslearning.convex._tethers import BlockTethers
-from crosslearning.convex.losses import Quadratic
-from crosslearning.convex.metric import Metric, with_prior
 from crosslearning.convex.problem import ConvexProblem
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from crosslearning.convex._arrays import Array
     from crosslearning.convex.losses import Loss
-    from crosslearning.convex.moments import Moments
+    from crosslearning.convex.metric import Metric
 
-__all__ = ["bounded", "bounded_tasks", "quadratic_loss"]
-
-
-def quadratic_loss(
-    moments: Moments, noise_variance: float, task_weights: NDArray[np.float64]
-) -> Quadratic:
-    """Squared errors over twice the variance of the noise, from moments."""
-    p = moments.n_columns
-    products = moments.products * (task_weights / noise_variance)[:, None, None]
-    return Quadratic(products[:, :p, :p], products[:, :p, p], 0.5 * products[:, p, p])
+__all__ = ["bounded", "bounded_tasks"]
 
 
 def bounded(
     loss: Loss,
     metric: Metric,
-    precision: NDArray[np.float64],
+    precision: Array,
     epsilon: float,
-    task_weights: NDArray[np.float64],
+    task_weights: Array,
     start: ConvexSolution,
     *,
     tol: float,
@@ -76,7 +64,7 @@ def bounded(
         Its forces are those in the variables of the metric.
     """
     n_tasks = len(task_weights)
-    problem = _problem(metric.loss(with_prior(loss, precision)), tol, max_iter)
+    problem = _problem(loss.with_prior(precision).in_variables(metric.matrix), tol, max_iter)
     # The prior is the loss of one more task, which is tied to the centre.
     radii, springs = np.full(n_tasks + 1, epsilon), np.append(task_weights, 1.0)
     radii[-1] = 0.0
@@ -95,16 +83,10 @@ def bounded(
 
 
 def bounded_tasks(
-    loss: Loss,
-    metric: Metric,
-    epsilon: float,
-    center: NDArray[np.float64],
-    *,
-    tol: float,
-    max_iter: int,
+    loss: Loss, metric: Metric, epsilon: float, center: Array, *, tol: float, max_iter: int
 ) -> ConvexSolution:
     """Solve for new tasks alone, around a given centre."""
-    problem = _problem(metric.loss(loss), tol, max_iter)
+    problem = _problem(loss.in_variables(metric.matrix), tol, max_iter)
     coupling = _coupling(metric, Tether(epsilon, 1.0))
     return _outside(metric, problem.fit_task(coupling, metric.inverse @ center), loss.shape[0])
 

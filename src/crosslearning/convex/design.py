@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crosslearning.convex._working import GLMRows
+from crosslearning.convex.families import Gaussian
 from crosslearning.convex.laplace import laplace_fit
+from crosslearning.convex.losses import FamilyLoss, quadratic_loss
 from crosslearning.convex.metric import learned_root
 from crosslearning.convex.problem import ConvexProblem
 from crosslearning.convex.scaling import Scaling
@@ -15,39 +18,25 @@ from crosslearning.convex.scaling import Scaling
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from crosslearning.convex._arrays import Array, Indices
     from crosslearning.convex.families import Family
-    from crosslearning.convex.losses import Loss
 
 __all__ = ["Design", "TaskTable"]
 
 _ENOUGH = 1e-3  # gain in log evidence that does not matter to a metric
 
 
-class LossOfRows(Protocol):
-    """Builds the losses of the tasks from their rows."""
-
-    def __call__(
-        self,
-        X: NDArray[np.float64],
-        y: NDArray[Any],
-        weights: NDArray[np.float64],
-        tasks: NDArray[np.int64],
-        n_tasks: int,
-    ) -> Loss:
-        """Losses of scaled columns, encoded targets, weights and task numbers."""
-
-
 @dataclass(frozen=True, eq=False)
 class TaskTable:
     """Checked data: features, encoded targets, weights and task numbers."""
 
-    X: NDArray[np.float64]
+    X: Array
     y: NDArray[Any]
-    weights: NDArray[np.float64]
+    weights: Array
     tasks: NDArray[np.int64]
     n_tasks: int
 
-    def take(self, rows: NDArray[np.intp]) -> TaskTable:
+    def take(self, rows: Indices) -> TaskTable:
         """Return some of the rows; tasks keep their numbers."""
         return TaskTable(
             self.X[rows], self.y[rows], self.weights[rows], self.tasks[rows], self.n_tasks
@@ -56,20 +45,8 @@ class TaskTable:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """The settings that turn rows into a problem.
+    """The settings that turn rows into a problem: targets' family, and the estimators' own."""
 
-    Parameters
-    ----------
-    loss : callable
-        Builds the losses.
-    family : Family
-        The same as a distribution, with the number of linear scores of a row: 1, or one less than
-        the number of classes if those are more than 2.
-    fit_intercept, standardize, task_weights, tol, max_iter
-        As in the estimators.
-    """
-
-    loss: LossOfRows
     family: Family
     fit_intercept: bool
     standardize: bool
@@ -103,10 +80,15 @@ class Design:
             weights = weights * each[rows.tasks]
         n_parameters = columns.shape[1] * self.n_scores
         intercept = slice(rows.X.shape[1] * self.n_scores, n_parameters)
-        loss = self.loss(columns, rows.y, weights, rows.tasks, rows.n_tasks)
+        y, none = rows.y.astype(np.float64), np.zeros((len(rows.y), self.n_scores))
+        glm = GLMRows(
+            columns, y, weights, rows.tasks, rows.n_tasks, none, self.family, self.fit_intercept
+        )
+        exact = isinstance(self.family, Gaussian)
+        loss = quadratic_loss(glm.moments()) if exact else FamilyLoss(glm)
         return ConvexProblem(loss, own, share, intercept, self.tol, self.max_iter)
 
-    def learned(self, rows: TaskTable, scaling: Scaling) -> tuple[NDArray[np.float64], float]:
+    def learned(self, rows: TaskTable, scaling: Scaling) -> tuple[Array, float]:
         """Root of the covariance of tasks, and a ridge strength, by evidence."""
         columns = scaling.columns(rows.X, intercept=self.fit_intercept)
         fit = laplace_fit(
@@ -123,6 +105,6 @@ class Design:
         root = learned_root(fit.task_covariance, fit.noise_variance / float(weight))
         return root, float(fit.noise_variance / fit.center_variances[0])
 
-    def matrices(self, thetas: NDArray[np.float64]) -> NDArray[np.float64]:
+    def matrices(self, thetas: Array) -> Array:
         """Parameter vectors as matrices of shape (..., columns, scores)."""
         return thetas.reshape(*thetas.shape[:-1], -1, self.n_scores)

@@ -17,8 +17,9 @@ from crosslearning.convex._search import Search
 from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus, posterior_means
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from crosslearning.convex._arrays import Array, Flags, Indices
     from crosslearning.convex._gaussian import GaussianPoint
     from crosslearning.convex._search import Found
     from crosslearning.convex.moments import Moments
@@ -34,7 +35,7 @@ def evidence_fit(
     moments: Moments,
     covariance: str = "auto",
     *,
-    blocks: NDArray[np.intp] | None = None,
+    blocks: Indices | None = None,
     flat_center: bool = False,
     task_weights: ArrayLike | None = None,
     start: EvidenceFit | None = None,
@@ -124,7 +125,7 @@ def check_covariance(covariance: str) -> None:
         raise ValueError(f"`covariance` must be one of {COVARIANCES}; got {covariance!r}.")
 
 
-def checked_task_weights(weights: ArrayLike | None, n_tasks: int) -> NDArray[np.float64]:
+def checked_task_weights(weights: ArrayLike | None, n_tasks: int) -> Array:
     """Weights of the tasks, 1 by default."""
     if weights is None:
         return np.ones(n_tasks)
@@ -138,11 +139,7 @@ def checked_task_weights(weights: ArrayLike | None, n_tasks: int) -> NDArray[np.
 
 
 def _search(
-    data: GaussianData,
-    blocks: NDArray[np.intp],
-    start: EvidenceFit | None,
-    tol: float,
-    max_iter: int,
+    data: GaussianData, blocks: Indices, start: EvidenceFit | None, tol: float, max_iter: int
 ) -> Search[GaussianPoint]:
     """Begin where a task's own rows and the others' are worth the same, unless told."""
     p = data.moments.n_columns
@@ -174,9 +171,7 @@ def _search(
     )
 
 
-def first_ratios(
-    n_rows: float, squares: NDArray[np.float64], blocks: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def first_ratios(n_rows: float, squares: Array, blocks: Indices) -> tuple[Array, Flags]:
     """Variances of the centre's blocks that explain a target of variance 1, and which have none.
 
     `squares` are the sums of squares of the columns, 0 where the prior is flat.

@@ -1,40 +1,44 @@
 """Distributions of a target given its linear scores: log density and three derivatives.
 
 Scores have the shape (..., n_scores): one score, or one less than the classes if those are more
-than two. All families are log-concave in their scores, except Student's, which has a fit of its
-own.
+than two. All families are log-concave in their scores, except Student's, which has its own fit.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import expit, gammaln, logit
-
-from crosslearning.convex.logistic_loss import contrasts
+from scipy.special import expit, gammaln, log_softmax, logit, softmax
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Array = NDArray[np.float64]
+    from crosslearning.convex._arrays import Array
 
 __all__ = [
-    "Bernoulli",
-    "Family",
-    "Gamma",
-    "Gaussian",
-    "Multinomial",
-    "OneScore",
-    "Poisson",
-    "Student",
-    "Tweedie",
-]
+    "Bernoulli", "Family", "Gamma", "Gaussian", "Multinomial", "OneScore", "Poisson", "Student",
+    "Tweedie", "contrasts",
+]  # fmt: skip
 
 _NODES, _MASSES = np.polynomial.hermite_e.hermegauss(32)
 _LARGEST = 300.0  # exponents beyond this are of no use, and their squares overflow
+
+
+@cache
+def contrasts(n_classes: int) -> Array:
+    """Return the map from parameters to class scores, shape (n_classes, n_scores).
+
+    Two classes have one score, that of the second. More classes have scores that add up to 0, in
+    orthonormal coordinates: distances between parameters are those between the scores' weights.
+    """
+    if n_classes == 2:
+        return np.array([[0.0], [1.0]])
+    centred = np.eye(n_classes) - 1.0 / n_classes
+    return np.asarray(np.linalg.svd(centred)[0][:, : n_classes - 1])
 
 
 class Family(ABC):
@@ -42,10 +46,20 @@ class Family(ABC):
 
     n_scores: int = 1
     has_dispersion: bool = False
+    _rule, _remedy = "at least 0", "Remove it"  # for targets
 
-    @abstractmethod
     def check(self, y: Array) -> None:
         """Refuse targets that the family cannot have produced."""
+        good = self._possible(y)
+        if not np.all(good):
+            row = int(np.argmin(good))
+            raise ValueError(
+                f"Targets of this family must be {self._rule}; row {row} is {y[row]}. "
+                f"{self._remedy}."
+            )
+
+    def _possible(self, y: Array) -> NDArray[Any]:
+        return y >= 0
 
     @abstractmethod
     def start(self, y: Array, weights: Array) -> Array:
@@ -67,26 +81,18 @@ class Family(ABC):
     def curvature_slope(self, y: Array, scores: Array, spread: Array) -> Array:
         """Gradient of tr(curvature · spread) by the scores."""
 
-    def squared_error(self, y: Array, scores: Array) -> Array:
-        """Squared error over the variance at dispersion 1."""
-        raise NotImplementedError
-
 
 class OneScore(Family):
     """A family with one score, in terms of plain numbers."""
 
     def slope(self, y: Array, scores: Array) -> Array:
-        """Gradient."""
         return self.derivatives(y, scores[..., 0])[0][..., None]
 
     def curvature(self, y: Array, scores: Array) -> Array:
-        """Second derivative."""
         return self.derivatives(y, scores[..., 0])[1][..., None, None]
 
     def curvature_slope(self, y: Array, scores: Array, spread: Array) -> Array:
-        """Third derivative."""
-        third: Array = self.derivatives(y, scores[..., 0])[2][..., None] * spread[..., 0]
-        return third
+        return np.asarray(self.derivatives(y, scores[..., 0])[2][..., None] * spread[..., 0])
 
     @abstractmethod
     def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
@@ -101,10 +107,9 @@ class OneScore(Family):
         """Variance of the target at dispersion 1."""
 
     def squared_error(self, y: Array, scores: Array) -> Array:
-        """Pearson's."""
+        """Pearson's: squared error over the variance at dispersion 1."""
         mean = self.mean(scores[..., 0])
-        error: Array = (y - mean) ** 2 / self.variance(mean)
-        return error
+        return np.asarray((y - mean) ** 2 / self.variance(mean))
 
     def predictive(
         self, score: Array, variance: Array, dispersion: Array | float = 1.0
@@ -123,51 +128,38 @@ class Gaussian(OneScore):
 
     has_dispersion = True
 
-    def check(self, y: Array) -> None:
-        """Every number will do."""
+    def _possible(self, y: Array) -> NDArray[Any]:
+        return np.ones(len(y), dtype=bool)
 
     def start(self, y: Array, weights: Array) -> Array:
-        """Mean."""
         return np.array([weights @ y / weights.sum()])
 
     def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:
-        """-(y - score)² / 2σ² - log(2πσ²) / 2."""
         squares = (y - scores[..., 0]) ** 2 / dispersion
         return np.asarray(-0.5 * (squares + np.log(2.0 * np.pi * dispersion)))
 
     def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
-        """Linear."""
         return y - score, np.ones_like(score), np.zeros_like(score)
 
     def mean(self, score: Array) -> Array:
-        """Identity link."""
         return score
 
     def variance(self, mean: Array) -> Array:
-        """Constant."""
         return np.ones_like(mean)
 
     def predictive(
         self, score: Array, variance: Array, dispersion: Array | float = 1.0
     ) -> tuple[Array, Array]:
-        """Mean and variance of targets whose score is Gaussian."""
         return score, variance + dispersion
 
 
 @dataclass(frozen=True)
 class Student(Gaussian):
-    """Real targets of which a few are wild: Student's t noise.
-
-    Parameters
-    ----------
-    df : float
-        Degrees of freedom: the smaller, the less a wild target counts.
-    """
+    """Real targets of which a few are wild: the fewer degrees of freedom, the less those count."""
 
     df: float = 4.0
 
     def __post_init__(self) -> None:
-        """Check the degrees of freedom."""
         if not self.df > 0:
             raise ValueError(f"`df` must be more than 0; got {self.df}. 4 is a good choice.")
 
@@ -180,50 +172,38 @@ class Student(Gaussian):
 class Bernoulli(OneScore):
     """Targets 0 and 1, logit link."""
 
-    def check(self, y: Array) -> None:
-        """Two values."""
-        _require(np.isin(y, (0.0, 1.0)), y, "0 or 1", "Encode the classes")
+    _rule, _remedy = "0 or 1", "Encode the classes"
+
+    def _possible(self, y: Array) -> NDArray[Any]:
+        return np.isin(y, (0.0, 1.0))
 
     def start(self, y: Array, weights: Array) -> Array:
-        """Logit of the share of ones, away from the ends."""
-        total = weights.sum()
-        return np.array([logit((weights @ y + 0.5) / (total + 1.0))])
+        return np.array([logit((weights @ y + 0.5) / (weights.sum() + 1.0))])
 
     def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:  # noqa: ARG002
-        """Log-likelihood."""
-        score = scores[..., 0]
-        return np.asarray(y * score - np.logaddexp(0.0, score))
+        return np.asarray(y * scores[..., 0] - np.logaddexp(0.0, scores[..., 0]))
 
     def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
-        """In terms of the probability."""
         p = expit(score)
         w = p * expit(-score)
         return y - p, w, w * (1.0 - 2.0 * p)
 
     def mean(self, score: Array) -> Array:
-        """Probability of 1."""
         return np.asarray(expit(score))
 
     def variance(self, mean: Array) -> Array:
-        """p(1 - p)."""
         return mean * (1.0 - mean)
 
 
 @dataclass(frozen=True)
 class Multinomial(Family):
-    """Targets 0 ... n_classes - 1; scores are contrasts between classes.
-
-    Parameters
-    ----------
-    n_classes : int
-        Number of classes, at least 3.
-    """
+    """Targets 0 ... n_classes - 1, at least 3 classes; scores are contrasts between them."""
 
     n_classes: int
+    _rule, _remedy = "numbers of classes", "Encode them"
 
     @property
     def n_scores(self) -> int:  # type: ignore[override]
-        """One less than the classes."""
         return self.n_classes - 1
 
     @property
@@ -231,55 +211,45 @@ class Multinomial(Family):
         """Map from scores to classes, orthonormal."""
         return contrasts(self.n_classes)
 
-    def check(self, y: Array) -> None:
-        """Numbers of classes."""
-        _require(np.isin(y, np.arange(self.n_classes)), y, "numbers of classes", "Encode them")
+    def _possible(self, y: Array) -> NDArray[Any]:
+        return np.isin(y, np.arange(self.n_classes))
 
     def start(self, y: Array, weights: Array) -> Array:
-        """Logarithms of the classes' shares."""
         shares = np.bincount(y.astype(np.intp), weights, self.n_classes) + 0.5
         return np.asarray(np.log(shares) @ self.basis)
 
     def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:  # noqa: ARG002
-        """Log-likelihood."""
-        classes = scores @ self.basis.T
-        top = classes.max(axis=-1, keepdims=True)
-        logs = top[..., 0] + np.log(np.exp(classes - top).sum(axis=-1))
-        own = np.take_along_axis(classes, y.astype(np.intp)[..., None], axis=-1)[..., 0]
-        return np.asarray(own - logs)
+        logs = log_softmax(self._classes(scores), axis=0)
+        return np.asarray(np.take_along_axis(logs, y.astype(np.intp)[None], axis=0)[0])
 
     def probabilities(self, scores: Array) -> Array:
         """Softmax of the classes."""
-        classes = scores @ self.basis.T
-        likely = np.exp(classes - classes.max(axis=-1, keepdims=True))
-        return np.asarray(likely / likely.sum(axis=-1, keepdims=True))
+        return np.moveaxis(softmax(self._classes(scores), axis=0), 0, -1)
+
+    def _classes(self, scores: Array) -> Array:
+        """Scores of the classes, which come first: sums over a short last axis are slow."""
+        return np.ascontiguousarray(np.moveaxis(scores @ self.basis.T, -1, 0))
 
     def predictive(self, scores: Array, covariance: Array) -> Array:
         """Probabilities of classes whose scores are Gaussian (MacKay's approximation)."""
         B = self.basis
         spread = np.einsum("kq,...qs,ks->...k", B, covariance, B, optimize=True)
-        moderated = (scores @ B.T) / np.sqrt(1.0 + np.pi / 8.0 * spread)
-        likely = np.exp(moderated - moderated.max(axis=-1, keepdims=True))
-        return np.asarray(likely / likely.sum(axis=-1, keepdims=True))
+        return np.asarray(softmax((scores @ B.T) / np.sqrt(1.0 + np.pi / 8.0 * spread), axis=-1))
 
     def slope(self, y: Array, scores: Array) -> Array:
-        """Target less probabilities."""
         one_hot = np.eye(self.n_classes)[y.astype(np.intp)]
         return np.asarray((one_hot - self.probabilities(scores)) @ self.basis)
 
     def curvature(self, y: Array, scores: Array) -> Array:  # noqa: ARG002
-        """Covariance of the one-hot target."""
         p, B = self.probabilities(scores), self.basis
-        mean = p @ B
-        squares = B.T @ (p[..., :, None] * B)
+        mean, pairs = p @ B, (B[:, :, None] * B[:, None, :]).reshape(len(B), -1)
+        squares = (p @ pairs).reshape(*mean.shape, -1)
         return np.asarray(squares - mean[..., :, None] * mean[..., None, :])
 
     def curvature_slope(self, y: Array, scores: Array, spread: Array) -> Array:  # noqa: ARG002
-        """Through the probabilities."""
         p, B = self.probabilities(scores), self.basis
         own = np.einsum("kq,...qs,ks->...k", B, spread, B, optimize=True)
-        shared = ((p @ B)[..., None, :] @ spread)[..., 0, :] @ B.T
-        by_class = own - 2.0 * shared
+        by_class = own - 2.0 * ((p @ B)[..., None, :] @ spread)[..., 0, :] @ B.T
         mean = np.sum(p * by_class, axis=-1, keepdims=True)
         return np.asarray((p * (by_class - mean)) @ B)
 
@@ -288,12 +258,10 @@ class _LogLink(OneScore):
     """Targets of at least 0, log link."""
 
     def start(self, y: Array, weights: Array) -> Array:
-        """Logarithm of the mean, away from 0."""
-        total = weights.sum()
-        return np.array([np.log((weights @ y + 0.5 * (weights @ y == 0)) / total)])
+        total = weights @ y
+        return np.array([np.log((total + 0.5 * (total == 0)) / weights.sum())])
 
     def mean(self, score: Array) -> Array:
-        """Exponential."""
         return np.exp(np.clip(score, -_LARGEST, _LARGEST))
 
 
@@ -301,21 +269,14 @@ class _LogLink(OneScore):
 class Poisson(_LogLink):
     """Counts, log link."""
 
-    def check(self, y: Array) -> None:
-        """At least 0."""
-        _require(y >= 0, y, "at least 0", "Remove it")
-
     def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:  # noqa: ARG002
-        """Log-likelihood."""
         return np.asarray(y * scores[..., 0] - self.mean(scores[..., 0]) - gammaln(y + 1.0))
 
     def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
-        """All by the mean."""
         mean = self.mean(score)
         return y - mean, mean, mean
 
     def variance(self, mean: Array) -> Array:
-        """Equal to the mean."""
         return mean
 
 
@@ -324,70 +285,53 @@ class Gamma(_LogLink):
     """Positive targets whose deviation grows with their mean, log link."""
 
     has_dispersion = True
+    _rule, _remedy = "more than 0", "Use a Tweedie family for zeros"
 
-    def check(self, y: Array) -> None:
-        """More than 0."""
-        _require(y > 0, y, "more than 0", "Use a Tweedie family for zeros")
+    def _possible(self, y: Array) -> NDArray[Any]:
+        return y > 0
 
     def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:
-        """Log-likelihood; the shape is 1 / dispersion."""
-        k, score = 1.0 / dispersion, scores[..., 0]
+        k, score = 1.0 / dispersion, scores[..., 0]  # k is the shape
         kernel = -k * (y * self.mean(-score) + score)
         return np.asarray(kernel + k * np.log(k) - gammaln(k) + (k - 1.0) * np.log(y))
 
     def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
-        """All by y / mean."""
         ratio = y * self.mean(-score)
         return ratio - 1.0, ratio, -ratio
 
     def variance(self, mean: Array) -> Array:
-        """Square of the mean."""
         return mean**2
 
 
 @dataclass(frozen=True)
 class Tweedie(_LogLink):
-    """Targets of at least 0, many of them perhaps exactly 0: sums of a random number of gammas.
+    """Targets of at least 0, many perhaps exactly 0: sums of a random number of gammas.
 
-    Parameters
-    ----------
-    power : float
-        The variance is dispersion · mean ** power; between 1 (Poisson) and 2 (gamma).
+    The variance is dispersion · mean ** power, with a power between 1 (Poisson) and 2 (gamma).
     """
 
     power: float = 1.5
     has_dispersion = True
 
     def __post_init__(self) -> None:
-        """Check the power."""
         if not 1.0 < self.power < 2.0:
             raise ValueError(
                 f"`power` must lie between 1 and 2; got {self.power}. Use Poisson or Gamma for the "
                 "ends."
             )
 
-    def check(self, y: Array) -> None:
-        """At least 0."""
-        _require(y >= 0, y, "at least 0", "Remove it")
-
     def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:
-        """Quasi-log-likelihood: up to a function of y and the dispersion."""
-        low, high, score = 1.0 - self.power, 2.0 - self.power, scores[..., 0]
-        kernel = y * self.mean(low * score) / low - self.mean(high * score) / high
-        return np.asarray(kernel / dispersion)
+        # A quasi-log-likelihood: up to a function of y and the dispersion.
+        own, mean = self._parts(y, scores[..., 0])
+        return np.asarray((own / (1.0 - self.power) - mean / (2.0 - self.power)) / dispersion)
 
     def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
-        """Two exponentials."""
         low, high = 1.0 - self.power, 2.0 - self.power
-        own, mean = y * self.mean(low * score), self.mean(high * score)
+        own, mean = self._parts(y, score)
         return own - mean, high * mean - low * own, high**2 * mean - low**2 * own
 
+    def _parts(self, y: Array, score: Array) -> tuple[Array, Array]:
+        return y * self.mean((1.0 - self.power) * score), self.mean((2.0 - self.power) * score)
+
     def variance(self, mean: Array) -> Array:
-        """Power of the mean."""
         return np.asarray(mean**self.power)
-
-
-def _require(good: NDArray[Any], y: Array, rule: str, remedy: str) -> None:
-    if not np.all(good):
-        row = int(np.argmin(good))
-        raise ValueError(f"Targets of this family must be {rule}; row {row} is {y[row]}. {remedy}.")

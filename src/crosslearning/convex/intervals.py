@@ -10,11 +10,8 @@ from scipy.special import ndtri, stdtrit
 from crosslearning.convex.families import Gaussian, Poisson, Student, Tweedie
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from crosslearning.convex._arrays import Array
     from crosslearning.convex.families import OneScore
-
-    Array = NDArray[np.float64]
 
 __all__ = ["predictive_interval"]
 

@@ -32,8 +32,9 @@ from crosslearning.convex.posterior import (
 from crosslearning.convex.robust import robust_fit
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from crosslearning.convex._arrays import Array, Indices
     from crosslearning.convex._search import Found
     from crosslearning.convex.families import Family
 
@@ -63,19 +64,14 @@ class GLMFit:
     posterior: EvidenceFit
     moments: Moments
 
-    def scores(self, columns: NDArray[np.float64], tasks: NDArray[np.intp]) -> NDArray[np.float64]:
+    def scores(self, columns: Array, tasks: Indices) -> Array:
         """Mean scores of rows without their offsets, shape (n_rows, n_scores); -1 is a new task."""
         fit = self.posterior
         thetas = np.where((tasks >= 0)[:, None], fit.thetas[tasks], fit.center)
         matrices = thetas.reshape(len(columns), columns.shape[1], -1)
         return np.asarray(np.einsum("rp,rpq->rq", columns, matrices))
 
-    def score_covariances(
-        self,
-        columns: NDArray[np.float64],
-        tasks: NDArray[np.intp],
-        covariances: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+    def score_covariances(self, columns: Array, tasks: Indices, covariances: Array) -> Array:
         """Covariances of the scores of rows, (n_rows, n_scores, n_scores).
 
         `covariances` are those of the tasks, ``posterior.covariances(moments)``.
@@ -86,14 +82,14 @@ class GLMFit:
 
     def new_tasks(
         self,
-        columns: NDArray[np.float64],
-        y: NDArray[np.float64],
-        tasks: NDArray[np.intp],
+        columns: Array,
+        y: Array,
+        tasks: Indices,
         n_tasks: int,
         *,
         weights: ArrayLike | None = None,
-        offset: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        offset: Array | None = None,
+    ) -> tuple[Array, Array]:
         """Posterior means and covariances of tasks that were not in the fit."""
         fit, q = self.posterior, self.family.n_scores
         start = columns @ fit.center.reshape(columns.shape[1], q)
@@ -117,9 +113,7 @@ class GLMFit:
                 thetas, covariances = self._around_center(own, root)
         return fit.center + thetas, covariances
 
-    def _around_center(
-        self, rows: GLMRows, root: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _around_center(self, rows: GLMRows, root: Array) -> tuple[Array, Array]:
         """Posterior of tasks' deviations from a known centre, which is in the offset."""
         p = rows.n_parameters
         none = np.zeros(p, dtype=bool)
@@ -130,17 +124,17 @@ class GLMFit:
 
 
 def laplace_fit(
-    columns: NDArray[np.float64],
-    y: NDArray[np.float64],
-    tasks: NDArray[np.intp],
+    columns: Array,
+    y: Array,
+    tasks: Indices,
     n_tasks: int,
     *,
     family: Family,
     intercept: bool = True,
     weights: ArrayLike | None = None,
-    offset: NDArray[np.float64] | None = None,
+    offset: Array | None = None,
     covariance: str = "auto",
-    blocks: NDArray[np.intp] | None = None,
+    blocks: Indices | None = None,
     task_weights: ArrayLike | None = None,
     tol: float = 1e-6,
     max_iter: int = 200,
@@ -194,7 +188,7 @@ def laplace_fit(
     return replace(fit, posterior=_shifted(fit.posterior, shift))
 
 
-def _fit(rows: GLMRows, task_weights: NDArray[np.float64], options: SearchOptions) -> GLMFit:
+def _fit(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
     if isinstance(rows.family, Student):
         robust = robust_fit(rows, rows.family, task_weights, options)
         return GLMFit(rows.family, robust.posterior, robust.moments)
@@ -205,7 +199,7 @@ def _fit(rows: GLMRows, task_weights: NDArray[np.float64], options: SearchOption
     return _settled(rows, task_weights, options)
 
 
-def _settled(rows: GLMRows, task_weights: NDArray[np.float64], options: SearchOptions) -> GLMFit:
+def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
     """Search for the variances, and for the dispersion of a family that has one, in turn."""
     p, q = rows.n_parameters, rows.family.n_scores
     data = LaplaceData(rows, task_weights, np.arange(p) >= p - q * rows.intercept)
@@ -280,7 +274,7 @@ def _result(data: LaplaceData, found: Found[LaplacePoint], scores: dict[str, flo
     return GLMFit(rows.family, fit, moments)
 
 
-def _shifted(fit: EvidenceFit, shift: NDArray[np.float64]) -> EvidenceFit:
+def _shifted(fit: EvidenceFit, shift: Array) -> EvidenceFit:
     """Add the pooled scores, from which intercepts were measured."""
     p = len(fit.center)
     added = np.append(np.zeros(p - len(shift)), shift)

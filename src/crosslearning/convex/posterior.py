@@ -11,8 +11,7 @@ import numpy as np
 from crosslearning.convex._marginal import chunks, responses
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from crosslearning.convex._arrays import Array, Indices
     from crosslearning.convex.moments import Moments
 
 __all__ = [
@@ -72,17 +71,17 @@ class EvidenceFit:
 
     structure: str
     noise_variance: float
-    task_covariance: NDArray[np.float64]
-    center_variances: NDArray[np.float64]
-    center: NDArray[np.float64]
-    center_covariance: NDArray[np.float64]
-    thetas: NDArray[np.float64]
+    task_covariance: Array
+    center_variances: Array
+    center: Array
+    center_covariance: Array
+    thetas: Array
     log_evidence: float
     scores: dict[str, float]
     n_iter: int
     status: EvidenceStatus
 
-    def covariances(self, moments: Moments) -> NDArray[np.float64]:
+    def covariances(self, moments: Moments) -> Array:
         """Posterior covariances of the θ_i, from the moments of the fit or some of its tasks.
 
         They take as much memory as the moments; ask for some tasks at a time if they are many.
@@ -91,7 +90,7 @@ class EvidenceFit:
         center = self.center_covariance / self.noise_variance
         return self.noise_variance * task_covariances(moments.products, root, center)[0]
 
-    def new_tasks(self, moments: Moments) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def new_tasks(self, moments: Moments) -> tuple[Array, Array]:
         """Posterior means and covariances of tasks that were not in the fit."""
         root = self._root(self.task_covariance + self.center_covariance)
         none = np.zeros_like(self.center_covariance)
@@ -99,18 +98,13 @@ class EvidenceFit:
         thetas = posterior_means(moments.products, root, self.center)
         return thetas, self.noise_variance * covariances
 
-    def predict(self, columns: NDArray[np.float64], tasks: NDArray[np.intp]) -> NDArray[np.float64]:
+    def predict(self, columns: Array, tasks: Indices) -> Array:
         """Predictive means of rows, less the mean of the targets; -1 is a task never seen."""
         thetas = np.where((tasks >= 0)[:, None], self.thetas[tasks], self.center)
-        means: NDArray[np.float64] = np.einsum("rp,rp->r", columns, thetas)
+        means: Array = np.einsum("rp,rp->r", columns, thetas)
         return means
 
-    def predict_variance(
-        self,
-        columns: NDArray[np.float64],
-        tasks: NDArray[np.intp],
-        covariances: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+    def predict_variance(self, columns: Array, tasks: Indices, covariances: Array) -> Array:
         """Predictive variances of rows of weight 1, given :meth:`covariances`."""
         unseen = tasks < 0
         variances = np.empty(len(columns))
@@ -120,15 +114,13 @@ class EvidenceFit:
         variances[~unseen] = quadratic_forms(columns[~unseen], tasks[~unseen], covariances)
         return variances + self.noise_variance
 
-    def _root(self, covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _root(self, covariance: Array) -> Array:
         """Square root of a covariance in units of the noise."""
         values, vectors = np.linalg.eigh(covariance / self.noise_variance)
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
-def posterior_means(
-    products: NDArray[np.float64], root: NDArray[np.float64], center: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def posterior_means(products: Array, root: Array, center: Array) -> Array:
     """Posterior mean of θ_i around a given centre, where Σ = σ² root rootᵀ."""
     thetas = np.empty((len(products), len(center)))
     v = np.append(-center, 1.0)
@@ -138,9 +130,7 @@ def posterior_means(
     return thetas
 
 
-def task_covariances(
-    products: NDArray[np.float64], root: NDArray[np.float64], center: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def task_covariances(products: Array, root: Array, center: Array) -> tuple[Array, Array]:
     """Posterior covariances of the θ_i in units of the noise, and I - V_i A_i.
 
     They are V_i + (I - V_i A_i) C (I - V_i A_i)ᵀ with V_i = L (I + LᵀA_iL)⁻¹ Lᵀ and C the
@@ -157,9 +147,7 @@ def task_covariances(
     return covariances, rests
 
 
-def quadratic_forms(
-    columns: NDArray[np.float64], tasks: NDArray[np.intp], covariances: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def quadratic_forms(columns: Array, tasks: Indices, covariances: Array) -> Array:
     """xᵀK_ix of rows of known tasks."""
     forms = np.empty(len(columns))
     size = max(_AT_ONCE // max(columns.shape[1], 1) ** 2, 1)
@@ -170,12 +158,7 @@ def quadratic_forms(
     return forms
 
 
-def score_covariances(
-    columns: NDArray[np.float64],
-    tasks: NDArray[np.intp],
-    covariances: NDArray[np.float64],
-    unseen: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def score_covariances(columns: Array, tasks: Indices, covariances: Array, unseen: Array) -> Array:
     """Covariances of the scores of rows, (n_rows, n_scores, n_scores).
 
     Parameters

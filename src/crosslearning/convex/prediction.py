@@ -9,14 +9,13 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from crosslearning.convex._arrays import Array, Indices
+
 
 __all__ = ["class_scores", "linear_scores"]
 
 
-def linear_scores(
-    fitted: Mapping[str, Any], X: NDArray[np.float64], codes: NDArray[np.intp]
-) -> NDArray[np.float64]:
+def linear_scores(fitted: Mapping[str, Any], X: Array, codes: Indices) -> Array:
     """Scores of rows, shape (n_rows, n_scores).
 
     Parameters
@@ -39,6 +38,6 @@ def linear_scores(
     return np.asarray(np.stack(scores, axis=1) + intercept[codes])
 
 
-def class_scores(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def class_scores(scores: Array) -> Array:
     """One score per class: a single score is that of the second of two classes."""
     return scores if scores.shape[1] > 1 else np.hstack([np.zeros_like(scores), scores])

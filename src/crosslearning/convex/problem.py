@@ -16,13 +16,11 @@ from crosslearning.convex._separate import (
 )
 from crosslearning.convex._solver import ConvexSolution, Iterate, certified, solve
 from crosslearning.convex._tethers import BlockTethers
-from crosslearning.convex.metric import in_variables
 from crosslearning.coupling import nearest_center, smallest_enclosing_ball
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from crosslearning.convex._arrays import Array, Flags
     from crosslearning.convex.losses import Loss
 
 __all__ = ["ConvexProblem"]
@@ -57,8 +55,8 @@ class ConvexProblem:
     """
 
     loss: Loss
-    weights: NDArray[np.float64]
-    shares: NDArray[np.float64]
+    weights: Array
+    shares: Array
     intercept: slice
     tol: float = 1e-10
     max_iter: int = 2000
@@ -69,9 +67,9 @@ class ConvexProblem:
         ridge[:, self.intercept] = 0.0
         return replace(self, loss=self.loss.with_ridge(ridge))
 
-    def in_variables(self, matrix: NDArray[np.float64] | None) -> ConvexProblem:
+    def in_variables(self, matrix: Array | None) -> ConvexProblem:
         """Return the problem in u, where parameters are matrix u; the same if there is none."""
-        return self if matrix is None else replace(self, loss=in_variables(self.loss, matrix))
+        return self if matrix is None else replace(self, loss=self.loss.in_variables(matrix))
 
     @cached_property
     def separate(self) -> ConvexSolution:
@@ -86,17 +84,17 @@ class ConvexProblem:
         return self._limit(np.tile(center, (self.loss.shape[0], 1)), center, _POOLED)
 
     @cached_property
-    def _unseen(self) -> NDArray[np.float64]:
+    def _unseen(self) -> Array:
         return unseen_directions(self.loss)
 
     @cached_property
-    def _undetermined(self) -> NDArray[np.bool_]:
+    def _undetermined(self) -> Flags:
         """Which tasks have data that leave parameters open."""
         return undetermined(self.loss.hessian(np.zeros(self.loss.shape)))
 
-    def mean(self, thetas: NDArray[np.float64]) -> NDArray[np.float64]:
+    def mean(self, thetas: Array) -> Array:
         """Weighted mean of the tasks."""
-        mean: NDArray[np.float64] = self.weights @ thetas / self.weights.sum()
+        mean: Array = self.weights @ thetas / self.weights.sum()
         return mean
 
     def fit(self, coupling: BlockTethers, start: Iterate | None = None) -> ConvexSolution:
@@ -163,7 +161,7 @@ class ConvexProblem:
         points = self.separate.thetas[:, block]
         return 0.5 * float(np.linalg.norm(points - points[0], axis=1).max())
 
-    def _enclosing(self, block: slice) -> tuple[NDArray[np.float64], float]:
+    def _enclosing(self, block: slice) -> tuple[Array, float]:
         """Smallest ball around a block of the separate solutions."""
         key = (block.start, block.stop)
         if key not in self._balls:
@@ -171,10 +169,10 @@ class ConvexProblem:
         return self._balls[key]
 
     @cached_property
-    def _balls(self) -> dict[tuple[int, int], tuple[NDArray[np.float64], float]]:
+    def _balls(self) -> dict[tuple[int, int], tuple[Array, float]]:
         return {}
 
-    def fit_task(self, coupling: BlockTethers, center: NDArray[np.float64]) -> ConvexSolution:
+    def fit_task(self, coupling: BlockTethers, center: Array) -> ConvexSolution:
         """Solve for the tasks alone, around a given centre."""
         start = Iterate(np.tile(center, (self.loss.shape[0], 1)), center, np.zeros(self.loss.shape))
         solution = self._solved(coupling, start, fixed_center=True)
@@ -202,9 +200,7 @@ class ConvexProblem:
         offsets = solution.thetas[:, at] - solution.center[at]
         return float(np.linalg.norm(offsets, axis=1).max())
 
-    def _limit(
-        self, thetas: NDArray[np.float64], center: NDArray[np.float64], tether: Tether
-    ) -> ConvexSolution:
+    def _limit(self, thetas: Array, center: Array, tether: Tether) -> ConvexSolution:
         coupling = BlockTethers((slice(None),), (tether,))
         return certified(
             self.loss, coupling, ConvexSolution(thetas, center, np.zeros_like(thetas), np.inf, 0)
@@ -226,9 +222,7 @@ class ConvexProblem:
             replace(solution, thetas=solution.thetas - shift, center=solution.center - shift),
         )
 
-    def _nearest_center(
-        self, coupling: BlockTethers, solution: ConvexSolution
-    ) -> NDArray[np.float64]:
+    def _nearest_center(self, coupling: BlockTethers, solution: ConvexSolution) -> Array:
         """Centre nearest the mean of the tasks, in the blocks where no force determines it."""
         center = solution.center.copy()
         for b, tether in zip(coupling.blocks, coupling.tethers, strict=True):

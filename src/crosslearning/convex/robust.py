@@ -17,8 +17,7 @@ from crosslearning.convex.evidence import evidence_fit
 from crosslearning.convex.posterior import EvidenceStatus
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from crosslearning.convex._arrays import Array
     from crosslearning.convex._working import GLMRows, SearchOptions
     from crosslearning.convex.families import Student
     from crosslearning.convex.moments import Moments
@@ -36,11 +35,11 @@ class RobustFit(NamedTuple):
 
     posterior: EvidenceFit
     moments: Moments
-    precisions: NDArray[np.float64]
+    precisions: Array
 
 
 def robust_fit(
-    rows: GLMRows, family: Student, task_weights: NDArray[np.float64], options: SearchOptions
+    rows: GLMRows, family: Student, task_weights: Array, options: SearchOptions
 ) -> RobustFit:
     """Fit rows with real targets and Student noise."""
     own = task_weights[rows.tasks] * (rows.weights > 0)
@@ -68,14 +67,14 @@ def robust_fit(
     return RobustFit(replace(fit, log_evidence=bound), moments, precisions)
 
 
-def _robust_squares(y: NDArray[np.float64]) -> NDArray[np.float64]:
+def _robust_squares(y: Array) -> Array:
     """Squared deviations from the median in robust units, to begin with."""
     deviations = np.abs(y - np.median(y))
     unit = _NORMAL * np.median(deviations)
     return np.asarray((deviations / unit) ** 2) if unit > 0 else np.ones(len(y))
 
 
-def _charge(df: float, squares: NDArray[np.float64]) -> NDArray[np.float64]:
+def _charge(df: float, squares: Array) -> Array:
     """Return what the bound adds to the evidence at mean precisions: ½(E log τ - log E τ) - KL."""
     shape, rate, prior = 0.5 * (df + 1.0), 0.5 * (df + squares), 0.5 * df
     logs = digamma(shape) - np.log(rate)

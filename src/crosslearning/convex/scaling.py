@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from crosslearning.convex._arrays import Array
 
 __all__ = ["Scaling"]
 
@@ -23,13 +23,11 @@ class Scaling:
         Pooled over all tasks; 0 and 1 where nothing is changed.
     """
 
-    mean: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    mean: Array
+    scale: Array
 
     @classmethod
-    def of(
-        cls, X: NDArray[np.float64], weights: NDArray[np.float64], *, center: bool, scale: bool
-    ) -> Scaling:
+    def of(cls, X: Array, weights: Array, *, center: bool, scale: bool) -> Scaling:
         """Weighted mean and standard deviation of each column; constant columns keep scale 1."""
         total = weights.sum()
         mean = weights @ X / total
@@ -40,7 +38,7 @@ class Scaling:
             deviation = np.where(varies, spread, 1.0)
         return cls(mean if center else np.zeros_like(mean), deviation)
 
-    def columns(self, X: NDArray[np.float64], *, intercept: bool) -> NDArray[np.float64]:
+    def columns(self, X: Array, *, intercept: bool) -> Array:
         """Scaled features, followed by a column of ones if there is an intercept."""
         columns = np.empty((len(X), X.shape[1] + intercept))
         np.subtract(X, self.mean, out=columns[:, : X.shape[1]])
@@ -48,9 +46,7 @@ class Scaling:
         columns[:, X.shape[1] :] = 1.0
         return columns
 
-    def to_user(
-        self, thetas: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def to_user(self, thetas: Array) -> tuple[Array, Array]:
         """Coefficients (..., scores, features) and intercepts (..., scores) for unscaled features.
 
         `thetas` has shape (..., columns, scores).
@@ -60,9 +56,7 @@ class Scaling:
         intercept = thetas[..., p:, :].sum(axis=-2) - coef @ self.mean
         return coef, intercept
 
-    def from_user(
-        self, coef: NDArray[np.float64], intercept: NDArray[np.float64], *, fit_intercept: bool
-    ) -> NDArray[np.float64]:
+    def from_user(self, coef: Array, intercept: Array, *, fit_intercept: bool) -> Array:
         """Invert `to_user`, for one model: shape (columns, scores)."""
         rows = (coef * self.scale).T
         own = (intercept + coef @ self.mean)[np.newaxis]

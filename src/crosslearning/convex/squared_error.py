@@ -10,8 +10,7 @@ import numpy as np
 from crosslearning.convex._padding import buckets
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from crosslearning.convex._arrays import Array, Indices
     from crosslearning.convex.design import TaskTable
 
 __all__ = ["SquaredError"]
@@ -32,12 +31,12 @@ class SquaredError:
         Which model speaks for each task.
     """
 
-    triangles: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    models: NDArray[np.intp]
+    triangles: Array
+    weights: Array
+    models: Indices
 
     @classmethod
-    def of(cls, rows: TaskTable, models: NDArray[np.intp]) -> SquaredError:
+    def of(cls, rows: TaskTable, models: Indices) -> SquaredError:
         """Compress rows."""
         width = rows.X.shape[1] + 2
         triangles = np.zeros((rows.n_tasks, width, width))
@@ -53,9 +52,7 @@ class SquaredError:
         total = np.bincount(rows.tasks, rows.weights, rows.n_tasks)
         return cls(triangles, total.astype(np.float64), models)
 
-    def __call__(
-        self, coef: NDArray[np.float64], intercept: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def __call__(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Score of each task, NaN if it has no rows, and its weight."""
         vectors = np.hstack([coef[:, 0], intercept, np.full_like(intercept, -1.0)])[self.models]
         errors = np.matmul(self.triangles, vectors[:, :, None])[:, :, 0]

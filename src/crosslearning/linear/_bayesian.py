@@ -18,8 +18,8 @@ from crosslearning.convex._working import GLMRows
 from crosslearning.convex.bounded import bounded, bounded_tasks
 from crosslearning.convex.design import TaskTable
 from crosslearning.convex.evidence import COVARIANCES
-from crosslearning.convex.family_loss import FamilyLoss
 from crosslearning.convex.laplace import GLMFit, laplace_fit
+from crosslearning.convex.losses import FamilyLoss
 from crosslearning.convex.metric import Metric
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus, score_covariances

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from crosslearning.convex.bounded import quadratic_loss
 from crosslearning.convex.evidence import evidence_fit
 from crosslearning.convex.families import Gaussian, OneScore, Student
 from crosslearning.convex.intervals import predictive_interval
+from crosslearning.convex.losses import quadratic_loss
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import quadratic_forms
 from crosslearning.convex.prediction import linear_scores

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crosslearning.convex.design import Design
-from crosslearning.convex.families import Bernoulli, Multinomial
-from crosslearning.convex.logistic_loss import Logistic, contrasts
+from crosslearning.convex.families import Bernoulli, Multinomial, contrasts
 from crosslearning.convex.prediction import class_scores
 from crosslearning.linear._base import CrossLinearModel
 from crosslearning.tasks.estimators import TaskClassifier
@@ -52,10 +50,9 @@ class LogisticTarget(TaskClassifier):
         return class_scores(self._scores(X, tasks))
 
     def _design(self) -> Design:
-        basis = contrasts(len(self.classes_))
+        n_classes = len(self.classes_)
         return Design(
-            loss=partial(Logistic.of_rows, basis=basis),
-            family=Bernoulli() if len(basis) == 2 else Multinomial(len(basis)),
+            family=Bernoulli() if n_classes == 2 else Multinomial(n_classes),
             fit_intercept=self.fit_intercept,
             standardize=self.standardize,
             task_weights=self.task_weights,

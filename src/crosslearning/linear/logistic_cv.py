@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import log_softmax
 
-from crosslearning.convex.logistic_loss import contrasts
+from crosslearning.convex.families import contrasts
 from crosslearning.evaluation.scoring import Predicted, scorer_of
 from crosslearning.linear._cv import CrossLinearModelCV
 from crosslearning.linear._folds import Judge

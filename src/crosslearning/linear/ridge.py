@@ -8,7 +8,6 @@ import numpy as np
 
 from crosslearning.convex.design import Design
 from crosslearning.convex.families import Gaussian
-from crosslearning.convex.losses import Quadratic
 from crosslearning.linear._base import CrossLinearModel
 from crosslearning.tasks.estimators import TaskRegressor
 
@@ -34,7 +33,6 @@ class RidgeTarget(TaskRegressor):
 
     def _design(self) -> Design:
         return Design(
-            loss=Quadratic.of_rows,
             family=Gaussian(),
             fit_intercept=self.fit_intercept,
             standardize=self.standardize,
