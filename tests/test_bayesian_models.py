@@ -374,3 +374,21 @@ def test_hsb82_is_quick_and_close_to_what_is_known():
     model = CrossBayesianRidge().fit(pupils.X, pupils.y, tasks=pupils.tasks)
     assert model.noise_sd_ == pytest.approx(5.95, abs=0.05)
     assert model.task_intercept_sd_ == pytest.approx(1.87, abs=0.1)
+
+
+def test_counts_that_vary_more_than_poisson_do_not_make_tasks_differ():
+    rng = np.random.default_rng(3)
+    tasks = np.repeat(np.arange(40), 40)
+    X = rng.normal(size=(1600, 2))
+    mean = np.exp(3.0 + 0.3 * X[:, 0])
+    dispersion = 20.0
+    y = rng.negative_binomial(mean / (dispersion - 1.0), 1.0 / dispersion)
+    model = CrossBayesianGLM("poisson").fit(X, y, tasks=tasks)
+    assert model.noise_sd_**2 == pytest.approx(dispersion, rel=0.3)
+    assert np.max(np.append(model.task_sd_, model.task_intercept_sd_)) < 0.15
+    predicted = model.predict(X, tasks=tasks)
+    assert np.mean((np.log(predicted) - np.log(mean)) ** 2) < 0.02
+    # Poisson's variance alone would find every task to be different.
+    lower, upper = model.predict_interval(X, tasks=tasks, method="conformal")
+    assert np.all((lower % 1 == 0) & (upper % 1 == 0) & (lower >= 0))
+    assert covered((lower, upper), y) == pytest.approx(0.9, abs=0.03)

@@ -69,7 +69,7 @@ class LaplaceData:
         counts = np.bincount(self.rows.tasks[self.rows.weights > 0], minlength=self.rows.n_tasks)
         n_free = max(float(self.task_weights @ counts) - n_parameters, 1.0)
         squares = float(self.task_weights @ self.rows.totals(thetas, family.squared_error))
-        return max(squares / n_free, least)
+        return max(squares / n_free, least, family.least_dispersion)
 
     def thetas(self, beta: Array, u: Array, root: Array) -> Array:
         """β + L u_i."""

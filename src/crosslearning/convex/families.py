@@ -46,6 +46,7 @@ class Family(ABC):
 
     n_scores: int = 1
     has_dispersion: bool = False
+    least_dispersion: float = 0.0
     _rule, _remedy = "at least 0", "Remove it"  # for targets
 
     def check(self, y: Array) -> None:
@@ -267,10 +268,14 @@ class _LogLink(OneScore):
 
 @dataclass(frozen=True)
 class Poisson(_LogLink):
-    """Counts, log link."""
+    """Counts, log link; they may vary more than Poisson's do, by the dispersion."""
 
-    def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:  # noqa: ARG002
-        return np.asarray(y * scores[..., 0] - self.mean(scores[..., 0]) - gammaln(y + 1.0))
+    has_dispersion = True
+    least_dispersion = 1.0
+
+    def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:
+        logs = y * scores[..., 0] - self.mean(scores[..., 0]) - gammaln(y + 1.0)
+        return np.asarray(logs / dispersion)
 
     def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
         mean = self.mean(score)

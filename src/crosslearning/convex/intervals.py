@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from crosslearning.convex._arrays import Array
     from crosslearning.convex.families import OneScore
 
-__all__ = ["predictive_interval"]
+__all__ = ["limits", "predictive_interval"]
 
 _SMALLEST = 1e-12  # of what a count varies beyond Poisson's, relative to its mean
 
@@ -37,6 +37,18 @@ def predictive_interval(
     tails = np.array([[0.5 * (1.0 - coverage)], [0.5 * (1.0 + coverage)]])
     ends = _quantiles(family, mean, sd, dispersion, tails)
     return ends[0], ends[1]
+
+
+def limits(family: OneScore, mean: Array, reach: Array) -> tuple[Array, Array]:
+    """Return ends around the mean that such targets can have: not negative, whole counts."""
+    lower, upper = mean - reach, mean + reach
+    if isinstance(family, Gaussian):
+        return lower, upper
+    lower = np.maximum(lower, 0.0)
+    if isinstance(family, Poisson):  # the same counts are between them
+        lower = np.ceil(lower)
+        upper = np.maximum(np.floor(upper), lower)
+    return lower, upper
 
 
 def _quantiles(family: OneScore, mean: Array, sd: Array, dispersion: float, levels: Array) -> Array:

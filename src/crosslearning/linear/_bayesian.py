@@ -100,7 +100,7 @@ class CrossBayesianModel(TaskRows, Saved, BaseEstimator, metaclass=ABCMeta):  # 
             all rows are one task.
         sample_weight : array of shape (n_rows,), optional
             Precision of each row's target: noise has the variance ``noise_sd_**2 / weight``.
-            Where there is no noise to scale (classes, counts), how many rows each stands for.
+            Where there is no noise to scale (classes), how many rows each stands for.
 
         Returns
         -------

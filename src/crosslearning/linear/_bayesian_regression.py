@@ -9,7 +9,7 @@ import numpy as np
 
 from crosslearning.convex.evidence import evidence_fit
 from crosslearning.convex.families import Gaussian, OneScore, Student
-from crosslearning.convex.intervals import predictive_interval
+from crosslearning.convex.intervals import limits, predictive_interval
 from crosslearning.convex.losses import quadratic_loss
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import quadratic_forms
@@ -249,5 +249,4 @@ class BayesianRegression(TaskRegressor, CrossBayesianModel):
         seen = quantile(self.calibration_["seen"], coverage)
         unseen = quantile(self.calibration_.get("unseen", self.calibration_["seen"]), coverage)
         reach = np.where(codes >= 0, seen, unseen) * sd
-        lower = mean - reach
-        return (lower if isinstance(family, Gaussian) else np.maximum(lower, 0.0)), mean + reach
+        return limits(family, mean, reach)

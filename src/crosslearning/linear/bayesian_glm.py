@@ -32,9 +32,10 @@ class CrossBayesianGLM(BayesianRegression):
     Parameters
     ----------
     family : {"gaussian", "student", "poisson", "gamma", "tweedie"}, default="gaussian"
-        Distribution of the targets: real ones; real ones of which a few are wild; counts; positive
-        ones whose deviation grows with their mean; and those of at least 0 of which many are 0.
-        The last three have a logarithmic link.
+        Distribution of the targets: real ones; real ones of which a few are wild; counts, which
+        may vary more than Poisson's do (quasi-likelihood); positive ones whose deviation grows
+        with their mean; and those of at least 0 of which many are 0. The last three have a
+        logarithmic link.
     df : float, default=4.0
         Degrees of freedom of ``family="student"``.
     power : float, default=1.5
