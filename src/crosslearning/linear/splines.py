@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from math import factorial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -17,6 +18,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from crosslearning.convex.curves import Curves
 from crosslearning.convex.scaling import Scaling
 
 if TYPE_CHECKING:
@@ -30,39 +32,32 @@ _TAIL = 0.05  # share of the rows beyond the first and the last knot, where curv
 _LEAST = 1e-4  # smallest variance of a curve that is worth a column, relative to the first one's
 
 
-class _Curves(NamedTuple):
-    """Curves of one column z: (B(z) - (1, z) `linear`) `mixing`, where B are its B-splines."""
+def _curves_of(column: int, z: Array, weights: Array, n_knots: int) -> Curves | None:
+    """Curves that are uncorrelated with z and one another, the smoothest first.
 
-    column: int
-    splines: SplineTransformer
-    linear: Array
-    mixing: Array
-
-    @classmethod
-    def of(cls, column: int, z: Array, weights: Array, n_knots: int) -> _Curves | None:
-        """Curves that are uncorrelated with z and one another, the smoothest first.
-
-        A Gaussian prior of equal variances on their coefficients is the prior of a smoothing
-        spline: minus its logarithm is the integrated squared second derivative.
-        """
-        levels = np.linspace(_TAIL, 1.0 - _TAIL, n_knots)
-        knots = np.unique(np.quantile(z, levels, weights=weights, method="inverted_cdf"))
-        if len(knots) < 3:
-            return None
-        splines = SplineTransformer(knots=knots[:, None], extrapolation="linear").fit(z[:, None])
-        B, line = splines.transform(z[:, None]), np.column_stack([np.ones_like(z), z])
-        root = np.sqrt(weights / weights.sum())[:, None]
-        linear = np.linalg.lstsq(root * line, root * B)[0]
-        smooth = _smooth_directions(splines.bsplines_[0], knots)
-        curves = root * (B - line @ linear) @ smooth
-        own, sizes, axes = np.linalg.svd(curves, full_matrices=False)
-        _, axes = svd_flip(own, axes, u_based_decision=False)
-        axes = axes[sizes**2 > _LEAST * sizes[0] ** 2]
-        return cls(column, splines, linear, smooth @ axes.T / sizes[0])
-
-    def __call__(self, z: Array) -> Array:
-        line = np.column_stack([np.ones_like(z), z])
-        return np.asarray((self.splines.transform(z[:, None]) - line @ self.linear) @ self.mixing)
+    A Gaussian prior of equal variances on their coefficients is the prior of a smoothing spline:
+    minus its logarithm is the integrated squared second derivative.
+    """
+    levels = np.linspace(_TAIL, 1.0 - _TAIL, n_knots)
+    knots = np.unique(np.quantile(z, levels, weights=weights, method="inverted_cdf"))
+    if len(knots) < 3:
+        return None
+    splines = SplineTransformer(knots=knots[:, None], extrapolation="linear").fit(z[:, None])
+    B, line = splines.transform(z[:, None]), np.column_stack([np.ones_like(z), z])
+    root = np.sqrt(weights / weights.sum())[:, None]
+    linear = np.linalg.lstsq(root * line, root * B)[0]
+    basis = splines.bsplines_[0]
+    smooth = _smooth_directions(basis, knots)
+    own, sizes, axes = np.linalg.svd(root * (B - line @ linear) @ smooth, full_matrices=False)
+    _, axes = svd_flip(own, axes, u_based_decision=False)
+    axes = axes[sizes**2 > _LEAST * sizes[0] ** 2]
+    mixing = smooth @ axes.T / sizes[0]
+    left = knots[:-1]
+    orders = [np.asarray(basis(left, nu)) @ mixing / factorial(nu) for nu in (3, 2, 1, 0)]
+    level, slope = linear @ mixing
+    orders[2] = orders[2] - slope
+    orders[3] = orders[3] - level - left[:, None] * slope
+    return Curves(column, knots, np.stack(orders))
 
 
 def _smooth_directions(spline: Any, knots: Array) -> Array:
@@ -151,9 +146,9 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.mean_, self.scale_ = scaling.mean, scaling.scale
         Z = self._standardised(array)
         enough = [j for j, z in enumerate(array.T) if len(np.unique(z)) >= self.min_distinct]
-        made = (_Curves.of(j, Z[:, j], weights, self.n_knots) for j in enough)
+        made = (_curves_of(j, Z[:, j], weights, self.n_knots) for j in enough)
         self.curves_ = [curves for curves in made if curves is not None]
-        n, extra = Z.shape[1], [curves.mixing.shape[1] for curves in self.curves_]
+        n, extra = Z.shape[1], [curves.coef.shape[2] for curves in self.curves_]
         sources = np.repeat([curves.column for curves in self.curves_], extra)
         self.source_ = np.append(np.arange(n), sources).astype(np.intp)
         self.blocks_ = np.repeat(["linear", "curved"], [n, sum(extra)])
@@ -172,7 +167,7 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         curved = [
             f"{names[curves.column]}_curve{k}"
             for curves in self.curves_
-            for k in range(curves.mixing.shape[1])
+            for k in range(curves.coef.shape[2])
         ]
         return np.append(names, np.asarray(curved, dtype=object))
 
