@@ -126,7 +126,7 @@ def test_rivals_may_be_any_estimators():
 
 def test_an_estimator_that_chooses_does_so_within_the_training_part():
     data = random_data(3, (8, 9, 10), 2)
-    model = CrossRidgeCV([0.0, 0.5, np.inf], alphas=[1.0], cv=2, per_block=True)
+    model = CrossRidgeCV([0.0, 0.5, np.inf], alphas=[1.0], cv=2, metric="standard")
     found = compare(model, data.X, data.y, data.tasks, cv=3)
     np.testing.assert_allclose(found.tasks["cross"], -by_hand(model, data, mean_squared_error))
     pooled = CrossRidge(0.0)

@@ -124,7 +124,7 @@ def test_searches_learn_the_metric(estimator, classes):
     direct = data.fitted(plain[estimator](model.epsilon_, alpha=model.alpha_, metric="learned"))
     np.testing.assert_allclose(model.coef_, direct.coef_, atol=1e-8)
     assert len(model.alphas_) == 1
-    assert data.fitted(estimator(n_epsilons=3, cv=2, per_block=True)).metric_ is None
+    assert data.fitted(estimator(n_epsilons=3, cv=2, metric="standard")).metric_ is None
 
 
 def test_a_search_does_not_see_the_rows_it_is_judged_by():
@@ -158,5 +158,3 @@ def test_blocks_need_the_standard_metric():
     data = random_data(8, (9, 8), 3)
     with pytest.raises(ValueError, match="metric='standard'"):
         data.fitted(CrossRidge({"coef": 0.1}, metric="learned"))
-    with pytest.raises(ValueError, match="metric='standard'"):
-        data.fitted(CrossRidgeCV(per_block=True, metric="learned"))

@@ -30,7 +30,7 @@ MODELS = {
     "binary": (CrossLogisticRegression(0.3), 2),
     "multinomial": (CrossLogisticRegression({"coef": 0.3}), 3),
     "ridge cv": (CrossRidgeCV(**FAST), 0),
-    "ridge cv by block": (CrossRidgeCV(**FAST, per_block=True), 0),
+    "ridge cv of springs": (CrossRidgeCV(**FAST, metric="standard", tether="spring"), 0),
     "logistic cv": (CrossLogisticRegressionCV(**FAST), 2),
 }
 LABELS = {

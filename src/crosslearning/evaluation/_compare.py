@@ -133,7 +133,7 @@ def _end(estimator: Any, name: str) -> Any:
         )
     known = estimator.get_params(deep=False)
     if "epsilons" in known:
-        changes: dict[str, Any] = {"epsilons": [_ENDS[name]], "per_block": False, "tether": "ball"}
+        changes: dict[str, Any] = {"epsilons": [_ENDS[name]], "tether": "ball"}
     elif {"epsilon", "stiffness"} <= known.keys():
         changes = {"epsilon": _ENDS[name], "stiffness": 0.0, "tension": 0.0}
     else:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import has_fit_parameter
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Array = NDArray[np.float64]
+    from crosslearning.linear._estimator import Array
 
 __all__ = ["MOST_CATEGORIES", "BaseRows", "out_of_fold"]
 
@@ -24,27 +24,13 @@ MOST_CATEGORIES = 254  # of a column of histogram-based boosting
 
 @dataclass(frozen=True, eq=False)
 class BaseRows:
-    """Rows as base models see them.
-
-    Parameters
-    ----------
-    features : DataFrame
-        Features.
-    labels : array of shape (n_rows,), "center" or None
-        Task labels, for models that take `tasks`.
-    codes : array of int of shape (n_rows,)
-        Numbers of the tasks, -1 for those that are not known.
-    categories : array of int
-        Numbers of the tasks that other models see, as a category of their last column.
-    column : str or None
-        Name of that column; without it they do not see tasks.
-    """
+    """Rows as base models see them."""
 
     features: pd.DataFrame
-    labels: Any
-    codes: NDArray[np.int64]
-    categories: NDArray[np.int64]
-    column: str | None
+    labels: Any  # of the tasks, or "center" or None, for models that take `tasks`
+    codes: NDArray[np.int64]  # numbers of the tasks, -1 for those that are not known
+    categories: NDArray[np.int64]  # numbers of those that other models see as a category
+    column: str | None  # of that category, the last; without it they do not see tasks
 
     def __getitem__(self, rows: NDArray[np.bool_]) -> BaseRows:
         return BaseRows(
@@ -88,15 +74,7 @@ def out_of_fold(
     folds: NDArray[np.int64],
     n_jobs: int | None,
 ) -> tuple[list[Any], list[list[Any]]]:
-    """Fit each model on all rows, and on all but each fold.
-
-    Returns
-    -------
-    whole : list
-        Models of all rows.
-    parts : list of list
-        For each model, those without fold 0, 1, …
-    """
+    """Fit each model on all rows, and on all but each fold: a list of models, a list by model."""
     keep = [np.ones(len(y), dtype=bool), *(folds != k for k in range(folds.max() + 1))]
     fitted = Parallel(n_jobs=n_jobs)(
         delayed(rows[part].fit)(clone(model), y[part], None if weights is None else weights[part])

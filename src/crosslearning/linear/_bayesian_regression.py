@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,29 +18,112 @@ from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear._bayesian import CrossBayesianModel
 from crosslearning.linear._conformal import left_out_rows, left_out_tasks, quantile, summary
-from crosslearning.linear._inputs import checked_offset
-from crosslearning.tasks.estimators import TaskRegressor, as_objects
+from crosslearning.linear._estimator import checked_offset
+from crosslearning.linear._targets import RealTarget
+from crosslearning.tasks.estimators import as_objects
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from crosslearning.convex.design import TaskTable
     from crosslearning.convex.losses import Loss
-
-    Array = NDArray[np.float64]
+    from crosslearning.convex.posterior import EvidenceFit
+    from crosslearning.linear._estimator import Array
 
 __all__ = ["BayesianRegression"]
 
 _METHODS = ("evidence", "conformal")
 
 
-class BayesianRegression(TaskRegressor, CrossBayesianModel):
+class BayesianRegression(RealTarget, CrossBayesianModel):
     """A regression whose family has one score."""
 
+    @abstractmethod
+    def _family(self) -> OneScore:
+        """Distribution of the targets."""
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        sample_offset: ArrayLike | None = None,
+    ) -> Self:
+        """Learn how tasks differ, and one model per task.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_rows, n_features)
+            Features; sparse matrices are refused.
+        y : array of shape (n_rows,)
+            Targets.
+        tasks : array of shape (n_rows,), optional
+            Task label of each row: any hashable values. Without it, and without `task_column`,
+            all rows are one task.
+        sample_weight : array of shape (n_rows,), optional
+            Precision of each row's target: noise has the variance ``noise_sd_**2 / weight``.
+        sample_offset : array of shape (n_rows,), optional
+            Added to the linear score of each row, such as the logarithm of an exposure, or the
+            prediction of another model.
+        """
+        self._validate_params()
+        rows = self._check_rows(X, y, tasks, sample_weight)
+        self._fit(rows, checked_offset(sample_offset, len(rows.y)))
+        return self
+
+    def fit_statistics(self, statistics: Statistics) -> Self:
+        """Fit sums of all rows, from wherever they were added up: the same models as from rows."""
+        if type(self._family()) is not Gaussian:
+            raise ValueError(
+                f"Sums stand for the rows of family='gaussian' alone; got {self.family!r}. Use "
+                "`fit` with the rows."
+            )
+        self._validate_params()
+        self.tasks_ = as_objects(statistics.labels.tolist())
+        self.n_features_in_ = statistics.n_features
+        self.total_weight_ = float(statistics.cells.weights.sum())
+        self.n_tasks_fitted_ = int(np.count_nonzero(statistics.cells.weights.sum(axis=1)))
+        self._fit_sums(statistics)
+        self.calibration_: dict[str, Array] = {}
+        return self
+
+    def fit_task(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        task: Any = "new",
+        sample_weight: ArrayLike | None = None,
+        sample_offset: ArrayLike | None = None,
+    ) -> Self:
+        """Posterior of a new task, given what is known of the others.
+
+        Parameters
+        ----------
+        X, y, sample_weight, sample_offset
+            Rows of the new task.
+        task : hashable, default="new"
+            Its label.
+
+        Returns
+        -------
+        estimator
+            A new estimator that knows this task and the same centre; this one is not changed. Its
+            distance counts standard deviations of the tasks and of the centre's estimate together.
+        """
+        new, rows = self._with_task(X, y, task, sample_weight)
+        new._fit_task(rows, checked_offset(sample_offset, len(rows.y)))
+        return new
+
     def predict(
-        self, X: ArrayLike, tasks: ArrayLike | str | None = None, *, return_std: bool = False
+        self,
+        X: ArrayLike,
+        tasks: ArrayLike | str | None = None,
+        sample_offset: ArrayLike | None = None,
+        *,
+        return_std: bool = False,
     ) -> Any:
-        """Predict targets.
+        """Predict mean targets.
 
         Parameters
         ----------
@@ -48,30 +132,29 @@ class BayesianRegression(TaskRegressor, CrossBayesianModel):
         tasks : array of shape (n_rows,) or "center", optional
             Task label of each row; the centre predicts for tasks never seen in `fit`, and for all
             rows if ``"center"`` is given. Not needed if there is only one task, or a `task_column`.
+        sample_offset : array of shape (n_rows,), optional
+            Added to the linear scores.
         return_std : bool, default=False
             Whether to return the standard deviation of the targets too: noise, what is not known
             of the parameters, and for tasks never seen how much tasks differ.
-
-        Returns
-        -------
-        array of shape (n_rows,), or a tuple of two
         """
-        mean, sd, _ = self._predictive(X, tasks, None)
+        mean, sd, _ = self._predictive(X, tasks, sample_offset)
         return (mean, sd) if return_std else mean
 
     def predict_interval(
         self,
         X: ArrayLike,
         tasks: ArrayLike | str | None = None,
+        sample_offset: ArrayLike | None = None,
         *,
         coverage: float = 0.9,
         method: str = "evidence",
     ) -> tuple[Array, Array]:
-        """Intervals that hold targets with a given probability.
+        """Intervals that hold targets with a given probability: lower and upper ends.
 
         Parameters
         ----------
-        X, tasks
+        X, tasks, sample_offset
             As in :meth:`predict`.
         coverage : float, default=0.9
             Probability that a target lies in its interval.
@@ -79,55 +162,56 @@ class BayesianRegression(TaskRegressor, CrossBayesianModel):
             Trust the model; or widen its standard deviations by how far targets were from
             predictions made without them (without their task, for tasks never seen), which holds
             on average over rows even if the model is wrong.
-
-        Returns
-        -------
-        lower, upper : array of shape (n_rows,)
         """
-        return self._interval(X, tasks, None, coverage, method)
+        if not 0.0 < coverage < 1.0:
+            raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
+        if method not in _METHODS:
+            raise ValueError(f"`method` must be one of {_METHODS}; got {method!r}.")
+        mean, sd, codes = self._predictive(X, tasks, sample_offset)
+        family = self._family()
+        if method == "evidence":
+            return predictive_interval(family, mean, sd, self.noise_sd_**2, coverage)
+        if not self.calibration_:
+            raise ValueError(
+                "Conformal intervals need errors of rows that were left out, and this model was "
+                "fitted from sums. Fit it from rows, or use method='evidence'."
+            )
+        seen = quantile(self.calibration_["seen"], coverage)
+        unseen = quantile(self.calibration_.get("unseen", self.calibration_["seen"]), coverage)
+        reach = np.where(codes >= 0, seen, unseen) * sd
+        return limits(family, mean, reach)
 
-    def _predict(self, X: Any, tasks: Any) -> Array:
-        return self._predictive(X, tasks, None)[0]
-
-    @property
-    def _checks(self) -> dict[str, Any]:
-        checks: dict[str, Any] = super()._checks
-        return checks | {"y_numeric": True}
+    def _predictive(
+        self, X: Any, tasks: Any, sample_offset: Any
+    ) -> tuple[Array, Array, NDArray[np.int64]]:
+        """Mean and standard deviation of targets, and the number of each row's task."""
+        scores, spread, codes = self._scored(X, tasks)
+        score = scores[:, 0] + checked_offset(sample_offset, len(scores))
+        family = self._family()
+        dispersion = self.noise_sd_**2 if family.has_dispersion else 1.0
+        mean, variance = family.predictive(score, spread[:, 0, 0], dispersion)
+        return mean, np.sqrt(variance), codes
 
     def _learn_target(self, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
         self.target_mean_ = 0.0  # until the sums are known
 
-    def _encoded(self, y: NDArray[Any]) -> Array:
-        return np.asarray(y, dtype=np.float64) - self.target_mean_
-
-    def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        return coef[..., 0, :], intercept[..., 0] + self.target_mean_
-
-    def _center(self) -> tuple[Array, Array]:
-        return self.center_coef_[np.newaxis], np.array([self.center_intercept_ - self.target_mean_])
-
-    def _fit(self, rows: TaskTable, offset: Array | None) -> Self:
-        family = self._family()
-        given = np.zeros(len(rows.y)) if offset is None else offset
+    def _fit(self, rows: TaskTable, offset: Array | None = None) -> None:
+        family, offset = self._family(), checked_offset(offset, len(rows.y))
         family.check(rows.y)
         if type(family) is Gaussian:
-            sums = Statistics.of(
-                rows.X,
-                rows.y - given,
-                rows.tasks,
-                labels=np.arange(rows.n_tasks),
-                sample_weight=rows.weights,
+            labels, residual = np.arange(rows.n_tasks), rows.y - offset
+            self._fit_sums(
+                Statistics.of(
+                    rows.X, residual, rows.tasks, labels=labels, sample_weight=rows.weights
+                )
             )
-            self._fit_sums(sums)
         elif isinstance(family, Student):
             if self.fit_intercept:
-                self.target_mean_ = float(np.average(rows.y - given, weights=rows.weights))
-            centred = replace(rows, y=rows.y - given - self.target_mean_)
-            self._fit_likelihood(centred, None)
+                self.target_mean_ = float(np.average(rows.y - offset, weights=rows.weights))
+            self._fit_likelihood(replace(rows, y=rows.y - offset - self.target_mean_), None)
         else:
             self._fit_likelihood(rows, offset)
-        self.calibration_ = self._calibrated(rows, given)
-        return self
+        self.calibration_ = self._calibrated(rows, offset)
 
     def _fit_sums(self, statistics: Statistics) -> None:
         center = self.standardize and self.fit_intercept
@@ -146,34 +230,22 @@ class BayesianRegression(TaskRegressor, CrossBayesianModel):
         loss = quadratic_loss(moments, posterior.noise_variance, weights)
         self._store(scaling, posterior, posterior.covariances(moments), loss, weights)
 
-    def _fit_statistics(self, statistics: Statistics) -> Self:
-        """Fit sums in place of rows."""
-        self._validate_params()
-        self.tasks_ = as_objects(statistics.labels.tolist())
-        self.n_features_in_ = statistics.n_features
-        self.total_weight_ = float(statistics.cells.weights.sum())
-        self.n_tasks_fitted_ = int(np.count_nonzero(statistics.cells.weights.sum(axis=1)))
-        self._fit_sums(statistics)
-        self.calibration_ = {}
-        return self
-
     def _loss(
         self,
         columns: Array,
         rows: TaskTable,
         offset: Array | None,
-        dispersion: float,
-        thetas: Array,
+        posterior: EvidenceFit,
         covariances: Array,
     ) -> Loss:
-        family = self._family()
+        family, dispersion = self._family(), posterior.noise_variance
         if not isinstance(family, Gaussian):
-            return super()._loss(columns, rows, offset, dispersion, thetas, covariances)
+            return super()._loss(columns, rows, offset, posterior, covariances)
         y = rows.y if offset is None else rows.y - offset
         weights = rows.weights
         if isinstance(family, Student):
             own = self._glm_rows(columns, replace(rows, y=y), None)
-            squares = own.expected_squares(thetas, covariances) / dispersion
+            squares = own.expected_squares(posterior.thetas, covariances) / dispersion
             weights = weights * family.precisions(squares)
         moments = Moments.of_rows(
             columns, y, weights, rows.tasks, rows.n_tasks, intercept=self.fit_intercept
@@ -182,9 +254,9 @@ class BayesianRegression(TaskRegressor, CrossBayesianModel):
 
     def _calibrated(self, rows: TaskTable, offset: Array) -> dict[str, Array]:
         """Studentised errors of rows that were left out, alone and with their tasks."""
-        used = rows.weights > 0
-        rows, offset = rows.take(np.flatnonzero(used)), offset[used]
-        family, tasks = self._one_score(), rows.tasks
+        used = np.flatnonzero(rows.weights > 0)
+        rows, offset = rows.take(used), offset[used]
+        family, tasks = self._family(), rows.tasks
         columns = self._scaling().columns(rows.X, intercept=self.fit_intercept)
         score = linear_scores(vars(self), rows.X, tasks)[:, 0] + offset
         variance = quadratic_forms(columns, tasks, self.task_covariances_)
@@ -197,56 +269,10 @@ class BayesianRegression(TaskRegressor, CrossBayesianModel):
         calibration = {"seen": summary(errors, np.ones(len(errors)))}
         sizes = np.bincount(tasks, minlength=rows.n_tasks)
         if np.count_nonzero(sizes) > 1:
+            center_score = linear_scores(vars(self), rows.X, np.full(len(tasks), -1))[:, 0] + offset
             errors = left_out_tasks(
-                family,
-                rows.y,
-                columns,
-                tasks,
-                rows.n_tasks,
-                score,
-                dispersion,
-                weight,
-                linear_scores(vars(self), rows.X, np.full(len(tasks), -1))[:, 0] + offset,
-                self.center_covariance_,
-                self.covariance_,
-            )
+                family, rows, columns, score, dispersion, weight, center_score,
+                self.center_covariance_, self.covariance_,
+            )  # fmt: skip
             calibration["unseen"] = summary(errors, 1.0 / sizes[tasks])
         return calibration
-
-    def _one_score(self) -> OneScore:
-        family = self._family()
-        assert isinstance(family, OneScore)
-        return family
-
-    def _predictive(
-        self, X: Any, tasks: Any, sample_offset: Any
-    ) -> tuple[Array, Array, NDArray[np.int64]]:
-        """Mean and standard deviation of targets, and the number of each row's task."""
-        scores, spread, codes = self._scored(X, tasks)
-        offset = checked_offset(sample_offset, len(scores))
-        score = scores[:, 0] if offset is None else scores[:, 0] + offset
-        family = self._one_score()
-        dispersion = self.noise_sd_**2 if family.has_dispersion else 1.0
-        mean, variance = family.predictive(score, spread[:, 0, 0], dispersion)
-        return mean, np.sqrt(variance), codes
-
-    def _interval(
-        self, X: Any, tasks: Any, sample_offset: Any, coverage: float, method: str
-    ) -> tuple[Array, Array]:
-        if not 0.0 < coverage < 1.0:
-            raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
-        if method not in _METHODS:
-            raise ValueError(f"`method` must be one of {_METHODS}; got {method!r}.")
-        mean, sd, codes = self._predictive(X, tasks, sample_offset)
-        family = self._one_score()
-        if method == "evidence":
-            return predictive_interval(family, mean, sd, self.noise_sd_**2, coverage)
-        if not self.calibration_:
-            raise ValueError(
-                "Conformal intervals need errors of rows that were left out, and this model was "
-                "fitted from sums. Fit it from rows, or use method='evidence'."
-            )
-        seen = quantile(self.calibration_["seen"], coverage)
-        unseen = quantile(self.calibration_.get("unseen", self.calibration_["seen"]), coverage)
-        reach = np.where(codes >= 0, seen, unseen) * sd
-        return limits(family, mean, reach)

@@ -2,6 +2,8 @@
 
 Without a row, or without a whole task, the posterior follows from the one with all rows: no model
 is fitted again. Variances stay as they are; a single row or task has little influence on them.
+In all functions `score` and `variance` are posterior means and variances of the rows' scores,
+and `weight` is how much a row counts beside its dispersion.
 """
 
 from __future__ import annotations
@@ -14,11 +16,9 @@ from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import quadratic_forms
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from crosslearning.convex.design import TaskTable
     from crosslearning.convex.families import OneScore
-
-    Array = NDArray[np.float64]
+    from crosslearning.linear._estimator import Array
 
 __all__ = ["left_out_rows", "left_out_tasks", "quantile", "summary"]
 
@@ -29,33 +29,18 @@ _LEVELS = np.linspace(0.0, 1.0, 2001)
 def left_out_rows(
     family: OneScore, y: Array, score: Array, variance: Array, dispersion: Array, weight: Array
 ) -> Array:
-    """Studentised errors of rows, each predicted without itself.
-
-    Parameters
-    ----------
-    family : OneScore
-        Distribution of the targets.
-    y, score, variance : array of shape (n_rows,)
-        Targets, posterior means and variances of their scores.
-    dispersion : array of shape (n_rows,)
-        Dispersion of each row.
-    weight : array of shape (n_rows,)
-        How much a row counts, beside its dispersion.
-    """
+    """Studentised errors of rows, each predicted without itself."""
     slope, curvature, _ = family.derivatives(y, score)
     counts = weight / dispersion
     rest = np.maximum(1.0 - counts * curvature * variance, _LEAST)
-    return _studentised(
-        family, y, score - counts * slope * variance / rest, variance / rest, dispersion
-    )
+    without = score - counts * slope * variance / rest
+    return _studentised(family, y, without, variance / rest, dispersion)
 
 
 def left_out_tasks(
     family: OneScore,
-    y: Array,
+    rows: TaskTable,
     columns: Array,
-    tasks: NDArray[np.intp],
-    n_tasks: int,
     score: Array,
     dispersion: Array,
     weight: Array,
@@ -65,33 +50,14 @@ def left_out_tasks(
 ) -> Array:
     """Studentised errors of rows, each predicted without its task.
 
-    Parameters
-    ----------
-    family, y, score, dispersion, weight
-        As in :func:`left_out_rows`.
-    columns, tasks, n_tasks
-        Columns and task of each row, and the number of tasks.
-    center_score : array of shape (n_rows,)
-        Scores by the centre.
-    center_covariance, covariance : array
-        Posterior covariance of the centre, and that of the tasks around it.
-
-    Notes
-    -----
     With g_i the gradient of a task's log-likelihood at its own parameters, and W_i what it adds to
     the precision of the centre, the centre without it is β - C₋ᵢ g_i with C₋ᵢ⁻¹ = C⁻¹ - W_i.
     """
-    C, p = center_covariance, columns.shape[1]
-    slope, curvature, _ = family.derivatives(y, score)
-    counts = weight / dispersion
-    own = Moments.of_rows(
-        columns,
-        np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0),
-        counts * curvature,
-        tasks,
-        n_tasks,
-        intercept=False,
-    ).products
+    C, p, tasks = center_covariance, columns.shape[1], rows.tasks
+    slope, curvature, _ = family.derivatives(rows.y, score)
+    steps = np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0)
+    counts = weight / dispersion * curvature
+    own = Moments.of_rows(columns, steps, counts, tasks, rows.n_tasks, intercept=False).products
     A, g = own[:, :p, :p], own[:, :p, p]
     # W = (A⁻¹ + Σ)⁻¹, where A may be singular.
     W = np.linalg.solve(np.eye(p) + A @ covariance, A)
@@ -99,7 +65,7 @@ def left_out_tasks(
     shift = -np.einsum("npq,nq->np", without, g)
     moved = center_score + np.einsum("rp,rp->r", columns, shift[tasks])
     variance = quadratic_forms(columns, tasks, without + covariance)
-    return _studentised(family, y, moved, np.maximum(variance, 0.0), dispersion)
+    return _studentised(family, rows.y, moved, np.maximum(variance, 0.0), dispersion)
 
 
 def _studentised(
@@ -120,6 +86,5 @@ def summary(errors: Array, weights: Array) -> Array:
 
 def quantile(errors: Array, coverage: float) -> float:
     """Split-conformal quantile: with one more error among them, no more than allowed exceed it."""
-    n = len(errors)
-    rank = min(int(np.ceil(coverage * (n + 1))), n)
+    rank = min(int(np.ceil(coverage * (len(errors) + 1))), len(errors))
     return float(np.sort(errors)[rank - 1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from crosslearning.convex._solver import ConvexSolution
     from crosslearning.convex.design import Design, TaskTable
     from crosslearning.convex.problem import ConvexProblem
     from crosslearning.convex.scaling import Scaling
     from crosslearning.evaluation.scoring import Predicted, Scorer
-    from crosslearning.linear._candidates import Candidate
+    from crosslearning.linear._estimator import Array
+    from crosslearning.linear._search import Candidate
 
-    Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
+    Pair = tuple[Array, Array]
     # (held-out rows, number of the model that speaks for each task) -> a function from
     # coefficients and intercepts of all models' linear scores to score and weight by task
     Judges = Callable[[TaskTable, NDArray[np.intp]], Callable[..., Pair]]
     # (design, rows, scaling) -> root of a metric or None, and a ridge strength or None
-    Roots = Callable[[Design, TaskTable, Scaling], tuple[NDArray[np.float64] | None, float | None]]
+    Roots = Callable[[Design, TaskTable, Scaling], tuple[Array | None, float | None]]
 
 __all__ = ["Evaluation", "Fold", "Judge"]
 
@@ -37,40 +37,20 @@ _CONVERGED = 1e-5  # a larger relative residual may show in a score
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Scores the predictions of linear models for held-out rows, task by task.
-
-    Parameters
-    ----------
-    scorer : callable, optional
-        As in :func:`score_tasks`.
-    predicted : callable
-        Makes predictions of linear scores.
-    targets : callable
-        Makes users' targets of encoded ones.
-    rows, models
-        Held-out rows, and the number of the model that speaks for each task.
-    """
+    """Scores the predictions of linear models for held-out rows, task by task."""
 
     scorer: Scorer | None
-    predicted: Callable[[NDArray[np.float64]], Predicted]
-    targets: Callable[[NDArray[Any]], NDArray[Any]]
+    predicted: Callable[[Array], Predicted]  # from linear scores
+    targets: Callable[[NDArray[Any]], NDArray[Any]]  # users' targets from encoded ones
     rows: TaskTable
-    models: NDArray[np.intp]
+    models: NDArray[np.intp]  # number of the model that speaks for each task
 
-    def __call__(self, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> Pair:
+    def __call__(self, coef: Array, intercept: Array) -> Pair:
         """Score and weight of each task."""
         rows, at = self.rows, self.models[self.rows.tasks]
         said = self.predicted(np.einsum("rp,rqp->rq", rows.X, coef[at]) + intercept[at])
         y = self.targets(rows.y)
         return score_tasks(self.scorer, said, rows.X, y, rows.weights, rows.tasks, rows.n_tasks)
-
-
-class _Scored(NamedTuple):
-    """What a fold has to say about some candidates."""
-
-    fold: Fold
-    scores: list[NDArray[np.float64]]  # score and weight of each task, shape (2, n_tasks)
-    n_unconverged: int
 
 
 @dataclass(eq=False)
@@ -80,7 +60,7 @@ class Fold:
     design: Design
     scaling: Scaling
     problem: ConvexProblem
-    root: NDArray[np.float64] | None  # of the metric
+    root: Array | None  # of the metric
     judge: Callable[..., Pair]
     _ridged: dict[float, ConvexProblem] = field(default_factory=dict)
 
@@ -96,13 +76,15 @@ class Fold:
         problem, root = design.problem(train, scaling), roots(design, train, scaling)[0]
         return cls(design, scaling, problem, root, judges(test, models))
 
-    def scored(self, candidates: Sequence[Candidate]) -> _Scored:
-        """Fit and score candidates, neighbours in an order in which they are similar."""
-        results: dict[Candidate, NDArray[np.float64]] = {}
+    def scored(self, candidates: Sequence[Candidate]) -> tuple[Fold, list[Array], int]:
+        """Fit and score candidates, neighbours in an order in which they are similar.
+
+        Returns what was kept, scores and weights by task, and how many fits did not converge.
+        """
+        results = {}
         # Bounds need fewest steps when followed from separate on, tensions from pooled on.
-        bounds = not any(any(c.stiffness) or any(c.tension) for c in candidates)
-        last: ConvexSolution | None = None
-        n_unconverged = 0
+        bounds = not any(c.stiffness or c.tension for c in candidates)
+        last, n_unconverged = None, 0
         for candidate in reversed(candidates) if bounds else candidates:
             problem = self._problem(candidate.alpha)
             last = problem.fit(candidate.coupling(problem), last)
@@ -112,7 +94,7 @@ class Fold:
             models = self.scaling.to_user(self.design.matrices(everyone))
             results[candidate] = np.stack(self.judge(*models))
             n_unconverged += not last.kkt_residual <= _CONVERGED
-        return _Scored(self, [results[candidate] for candidate in candidates], n_unconverged)
+        return self, [results[candidate] for candidate in candidates], n_unconverged
 
     def _problem(self, alpha: float) -> ConvexProblem:
         if alpha not in self._ridged:
@@ -124,27 +106,20 @@ class Fold:
 class Evaluation:
     """Scores of all candidates that were asked for, each fitted once per fold."""
 
-    folds: list[Fold]
+    folds: Sequence[Fold]
     by_rows: bool
     n_jobs: int | None
-    known: dict[Candidate, NDArray[np.float64]] = field(default_factory=dict)
+    known: dict[Candidate, Array] = field(default_factory=dict)
     n_unconverged: int = 0
-
-    @property
-    def n_fits(self) -> int:
-        """Number of fits so far."""
-        return len(self.folds) * len(self.known)
 
     def of(self, candidates: Sequence[Candidate]) -> Scores:
         """Scores of candidates, by fold and task."""
         new = [c for c in dict.fromkeys(candidates) if c not in self.known]
         if new:
-            done: list[Any] = Parallel(n_jobs=self.n_jobs)(
-                delayed(Fold.scored)(fold, new) for fold in self.folds
-            )
-            self.folds = [part.fold for part in done]
-            self.n_unconverged += sum(part.n_unconverged for part in done)
-            for i, candidate in enumerate(new):
-                self.known[candidate] = np.stack([part.scores[i] for part in done], axis=1)
+            work = (delayed(Fold.scored)(fold, new) for fold in self.folds)
+            self.folds, scores, failures = zip(*Parallel(n_jobs=self.n_jobs)(work), strict=True)
+            self.n_unconverged += sum(failures)
+            for candidate, *own in zip(new, *scores, strict=True):
+                self.known[candidate] = np.stack(own, axis=1)
         values, weights = np.stack([self.known[c] for c in candidates], axis=1)
         return Scores(candidates, values, weights[0], self.by_rows)

@@ -2,45 +2,49 @@
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import (
-    _check_feature_names_in,
-    check_is_fitted,
-    has_fit_parameter,
-    validate_data,
-)
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, has_fit_parameter
 
 from crosslearning.convex.scaling import Scaling
 from crosslearning.linear._base_models import MOST_CATEGORIES, BaseRows, out_of_fold
-from crosslearning.linear._inputs import TaskRows
+from crosslearning.linear._estimator import TaskEstimator
 from crosslearning.linear.splines import SplineFeatures
 from crosslearning.tasks import within_task_folds
-from crosslearning.tasks.estimators import codes_to_predict, separate_labels
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from crosslearning.convex.design import TaskTable
-
-    Array = NDArray[np.float64]
+    from crosslearning.linear._estimator import Array
 
 __all__ = ["CrossStack"]
 
 _TASK = "task"
 
 
-class CrossStack(TaskRows, _BaseComposition, metaclass=ABCMeta):  # type: ignore[misc]
+@dataclass(eq=False, repr=False, kw_only=True)
+class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
     """Base of the estimators; see :class:`CrossStackingRegressor`."""
+
+    estimators: list[tuple[str, Any]] | None = field(default=None, kw_only=False)
+    passthrough: bool = True
+    splines: Any = False
+    task_feature: bool = False
+    final_estimator: Any = None
+    cv: int = 5
+    random_state: Any = 0
+    n_jobs: int | None = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimators": [list, None],
@@ -54,101 +58,6 @@ class CrossStack(TaskRows, _BaseComposition, metaclass=ABCMeta):  # type: ignore
         "n_jobs": [Integral, None],
     }
     _method: ClassVar[str]
-
-    def __init__(
-        self,
-        estimators: list[tuple[str, Any]] | None = None,
-        *,
-        passthrough: bool = True,
-        splines: Any = False,
-        task_feature: bool = False,
-        final_estimator: Any = None,
-        cv: int = 5,
-        task_column: Any = None,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimators = estimators
-        self.passthrough = passthrough
-        self.splines = splines
-        self.task_feature = task_feature
-        self.final_estimator = final_estimator
-        self.cv = cv
-        self.task_column = task_column
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters of the stack and, if `deep`, of the estimators in it."""
-        params: dict[str, Any] = self._get_params("estimators", deep=deep)
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters of the stack or of the estimators in it: ``name__parameter``."""
-        self._set_params("estimators", **params)
-        return self
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        tasks: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Fit the base models, in and out of folds, and the final estimator on what they predict.
-
-        Parameters
-        ----------
-        X : array or DataFrame of shape (n_rows, n_features)
-            Features; sparse matrices are refused.
-        y : array of shape (n_rows,)
-            Targets or classes.
-        tasks : array of shape (n_rows,), optional
-            Task label of each row: any hashable values. Without it, and without `task_column`,
-            all rows are one task.
-        sample_weight : array of shape (n_rows,), optional
-            Weight of each row, for the final estimator and the base models that take weights.
-
-        Returns
-        -------
-        self
-        """
-        self._validate_params()
-        rows = self._check_rows(X, y, tasks, sample_weight)
-        weights = None if sample_weight is None else rows.weights
-        target, labels = self._decoded(rows.y), self.tasks_[rows.tasks]
-        self._learn_bounds(rows)
-        stacked = self._fit_base(rows, target, labels, weights)
-        scaling = Scaling.of(stacked, rows.weights, center=True, scale=True)
-        self.stacked_mean_, self.stacked_scale_ = scaling.mean, scaling.scale
-        self._fit_features(rows)
-        self._fit_final(rows, stacked, target, labels, weights)
-        return self
-
-    def _fit_final(
-        self,
-        rows: TaskTable,
-        stacked: Array,
-        target: NDArray[Any],
-        labels: NDArray[Any],
-        weights: Array | None,
-    ) -> None:
-        """Fit the final estimator, without base models that the centre weighs negatively."""
-        given = {} if weights is None else {"sample_weight": weights}
-        n = stacked.shape[1]
-        self.trusted_ = np.ones(n, dtype=bool)
-        for _ in range(n + 1):
-            columns = self._columns(rows.X, stacked)
-            self.final_estimator_ = self._final(columns.shape[1], n)
-            self.final_estimator_.fit(columns, target, tasks=labels, **given)
-            weight = np.ravel(getattr(self.final_estimator_, "center_coef_", np.zeros(0)))
-            if weight.size != columns.shape[1] or not np.any(weight[len(weight) - n :] < 0):
-                break
-            self.trusted_[np.argmin(weight[len(weight) - n :])] = False
-
-    @abstractmethod
-    def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Targets as they were given."""
 
     @abstractmethod
     def _learn_bounds(self, rows: TaskTable) -> None:
@@ -166,6 +75,38 @@ class CrossStack(TaskRows, _BaseComposition, metaclass=ABCMeta):  # type: ignore
     def _stacked(self, predicted: Array, model: Any) -> Array:
         """Columns of the final estimator, within bounds, from a base model's predictions."""
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of the stack and, if `deep`, of the estimators in it."""
+        params: dict[str, Any] = self._get_params("estimators", deep=deep)
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the stack or of the estimators in it: ``name__parameter``."""
+        self._set_params("estimators", **params)
+        return self
+
+    def _fit(self, rows: TaskTable) -> None:
+        """Fit the base models, in and out of folds, and the final estimator on what they say."""
+        weights = None if np.all(rows.weights == 1.0) else rows.weights
+        target = self.classes_[rows.y] if is_classifier(self) else rows.y
+        labels = self.tasks_[rows.tasks]
+        self._learn_bounds(rows)
+        stacked = self._fit_base(rows, target, labels, weights)
+        scaling = Scaling.of(stacked, rows.weights, center=True, scale=True)
+        self.stacked_mean_, self.stacked_scale_ = scaling.mean, scaling.scale
+        self._fit_features(rows)
+        given = {} if weights is None else {"sample_weight": weights}
+        n = stacked.shape[1]
+        self.trusted_ = np.ones(n, dtype=bool)
+        for _ in range(n + 1):  # without base models that the centre weighs negatively
+            columns = self._columns(rows.X, stacked)
+            self.final_estimator_ = self._final(columns.shape[1], n)
+            self.final_estimator_.fit(columns, target, tasks=labels, **given)
+            weight = np.ravel(getattr(self.final_estimator_, "center_coef_", np.zeros(0)))
+            if weight.size != columns.shape[1] or not np.any(weight[len(weight) - n :] < 0):
+                break
+            self.trusted_[np.argmin(weight[len(weight) - n :])] = False
+
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
@@ -173,7 +114,7 @@ class CrossStack(TaskRows, _BaseComposition, metaclass=ABCMeta):  # type: ignore
         self, rows: TaskTable, target: NDArray[Any], labels: NDArray[Any], weights: Array | None
     ) -> Array:
         """Fit the base models, and return columns of their out-of-fold predictions."""
-        named = self._named_models()
+        named, n = self._named_models(), len(target)
         sizes = np.bincount(rows.tasks, minlength=rows.n_tasks)
         largest = np.argsort(-sizes, kind="stable")
         self.categories_ = np.sort(
@@ -181,16 +122,14 @@ class CrossStack(TaskRows, _BaseComposition, metaclass=ABCMeta):  # type: ignore
         )
         self.estimators_: list[Any] = []
         if not named:
-            return np.empty((len(target), 0))
-        n = len(target)
+            return np.empty((n, 0))
         if n < 2:
             raise ValueError("Out-of-fold predictions need at least 2 rows; got n_samples=1.")
         base = self._base_rows(rows.X, rows.tasks, labels)
-        classes = rows.y if self._method == "predict_proba" else None
+        classes = rows.y if is_classifier(self) else None
         folds = within_task_folds(rows.tasks, min(self.cv, n), self._seed(), classes)
-        self.estimators_, parts = out_of_fold(
-            [model for _, model in named], base, target, weights, folds, self.n_jobs
-        )
+        models = [model for _, model in named]
+        self.estimators_, parts = out_of_fold(models, base, target, weights, folds, self.n_jobs)
         stacked = []
         for models in parts:
             own = [self._predictions(base[folds == k], m) for k, m in enumerate(models)]
@@ -227,10 +166,8 @@ class CrossStack(TaskRows, _BaseComposition, metaclass=ABCMeta):  # type: ignore
                 f"Base models see the task as a column {column!r}, which is a feature already. "
                 "Rename the feature, or use task_feature=False."
             )
-        frame = pd.DataFrame(X, columns=names)
-        return BaseRows(
-            frame, labels, codes, self.categories_, column if self.task_feature else None
-        )
+        seen = column if self.task_feature else None
+        return BaseRows(pd.DataFrame(X, columns=names), labels, codes, self.categories_, seen)
 
     def _predictions(self, rows: BaseRows, model: Any) -> Array:
         return self._stacked(rows.predict(model, self._method), model)
@@ -268,9 +205,7 @@ class CrossStack(TaskRows, _BaseComposition, metaclass=ABCMeta):  # type: ignore
     def _prepared(self, X: Any, tasks: Any) -> tuple[Array, Any]:
         """Columns for the final estimator, and the labels."""
         check_is_fitted(self, "final_estimator_")
-        features, labels = separate_labels(X, tasks, self.task_column)
-        array = validate_data(self, features, reset=False, dtype=np.float64)
-        codes = codes_to_predict(self.tasks_, labels, len(array))
+        array, codes, labels = self._check_new_rows(X, tasks)
         rows = self._base_rows(array, codes, labels)
         stacked = [self._predictions(rows, model) for model in self.estimators_]
         return self._columns(array, np.hstack([np.empty((len(array), 0)), *stacked])), labels

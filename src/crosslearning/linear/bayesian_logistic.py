@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crosslearning.convex.families import Bernoulli, Multinomial
+from crosslearning.convex.families import Multinomial
 from crosslearning.linear._bayesian import CrossBayesianModel
-from crosslearning.linear.logistic import LogisticTarget
+from crosslearning.linear._targets import ClassTarget
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from crosslearning.convex.design import TaskTable
+    from crosslearning.linear._estimator import Array
 
 __all__ = ["CrossBayesianLogisticRegression"]
 
 
-class CrossBayesianLogisticRegression(LogisticTarget, CrossBayesianModel):
+class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
     r"""Logistic regressions for related tasks, at distances that the data find likely.
 
     Like :class:`CrossBayesianRidge`, for two or more classes, by Laplace's approximation of the
@@ -27,10 +28,10 @@ class CrossBayesianLogisticRegression(LogisticTarget, CrossBayesianModel):
 
     Parameters
     ----------
-    epsilon, covariance, blocks, fit_intercept, standardize, task_weights, task_column
+    epsilon, covariance, blocks, fit_intercept, standardize, task_weights, task_column, tol
         As in :class:`CrossBayesianRidge`.
-    tol, max_iter
-        As in :class:`CrossBayesianRidge`; distances are in standard deviations of the tasks.
+    max_iter
+        As in :class:`CrossBayesianRidge`.
 
     Attributes
     ----------
@@ -45,9 +46,7 @@ class CrossBayesianLogisticRegression(LogisticTarget, CrossBayesianModel):
         The centre.
     task_sd_, task_intercept_sd_ : array of shape (n_scores, n_features), (n_scores,)
         How much tasks differ: standard deviations.
-    tasks_, distances_, forces_, epsilon_, epsilon_max_, log_evidence_, structure_, covariance_
-        As in :class:`CrossBayesianRidge`.
-    kkt_residual_, n_iter_, status_
+    tasks_, distances_, forces_, epsilon_, log_evidence_, covariance_, and all others
         As in :class:`CrossBayesianRidge`.
 
     Examples
@@ -61,9 +60,7 @@ class CrossBayesianLogisticRegression(LogisticTarget, CrossBayesianModel):
     (160, 1, 3)
     """
 
-    def decision_function(
-        self, X: ArrayLike, tasks: ArrayLike | str | None = None
-    ) -> NDArray[np.float64]:
+    def decision_function(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> Array:
         """Log-odds of the second class if there are two, else logarithms of all probabilities.
 
         Parameters are those of `predict`.
@@ -71,7 +68,7 @@ class CrossBayesianLogisticRegression(LogisticTarget, CrossBayesianModel):
         logs = self._class_scores(X, tasks)
         return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
-    def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
+    def _class_scores(self, X: Any, tasks: Any) -> Array:
         """Logarithms of the predictive probabilities."""
         scores, spread, _ = self._scored(X, tasks)
         family = self._family()
@@ -81,15 +78,11 @@ class CrossBayesianLogisticRegression(LogisticTarget, CrossBayesianModel):
         sides = [family.predictive(sign * score, variance)[0] for sign in (-1.0, 1.0)]
         return np.log(np.column_stack(sides))
 
-    def _fit(self, rows: TaskTable, offset: NDArray[np.float64] | None) -> Self:
+    def _fit(self, rows: TaskTable, offset: Array | None = None) -> None:
         counted = np.bincount(rows.y, rows.weights, len(self.classes_))
         if not counted.all():
             raise ValueError(
                 "Every class needs rows of positive weight; class "
                 f"{self.classes_[counted.argmin()]!r} has none. Leave its rows out."
             )
-        return self._fit_likelihood(rows, offset)
-
-    def _family(self) -> Bernoulli | Multinomial:
-        n_classes = len(self.classes_)
-        return Bernoulli() if n_classes == 2 else Multinomial(n_classes)
+        self._fit_likelihood(rows, offset)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
-
 from crosslearning.convex.families import Gaussian
 from crosslearning.linear._bayesian_regression import BayesianRegression
-
-if TYPE_CHECKING:
-    from crosslearning.convex.statistics import Statistics
 
 __all__ = ["CrossBayesianRidge"]
 
@@ -126,17 +121,3 @@ class CrossBayesianRidge(BayesianRegression):
 
     def _family(self) -> Gaussian:
         return Gaussian()
-
-    def fit_statistics(self, statistics: Statistics) -> Self:
-        """Fit sums in place of rows: the same models as from the rows.
-
-        Parameters
-        ----------
-        statistics : Statistics
-            Sums of all rows, from wherever they were added up.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_statistics(statistics)

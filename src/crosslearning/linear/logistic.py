@@ -4,84 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from crosslearning.convex.design import Design
-from crosslearning.convex.families import Bernoulli, Multinomial, contrasts
 from crosslearning.convex.prediction import class_scores
-from crosslearning.linear._base import CrossLinearModel
-from crosslearning.tasks.estimators import TaskClassifier
+from crosslearning.linear._base import CrossTethered
+from crosslearning.linear._targets import ClassTarget
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-__all__ = ["CrossLogisticRegression", "LogisticTarget", "encoded_classes"]
+    from crosslearning.linear._estimator import Array
 
-_AIM = 1e-3  # the solver aims below the tolerance that it promises
-
-
-def encoded_classes(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
-    """Positions of the classes of rows."""
-    y = np.asarray(y)
-    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-    unknown = classes[codes] != y
-    if unknown.any():
-        raise ValueError(
-            f"Classes must be among those of `fit`, {classes.tolist()}; got "
-            f"{np.unique(y[unknown]).tolist()}."
-        )
-    return codes
+__all__ = ["CrossLogisticRegression", "LogisticTarget"]
 
 
-class LogisticTarget(TaskClassifier):
-    """Targets, losses and predictions of a cross-learned logistic regression."""
+class LogisticTarget(ClassTarget):
+    """Predictions of a cross-learned logistic regression."""
 
-    def decision_function(
-        self, X: ArrayLike, tasks: ArrayLike | str | None = None
-    ) -> NDArray[np.float64]:
+    def decision_function(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> Array:
         """Scores: of the second class if there are two, else one per class; shapes as in sklearn.
 
         Parameters are those of `predict`.
         """
-        scores: NDArray[np.float64] = self._scores(X, tasks)
+        scores: Array = self._scores(X, tasks)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
+    def _class_scores(self, X: Any, tasks: Any) -> Array:
         return class_scores(self._scores(X, tasks))
 
-    def _design(self) -> Design:
-        n_classes = len(self.classes_)
-        return Design(
-            family=Bernoulli() if n_classes == 2 else Multinomial(n_classes),
-            fit_intercept=self.fit_intercept,
-            standardize=self.standardize,
-            task_weights=self.task_weights,
-            tol=_AIM * self.tol,
-            max_iter=self.max_iter,
-        )
 
-    def _learn_target(self, y: NDArray[Any], weights: NDArray[np.float64]) -> None:  # noqa: ARG002
-        self._learn_classes(y)
-
-    def _encoded(self, y: NDArray[Any]) -> NDArray[np.intp]:
-        return encoded_classes(self.classes_, y)
-
-    def _to_user(
-        self, coef: NDArray[np.float64], intercept: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        if len(self.classes_) == 2:
-            return coef, intercept
-        basis = contrasts(len(self.classes_))
-        return np.einsum("kq,...qp->...kp", basis, coef), intercept @ basis.T
-
-    def _center(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        if len(self.classes_) == 2:
-            return self.center_coef_, self.center_intercept_
-        basis = contrasts(len(self.classes_))
-        return basis.T @ self.center_coef_, self.center_intercept_ @ basis
-
-
-class CrossLogisticRegression(LogisticTarget, CrossLinearModel):
+class CrossLogisticRegression(LogisticTarget, CrossTethered):
     r"""Logistic regressions for related tasks, none farther than ε from a common centre.
 
     .. math::

@@ -17,6 +17,7 @@ from crosslearning.linear.logistic import LogisticTarget
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from crosslearning.linear._estimator import Array
     from crosslearning.linear._folds import Judges
 
 __all__ = ["CrossLogisticRegressionCV"]
@@ -30,23 +31,21 @@ class CrossLogisticRegressionCV(LogisticTarget, CrossLinearModelCV):
 
     Parameters
     ----------
-    epsilons, n_epsilons, smallest, per_block, tether, alphas, cv, scoring, average
+    epsilons, n_epsilons, smallest, tether, alphas, cv, scoring, average, one_standard_error
         As in :class:`CrossRidgeCV`.
-    one_standard_error, n_jobs, random_state
+    n_jobs, random_state, metric, task_weights, fit_intercept, standardize, task_column
         As in :class:`CrossRidgeCV`.
-    metric, task_weights, fit_intercept, standardize, task_column, tol, max_iter
-        As in :class:`CrossRidgeCV`.
+    tol, max_iter
+        As in :class:`CrossRidge`.
 
     Attributes
     ----------
-    alpha_, epsilon_, stiffness_, tension_, tether_, best_score_
+    alpha_, epsilon_, stiffness_, tension_, tether_, best_score_, alphas_, epsilons_
         As in :class:`CrossRidgeCV`.
-    alphas_, epsilons_, score_path_, comparison_
+    score_path_, comparison_
         As in :class:`CrossRidgeCV`.
-    classes_, coef_, intercept_, center_coef_, center_intercept_, tasks_, distances_, forces_
+    classes_, coef_, intercept_, center_coef_, center_intercept_, and all others
         As in :class:`CrossLogisticRegression`.
-    epsilon_max_, objective_, kkt_residual_, n_iter_
-        As in :class:`CrossRidge`.
     """
 
     def _judges(self) -> Judges:
@@ -55,9 +54,7 @@ class CrossLogisticRegressionCV(LogisticTarget, CrossLinearModelCV):
         return partial(Judge, scorer, predicted, self.classes_.take)
 
 
-def _predicted(
-    classes: NDArray[Any], basis: NDArray[np.float64], scores: NDArray[np.float64]
-) -> Predicted:
+def _predicted(classes: NDArray[Any], basis: Array, scores: Array) -> Predicted:
     logs = np.asarray(log_softmax(scores @ basis.T, axis=1))
     decisions = logs[:, 1] - logs[:, 0] if len(classes) == 2 else logs
     return Predicted(classes[logs.argmax(axis=1)], classes, np.exp(logs), decisions)

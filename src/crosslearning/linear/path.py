@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from crosslearning.convex.blocks import PerBlock
-    from crosslearning.linear._base import CrossLinearModel
+    from crosslearning.linear._base import CrossTethered
 
 __all__ = ["CrossPath", "cross_logistic_path", "cross_ridge_path", "radii"]
+
+_OWN = ("epsilons", "tasks")  # of a path, and not one of its solutions
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,31 +68,23 @@ def radii(end: float, n_epsilons: int, smallest: float) -> list[float]:
 
 
 def cross_ridge_path(
-    X: ArrayLike,
-    y: ArrayLike,
-    tasks: ArrayLike | None = None,
-    *,
-    epsilons: Sequence[PerBlock] | None = None,
-    n_epsilons: int = 20,
-    smallest: float = 1e-3,
-    sample_weight: ArrayLike | None = None,
-    **parameters: Any,
+    X: ArrayLike, y: ArrayLike, tasks: ArrayLike | None = None, **parameters: Any
 ) -> CrossPath:
     """Ridge regressions for related tasks, from pooled to separate.
 
     Parameters
     ----------
-    X, y, tasks, sample_weight
+    X, y, tasks
         As in :meth:`CrossRidge.fit`.
-    epsilons : sequence of float or dict, optional
-        Radii, in an order in which neighbours are similar. By default 0, `n_epsilons` in geometric
-        progression up to the radius from which on the tasks are independent, and infinity.
-    n_epsilons : int, default=20
-        Number of positive finite radii.
-    smallest : float, default=1e-3
-        Smallest of them, as a share of the largest.
     **parameters
-        Other parameters of :class:`CrossRidge`, such as ``alpha``.
+        ``sample_weight``, and parameters of :class:`CrossRidge`, such as ``alpha``. Instead of
+        ``epsilon``:
+
+        - ``epsilons``, radii in an order in which neighbours are similar: numbers, or dicts by
+          block. By default 0, some in geometric progression up to the radius from which on the
+          tasks are independent, and infinity.
+        - ``n_epsilons`` (default 20), the number of positive finite radii.
+        - ``smallest`` (default 1e-3), the smallest of them, as a share of the largest.
 
     Returns
     -------
@@ -106,14 +100,24 @@ def cross_ridge_path(
     >>> bool((np.diff(path.objective) < 1e-6).all())
     True
     """
-    model = CrossRidge(**parameters)
-    return _path(model, X, y, tasks, sample_weight, epsilons, n_epsilons, smallest)
+    return _path(CrossRidge, X, y, tasks, **parameters)
 
 
 def cross_logistic_path(
+    X: ArrayLike, y: ArrayLike, tasks: ArrayLike | None = None, **parameters: Any
+) -> CrossPath:
+    """Logistic regressions for related tasks, from pooled to separate.
+
+    Parameters are those of :func:`cross_ridge_path` and :class:`CrossLogisticRegression`.
+    """
+    return _path(CrossLogisticRegression, X, y, tasks, **parameters)
+
+
+def _path(
+    kind: type[CrossTethered],
     X: ArrayLike,
     y: ArrayLike,
-    tasks: ArrayLike | None = None,
+    tasks: ArrayLike | None,
     *,
     epsilons: Sequence[PerBlock] | None = None,
     n_epsilons: int = 20,
@@ -121,42 +125,11 @@ def cross_logistic_path(
     sample_weight: ArrayLike | None = None,
     **parameters: Any,
 ) -> CrossPath:
-    """Logistic regressions for related tasks, from pooled to separate.
-
-    Parameters
-    ----------
-    X, y, tasks, sample_weight
-        As in :meth:`CrossLogisticRegression.fit`.
-    epsilons, n_epsilons, smallest
-        As in :func:`cross_ridge_path`.
-    **parameters
-        Other parameters of :class:`CrossLogisticRegression`.
-
-    Returns
-    -------
-    CrossPath
-    """
-    model = CrossLogisticRegression(**parameters)
-    return _path(model, X, y, tasks, sample_weight, epsilons, n_epsilons, smallest)
-
-
-def _path(
-    model: CrossLinearModel,
-    X: ArrayLike,
-    y: ArrayLike,
-    tasks: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    epsilons: Sequence[PerBlock] | None,
-    n_epsilons: int,
-    smallest: float,
-) -> CrossPath:
+    model = kind(**parameters)
     model._validate_params()
     rows = model._check_rows(X, y, tasks, sample_weight)
-    design = model._design()
-    scaling = design.scaling(rows)
-    model._check_metric()
-    model.metric_, _ = model._learned(design, rows, scaling)
-    problem = design.problem(rows, scaling).with_ridge(model.alpha).in_variables(model.metric_)
+    scaling = model._prepare(rows)
+    problem = model._problem(rows, scaling, model.alpha)
     if epsilons is None:
         free = coupling_of(np.inf, model.stiffness, model.tension, problem)
         end = max(problem.end(free, b) for b in range(len(free.blocks)))
@@ -165,35 +138,16 @@ def _path(
         epsilons = [e if isinstance(e, dict) else dict.fromkeys(BLOCKS, e) for e in epsilons]
     results: list[dict[str, Any]] = []
     solution = None
-    for epsilon in reversed(epsilons):  # from separate on fewer steps are needed
-        coupling = coupling_of(epsilon, model.stiffness, model.tension, problem)
+    for model.epsilon in reversed(epsilons):  # from separate on fewer steps are needed
+        coupling = coupling_of(*model._knobs(), problem)
         solution = problem.fit(coupling, solution)
-        model.epsilon = epsilon
-        model._store(design, scaling, problem, coupling, solution)
-        model._warn_unless_converged(stacklevel=4)
+        model._store(scaling, problem, coupling, solution)
+        model._warn_unless_converged(model.tol)
         results.insert(0, vars(model).copy())
-    return _collected(list(epsilons), results, model.tasks_)
 
-
-def _collected(
-    epsilons: list[Any], results: list[dict[str, Any]], tasks: NDArray[Any]
-) -> CrossPath:
-    """Stack the fitted attributes at all radii."""
-
-    def column(name: str) -> NDArray[Any]:
+    def stacked(name: str) -> NDArray[Any]:
         values = [result[name] for result in results]
         return np.array([np.stack([*v.values()]) if isinstance(v, dict) else v for v in values])
 
-    return CrossPath(
-        epsilons=epsilons,
-        coef=column("coef_"),
-        intercept=column("intercept_"),
-        center_coef=column("center_coef_"),
-        center_intercept=column("center_intercept_"),
-        distances=column("distances_"),
-        forces=column("forces_"),
-        objective=column("objective_"),
-        kkt_residual=column("kkt_residual_"),
-        n_iter=column("n_iter_"),
-        tasks=tasks,
-    )
+    arrays = {name: stacked(f"{name}_") for name in CrossPath.__annotations__ if name not in _OWN}
+    return CrossPath(epsilons=list(epsilons), tasks=model.tasks_, **arrays)

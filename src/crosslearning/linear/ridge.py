@@ -6,58 +6,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crosslearning.convex.design import Design
 from crosslearning.convex.families import Gaussian
-from crosslearning.linear._base import CrossLinearModel
-from crosslearning.tasks.estimators import TaskRegressor
+from crosslearning.linear._base import CrossTethered
+from crosslearning.linear._targets import RealTarget
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from crosslearning.linear._estimator import Array
+
 __all__ = ["CrossRidge", "RidgeTarget"]
 
-_AIM = 1e-3  # the solver aims below the tolerance that it promises
 
+class RidgeTarget(RealTarget):
+    """Targets and predictions of a cross-learned ridge regression."""
 
-class RidgeTarget(TaskRegressor):
-    """Targets and losses of a cross-learned ridge regression."""
-
-    def _predict(self, X: Any, tasks: Any) -> NDArray[np.float64]:
-        scores: NDArray[np.float64] = self._scores(X, tasks)[:, 0]
+    def _predict(self, X: Any, tasks: Any) -> Array:
+        scores: Array = self._scores(X, tasks)[:, 0]
         return scores
 
-    @property
-    def _checks(self) -> dict[str, Any]:
-        checks: dict[str, Any] = super()._checks
-        return checks | {"y_numeric": True}
-
-    def _design(self) -> Design:
-        return Design(
-            family=Gaussian(),
-            fit_intercept=self.fit_intercept,
-            standardize=self.standardize,
-            task_weights=self.task_weights,
-            tol=_AIM * self.tol,
-            max_iter=self.max_iter,
-        )
-
-    def _learn_target(self, y: NDArray[Any], weights: NDArray[np.float64]) -> None:
-        # Intercepts are relative to it: digits are not spent on what all tasks share.
+    def _learn_target(self, y: NDArray[Any], weights: Array) -> None:
         self.target_mean_ = float(np.average(y, weights=weights)) if self.fit_intercept else 0.0
 
-    def _encoded(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        return np.asarray(y, dtype=np.float64) - self.target_mean_
-
-    def _to_user(
-        self, coef: NDArray[np.float64], intercept: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return coef[..., 0, :], intercept[..., 0] + self.target_mean_
-
-    def _center(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return self.center_coef_[np.newaxis], np.array([self.center_intercept_ - self.target_mean_])
+    def _family(self) -> Gaussian:
+        return Gaussian()
 
 
-class CrossRidge(RidgeTarget, CrossLinearModel):
+class CrossRidge(RidgeTarget, CrossTethered):
     r"""Linear regressions for related tasks, none farther than ε from a common centre.
 
     .. math::

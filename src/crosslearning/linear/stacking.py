@@ -8,17 +8,15 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from crosslearning.linear._stacking import CrossStack
+from crosslearning.linear._targets import ClassTarget, RealTarget
 from crosslearning.linear.bayesian_logistic import CrossBayesianLogisticRegression
 from crosslearning.linear.bayesian_ridge import CrossBayesianRidge
-from crosslearning.linear.logistic import encoded_classes
-from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from crosslearning.convex.design import TaskTable
-
-    Array = NDArray[np.float64]
+    from crosslearning.linear._estimator import Array
 
 __all__ = ["CrossStackingClassifier", "CrossStackingRegressor"]
 
@@ -43,7 +41,7 @@ def _final_has(name: str) -> Any:
     return check
 
 
-class CrossStackingRegressor(TaskRegressor, CrossStack):
+class CrossStackingRegressor(RealTarget, CrossStack):
     """Predictions of any base models, weighed by each task in its own way, near a common centre.
 
     Out-of-fold predictions of the base models, with folds that divide every task, become features
@@ -151,35 +149,26 @@ class CrossStackingRegressor(TaskRegressor, CrossStack):
         lower, upper = self.final_estimator_.predict_interval(columns, tasks=labels, **options)
         return lower, upper
 
-    @property
-    def _checks(self) -> dict[str, Any]:
-        checks: dict[str, Any] = super()._checks
-        return checks | {"y_numeric": True}
-
-    def _learn_target(self, y: NDArray[Any], weights: Array) -> None:
-        pass
-
     def _encoded(self, y: NDArray[Any]) -> Array:
         return np.asarray(y, dtype=np.float64)
 
-    def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
-        return y
-
     @property
-    def _family(self) -> str:
+    def _distribution(self) -> str:
         return str(getattr(self.final_estimator, "family", "gaussian"))
 
     def _learn_bounds(self, rows: TaskTable) -> None:
         lowest, highest = float(rows.y.min()), float(rows.y.max())
         margin = _MARGIN * (highest - lowest)
-        if self._family in _LOG_LINK:
+        if self._distribution in _LOG_LINK:
             lowest = max(lowest, _LEAST_SHARE * float(rows.y.mean())) + margin
         self.base_range_ = (lowest - margin, highest + margin)
 
     def _default_base(self) -> Any:
         from sklearn.ensemble import HistGradientBoostingRegressor  # takes long
 
-        loss = {"poisson": "poisson", "tweedie": "poisson", "gamma": "gamma"}.get(self._family)
+        loss = {"poisson": "poisson", "tweedie": "poisson", "gamma": "gamma"}.get(
+            self._distribution
+        )
         return HistGradientBoostingRegressor(
             loss=loss or "squared_error", random_state=self._seed(), **_BOOSTING
         )
@@ -189,10 +178,10 @@ class CrossStackingRegressor(TaskRegressor, CrossStack):
 
     def _stacked(self, predicted: Array, model: Any) -> Array:  # noqa: ARG002
         bounded = np.clip(predicted.reshape(len(predicted), 1), *self.base_range_)
-        return np.log(bounded) if self._family in _LOG_LINK else bounded
+        return np.log(bounded) if self._distribution in _LOG_LINK else bounded
 
 
-class CrossStackingClassifier(TaskClassifier, CrossStack):
+class CrossStackingClassifier(ClassTarget, CrossStack):
     """Classes by any base models, weighed by each task in its own way, near a common centre.
 
     Like :class:`CrossStackingRegressor`: the log-odds that the base models give to rows of folds
@@ -233,15 +222,6 @@ class CrossStackingClassifier(TaskClassifier, CrossStack):
         columns, labels = self._prepared(X, tasks)
         probabilities = self.final_estimator_.predict_proba(columns, tasks=labels)
         return np.asarray(np.log(np.maximum(probabilities, np.finfo(np.float64).tiny)))
-
-    def _learn_target(self, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
-        self._learn_classes(y)
-
-    def _encoded(self, y: NDArray[Any]) -> NDArray[np.intp]:
-        return encoded_classes(self.classes_, y)
-
-    def _decoded(self, y: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(self.classes_[y])
 
     def _learn_bounds(self, rows: TaskTable) -> None:
         self.least_probability_ = 1.0 / (len(rows.y) + 2.0)

@@ -1,0 +1,225 @@
+"""What the estimators share: rows with tasks, checked; linear models, stored and asked."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABCMeta, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_is_fitted,
+    validate_data,
+)
+
+from crosslearning.convex.design import TaskTable
+from crosslearning.convex.prediction import linear_scores
+from crosslearning.convex.scaling import Scaling
+from crosslearning.exceptions import ConvergenceWarning
+from crosslearning.linear.persistence import Saved
+from crosslearning.tasks.estimators import (
+    as_objects,
+    codes_to_fit,
+    codes_to_predict,
+    separate_labels,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from crosslearning.convex.families import Family
+
+__all__ = ["Array", "LinearModel", "TaskEstimator", "checked_offset"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+    """An estimator whose rows belong to tasks; parameters are fields of a dataclass."""
+
+    task_column: Any = None
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit one model per task, and choose first what is to be chosen.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_rows, n_features)
+            Features; sparse matrices are refused.
+        y : array of shape (n_rows,)
+            Targets or classes.
+        tasks : array of shape (n_rows,), optional
+            Task label of each row: any hashable values. Without it, and without `task_column`,
+            all rows are one task.
+        sample_weight : array of shape (n_rows,), optional
+            Weight of each row.
+        """
+        self._validate_params()
+        self._fit(self._check_rows(X, y, tasks, sample_weight))
+        return self
+
+    @abstractmethod
+    def _fit(self, rows: TaskTable) -> None:
+        """Fit checked rows."""
+
+    @abstractmethod
+    def _encoded(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Encode targets."""
+
+    def _learn_target(self, y: NDArray[Any], weights: Array) -> None:
+        """Remember what is needed to encode targets."""
+
+    @property
+    def _checks(self) -> dict[str, Any]:
+        return {"dtype": np.float64}
+
+    def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskTable:
+        X, tasks = separate_labels(X, tasks, self.task_column)
+        array, target = validate_data(self, X, y, **self._checks)
+        weights = _checked_weights(sample_weight, array)
+        known, codes = codes_to_fit(tasks, len(weights))
+        self._learn_target(target, weights)
+        self.tasks_ = known
+        self.total_weight_ = float(weights.sum())
+        self.n_tasks_fitted_ = int(np.count_nonzero(np.bincount(codes, weights)))
+        return TaskTable(array, self._encoded(target), weights, codes, len(known))
+
+    def _check_new_rows(self, X: Any, tasks: Any) -> tuple[Array, NDArray[np.int64], Any]:
+        """Features of rows to predict, numbers of their tasks (-1 is not known), and labels."""
+        X, tasks = separate_labels(X, tasks, self.task_column)
+        array = validate_data(self, X, reset=False, dtype=np.float64)
+        return array, codes_to_predict(self.tasks_, tasks, len(array)), tasks
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearModel(Saved, TaskEstimator):
+    """Linear scores, with parameters of each task near those of a centre."""
+
+    fit_intercept: bool = True
+    standardize: bool = True
+    tol: float = 1e-8
+    max_iter: int = 2000
+    _remedy: ClassVar[str]
+
+    def fit_task(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        task: Any = "new",
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit a new task near the centre, which stays where it is.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows of the new task.
+        task : hashable, default="new"
+            Its label.
+
+        Returns
+        -------
+        estimator
+            A new estimator that knows this task and the same centre; this one is not changed.
+        """
+        new, rows = self._with_task(X, y, task, sample_weight)
+        new._fit_task(rows)
+        return new
+
+    @abstractmethod
+    def _fit_task(self, rows: TaskTable) -> None:
+        """Fit rows of one new task."""
+
+    @abstractmethod
+    def _family(self) -> Family:
+        """Distribution of the encoded targets."""
+
+    @abstractmethod
+    def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Turn scores' coefficients and intercepts into those that users see."""
+
+    @abstractmethod
+    def _center(self) -> tuple[Array, Array]:
+        """Return coefficients and intercepts of the centre's scores: the inverse of `_to_user`."""
+
+    def _with_task(self, X: Any, y: Any, task: Any, sample_weight: Any) -> tuple[Self, TaskTable]:
+        """Return a copy that is to know one task instead, and the checked rows of that task."""
+        check_is_fitted(self)
+        features, _ = separate_labels(X, None, self.task_column)
+        array, target = validate_data(self, features, y, reset=False, **self._checks)
+        weights = _checked_weights(sample_weight, array)
+        new: Self = clone(self)
+        fitted = {k: v for k, v in vars(self).items() if k.endswith("_") or k == "_ends"}
+        new.__dict__.update(fitted, tasks_=as_objects([task]))
+        codes = np.zeros(len(weights), dtype=np.int64)
+        return new, TaskTable(array, self._encoded(target), weights, codes, 1)
+
+    def _scaling(self) -> Scaling:
+        return Scaling(self.feature_mean_, self.feature_scale_)
+
+    def _center_vector(self) -> Array:
+        """Centre in the parameters of the fit."""
+        own = self._scaling().from_user(*self._center(), fit_intercept=self.fit_intercept)
+        return np.asarray(own.ravel())
+
+    def _store_models(self, scaling: Scaling, thetas: Array, center: Array) -> None:
+        """Write coefficients and intercepts for the features as given."""
+        self.feature_mean_, self.feature_scale_ = scaling.mean, scaling.scale
+        everyone = np.vstack([thetas, center])
+        matrices = everyone.reshape(len(everyone), -1, self._family().n_scores)
+        coef, intercept = self._to_user(*scaling.to_user(matrices))
+        self.coef_, self.center_coef_ = coef[:-1], coef[-1]
+        self.intercept_ = intercept[:-1]
+        self.center_intercept_ = intercept[-1] if intercept.ndim > 1 else float(intercept[-1])
+
+    def _warn_unless_converged(self, tol: float, stacklevel: int = 4) -> None:
+        if not self.kkt_residual_ <= tol:
+            warnings.warn(
+                f"The solver stopped at a relative KKT residual of {self.kkt_residual_:.1e}, above "
+                f"{tol:g}, with `max_iter`={self.max_iter}. {self._remedy}",
+                ConvergenceWarning,
+                stacklevel=stacklevel,
+            )
+
+    def _scores(self, X: Any, tasks: Any) -> Array:
+        """Linear scores of rows, of the centre where the task is not known."""
+        check_is_fitted(self)
+        array, codes, _ = self._check_new_rows(X, tasks)
+        return linear_scores(vars(self), array, codes)
+
+
+def _checked_weights(sample_weight: Any, X: Any) -> Array:
+    """Weights of the rows, 1 by default, not all 0."""
+    weights: Array = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    if not weights.any():
+        raise ValueError("`sample_weight` must not be 0 for all rows; got no positive weight.")
+    return weights
+
+
+def checked_offset(offset: Any, n_rows: int) -> Array:
+    """Return one number per row, 0 by default."""
+    if offset is None:
+        return np.zeros(n_rows)
+    checked: Array = check_array(
+        offset, ensure_2d=False, dtype=np.float64, input_name="sample_offset"
+    )
+    if checked.shape != (n_rows,):
+        raise ValueError(
+            f"`sample_offset` must hold one number for each of the {n_rows} rows; got shape "
+            f"{checked.shape}."
+        )
+    return checked

@@ -1,0 +1,69 @@
+"""Targets: how users' ones are encoded, and what scores mean to users."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crosslearning.convex.families import Bernoulli, Multinomial, contrasts
+from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.linear._estimator import Array
+
+__all__ = ["ClassTarget", "RealTarget"]
+
+
+class RealTarget(TaskRegressor):
+    """Real targets, less their mean: digits are not spent on what all tasks share."""
+
+    @property
+    def _checks(self) -> dict[str, Any]:
+        checks: dict[str, Any] = super()._checks
+        return checks | {"y_numeric": True}
+
+    def _encoded(self, y: NDArray[Any]) -> Array:
+        return np.asarray(np.asarray(y, dtype=np.float64) - self.target_mean_)
+
+    def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        return coef[..., 0, :], intercept[..., 0] + self.target_mean_
+
+    def _center(self) -> tuple[Array, Array]:
+        return self.center_coef_[np.newaxis], np.array([self.center_intercept_ - self.target_mean_])
+
+
+class ClassTarget(TaskClassifier):
+    """Classes: a score for the second of two; of more, one each that add up to 0."""
+
+    def _learn_target(self, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
+        self._learn_classes(y)
+
+    def _encoded(self, y: NDArray[Any]) -> NDArray[np.intp]:
+        y = np.asarray(y)
+        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        unknown = self.classes_[codes] != y
+        if unknown.any():
+            raise ValueError(
+                f"Classes must be among those of `fit`, {self.classes_.tolist()}; got "
+                f"{np.unique(y[unknown]).tolist()}."
+            )
+        return codes
+
+    def _family(self) -> Bernoulli | Multinomial:
+        n_classes = len(self.classes_)
+        return Bernoulli() if n_classes == 2 else Multinomial(n_classes)
+
+    def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        if len(self.classes_) == 2:
+            return coef, intercept
+        basis = contrasts(len(self.classes_))
+        return np.einsum("kq,...qp->...kp", basis, coef), intercept @ basis.T
+
+    def _center(self) -> tuple[Array, Array]:
+        if len(self.classes_) == 2:
+            return self.center_coef_, self.center_intercept_
+        basis = contrasts(len(self.classes_))
+        return basis.T @ self.center_coef_, self.center_intercept_ @ basis
