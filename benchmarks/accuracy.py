@@ -38,7 +38,7 @@ COLUMNS = [
 ]
 SECONDS = 60  # of CPU time for a fit
 QUICK = {"tables": ["sleepstudy", "bacteria", "epil"], "seeds": 2}
-SLOW = ("auto per block",)
+SLOW = ("auto, learned metric",)
 
 
 @contextmanager

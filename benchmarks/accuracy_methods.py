@@ -116,8 +116,6 @@ OURS: dict[str, Method] = {
     "ball, learned metric": tethered(),
     "auto, learned metric": tethered(tether="auto"),
     "ball": tethered(metric="standard"),
-    "ball per block": tethered(per_block=True),
-    "auto per block": tethered(tether="auto", per_block=True),
     "splines, evidence": stacked(estimators=[], splines=True),
     "stacked boosting, evidence": stacked(),
     "splines + boosting, evidence": stacked(splines=True),

@@ -42,9 +42,9 @@ PROTOCOL = """\
 - *evidence*: `CrossBayesianRidge()`, `CrossBayesianLogisticRegression()`, and
   `CrossBayesianGLM("poisson")` for counts; *conformal*: with conformal intervals; *Student*:
   `CrossBayesianGLM("student")`.
-- *ARMUL*: `CrossRidgeCV(tether="tension")`. *ball*: `CrossRidgeCV()`; *per block*: with
-  `per_block=True`; *auto*: with `tether="auto"`; for classes `CrossLogisticRegressionCV`. All with
-  `n_epsilons=12`, and with `metric="standard"` unless a learned metric is named.
+- *ARMUL*: `CrossRidgeCV(tether="tension")`. *ball*: `CrossRidgeCV()`; *auto*: with
+  `tether="auto"`; for classes `CrossLogisticRegressionCV`. All with `n_epsilons=12`, and with
+  `metric="standard"` unless a learned metric is named.
 - A fit has 60 s of CPU time on one thread; *seconds* are the median of CPU seconds."""
 
 

@@ -73,12 +73,12 @@ def mixed(*, slopes: bool, **options: Any) -> str:
 def against_mixed(plan: Plan) -> list[list[str]]:
     data = Instance.schools().data
     path = partial(cross_ridge_path, *data, n_epsilons=20)
-    choice = partial(CrossRidgeCV(per_block=True, n_epsilons=20, cv=5).fit, *data)
+    choice = partial(CrossRidgeCV(n_epsilons=20, cv=5).fit, *data)
     slopes = partial(mixed, slopes=True)
     rows = []
     for name, ours, rival, theirs, share in (
         ("path, 20 radii", path, "random intercept", partial(mixed, slopes=False), 1.0),
-        ("`CrossRidgeCV`, two blocks", choice, "half of random slopes", slopes, 0.5),
+        ("`CrossRidgeCV`", choice, "half of random slopes", slopes, 0.5),
         ("", choice, "half of the same by `lbfgs`", partial(slopes, method="lbfgs"), 0.5),
     ):
         print(rival, file=sys.stderr)

@@ -125,27 +125,6 @@ def choice() -> Figure:
     return figure
 
 
-def blocks() -> Figure:
-    """Error against the radius of the coefficients, and against that of the intercept."""
-    pupils = load_hsb82()
-    model = CrossRidgeCV(per_block=True, alphas=[1.0], n_epsilons=12, smallest=1e-2)
-    model.fit(pupils.X, pupils.y, tasks=pupils.tasks)
-    figure = Figure(figsize=(8.4, 3.1), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, name in zip(panels, ("coef", "intercept"), strict=True):
-        _draw_choice(
-            axes,
-            model.epsilons_[name],
-            model.score_path_[name],
-            model.epsilon_[name],
-            model.epsilon_max_[name],
-        )
-        axes.set(xlabel="ε / ε_max", title=name)
-    panels[0].set_ylabel("mean squared error")
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", frameon=False)
-    return figure
-
-
 def _draw_choice(
     axes: Axes, epsilons: np.ndarray, scores: np.ndarray, chosen: float, largest: float
 ) -> None:
@@ -199,7 +178,7 @@ def ball() -> Figure:
     return figure
 
 
-PICTURES = [idea, schools, path, choice, blocks, tethers, ball]
+PICTURES = [idea, schools, path, choice, tethers, ball]
 
 
 def draw_all(folder: Path) -> None:
