@@ -68,10 +68,10 @@ def of_stack(thetas, center, tether):
     other = Tether(1e6)
     stack = Stack([Vector()], range(N), [other, tether], 1.0, ["run 0", "run 1"])
     with torch.no_grad():
-        stack.tasks[:, 0, 1].copy_(torch.from_numpy(thetas))
+        stack.thetas[:, 0, 1].copy_(torch.from_numpy(thetas))
         stack.center[0, 1].copy_(torch.from_numpy(center))
     stack.project(step_size=1.0)
-    return np.asarray(stack.pulls[1]), stack.distances()[:, 0, 1]
+    return np.asarray(stack.pulls[1]), stack.distances()[1]
 
 
 KINDS = pytest.mark.parametrize("step", [of_arrays, of_models, of_stack])

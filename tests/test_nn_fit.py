@@ -12,6 +12,7 @@ from crosslearning.exceptions import ResolutionWarning
 from tests.networks import TASKS, TaskModels, assert_equal_states, nn, snapshot, torch
 
 from crosslearning.nn import evaluate, fit  # isort: skip
+from crosslearning.nn._progress import describe as progress_text  # isort: skip
 from crosslearning.nn._sampling import Feed, schedule  # isort: skip
 from crosslearning.nn._sources import as_sources  # isort: skip
 
@@ -414,6 +415,28 @@ def test_progress_shows_losses_and_distances(capsys):
     assert "art" in error
     trained()
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("tasks", "losses", "distances", "text"),
+    [
+        (("art", "pen"), [1.25, 0.5], [0.01, 0.002], "art 1.25 at 0.01, pen 0.5 at 0.002"),
+        (("art", "pen"), [1.25, 0.5], None, "art 1.25, pen 0.5"),
+        (tuple(range(9)), range(9), None, "loss 0 to 8, mean 4"),
+        (tuple(range(9)), range(9), range(9), "loss 0 to 8, mean 4; distance up to 8"),
+    ],
+)
+def test_many_tasks_are_shown_as_a_range(tasks, losses, distances, text):
+    far = None if distances is None else np.array(distances, float)
+    assert progress_text(tasks, np.array(losses, float), far) == text
+
+
+def test_the_accuracy_of_one_output_is_that_of_its_sign():
+    models = TaskModels(nn.Linear(1, 1), ["art"], epsilon=0.1)
+    with torch.no_grad():
+        models["art"].weight.fill_(1.0), models["art"].bias.zero_()
+    x, y = torch.tensor([[-1.0], [2.0], [3.0], [-2.0]]), torch.tensor([0, 1, 0, 0])
+    assert evaluate(models, {"art": (x, y)})["art"] == 0.75
 
 
 BAD = [

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 class StepCertificate:
     """The projection of all blocks; ``certificate["features"]`` is that of one.
 
-    Attributes
-    ----------
-    blocks : dict of str to Coupling
-        By the prefix that names the block; "all" if there is but one for everything.
+    ``blocks`` is a dict by the prefix that names the block; "all" if there is but one.
     """
 
     blocks: dict[str, Coupling]

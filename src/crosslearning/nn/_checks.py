@@ -30,10 +30,7 @@ def check_dropout(value: object) -> None:
 
 
 def check_labels(tasks: Iterable[Hashable] | None, module: Any) -> tuple[Hashable, ...]:
-    """Return distinct labels: those given, or the keys of a mapping of modules.
-
-    NumPy scalars become the Python objects they stand for.
-    """
+    """Return distinct labels: those given, or the keys of a mapping of modules."""
     keys = tuple(module) if isinstance(module, Mapping) else None
     if tasks is None and keys is None:
         raise ValueError(

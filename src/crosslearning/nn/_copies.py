@@ -22,17 +22,7 @@ ALL = "all"  # name of the block that holds every parameter
 
 @dataclass(frozen=True)
 class Block:
-    """Parameters that share one tether: one distance, one Gram matrix, one projection.
-
-    Attributes
-    ----------
-    name : str
-        The prefix it was given by, or "all".
-    tether : Tether
-        The law that holds each task's parameters to the centre's.
-    parameters : tuple of str
-        Names of the parameters, in the order of the module.
-    """
+    """Parameters that share one tether; its name is the prefix it was given by, or "all"."""
 
     name: str
     tether: Tether
@@ -40,14 +30,7 @@ class Block:
 
 
 def divide(names: Sequence[str], epsilon: Any, tether: Any, n_tasks: int) -> tuple[Block, ...]:
-    """Divide parameters into blocks; names that no prefix matches are in none.
-
-    Examples
-    --------
-    >>> names = ["features.weight", "features.bias", "head.weight"]
-    >>> [block.parameters for block in divide(names, {"features": 0.1}, None, 2)]
-    [('features.weight', 'features.bias')]
-    """
+    """Divide parameters into blocks; names that no prefix matches are in none."""
     if (epsilon is None) == (tether is None):
         raise ValueError(
             "Give either `epsilon` or `tether`; got "
@@ -55,20 +38,19 @@ def divide(names: Sequence[str], epsilon: Any, tether: Any, n_tasks: int) -> tup
             "tether=Tether(...) for a spring or a tension as well."
         )
     given = tether if epsilon is None else epsilon
+
+    def checked(value: Any) -> Tether:
+        return check_tether(value if epsilon is None else Tether(value), n_tasks)
+
     if not isinstance(given, Mapping):
-        return (Block(ALL, _tether(given, epsilon is None, n_tasks), tuple(names)),)
+        return (Block(ALL, checked(given), tuple(names)),)
+    if not given:
+        raise ValueError("Got an empty mapping of prefixes: no parameter would be tethered.")
     blocks = tuple(
-        Block(prefix, _tether(value, epsilon is None, n_tasks), _matching(prefix, names))
-        for prefix, value in given.items()
+        Block(prefix, checked(value), _matching(prefix, names)) for prefix, value in given.items()
     )
     _refuse_overlaps(blocks)
-    if not blocks:
-        raise ValueError("Got an empty mapping of prefixes: no parameter would be tethered.")
     return blocks
-
-
-def _tether(value: Any, is_tether: bool, n_tasks: int) -> Tether:
-    return check_tether(value if is_tether else Tether(value), n_tasks)
 
 
 def _matching(prefix: str, names: Sequence[str]) -> tuple[str, ...]:

@@ -89,31 +89,22 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
         tasks : array of shape (n_rows,), optional
             Task label of each row: any hashable values. Without it, and without `task_column`,
             all rows are one task.
-
-        Returns
-        -------
-        self
         """
         self._validate_params()
         X, tasks = separate_labels(X, tasks, self.task_column)
         array, target = validate_data(self, X, y, dtype=np.float64, **self._checks)
         self.tasks_, codes = codes_to_fit(tasks, len(array))
-        self._learn_scale(array)
+        self.feature_mean_, scale = np.zeros((2, array.shape[1]))
+        if self.standardize:
+            self.feature_mean_, scale = array.mean(axis=0), array.std(axis=0)
+        self.feature_scale_ = np.where(scale > 0, scale, 1.0)
         inputs, targets = self._inputs(array), self._learn_target(target)
         data = {
             task: (inputs[codes == code], targets[codes == code])
             for code, task in enumerate(self.tasks_)
         }
-        make = mlp if self.module is None else self.module
-        if isinstance(make, torch.nn.Module):
-            raise ValueError(
-                "`module` must be a function (n_features, n_outputs) -> Module, since every fit "
-                f"needs its own; got {type(make).__name__}."
-            )
-        network = build(lambda: make(array.shape[1], self._n_outputs()), self.random_state)
-        self._check_network(network, inputs[:1])
         self.models_ = TaskModels(
-            network, data, epsilon=self.epsilon, center_weight=self.center_weight
+            self._network(inputs[:1]), data, epsilon=self.epsilon, center_weight=self.center_weight
         )
         self.history_ = fit(
             self.models_,
@@ -130,8 +121,15 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
         self.n_iter_ = self.epochs
         return self
 
-    def _check_network(self, network: nn.Module, row: torch.Tensor) -> None:
-        """Refuse a network of other outputs before it is trained."""
+    def _network(self, row: torch.Tensor) -> nn.Module:
+        """Make a network, and refuse one of other outputs before it is trained."""
+        make = mlp if self.module is None else self.module
+        if isinstance(make, torch.nn.Module):
+            raise ValueError(
+                "`module` must be a function (n_features, n_outputs) -> Module, since every fit "
+                f"needs its own; got {type(make).__name__}."
+            )
+        network = build(lambda: make(row.shape[1], self._n_outputs()), self.random_state)
         with mode(network, training=False), torch.no_grad():
             found = tuple(network(row).shape)
         if found != (1, self._n_outputs()):
@@ -139,6 +137,7 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
                 f"`module(n_features, n_outputs)` must make a network whose output has shape "
                 f"(n_rows, n_outputs), here (1, {self._n_outputs()}) for one row; got {found}."
             )
+        return network
 
     @abstractmethod
     def _learn_target(self, y: NDArray[Any]) -> torch.Tensor:
@@ -147,14 +146,6 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
     @abstractmethod
     def _n_outputs(self) -> int:
         """Return the number of outputs of a network."""
-
-    def _learn_scale(self, array: NDArray[np.float64]) -> None:
-        n_features = array.shape[1]
-        self.feature_mean_, self.feature_scale_ = np.zeros(n_features), np.ones(n_features)
-        if self.standardize:
-            deviation = array.std(axis=0)
-            self.feature_mean_ = array.mean(axis=0)
-            self.feature_scale_ = np.where(deviation > 0, deviation, 1.0)
 
     def _inputs(self, array: NDArray[np.float64]) -> torch.Tensor:
         scaled = (array - self.feature_mean_) / self.feature_scale_

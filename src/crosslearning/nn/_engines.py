@@ -61,11 +61,10 @@ class LoopEngine:
         return loss.detach()
 
     def task_loss(self, batch: TaskBatch) -> torch.Tensor:
-        """Loss of one task, for its gradient to be taken."""
         return self.loss(self.models.per_task[batch.row](batch.x), batch.y)
 
     def released(self) -> AbstractContextManager[None]:
-        """Leave the optimizer as it is."""
+        """Let the optimizer hold the models' parameters for a while, as it does here."""
         return nullcontext()
 
     def close(self) -> None:
@@ -73,10 +72,7 @@ class LoopEngine:
 
 
 class ThreadsEngine(LoopEngine):
-    """Gradients of the tasks' losses at the same time, on the CPU.
-
-    Batches are loaded in the calling thread, while tasks whose batch is there compute.
-    """
+    """Gradients of the tasks' losses at the same time, on the CPU; the caller loads batches."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -92,7 +88,6 @@ class ThreadsEngine(LoopEngine):
         )
 
     def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
-        """Leave gradients in ``.grad``; return positions of tasks, and their losses."""
         enabled, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
         def work(batch: TaskBatch) -> torch.Tensor:
@@ -106,7 +101,6 @@ class ThreadsEngine(LoopEngine):
         return [row for row, _ in started], torch.stack(losses)
 
     def task_loss(self, batch: TaskBatch) -> torch.Tensor:
-        """Loss of one task, for its gradient to be taken."""
         with OwnGenerator(batch.seed):
             return super().task_loss(batch)
 
@@ -117,11 +111,7 @@ class ThreadsEngine(LoopEngine):
 
 
 class OwnGenerator(TorchDispatchMode):
-    """Draws random numbers of this thread, such as dropout, from a generator of its own.
-
-    Torch's global generator is shared by all threads, which would race for it. A generator with
-    the same seed draws the same numbers.
-    """
+    """Draws this thread's random numbers from a generator of its own: threads share the global."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()

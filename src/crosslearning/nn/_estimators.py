@@ -22,7 +22,7 @@ class CrossNetRegressor(TaskRegressor, CrossNet):
     ----------
     module : callable, optional
         ``module(n_features, n_outputs)`` makes the network; by default
-        :func:`~crosslearning.nn.architectures`.
+        :func:`crosslearning.nn.architectures.mlp`.
     epsilon : float or dict, default=1.0
         Largest distance of a task's parameters to the centre, or one by prefix of their names, as
         in :class:`TaskModels`. 0 trains one network on all rows, ``math.inf`` one for each task.
@@ -30,20 +30,14 @@ class CrossNetRegressor(TaskRegressor, CrossNet):
         Passes over the rows of the largest task.
     batch_size : int or None, default=32
         Rows of each task in a step; None takes all.
-    optimizer : callable, default=torch.optim.Adam
-        ``optimizer(parameters, lr=learning_rate)`` makes the optimizer.
-    learning_rate : float, default=0.001
-        Its learning rate.
-    sampling : {"cycle", "proportional"}, default="cycle"
-        As in :func:`fit`.
-    center_weight : float, default=1
-        As in :class:`TaskModels`.
+    optimizer, learning_rate : callable, float
+        ``optimizer(parameters, lr=learning_rate)`` makes the optimizer; by default Adam at 0.001.
+    sampling, engine, center_weight
+        As in :func:`fit` and :class:`TaskModels`.
     standardize : bool, default=True
         Whether the features are standardised, with statistics over all tasks.
     task_column : str, optional
         Column of a DataFrame X that holds the task labels, in place of the argument `tasks`.
-    engine : str, default="auto"
-        As in :func:`fit`.
     random_state : int, default=0
         Seed of the initial parameters and of training.
 
@@ -51,16 +45,12 @@ class CrossNetRegressor(TaskRegressor, CrossNet):
     ----------
     models_ : TaskModels
         The networks.
-    tasks_ : array of object of shape (n_tasks,)
-        Task labels.
-    distances_ : array of shape (n_tasks,)
-        Distances to the centre.
     history_ : History
         What happened in training.
-    n_features_in_, feature_names_in_, feature_mean_, feature_scale_, target_mean_, target_scale_
-        Number, names and statistics of the features, and those of the target.
-    n_iter_ : int
-        Epochs.
+    tasks_, distances_ : array of shape (n_tasks,)
+        Task labels, and distances to the centre.
+    feature_mean_, feature_scale_, target_mean_, target_scale_
+        Statistics of the features and of the target.
 
     Examples
     --------
@@ -94,13 +84,8 @@ class CrossNetRegressor(TaskRegressor, CrossNet):
 class CrossNetClassifier(TaskClassifier, CrossNet):
     """Networks for related classifications, none farther than ε from a common centre.
 
-    Parameters and attributes are those of :class:`CrossNetRegressor`. The networks have an output
-    for every class, also for tasks whose rows miss some.
-
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-        Labels of the classes.
+    Parameters and attributes are those of :class:`CrossNetRegressor`, and ``classes_``. The
+    networks have an output for every class, also for tasks whose rows miss some.
 
     Examples
     --------

@@ -48,11 +48,6 @@ def evaluate(
     batch_size : int, default=256
         Rows that pass through a model at a time; a DataLoader has its own.
 
-    Returns
-    -------
-    Series
-        The metric by task, in the order of `data`.
-
     Examples
     --------
     >>> import torch
@@ -71,7 +66,7 @@ def evaluate(
 
 
 def score_sources(
-    models: TaskModels, sources: Mapping[Hashable, Source], metric: Metric, batch_size: int
+    models: TaskModels, sources: Mapping[Hashable, Source], metric: Metric, batch_size: int = _ROWS
 ) -> dict[Hashable, float]:
     """Metric of each task, of the centre for tasks never seen."""
     modules = dict(models.items())
@@ -83,16 +78,7 @@ def score_sources(
 
 
 def accuracy(output: torch.Tensor, target: torch.Tensor) -> float:
-    """Share of rows whose largest output is that of their class.
-
-    Examples
-    --------
-    >>> import torch
-    >>> accuracy(torch.tensor([[0.2, 0.8], [0.9, 0.1]]), torch.tensor([1, 1]))
-    0.5
-    >>> accuracy(torch.tensor([-1.0, 2.0]), torch.tensor([0, 1]))
-    1.0
-    """
+    """Share of rows whose largest output is that of their class, or is positive for class 1."""
     if output.numel() == target.numel():
         predicted = (output > 0).to(target.dtype).view(target.shape)
     else:
@@ -101,7 +87,6 @@ def accuracy(output: torch.Tensor, target: torch.Tensor) -> float:
 
 
 def as_metric(metric: Any) -> Metric:
-    """Return the function a metric stands for."""
     if metric == "accuracy":
         return accuracy
     if callable(metric):
@@ -111,17 +96,13 @@ def as_metric(metric: Any) -> Metric:
     )
 
 
-def _score(module: torch.nn.Module, source: Source, metric: Metric, batch_size: int) -> float:
-    parameter = next(module.parameters(), None)
-    device = torch.device("cpu") if parameter is None else parameter.device
-    outputs, targets = [], []
-    for x, y in in_order(source, batch_size):
-        outputs.append(module(x.to(device)))
-        targets.append(y.to(device))
-    return float(metric(torch.cat(outputs), torch.cat(targets)))
+def _score(module: nn.Module, source: Source, metric: Metric, batch_size: int) -> float:
+    device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
+    pairs = [(module(x.to(device)), y.to(device)) for x, y in in_order(source, batch_size)]
+    return float(metric(*(torch.cat(parts) for parts in zip(*pairs, strict=True))))
 
 
-def in_order(source: Source, batch_size: int) -> Iterator[tuple[Any, Any]]:
+def in_order(source: Source, batch_size: int = _ROWS) -> Iterator[tuple[Any, Any]]:
     """Give all rows of a task, batch by batch."""
     if isinstance(source, Batches):
         yield from source.loader
@@ -159,7 +140,7 @@ class Validation:
 
     def scores(self, models: TaskModels) -> tuple[np.ndarray[Any, np.dtype[np.float64]], float]:
         """Metric of each task, NaN for those without data, and the mean of all that have some."""
-        found = score_sources(models, self.sources, self.metric, _ROWS)
+        found = score_sources(models, self.sources, self.metric)
         by_task = np.array([found.get(task, math.nan) for task in models.tasks])
         return by_task, float(np.mean(list(found.values())))
 

@@ -72,7 +72,6 @@ def encode_label(label: Hashable) -> Any:
 
 
 def decode_label(label: Any) -> Hashable:
-    """Label from JSON; lists were tuples."""
     return tuple(map(decode_label, label)) if isinstance(label, list) else label
 
 
@@ -110,8 +109,15 @@ def read_file(
 
 def save_models(models: TaskModels, path: str | os.PathLike[str]) -> None:
     """Write models with all that is needed to build them again, given their architecture."""
+    labels = [encode_label(task) for task in models.tasks]
+    for label, task in zip(labels, models.tasks, strict=True):
+        if decode_label(label) != task:
+            raise ValueError(
+                "Labels of tasks are stored if they are strings, numbers, or tuples of such; got "
+                f"{task!r}. Use its name as the label."
+            )
     content = {
-        "tasks": [_stored_label(task) for task in models.tasks],
+        "tasks": labels,
         "tethers": {block.name: encode_tether(block.tether) for block in models.blocks},
         "center_weight": models.center_weight,
     }
@@ -132,7 +138,9 @@ def load_models(kind: type[Models], path: str | os.PathLike[str], module: Any) -
     tether: Any = tethers[ALL] if list(tethers) == [ALL] else tethers
     models = kind(module, tasks, tether=tether, center_weight=weight)
     try:
-        _refuse_other_dtypes(models, tensors)
+        for name, value in models.state_dict().items():
+            if name in tensors and tensors[name].dtype != value.dtype:
+                raise ValueError(f"{name!r} is {tensors[name].dtype} there and {value.dtype} here.")
         models.load_state_dict(tensors)
     except (RuntimeError, ValueError) as error:
         raise ValueError(
@@ -142,51 +150,27 @@ def load_models(kind: type[Models], path: str | os.PathLike[str], module: Any) -
     return models
 
 
-def _refuse_other_dtypes(models: TaskModels, tensors: dict[str, torch.Tensor]) -> None:
-    for name, value in models.state_dict().items():
-        if name in tensors and tensors[name].dtype != value.dtype:
-            raise ValueError(f"{name!r} is {tensors[name].dtype} there and {value.dtype} here.")
-
-
-def _stored_label(label: Hashable) -> Any:
-    encoded = encode_label(label)
-    if decode_label(encoded) != label:
-        raise ValueError(
-            "Labels of tasks are stored if they are strings, numbers, or tuples of such; got "
-            f"{label!r}. Use its name as the label."
-        )
-    return encoded
-
-
 def encode_tether(tether: Tether) -> dict[str, Any]:
     """Knobs of a tether, infinities as a word because JSON has no number for them."""
-    knobs = {"epsilon": tether.epsilon, "stiffness": tether.stiffness, "tension": tether.tension}
-    return {
-        name: _words(knob) if isinstance(knob, float) else [_words(one) for one in knob.tolist()]
-        for name, knob in knobs.items()
-    }
+
+    def words(knob: Any) -> Any:
+        return (
+            [words(one) for one in knob]
+            if np.ndim(knob)
+            else "inf"
+            if knob == np.inf
+            else float(knob)
+        )
+
+    return {name: words(getattr(tether, name)) for name in ("epsilon", "stiffness", "tension")}
 
 
 def _decode_tether(knobs: dict[str, Any]) -> Tether:
     return Tether(**{name: np.asarray(knob, dtype=np.float64) for name, knob in knobs.items()})
 
 
-def _words(number: float) -> float | str:
-    return "inf" if math.isinf(number) else number
-
-
 def pack(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
-    """Return what JSON can hold, and put the tensors in it aside under names that begin so.
-
-    Examples
-    --------
-    >>> tensors = {}
-    >>> packed = pack({0: (1.5, torch.ones(2))}, "state", tensors)
-    >>> packed
-    {'dict': [[0, {'tuple': [1.5, {'tensor': 'state.0.1'}]}]]}
-    >>> unpack(packed, tensors)
-    {0: (1.5, tensor([1., 1.]))}
-    """
+    """Return what JSON can hold, and put the tensors in it aside under names that begin so."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -195,11 +179,10 @@ def pack(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
         tensors[name] = value
         return {"tensor": name}
     if isinstance(value, dict):
-        kind = "counter" if isinstance(value, Counter) else "dict"
         pairs = [
             [pack(key, "", {}), pack(one, f"{name}.{key}", tensors)] for key, one in value.items()
         ]
-        return {kind: pairs}
+        return {"counter" if isinstance(value, Counter) else "dict": pairs}
     if isinstance(value, (list, tuple)):
         items = [pack(one, f"{name}.{index}", tensors) for index, one in enumerate(value)]
         return {"tuple": items} if isinstance(value, tuple) else items
@@ -217,11 +200,9 @@ def unpack(packed: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     if not isinstance(packed, dict):
         return packed
     ((kind, content),) = packed.items()
-    if kind == "tensor":
-        return tensors[content]
-    if kind == "float":
-        return float(content)
+    if kind in ("tensor", "float"):
+        return tensors[content] if kind == "tensor" else float(content)
+    items = unpack(content, tensors)
     if kind == "tuple":
-        return tuple(unpack(content, tensors))
-    pairs = {unpack(key, tensors): unpack(one, tensors) for key, one in content}
-    return Counter(pairs) if kind == "counter" else pairs
+        return tuple(items)
+    return Counter(dict(items)) if kind == "counter" else dict(items)

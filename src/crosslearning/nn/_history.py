@@ -21,40 +21,19 @@ _PER_TASK = ("losses", "distances", "pulls", "scores")
 class EpochRecord:
     """One epoch; arrays have one number per task, in the order of the models.
 
-    Attributes
-    ----------
-    epoch : int
-        Epochs done, from 1.
-    step : int
-        Steps done.
-    losses : array of shape (n_tasks,)
-        Training loss of each task, averaged over the steps of the epoch.
-    distances : array of shape (n_tasks,)
-        Distance of each task to the centre, as stored at the end of the epoch.
-    pulls : array of shape (n_tasks,)
-        Pulls of the last projection, the largest among the blocks.
-    scores : array of shape (n_tasks,)
-        Validation metric of each task, NaN without validation.
-    score : float
-        Their mean.
-    learning_rate : float
-        Of the first group of parameters, during the epoch.
-    stationarity : float
-        Length of the last step of the tethered parameters, projection included, divided by the
-        learning rate: the norm of the gradient where nothing holds the tasks, and 0 at a solution.
-        It is estimated from a million parameters where there are more.
-    seconds : float
-        Time it took.
+    `stationarity` is the length of the last step of the tethered parameters, projection included,
+    divided by the learning rate: the norm of the gradient where nothing holds the tasks, and 0 at
+    a solution. It is estimated from a million parameters where there are more.
     """
 
-    epoch: int
-    step: int
-    losses: NDArray[np.float64]
-    distances: NDArray[np.float64]
-    pulls: NDArray[np.float64]
-    scores: NDArray[np.float64]
-    score: float
-    learning_rate: float
+    epoch: int  # epochs done, from 1
+    step: int  # steps done
+    losses: NDArray[np.float64]  # in training, averaged over the steps of the epoch
+    distances: NDArray[np.float64]  # to the centre, at the end of the epoch
+    pulls: NDArray[np.float64]  # of the last projection, the largest among the blocks
+    scores: NDArray[np.float64]  # of validation, NaN without
+    score: float  # their mean
+    learning_rate: float  # of the first group of parameters, during the epoch
     stationarity: float
     seconds: float
 
@@ -67,17 +46,7 @@ class EpochRecord:
 class History:
     """Records of the epochs of a run, as two tables.
 
-    Parameters
-    ----------
-    tasks : tuple
-        Labels of the tasks.
-
-    Attributes
-    ----------
-    records : list of EpochRecord
-        One per epoch.
-    best_epoch : int or None
-        Epoch of the best validation score, where there was validation.
+    ``records`` is a list of `EpochRecord`, and ``best_epoch`` that of the best validation score.
     """
 
     def __init__(self, tasks: tuple[Hashable, ...]) -> None:
@@ -94,24 +63,20 @@ class History:
     @property
     def epochs(self) -> pd.DataFrame:
         """Table with a row per epoch: loss and validation score averaged over tasks, and more."""
-        names = ["step", "loss", "score", "learning_rate", "stationarity", "seconds"]
-        columns = {name: [getattr(record, name) for record in self.records] for name in names}
-        return pd.DataFrame(columns, index=pd.Index(self._numbers(), name="epoch"))
+        names = ["epoch", "step", "loss", "score", "learning_rate", "stationarity", "seconds"]
+        return pd.DataFrame({name: self._all(name) for name in names}).set_index("epoch")
 
     @property
     def tasks(self) -> pd.DataFrame:
         """Table with a row per epoch and task: loss, validation score, distance and pull."""
         names = {"loss": "losses", "score": "scores", "distance": "distances", "pull": "pulls"}
-        epochs = np.repeat(np.array(self._numbers(), dtype=int), len(self._tasks))
+        epochs = np.repeat(np.array(self._all("epoch"), dtype=int), len(self._tasks))
+        columns = {name: np.ravel(self._all(many)) for name, many in names.items()}
         labels = pd.Series(list(self._tasks) * len(self))
-        table = pd.DataFrame({"epoch": epochs, "task": labels})
-        for name, attribute in names.items():
-            values = [getattr(record, attribute) for record in self.records]
-            table[name] = np.concatenate(values) if values else np.empty(0)
-        return table
+        return pd.DataFrame({"epoch": epochs, "task": labels, **columns})
 
-    def _numbers(self) -> list[int]:
-        return [record.epoch for record in self.records]
+    def _all(self, name: str) -> list[Any]:
+        return [getattr(record, name) for record in self.records]
 
 
 def to_matrix(records: list[EpochRecord], n_tasks: int) -> NDArray[np.float64]:
@@ -126,8 +91,7 @@ def from_matrix(matrix: NDArray[np.float64], n_tasks: int) -> list[EpochRecord]:
     records = []
     for row in matrix:
         numbers: dict[str, Any] = dict(zip(_NUMBERS, row.tolist(), strict=False))
-        numbers |= {"epoch": int(numbers["epoch"]), "step": int(numbers["step"])}
-        per_task = row[len(_NUMBERS) :].reshape(len(_PER_TASK), n_tasks)
-        arrays = {name: part.copy() for name, part in zip(_PER_TASK, per_task, strict=True)}
-        records.append(EpochRecord(**numbers, **arrays))
+        numbers |= {name: int(numbers[name]) for name in ("epoch", "step")}
+        arrays = row[len(_NUMBERS) :].reshape(len(_PER_TASK), n_tasks).copy()
+        records.append(EpochRecord(**numbers, **dict(zip(_PER_TASK, arrays, strict=True))))
     return records

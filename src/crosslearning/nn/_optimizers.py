@@ -54,7 +54,6 @@ def make_scheduler(given: Any, optimizer: Optimizer) -> Any:
 
 
 def advance(scheduler: Any, score: float) -> None:
-    """Step a scheduler at the end of an epoch."""
     if isinstance(scheduler, ReduceLROnPlateau):
         scheduler.step(score)
     elif scheduler is not None:
@@ -62,7 +61,6 @@ def advance(scheduler: Any, score: float) -> None:
 
 
 def learning_rate(optimizer: Optimizer) -> float:
-    """Learning rate of the first group of parameters."""
     return float(optimizer.param_groups[0]["lr"])
 
 
@@ -81,12 +79,7 @@ def step_size(models: TaskModels, optimizer: Optimizer) -> float | None:
 
 
 def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
-    """Whether it makes no difference to the optimizer, and is worth its memory for gradients.
-
-    It is where parameters are small. The optimizer must be of a class that treats every number
-    alike, hold all parameters in one group, have nothing hooked to its steps, and have been at all
-    of them equally often. All parameters must be tethered and take gradients.
-    """
+    """Whether it makes no difference to the optimizer, and is worth its memory for gradients."""
     own = list(models.parameters())
     tethered = sum(flat.tasks.numel() for flat in models._flats)
     held = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
@@ -105,11 +98,7 @@ def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
 
 
 class FlatOptimizer:
-    """Lets an optimizer of the models' parameters hold the flat buffers in their place.
-
-    SGD, Adam and their kin do the same to each number of a parameter, wherever it is. Handed the
-    rows of the flat buffer as one parameter, they take one call instead of hundreds.
-    """
+    """Lets an optimizer hold the flat buffers, in place of parameters: one call, not hundreds."""
 
     def __init__(self, optimizer: optim.Optimizer, models: TaskModels) -> None:
         self.optimizer, self.models = optimizer, models

@@ -22,12 +22,8 @@ class Bar:
     def __init__(self, shown: bool, tasks: tuple[Hashable, ...], epochs: int, steps: int) -> None:
         self.shown = shown
         self._tasks, self._epochs, self._steps = tasks, epochs, steps
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[state]}"),
-        )
+        text, state = TextColumn("{task.description}"), TextColumn("{task.fields[state]}")
+        columns = text, BarColumn(bar_width=24), TimeRemainingColumn(), state
         self._progress = Progress(*columns, console=Console(stderr=True), disable=not shown)
         self._id = self._progress.add_task("training", total=epochs * steps, state="")
 
@@ -52,19 +48,9 @@ def describe(
     losses: NDArray[np.float64],
     distances: NDArray[np.float64] | None,
 ) -> str:
-    """Loss and distance of each task, or ranges where there are many.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> describe(("art", "clipart"), np.array([1.25, 0.5]), np.array([0.01, 0.002]))
-    'art 1.25 at 0.01, clipart 0.5 at 0.002'
-    >>> describe(tuple(range(9)), np.arange(9.0), None)
-    'loss 0 to 8, mean 4'
-    """
+    """Loss and distance of each task, or ranges where there are many."""
     if len(tasks) > _SHOWN:
-        low, mean, high = losses.min(), losses.mean(), losses.max()
-        text = f"loss {low:.3g} to {high:.3g}, mean {mean:.3g}"
+        text = f"loss {losses.min():.3g} to {losses.max():.3g}, mean {losses.mean():.3g}"
         return text if distances is None else f"{text}; distance up to {distances.max():.3g}"
     parts = [f"{task} {loss:.3g}" for task, loss in zip(tasks, losses, strict=True)]
     if distances is not None:

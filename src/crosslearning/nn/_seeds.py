@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 
 
 def derive(*words: object) -> int:
-    """Return a seed of 63 bits from a seed and words that say what it is for.
-
-    Examples
-    --------
-    >>> derive(0, "order", "art", 3) == derive(0, "order", "art", 3)
-    True
-    """
+    """Return a seed of 63 bits from a seed and words that say what it is for."""
     digest = hashlib.blake2b(repr(words).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 

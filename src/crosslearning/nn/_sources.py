@@ -24,9 +24,7 @@ class RowSource(Protocol):
 
     def __len__(self) -> int: ...
 
-    def batch(self, indices: torch.Tensor) -> Batch:
-        """Return inputs and targets of these rows."""
-        ...
+    def batch(self, indices: torch.Tensor) -> Batch: ...
 
 
 class Pair:
@@ -39,7 +37,6 @@ class Pair:
         return len(self.x)
 
     def batch(self, indices: torch.Tensor) -> Batch:
-        """Return inputs and targets of these rows."""
         return self.x.index_select(0, indices), self.y.index_select(0, indices)
 
 
@@ -53,7 +50,6 @@ class Collated:
         return len(self.dataset)
 
     def batch(self, indices: torch.Tensor) -> Batch:
-        """Return inputs and targets of these rows."""
         x, y = default_collate([self.dataset[index] for index in indices.tolist()])
         return x, y
 

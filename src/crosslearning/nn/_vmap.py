@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -42,15 +43,7 @@ def is_of_torch(loss: Any) -> bool:
 
 
 def is_layered(module: nn.Module) -> bool:
-    """Whether a module is made of linear layers, activations and dropout of torch, no more.
-
-    Examples
-    --------
-    >>> is_layered(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)))
-    True
-    >>> is_layered(nn.Sequential(nn.Conv2d(1, 1, 3), nn.Flatten()))
-    False
-    """
+    """Whether a module is made of linear layers, activations and dropout of torch, no more."""
     return all(
         type(part) is nn.LayerNorm
         or (type(part).__module__ in _OF_TORCH and type(part) is not nn.MultiheadAttention)
@@ -59,13 +52,9 @@ def is_layered(module: nn.Module) -> bool:
 
 
 def _make(module: nn.Module) -> tuple[Any, ...]:
-    """Layers with their options, and parameters with their shapes."""
-    parameters = [
-        (name, parameter.shape, parameter.dtype, parameter.requires_grad)
-        for name, parameter in module.named_parameters()
-    ]
-    buffers = [(name, buffer.shape, buffer.dtype) for name, buffer in module.named_buffers()]
-    return repr(module), parameters, buffers
+    """Layers with their options, and parameters and buffers with their shapes."""
+    held = chain(module.named_parameters(), module.named_buffers())
+    return repr(module), [(name, one.shape, one.dtype, one.requires_grad) for name, one in held]
 
 
 class VmapEngine:
@@ -104,20 +93,22 @@ class VmapEngine:
         except Exception as error:
             error.add_note("This happened in a pass over all tasks; engine='loop' takes any model.")
             raise
-        _refuse_changed(buffers)
+        if changed := [name for name, buffer in buffers.items() if buffer._version]:
+            raise ValueError(
+                "A pass over all tasks at once needs buffers that do not change in training; "
+                f"{changed[0]!r} does, as that of BatchNorm. Use engine='loop'."
+            )
         self._hand_over(dict(zip(leaves, found, strict=True)))
         return list(range(len(losses))), losses.detach()
 
     @contextmanager
     def released(self) -> Iterator[None]:
-        """Let the optimizer hold the models' parameters for a while."""
         self.close()
         yield
         if self._flat is not None:
             self._flat.flatten()
 
     def close(self) -> None:
-        """Let the optimizer hold the models' parameters again."""
         if self._flat is not None:
             self._flat.scatter()
 
@@ -162,20 +153,10 @@ class VmapEngine:
             place.copy_(gradient)
 
 
-def _refuse_changed(buffers: Tensors) -> None:
-    changed = [name for name, buffer in buffers.items() if buffer._version]
-    if changed:
-        raise ValueError(
-            "A pass over all tasks at once needs buffers that do not change in training; "
-            f"{changed[0]!r} does, as that of BatchNorm. Use engine='loop'."
-        )
-
-
 class StackedFeed:
     """Inputs and targets of a step with an axis for the tasks in front.
 
-    Rows of tensors are taken for many steps at once, since taking a few costs more in calls than
-    in copying.
+    Rows of tensors are taken for many steps at once, since calls cost more than copying.
     """
 
     def __init__(self, feed: Feed) -> None:
@@ -192,15 +173,14 @@ class StackedFeed:
             return self._stacked(step)
         block, number = divmod(step, self._steps)
         if block != self._block:
-            self._take_ahead(block, self._steps)
+            ends = block * self._steps, (block + 1) * self._steps
+            pieces = [self.feed.rows(row, *ends) for row in self._tasks]
+            self._x, self._y = (
+                torch.stack(parts).unflatten(1, (self._steps, -1)).to(self.feed.device)
+                for parts in zip(*pieces, strict=True)
+            )
+            self._block = block
         return self._x[:, number], self._y[:, number]
-
-    def _take_ahead(self, block: int, steps: int) -> None:
-        pieces = [self.feed.rows(row, block * steps, (block + 1) * steps) for row in self._tasks]
-        x, y = (torch.stack(parts) for parts in zip(*pieces, strict=True))
-        self._x = x.unflatten(1, (steps, -1)).to(self.feed.device)
-        self._y = y.unflatten(1, (steps, -1)).to(self.feed.device)
-        self._block = block
 
     def _stacked(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
         batches = list(self.feed.step(step))

@@ -36,12 +36,12 @@ class Selection:
     epsilon : float
         The radius with the best score, averaged over tasks, folds and seeds.
     scores : DataFrame
-        By radius: mean ``score``, and ``standard_error`` of the mean over folds and seeds.
+        Mean ``score`` by radius, and its ``standard_error`` over folds and seeds.
     table : DataFrame
         The tables of :func:`sweep` for all folds, with the column ``fold``.
     comparison : Comparison or None
-        Pooled, separate and cross-learned networks, paired by run (of a fold and a seed), if radius
-        0 and infinity are among the radii. Scores are negative losses if there is no metric.
+        Pooled, separate and cross-learned networks, paired by fold and seed, if 0 and infinity are
+        among the radii. Scores are negative losses if there is no metric.
     """
 
     epsilon: float
@@ -84,10 +84,6 @@ def select_epsilon(
     **options
         Further arguments of :func:`sweep`, such as `seeds` and `batch_size`.
 
-    Returns
-    -------
-    Selection
-
     Examples
     --------
     >>> import torch
@@ -121,29 +117,27 @@ def select_epsilon(
     ]
     table = pd.concat(tables, ignore_index=True)
     sign = -1.0 if metric is None else 1.0
-    runs = _runs(tables, list(data), sign)
+    runs = _runs(table, len(data), sign)
     by_radius = pd.DataFrame(sign * runs.by_split, index=pd.Index(runs.settings, name="epsilon"))
     scores = by_radius.agg(["mean", "sem"], axis=1).set_axis(["score", "standard_error"], axis=1)
     return Selection(float(runs.settings[best(runs)]), scores, table, _compared(runs, data))
 
 
-def _runs(tables: list[pd.DataFrame], tasks: list[Any], sign: float) -> Scores:
+def _runs(table: pd.DataFrame, n_tasks: int, sign: float) -> Scores:
     """Scores by radius, run (of a fold and a seed) and task, greater is better."""
-    radial = [table[table["method"].isin(("pooled", "cross", "separate"))] for table in tables]
-    radii = radial[0]["epsilon"].unique().tolist()
-    shape = (len(radii), -1, len(tasks))  # sweeps list radii, then seeds, then tasks
-    values = [sign * table["score"].to_numpy().reshape(shape) for table in radial]
-    stacked = np.concatenate(values, axis=1)
-    return Scores(radii, stacked, np.ones(stacked.shape[1:]))
+    radial = table[table["method"].isin(("pooled", "cross", "separate"))]
+    radial = radial.sort_values("epsilon", kind="stable")
+    radii = radial["epsilon"].unique().tolist()
+    values = sign * radial["score"].to_numpy().reshape(len(radii), -1, n_tasks)
+    return Scores(radii, values, np.ones(values.shape[1:]))
 
 
 def _compared(runs: Scores, data: Mapping[Any, Any]) -> Comparison | None:
     """Compare the two ends with the radius chosen, if both were tried."""
-    ends = {"pooled": 0.0, "separate": np.inf}
-    if not set(ends.values()) <= set(runs.settings):
+    if not {0.0, np.inf} <= set(runs.settings):
         return None
-    methods = {name: [runs.settings.index(radius)] for name, radius in ends.items()}
-    found = nested(runs, {**methods, "cross": range(len(runs.settings))})
+    every = range(len(runs.settings))  # from 0 to infinity
+    found = nested(runs, {"pooled": every[:1], "separate": every[-1:], "cross": every})
     sizes = [len(source) for source in as_sources(data).values()]
     return Comparison.of(found, list(data), sizes, by_run=True, nested=found.n_splits > 1)
 
@@ -158,12 +152,7 @@ class Part:
         return len(self.indices)
 
     def batch(self, indices: torch.Tensor) -> tuple[Any, Any]:
-        """Return inputs and targets of these rows."""
         return self.rows.batch(self.indices[indices])
-
-
-def _part(rows: RowSource, indices: torch.Tensor) -> RowSource:
-    return Pair(*rows.batch(indices)) if isinstance(rows, Pair) else Part(rows, indices)
 
 
 def _splits(
@@ -181,7 +170,10 @@ def _splits(
         parts: tuple[dict[Hashable, Any], dict[Hashable, Any]] = {}, {}
         for (task, source), judged in zip(sources.items(), held_out, strict=True):
             for part, chosen in zip(parts, (~judged, judged), strict=True):
-                part[task] = _part(source, torch.from_numpy(np.flatnonzero(chosen)))  # type: ignore[arg-type]
+                rows = Part(source, torch.from_numpy(np.flatnonzero(chosen)))  # type: ignore[arg-type]
+                part[task] = (
+                    rows.batch(torch.arange(len(rows))) if isinstance(source, Pair) else rows
+                )
         yield parts
 
 
@@ -198,8 +190,6 @@ def _held_out(sizes: list[int], cv: float, seed: int) -> Iterator[list[NDArray[n
             f"`cv` must be a number of folds from 2 to {smallest}, the rows of the smallest task, "
             f"or a share between 0 and 1; got {cv}."
         )
-    codes = np.repeat(np.arange(len(sizes)), sizes)
-    folds = within_task_folds(codes, int(cv), seed)
-    by_task = np.split(folds, np.cumsum(sizes)[:-1])
+    folds = within_task_folds(np.repeat(np.arange(len(sizes)), sizes), int(cv), seed)
     for number in range(int(cv)):
-        yield [fold == number for fold in by_task]
+        yield np.split(folds == number, np.cumsum(sizes)[:-1])

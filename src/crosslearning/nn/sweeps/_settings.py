@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import nn
@@ -23,56 +23,47 @@ if TYPE_CHECKING:
 
     Measure = Callable[[dict[str, Any], TaskModels, History], Sequence[dict[str, Any]]]
 
-BASELINES = ("pooled", "separate", "spring", "fine-tuned")
+_BASELINES = ("pooled", "separate", "spring", "fine-tuned")
+_ENDS = {0.0: "pooled", math.inf: "separate"}
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One way to couple the tasks."""
+class Setting(NamedTuple):
+    """One way to couple the tasks: "cross" with a radius, or a baseline."""
 
-    method: str  # "cross" for a radius between 0 and infinity, or the name of a baseline
+    method: str
     epsilon: float = math.inf
     stiffness: float = 0.0
-    fine_tuned: bool = False  # trained on, task by task, for as many epochs again
 
     @property
     def tether(self) -> Tether:
-        """The radial law."""
         return Tether(epsilon=self.epsilon, stiffness=self.stiffness)
 
     @property
     def key(self) -> str:
         """Name in file names: the same for the same setting, and for no other."""
-        strength = f"{self.stiffness!r}" if self.method == "spring" else f"{self.epsilon!r}"
-        return f"{self.method}-{strength}"
+        return f"{self.method}-{self.stiffness if self.method == 'spring' else self.epsilon!r}"
 
     def run(self, seed: int) -> dict[str, Any]:
         """Columns of the table that tell a run from the others."""
-        columns = {"method": self.method, "epsilon": self.epsilon, "stiffness": self.stiffness}
-        return {**columns, "seed": seed}
+        return {**self._asdict(), "seed": seed}
 
 
 def settings_of(
-    epsilons: float | Iterable[float],
-    baselines: str | Iterable[str],
-    stiffness: Iterable[float],
+    epsilons: float | Iterable[float], baselines: str | Iterable[str], stiffness: Iterable[float]
 ) -> list[Setting]:
     """List settings in the order of the table: by radius, then springs, then fine-tuned."""
     wanted = [baselines] if isinstance(baselines, str) else list(baselines)
-    unknown = [name for name in wanted if name not in BASELINES]
-    if unknown:
-        known = ", ".join(map(repr, BASELINES))
+    if unknown := [name for name in wanted if name not in _BASELINES]:
+        known = ", ".join(map(repr, _BASELINES))
         raise ValueError(f"`baselines` may be {known}; got {unknown[0]!r}.")
     given = [epsilons] if isinstance(epsilons, int | float) else epsilons
     radii = {float(Tether(epsilon=float(value)).epsilon) for value in given}
-    ends = {"pooled": 0.0, "separate": math.inf}
-    radii |= {radius for name, radius in ends.items() if name in wanted}
-    names = {radius: name for name, radius in ends.items()}
-    settings = [Setting(names.get(radius, "cross"), radius) for radius in sorted(radii)]
+    radii |= {radius for radius, name in _ENDS.items() if name in wanted}
+    settings = [Setting(_ENDS.get(radius, "cross"), radius) for radius in sorted(radii)]
     if "spring" in wanted:
         settings += [Setting("spring", stiffness=float(value)) for value in stiffness]
     if "fine-tuned" in wanted:
-        settings.append(Setting("fine-tuned", epsilon=0.0, fine_tuned=True))
+        settings.append(Setting("fine-tuned", epsilon=0.0))
     if not settings:
         raise ValueError("There is nothing to compare: give `epsilons` or `baselines`.")
     return settings
@@ -95,10 +86,9 @@ class Plan:
     center_weight: float
     scheduler: Callable[[torch.optim.Optimizer], Any] | None
     augment: Augment | None
-    measure: Measure | None = None
-    on_epoch: Callable[[dict[str, Any], EpochRecord], Any] | None = None
-    checkpoint_every: int | None = None
-    rows_at_once: int = 256
+    measure: Measure | None
+    on_epoch: Callable[[dict[str, Any], EpochRecord], Any] | None
+    checkpoint_every: int | None
 
     def __post_init__(self) -> None:
         for name, kind in (("module", nn.Module), ("optimizer", torch.optim.Optimizer)):
@@ -125,7 +115,5 @@ class Plan:
 
     def test_sources(self) -> dict[Hashable, Source]:
         """Return the data to judge by, in the order of the tasks."""
-        if self.test is None:
-            return self.sources()
-        judged = as_sources(self.test, "test")
+        judged = self.sources() if self.test is None else as_sources(self.test, "test")
         return {task: judged[task] for task in self.data}

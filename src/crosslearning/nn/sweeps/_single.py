@@ -33,13 +33,12 @@ def train_single(
     models = TaskModels(module, plan.data, tether=setting.tether, center_weight=weight)
     run = setting.run(seed)
     history = _fit(plan, models, run, seed, engine, checkpoint)
-    if setting.fine_tuned:
+    if setting.method == "fine-tuned":
         models = TaskModels(dict(models.items()), epsilon=math.inf, same_start=False)
-        second = None if checkpoint is None else checkpoint.with_suffix(".fine.safetensors")
+        second = checkpoint and checkpoint.with_suffix(".fine.safetensors")
         history = _fit(plan, models, run, derive(seed, "fine-tuned"), engine, second)
-    last = history.records[-1]
-    scores = score_sources(models, plan.test_sources(), plan.judge, plan.rows_at_once)
-    distances = models.distances()
+    last, distances = history.records[-1], models.distances()
+    scores = score_sources(models, plan.test_sources(), plan.judge)
     measured = [{}] * len(models) if plan.measure is None else plan.measure(run, models, history)
     return [
         {
@@ -54,12 +53,7 @@ def train_single(
 
 
 def _fit(
-    plan: Plan,
-    models: TaskModels,
-    run: dict[str, Any],
-    seed: int,
-    engine: Any,
-    checkpoint: Path | None,
+    plan: Plan, models: TaskModels, run: Any, seed: int, engine: Any, checkpoint: Path | None
 ) -> History:
     told = plan.on_epoch
     return fit(
@@ -77,7 +71,7 @@ def _fit(
         engine=engine,
         seed=seed,
         checkpoint=checkpoint,
-        checkpoint_every=None if checkpoint is None else plan.checkpoint_every,
+        checkpoint_every=plan.checkpoint_every if checkpoint else None,
     )
 
 
@@ -88,10 +82,15 @@ class Folder:
         self.path = Path(path)
         self.path.mkdir(parents=True, exist_ok=True)
         about, wanted = self.path / "sweep.json", _description(plan)
-        if about.exists():
-            _refuse_other(_read(about), wanted, self.path)
-        else:
+        if not about.exists():
             _write(about, wanted)
+        found = _read(about)
+        known = found if isinstance(found, dict) else {}
+        if other := [name for name, value in wanted.items() if known.get(name) != value]:
+            raise ValueError(
+                f"The folder {path} holds another sweep, which differs in {', '.join(other)}. "
+                "Choose another folder, or remove this one."
+            )
 
     def find(self, setting: Setting, seed: int) -> list[dict[str, Any]] | None:
         """Rows of a finished run, or None."""
@@ -114,34 +113,19 @@ class Folder:
 
 def _description(plan: Plan) -> dict[str, Any]:
     """Describe what a folder must agree on, in words that JSON keeps."""
-    optimizer = plan.optimizer([nn.Parameter(torch.zeros(1))])
+    functions = ("loss", "metric", "scheduler", "augment")
+    names = ("epochs", "batch_size", "sampling", "project_every", "center_weight")
+    parts = {"data": plan.sources(), "test": plan.test_sources()}
     return {
         "model": repr(build(plan.module, 0)),
-        "rows": {repr(task): len(source) for task, source in plan.sources().items()},
-        "rows to judge": {repr(task): len(source) for task, source in plan.test_sources().items()},
-        "data": [digest(source) for source in plan.sources().values()],
-        "data to judge": [digest(source) for source in plan.test_sources().values()],
-        "loss": name_of(plan.loss),
-        "metric": name_of(plan.metric),
-        "scheduler": name_of(plan.scheduler),
-        "augmentation": name_of(plan.augment),
-        "epochs": plan.epochs,
-        "batch size": plan.batch_size,
-        "sampling": plan.sampling,
-        "project every": plan.project_every,
-        "weight of the centre": plan.center_weight,
-        "optimizer": repr(optimizer),
+        **{
+            part: {repr(task): [len(source), digest(source)] for task, source in sources.items()}
+            for part, sources in parts.items()
+        },
+        **{name: name_of(getattr(plan, name)) for name in functions},
+        **{name: getattr(plan, name) for name in names},
+        "optimizer": repr(plan.optimizer([nn.Parameter(torch.zeros(1))])),
     }
-
-
-def _refuse_other(found: Any, wanted: dict[str, Any], path: Path) -> None:
-    known = found if isinstance(found, dict) else {}
-    other = [name for name, value in wanted.items() if known.get(name) != value]
-    if other:
-        raise ValueError(
-            f"The folder {path} holds another sweep, which differs in {', '.join(other)}. "
-            "Choose another folder, or remove this one."
-        )
 
 
 def _read(path: Path) -> Any:

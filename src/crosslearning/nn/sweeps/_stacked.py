@@ -39,7 +39,7 @@ def why_not_stacked(plan: Plan, settings: Sequence[Setting], *, asked_for: bool)
     steps = schedule(tuple(plan.sources().values()), plan.batch_size, plan.sampling)
     reasons = {
         "runs are looked at one by one": bool(plan.measure or plan.on_epoch),
-        "fine-tuning takes two runs": any(setting.fine_tuned for setting in settings),
+        "fine-tuning takes two runs": any(one.method == "fine-tuned" for one in settings),
         "the model has buffers": any(True for _ in module.buffers()),
         "dropout would differ": any(
             isinstance(part, _DropoutNd) and part.p for part in module.modules()
@@ -56,10 +56,7 @@ def why_not_stacked(plan: Plan, settings: Sequence[Setting], *, asked_for: bool)
 
 
 def train_stacked(plan: Plan, runs: Sequence[tuple[Setting, int]]) -> list[list[dict[str, Any]]]:
-    """Train runs side by side, and return their rows of the table.
-
-    All settings are trained with all seeds; where some of these are not asked for, they come along.
-    """
+    """Train runs side by side, all settings with all seeds, and return their rows of the table."""
     settings = list(dict.fromkeys(setting for setting, _ in runs))
     seeds = list(dict.fromkeys(seed for _, seed in runs))
     sources, modules = plan.sources(), [build(plan.module, seed) for seed in seeds]
@@ -67,14 +64,14 @@ def train_stacked(plan: Plan, runs: Sequence[tuple[Setting, int]]) -> list[list[
     tethers = [one.tether for one in settings]
     stack = Stack(modules, list(sources), tethers, plan.center_weight, called)
     steps = schedule(tuple(sources.values()), plan.batch_size, plan.sampling)
-    device = stack.tasks.device
+    device = stack.thetas.device
     feeds = [StackedFeed(Feed(sources, steps, seed, plan.augment, device)) for seed in seeds]
     with forked_generators(device):
         with mode(modules[0], training=True):
             losses = _train(plan, stack, feeds, steps.steps)
         scores = _scores(plan, stack, modules[0])
-    pulls = np.array(stack.pulls).T.reshape(losses.shape)
-    values = np.stack([losses, scores, stack.distances(), pulls], axis=-1)
+    columns = [losses, scores, stack.distances().T, np.array(stack.pulls).T]
+    values = np.stack([column.reshape(losses.shape) for column in columns], axis=-1)
     places = [(seeds.index(seed), settings.index(setting)) for setting, seed in runs]
     names = ("loss", "score", "distance", "pull")
     return [
@@ -84,14 +81,14 @@ def train_stacked(plan: Plan, runs: Sequence[tuple[Setting, int]]) -> list[list[
 
 def _train(plan: Plan, stack: Stack, feeds: list[StackedFeed], steps: int) -> NDArray[np.float64]:
     """Train, and return the mean loss over the last epoch, of shape (tasks, seeds, settings)."""
-    optimizer = plan.optimizer([stack.tasks])
+    optimizer = plan.optimizer([stack.thetas])
     scheduler = make_scheduler(plan.scheduler, optimizer)
     gradients = stack.gradients(plan.loss)
     total: Any = 0.0
     for step in range(plan.epochs * steps):
         in_epoch = step % steps
         batches = zip(*(feed.step(step) for feed in feeds), strict=True)  # inputs, and targets
-        stack.tasks.grad, losses = gradients(*(torch.stack(one, dim=1) for one in batches))
+        stack.thetas.grad, losses = gradients(*(torch.stack(one, dim=1) for one in batches))
         optimizer.step()
         since = in_epoch % plan.project_every + 1
         if since == plan.project_every or in_epoch + 1 == steps:
@@ -103,29 +100,26 @@ def _train(plan: Plan, stack: Stack, feeds: list[StackedFeed], steps: int) -> ND
 
 
 def _scores(plan: Plan, stack: Stack, skeleton: nn.Module) -> NDArray[np.float64]:
-    """Metric of all models on their task's data for judging."""
-    shape, device = stack.tasks.shape[:-1], stack.tasks.device
-    result = np.empty(shape)
-    outputs_of = torch.func.vmap(stack.forward, in_dims=(0, None))
+    """Metric of all models on their task's data for judging, of the shape of the losses."""
+    device, result = stack.thetas.device, []
+    outputs_of = vmap(stack.forward, in_dims=(0, None))
     with mode(skeleton, training=False), torch.no_grad():
-        for task, source in enumerate(plan.test_sources().values()):
-            runs = stack.tasks[task].flatten(0, 1)
+        for runs, source in zip(stack.thetas, plan.test_sources().values(), strict=True):
             pairs = [
-                (outputs_of(runs, x.to(device)), y.to(device))
-                for x, y in in_order(source, plan.rows_at_once)
+                (outputs_of(runs.flatten(0, 1), x.to(device)), y.to(device))
+                for x, y in in_order(source)
             ]
             outputs = torch.cat([output for output, _ in pairs], dim=1)
             targets = torch.cat([target for _, target in pairs])
-            scores = [float(plan.judge(output, targets)) for output in outputs]
-            result[task] = np.reshape(scores, shape[1:])
-    return result
+            result.append([float(plan.judge(output, targets)) for output in outputs])
+    return np.array(result)
 
 
 class Stack:
-    """Runs of every seed with every tether, each with one model per task and a centre.
+    """Runs of every seed with every tether; members of a coupling, with a group per run.
 
-    An optimizer gets `tasks`, of shape (n_tasks, n_seeds, n_tethers, n_parameters). One that treats
-    each number by itself, as SGD and Adam do, trains every run as if it were alone.
+    An optimizer gets `thetas`, of shape (n_tasks, n_seeds, n_tethers, n_parameters). One that
+    treats each number by itself, as SGD and Adam do, trains every run as if it were alone.
     """
 
     def __init__(
@@ -138,43 +132,35 @@ class Stack:
     ) -> None:
         starts = torch.stack([parameters_to_vector(m.parameters()).detach() for m in modules])
         matrix = starts[None, :, None].repeat(len(labels) + 1, 1, len(tethers), 1)
-        self.tasks = nn.Parameter(matrix[:-1])
-        self.center = matrix[-1]
-        self.pulls: list[NDArray[np.float64] | None] = [None] * (len(modules) * len(tethers))
-        self._tethers = list(tethers) * len(modules)
-        self._weight = center_weight
-        self._skeleton = modules[0]
-        self._members = StackMembers(self, [f"task {label!r}" for label in labels], runs)
+        self.thetas, self.center = nn.Parameter(matrix[:-1]), matrix[-1]
+        self.tasks, self.groups = [f"task {label!r}" for label in labels], runs
+        self.pulls: list[NDArray[np.float64] | None] = [None] * len(runs)
+        self._tethers, self._weight = list(tethers) * len(modules), center_weight
+        self._skeleton, self._room = modules[0], torch.empty_like(self.thetas)
         self._told_resolution = False
-        self._names = [name for name, _ in self._skeleton.named_parameters()]
-        self._shapes = [parameter.shape for parameter in self._skeleton.parameters()]
 
     def forward(self, flat: torch.Tensor, x: torch.Tensor) -> Any:
         """Output of a model whose parameters are a vector."""
-        pieces = flat.split([shape.numel() for shape in self._shapes])
+        named = dict(self._skeleton.named_parameters())
+        pieces = flat.split([one.numel() for one in named.values()])
         parameters = {
-            name: piece.view(shape)
-            for name, piece, shape in zip(self._names, pieces, self._shapes, strict=True)
+            name: piece.view(one.shape)
+            for (name, one), piece in zip(named.items(), pieces, strict=True)
         }
         return functional_call(self._skeleton, parameters, (x,))
 
     def gradients(self, loss: Callable[[Any, Any], torch.Tensor]) -> Callable[..., Any]:
-        """Make a function of inputs and targets that returns gradients and losses.
-
-        Inputs and targets have the axes (n_tasks, n_seeds) in front: runs of one seed see the
-        same batches.
-        """
+        """Make a function of inputs and targets, by task and seed: gradients and losses."""
 
         def objective(flat: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return loss(self.forward(flat, x), y)
 
-        over_tethers = vmap(grad_and_value(objective), in_dims=(0, None, 0))
-        over_all = vmap(vmap(over_tethers))
+        over_all = vmap(vmap(vmap(grad_and_value(objective), in_dims=(0, None, 0))))
 
         def gradients(x: torch.Tensor, y: torch.Tensor) -> Any:
             # Some losses cannot batch outputs without targets, so these get the third axis too.
-            shape = *self.tasks.shape[:3], *y.shape[2:]
-            return over_all(self.tasks.detach(), x, y.unsqueeze(2).expand(shape))
+            shape = *self.thetas.shape[:3], *y.shape[2:]
+            return over_all(self.thetas.detach(), x, y.unsqueeze(2).expand(shape))
 
         return gradients
 
@@ -182,7 +168,7 @@ class Stack:
         """Project every run, as :meth:`TaskModels.project` does one."""
         with torch.no_grad():
             steps = couple(
-                self._members,
+                self,
                 [tether.scaled(step_size=step_size) for tether in self._tethers],
                 center_weight=self._weight,
                 start=self.pulls,
@@ -192,53 +178,37 @@ class Stack:
         self.pulls = [step.pull for step in steps]
         self._told_resolution |= any(step.status is Status.UNRESOLVED for step in steps)
 
-    def distances(self) -> NDArray[np.float64]:
-        """Distances to the centres, of shape (n_tasks, n_seeds, n_tethers)."""
-        with torch.no_grad():
-            return self._members.distances().T.reshape(self.tasks.shape[:-1])
-
-
-class StackMembers:
-    """The runs of a stack as members of a coupling: a group per run."""
-
-    def __init__(self, stack: Stack, tasks: Sequence[str], groups: Sequence[str]) -> None:
-        self.stack, self.tasks, self.groups = stack, tasks, groups
-        self._room = torch.empty_like(stack.tasks)
-
     def gram(self) -> NDArray[np.float64]:
-        """Inner products of the differences to the centre, of every run."""
         rows = self._differences().transpose(0, 1)
         gram = torch.bmm(rows, rows.transpose(1, 2)).double().cpu().numpy()
         return np.asarray(0.5 * (gram + gram.transpose(0, 2, 1)))
 
     def move(self, pull: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
         """Move tasks and centre of every run, from the differences that :meth:`gram` took."""
-        tasks, center = self.stack.tasks, self.stack.center
-        weights_, pulls = (torch.from_numpy(one.T).to(tasks) for one in (weights, pull))
+        weights_, pulls = (torch.from_numpy(one.T).to(self.thetas) for one in (weights, pull))
         shift = torch.einsum("nr,nrs->rs", weights_, self._room.flatten(1, 2))
-        center += shift.view_as(center)
+        self.center += shift.view_as(self.center)
         # A share of 0 or 1 is exact in lerp: pooled rows stay equal, free ones untouched.
-        tasks.lerp_(center, pulls.view(*tasks.shape[:-1], 1))
+        self.thetas.lerp_(self.center, pulls.view(*self.thetas.shape[:-1], 1))
 
     def distances(self) -> NDArray[np.float64]:
-        """Distances to the centres, run by run."""
+        """Distances to the centres, of shape (n_runs, n_tasks)."""
         norms = torch.linalg.vector_norm(self._differences(), dim=-1, dtype=torch.float64)
         return np.asarray(norms.T.cpu().numpy())
 
     def storage(self) -> Storage:
-        """How finely the runs are stored."""
-        center = self.stack.center.flatten(0, 1)
+        center = self.center.flatten(0, 1)
         norms = torch.linalg.vector_norm(center, dim=-1).double().cpu().numpy()
         n_runs, size = center.shape
         return dtype_storage([center.dtype] * n_runs, np.asarray(norms), [size] * n_runs)
 
     def culprits(self) -> tuple[list[str], str]:
-        """Names of tasks, and of centres, that are not finite, and of their runs."""
-        rows = torch.cat([self.stack.tasks, self.stack.center[None]]).flatten(1, 2)
+        rows = torch.cat([self.thetas, self.center[None]]).flatten(1, 2)
         bad = (~rows.isfinite().all(dim=-1)).nonzero().tolist()
         names = [*self.tasks, "the centre"]
         return [f"{names[row]} in {self.groups[run]}" for row, run in bad], ""
 
     def _differences(self) -> torch.Tensor:
         """Tasks minus centre, of shape (n_tasks, n_runs, n_parameters)."""
-        return torch.sub(self.stack.tasks, self.stack.center, out=self._room).flatten(1, 2)
+        with torch.no_grad():
+            return torch.sub(self.thetas, self.center, out=self._room).flatten(1, 2)

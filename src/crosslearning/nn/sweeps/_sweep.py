@@ -59,8 +59,8 @@ def sweep(
         Makes a module. It is called once per seed, with torch's generator seeded.
     data : mapping from task to data
         To train on, as in :func:`fit`.
-    loss, epochs, batch_size, sampling, project_every, augment
-        As in :func:`fit`.
+    loss, epochs, batch_size, sampling, project_every, augment, center_weight
+        As in :func:`fit` and :class:`TaskModels`.
     optimizer, scheduler : callable
         Make an optimizer of parameters, and a scheduler of an optimizer.
     epsilons : float or iterable of float
@@ -77,28 +77,23 @@ def sweep(
         To judge the models by; by default the training data.
     metric : "accuracy" or callable, optional
         Function of a task's outputs and targets, as in :func:`evaluate`; by default the loss.
-    center_weight : float, default=1
-        As in :class:`TaskModels`.
     engine : str, default="auto"
         As in :func:`fit`, for runs that are not stacked.
     stacked : bool or "auto", default="auto"
         Whether to train all runs at the same time, in one vmap, which is several times faster for
         linear models and multi-layer perceptrons. "auto" does so where it gives the same numbers
-        and is no slower: torch's linear layers and activations and its losses, no dropout, buffers
-        or fine-tuning, equal batches, an optimizer that treats each number by itself, and no
-        scheduler that looks at a score.
+        and is no slower.
     n_jobs : int, optional
         Processes for runs that are not stacked; by default one after the other in this one.
     folder : path, optional
         Keeps finished runs, and the state of the one at work, so that an interrupted sweep goes on
-        where it was; stacked runs finish all at once, and start anew if interrupted. A folder of
-        another sweep is refused.
+        where it was; stacked runs finish all at once. A folder of another sweep is refused.
     checkpoint_every : int, optional
         Steps after which the state of a run is saved in the folder, beside the end of each epoch.
     measure : callable, optional
-        Called as ``measure(run, models, history)`` when a run has been trained; returns a dict of
-        further columns for each task, of what JSON has. ``run`` has ``method``, ``epsilon``,
-        ``stiffness`` and ``seed``. Runs are not stacked then.
+        ``measure(run, models, history)`` returns, for each task of a trained run, a dict of further
+        columns of what JSON has; ``run`` has ``method``, ``epsilon``, ``stiffness`` and ``seed``.
+        Runs are not stacked then.
     on_epoch : callable, optional
         Called as ``on_epoch(run, record)`` after each epoch. Runs are not stacked then.
 
@@ -129,23 +124,9 @@ def sweep(
     Name: score, dtype: float64
     """
     plan = Plan(
-        module=module,
-        data=data,
-        loss=loss,
-        optimizer=optimizer,
-        epochs=epochs,
-        test=test,
-        metric=metric,
-        batch_size=batch_size,
-        sampling=sampling,
-        project_every=project_every,
-        center_weight=center_weight,
-        scheduler=scheduler,
-        augment=augment,
-        measure=measure,
-        on_epoch=on_epoch,
-        checkpoint_every=checkpoint_every,
-    )
+        module, data, loss, optimizer, epochs, test, metric, batch_size, sampling, project_every,
+        center_weight, scheduler, augment, measure, on_epoch, checkpoint_every,
+    )  # fmt: skip
     settings = settings_of(epsilons, baselines, stiffness)
     kept = None if folder is None else Folder(folder, plan)
     starts = [seeds] if isinstance(seeds, int) else list(seeds)
@@ -164,7 +145,13 @@ def sweep(
         runs[run] = rows
         if kept:
             kept.keep(*run, rows)
-    return _table(runs, list(data))
+    return pd.DataFrame(
+        [
+            {**setting.run(seed), "task": task, **row}
+            for (setting, seed), rows in runs.items()
+            for task, row in zip(data, rows or (), strict=True)
+        ]
+    )
 
 
 def _to_stack(stacked: bool | Literal["auto"], plan: Plan, settings: list[Setting]) -> bool:
@@ -176,13 +163,3 @@ def _to_stack(stacked: bool | Literal["auto"], plan: Plan, settings: list[Settin
     if stacked is True and obstacle:
         raise ValueError(f"The runs cannot be stacked: {obstacle}. Use stacked='auto'.")
     return obstacle is None
-
-
-def _table(runs: dict[tuple[Setting, int], Any], tasks: list[Any]) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {**setting.run(seed), "task": task, **row}
-            for (setting, seed), rows in runs.items()
-            for task, row in zip(tasks, rows, strict=True)
-        ]
-    )
