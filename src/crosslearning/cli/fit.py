@@ -30,7 +30,10 @@ def _one_of(*values: str) -> Any:
 def fit(
     table: Annotated[
         str,
-        typer.Argument(help="CSV, TSV or Parquet file, gzipped or not; - for standard input."),
+        typer.Argument(
+            help="CSV, TSV or Parquet file, gzipped or not; a folder, or a pattern such as "
+            "'part-*.parquet', of many; - for standard input."
+        ),
     ],
     task: Annotated[
         str, typer.Option(help="Column that says which task (group) a row belongs to.")
@@ -106,7 +109,8 @@ def fit(
     table, and the best of several models on rows that it has not seen is kept.
     """
     from crosslearning import report
-    from crosslearning.tables import check_folder, fit_table, read_table
+    from crosslearning.tables import check_folder, fit_files, fit_table, read_table
+    from crosslearning.tables._files import is_large
 
     folder = out or Path(f"crosslearning-{'table' if table == '-' else _stem(table)}")
     try:
@@ -115,29 +119,49 @@ def fit(
         raise ValueError(f"{error} Name it with --out.") from error
     with spinner(show=not (quiet or as_json)) as say, warnings_in_a_line(show=not quiet):
         say(f"Reading {table}")
-        frame = read_table(sys.stdin.buffer if table == "-" else table, text=category or ())
-        columns = set(frame.columns)
-        model = fit_table(
-            frame,
-            task=task,
-            target=target,
-            features=None if features is None else _split(features, columns),
-            numbers=_split(number or [], columns),
-            categories=_split(category or [], columns),
-            kind=kind,
-            family=family,
-            epsilon=epsilon,
-            metric=metric,
-            weights=weights,
-            time=time,
-            group=group,
-            held_out=None if holdout is None else read_table(holdout, text=category or ()),
-            folds=folds,
-            drop_unlabelled=drop_unlabelled,
-            seed=seed,
-            command=_command(),
-            progress=say,
-        )
+        shared: dict[str, Any] = {
+            "task": task,
+            "target": target,
+            "epsilon": epsilon,
+            "weights": weights,
+            "folds": folds,
+            "drop_unlabelled": drop_unlabelled,
+            "seed": seed,
+            "command": _command(),
+            "progress": say,
+        }
+        if table != "-" and is_large(table):
+            _refuse(
+                kind=kind in ("auto", "regression"),
+                family=family in ("auto", "gaussian"),
+                metric=metric in (None, "mse"),
+                time=time is None,
+                group=group is None,
+                holdout=holdout is None,
+            )
+            model = fit_files(
+                table,
+                features=None if features is None else _split(features, set()),
+                numbers=_split(number or [], set()),
+                categories=_split(category or [], set()),
+                **shared,
+            )
+        else:
+            frame = read_table(sys.stdin.buffer if table == "-" else table, text=category or ())
+            columns = set(frame.columns)
+            model = fit_table(
+                frame,
+                features=None if features is None else _split(features, columns),
+                numbers=_split(number or [], columns),
+                categories=_split(category or [], columns),
+                kind=kind,
+                family=family,
+                metric=metric,
+                time=time,
+                group=group,
+                held_out=None if holdout is None else read_table(holdout, text=category or ()),
+                **shared,
+            )
         say("Writing model and report")
         model.save(folder)
         page = report.write(folder)
@@ -148,8 +172,20 @@ def fit(
 
 
 def _stem(table: str) -> str:
-    """Name of a file without its suffixes."""
-    return Path(table).name.split(".")[0] or "table"
+    """Name of a file, or of the folder of several, without suffixes."""
+    path = Path(table)
+    name = path.resolve().parent.name if "*" in path.name or "?" in path.name else path.name
+    return name.split(".")[0] or "table"
+
+
+def _refuse(**possible: bool) -> None:
+    """Refuse options that need all rows in memory."""
+    for option, fine in possible.items():
+        if not fine:
+            raise ValueError(
+                f"--{option} needs all rows in memory, and this table is read by pieces: numbers "
+                "are predicted, by mean squared error. Leave the option out, or fit a part of it."
+            )
 
 
 def _split(names: list[str], columns: set[str]) -> list[str]:

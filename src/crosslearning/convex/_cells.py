@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Cells"]
 
+_AT_ONCE = 2**18  # numbers, so that temporary arrays stay in the cache
+
 
 @dataclass(eq=False)
 class Cells:
@@ -86,6 +88,15 @@ class Cells:
     def copy(self) -> Cells:
         """Copy every array."""
         return Cells(*(getattr(self, field.name).copy() for field in fields(self)))
+
+    def add(self, where: NDArray[np.intp], other: Cells) -> None:
+        """Add other cells to some of these, in place and few at a time."""
+        size = max(_AT_ONCE // max(other.scatters[:1].size, 1), 1)
+        for start in range(0, len(where), size):
+            some = where[start : start + size]
+            whole = some[-1] - some[0] == len(some) - 1  # then no copies are made
+            own = slice(some[0], some[-1] + 1) if whole else some
+            self[own] = self[own].plus(other[start : start + size])
 
     def plus(self, other: Cells) -> Cells:
         """Union of the rows of each pair of cells."""

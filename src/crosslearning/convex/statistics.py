@@ -69,6 +69,14 @@ class Statistics:
         self.cells = Cells.empty((0, n_folds), 1)
 
     @classmethod
+    def empty(cls, labels: NDArray[Any], n_features: int, n_folds: int = 1) -> Statistics:
+        """No rows yet, of tasks with sorted labels: to add to without growing."""
+        statistics = cls(n_folds)
+        statistics.labels = labels
+        statistics.cells = Cells.empty((len(labels), n_folds), n_features + 1)
+        return statistics
+
+    @classmethod
     def of(
         cls,
         X: ArrayLike,
@@ -198,10 +206,19 @@ class Statistics:
         part.labels, part.cells = self.labels, self.cells[:, fold : fold + 1].copy()
         return part
 
+    def pooled_means(self) -> NDArray[np.float64]:
+        """Weighted means of features and target over all rows."""
+        weights, means = self.cells.weights, self.cells.means
+        # Relative to one cell's means: a sum of large numbers would lose digits.
+        first = means[np.unravel_index(weights.argmax(), weights.shape)]
+        deviations = np.where(weights[..., None] > 0, means - first, 0.0)
+        mean: NDArray[np.float64] = first + np.tensordot(weights, deviations, 2) / weights.sum()
+        return mean
+
     def scaling(self, *, center: bool = True, scale: bool = True) -> Scaling:
         """Weighted mean and standard deviation of each feature; constant ones keep scale 1."""
         cells = self.cells
-        mean = self._pooled_means()[:-1]
+        mean = self.pooled_means()[:-1]
         deviations = cells.means[..., :-1] - mean
         squares = np.einsum("...jj->...j", cells.scatters)[..., :-1]
         squares = squares + cells.weights[..., None] * deviations**2
@@ -216,7 +233,7 @@ class Statistics:
         Targets are measured from their pooled mean if there is an intercept. No row is needed.
         """
         cells = self.total().cells[:, 0]
-        target_mean = float(self._pooled_means()[-1]) if intercept else 0.0
+        target_mean = float(self.pooled_means()[-1]) if intercept else 0.0
         scale = np.append(scaling.scale, 1.0)
         deviations = (cells.means - np.append(scaling.mean, target_mean)) / scale
         weighted = cells.weights[:, None] * deviations
@@ -267,14 +284,6 @@ class Statistics:
             statistics.cells = Cells(*(file[field.name] for field in fields(Cells)))
         return statistics
 
-    def _pooled_means(self) -> NDArray[np.float64]:
-        weights, means = self.cells.weights, self.cells.means
-        # Relative to one cell's means: a sum of large numbers would lose digits.
-        first = means[np.unravel_index(weights.argmax(), weights.shape)]
-        deviations = np.where(weights[..., None] > 0, means - first, 0.0)
-        mean: NDArray[np.float64] = first + np.tensordot(weights, deviations, 2) / weights.sum()
-        return mean
-
     def _copy(self) -> Statistics:
         copy = Statistics(self.n_folds, self.seed)
         copy.labels, copy.cells = self.labels, self.cells.copy()
@@ -304,7 +313,7 @@ class Statistics:
             grown[np.searchsorted(union, self.labels)] = self.cells
             self.labels, self.cells = union, grown
             known = np.searchsorted(union, labels)
-        self.cells[known] = self.cells[known].plus(cells)
+        self.cells.add(known, cells)
 
     def _check_folds(self, other: Statistics) -> None:
         if self.n_folds != other.n_folds:

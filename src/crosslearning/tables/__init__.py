@@ -10,11 +10,13 @@ from crosslearning.tables.writing import is_text, write_table
 
 if TYPE_CHECKING:
     from crosslearning.tables.fitting import fit_table
+    from crosslearning.tables.streaming import fit_files
 
 __all__ = [
     "Predicted",
     "TableModel",
     "check_folder",
+    "fit_files",
     "fit_table",
     "is_text",
     "predict_table",
@@ -26,8 +28,12 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import scikit-learn, which takes long, only to fit."""
-    if name != "fit_table":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from crosslearning.tables.fitting import fit_table
+    if name == "fit_table":
+        from crosslearning.tables.fitting import fit_table
 
-    return fit_table
+        return fit_table
+    if name == "fit_files":
+        from crosslearning.tables.streaming import fit_files
+
+        return fit_files
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -118,6 +118,10 @@ def is_date(values: pd.Series[Any]) -> bool:
 
 def as_numbers(values: pd.Series[Any]) -> NDArray[np.float64]:
     """Return numbers, NaN where missing; refuse anything else, and infinities."""
+    if isinstance(values.dtype, np.dtype) and values.dtype.kind in "fiu":
+        plain = values.to_numpy(dtype=np.float64)
+        if not np.isinf(plain).any():
+            return plain
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(values.cat.categories.dtype)
     numbers = _parsed(values)

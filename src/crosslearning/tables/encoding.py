@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["TableEncoder"]
+__all__ = ["TableEncoder", "counted", "levels_of"]
 
 _RARE = 10  # rows; levels with fewer are grouped,
 _RARE_SHARE = 0.02  # or with less than this share of the rows if that is less
@@ -67,11 +67,10 @@ class TableEncoder:
         for name, column in _numeric(frame, numbers, dates):
             medians[name] = float(np.nanmedian(column))
             flagged += [name] * bool(np.isnan(column).any())
-        filled = {name: _filled(frame[name]) for name in categories}
-        levels = {name: _levels(values) for name, values in filled.items()}
+        counts = {name: counted(frame[name]) for name in categories}
+        levels = {name: levels_of(found) for name, found in counts.items()}
         rare = {
-            name: sorted(set(values.unique()) - set(levels[name]))
-            for name, values in filled.items()
+            name: sorted(set(found.index) - set(levels[name])) for name, found in counts.items()
         }
         return cls(medians, flagged, levels, list(dates), rare)
 
@@ -90,10 +89,11 @@ class TableEncoder:
         """Count the values of categories that were never seen, by column."""
         found = {}
         for name, levels in self.levels.items():
-            values = _filled(frame[name])
-            new = values[~values.isin([*levels, *self.rare[name], _MISSING])]
+            counts = counted(frame[name])
+            new = counts[~counts.index.isin([*levels, *self.rare[name], _MISSING])]
             if len(new):
-                found[name] = {str(k): int(n) for k, n in new.value_counts().items()}
+                new = new.sort_values(ascending=False, kind="stable")
+                found[name] = {str(k): int(n) for k, n in new.items()}
         return found
 
     @property
@@ -115,16 +115,18 @@ class TableEncoder:
         array = np.empty((len(frame), len(names)))
         gaps = {}
         for k, (name, values) in enumerate(_numeric(frame, self.plain, self.dates)):
-            gap = np.isnan(values)
-            gaps[name] = gap if name in self.flagged else None
-            array[:, k] = np.where(gap, self.numbers[name], values)
+            array[:, k] = values
+            if name in self.flagged or np.isnan(values.sum()):
+                gaps[name] = np.isnan(values)
+                array[gaps[name], k] = self.numbers[name]
         column = len(self.numbers)
         for name in self.flagged:
             array[:, column] = gaps[name]
             column += 1
         for name, levels in self.levels.items():
             listed = [level for level in levels if level is not None]
-            codes = pd.Index(listed, dtype=object).get_indexer(_filled(frame[name]))
+            rows, values = _factorized(frame[name])
+            codes = pd.Index(listed, dtype=object).get_indexer(pd.Index(values))[rows]
             other = len(listed) if None in levels else -1
             codes = np.where(codes < 0, other, codes)
             for level in _shown(levels):
@@ -146,15 +148,23 @@ def _numeric(
             yield f"{name} {part}", values.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _filled(column: pd.Series[Any]) -> pd.Index[Any]:
-    values = as_categories(column)
-    return pd.Index(np.where(pd.isna(values), _MISSING, values), dtype=object)
+def _factorized(column: pd.Series[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Code of each row, and the value of each code as a string."""
+    codes, found = pd.factorize(column, use_na_sentinel=False)
+    values = as_categories(pd.Series(found))
+    return codes, np.where(pd.isna(values), _MISSING, values)
 
 
-def _levels(values: pd.Index[Any]) -> list[str | None]:
+def counted(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Count the values as strings, in their order."""
+    codes, values = _factorized(column)
+    counts = pd.Series(np.bincount(codes, minlength=len(values)), index=values, dtype=np.int64)
+    return counts.groupby(level=0).sum()
+
+
+def levels_of(counts: pd.Series[Any]) -> list[str | None]:
     """Levels to tell apart, in order; None, last, for the rare ones if there are any."""
-    counts = values.value_counts().sort_index()
-    frequent = counts[counts >= max(1, min(_RARE, int(_RARE_SHARE * len(values))))]
+    frequent = counts[counts >= max(1, min(_RARE, int(_RARE_SHARE * counts.sum())))]
     room = _MOST_LEVELS - (len(frequent) < len(counts) or len(counts) > _MOST_LEVELS)
     kept = sorted(frequent.sort_values(kind="stable").index[-room:])
     return [*kept, None] if len(kept) < len(counts) else list(kept)

@@ -13,6 +13,8 @@ from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.trials import predicted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from crosslearning.tables.metrics import Metric
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["effects", "holdout", "left_out", "spread"]
+__all__ = ["effects", "holdout", "left_out", "spread", "summary"]
 
 _LEVELS = (0.5, 0.8, 0.9, 0.95)
 _MOST_ERRORS, _MOST_SHOWN = 20_000, 2_000
@@ -121,22 +123,31 @@ def left_out(
         return np.empty(0), {}
     rng = np.random.default_rng(seed)
     room = _MOST_ERRORS // len(models)
-    errors, shown = [], []
+    said = []
     for model, (_, test) in zip(models, splits.parts, strict=True):
         some = rng.permutation(test)[:room]
-        if model is None or not len(some):
-            continue
-        part = rows.take(np.sort(some))
-        means, sds = model.predict(part.X, tasks=part.codes, return_std=True)
-        errors.append(np.abs(part.y - means) / np.maximum(sds, np.finfo(np.float64).tiny))
-        shown += [
-            {"actual": y, "predicted": mean, "task": labels[code]}
-            for y, mean, code in zip(part.y, means, part.codes, strict=True)
-        ]
-    if not errors:
+        if model is not None and len(some):
+            part = rows.take(np.sort(some))
+            said.append((part, *model.predict(part.X, tasks=part.codes, return_std=True)))
+    return summary(said, labels, rng)
+
+
+def summary(
+    said: list[tuple[Rows, Array, Array]], labels: Sequence[Any], rng: np.random.Generator
+) -> tuple[Array, dict[str, Any]]:
+    """Sum up rows, means and standard deviations of each split as :func:`left_out` says."""
+    if not said:
         return np.empty(0), {}
-    keep = rng.permutation(len(shown))[:_MOST_SHOWN]
-    found = {"calibration": _calibration(errors), "predicted": [shown[k] for k in np.sort(keep)]}
+    tiny = np.finfo(np.float64).tiny
+    errors = [np.abs(part.y - means) / np.maximum(sds, tiny) for part, means, sds in said]
+    y = np.concatenate([part.y for part, *_ in said])
+    means = np.concatenate([means for _, means, _ in said])
+    codes = np.concatenate([part.codes for part, *_ in said])
+    shown = [
+        {"actual": y[k], "predicted": means[k], "task": labels[codes[k]]}
+        for k in np.sort(rng.permutation(len(y))[:_MOST_SHOWN])
+    ]
+    found = {"calibration": _calibration(errors), "predicted": shown}
     return np.sort(np.concatenate(errors)), found
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from crosslearning.tables.target import Target
 
-__all__ = ["fit_table"]
+__all__ = ["check_rows", "check_settings", "fit_table", "state_to_keep"]
 
 _FEWEST_ROWS = 10
 _MANY_ROWS = 200_000  # beyond which sums stand for the rows
@@ -140,7 +140,7 @@ def fit_table(
     say = progress or (lambda _: None)
     started = clock.perf_counter()
     say("Looking at the columns")
-    _check_settings(frame, task, target, epsilon, seed, folds)
+    check_settings(frame, task, target, epsilon, seed, folds)
     roles = {"the weights": weights, "the time": time, "the group": group}
     for role, column in roles.items():
         require_columns(frame, [column] if column else [], role)
@@ -178,7 +178,9 @@ def fit_table(
         errors, findings = left_out(
             trials.models[trials.chosen.name], rows, splits, labels.tolist(), seed
         )
-        result = TableModel(task, target, scored.name, encoder, rotation, _state(model), errors)
+        result = TableModel(
+            task, target, scored.name, encoder, rotation, state_to_keep(model), errors
+        )
         findings["effects"] = effects(result, table) if rotation is None else []
         if held_out is not None:
             findings["holdout"] = _held_out(result, tried, rows, labels, held_out, scored)
@@ -204,9 +206,10 @@ def fit_table(
     return replace(result, results=results)
 
 
-def _check_settings(
+def check_settings(
     frame: pd.DataFrame, task: str, target: str, epsilon: float, seed: int, folds: int
 ) -> None:
+    """Refuse columns that are not there, and settings that make no sense."""
     check_names(frame)
     require_columns(frame, [task], "the task")
     require_columns(frame, [target], "the target")
@@ -233,13 +236,18 @@ def _usable_rows(frame: pd.DataFrame, task: str, target: str, *, drop: bool) -> 
     if labels is not numbered[task]:
         numbered = numbered.assign(**{task: labels})
     rows = numbered[~missing] if missing.any() else numbered
-    if len(rows) < _FEWEST_ROWS:
-        raise ValueError(
-            f"A fit needs at least {_FEWEST_ROWS} rows with a target; {target!r} has a value in "
-            f"{len(rows)} of {len(frame)} rows. Add rows."
-        )
+    check_rows(len(rows), len(frame), target)
     check_tasks_of(rows[task])
     return rows
+
+
+def check_rows(usable: int, of: int, target: str) -> None:
+    """Refuse a table of very few rows."""
+    if usable < _FEWEST_ROWS:
+        raise ValueError(
+            f"A fit needs at least {_FEWEST_ROWS} rows with a target; {target!r} has a value in "
+            f"{usable} of {of} rows. Add rows."
+        )
 
 
 def _rows(
@@ -289,7 +297,7 @@ def _final(estimator: Any, rows: Rows, labels: NDArray[Any]) -> Any:
     return model
 
 
-def _state(model: Any) -> dict[str, Any]:
+def state_to_keep(model: Any) -> dict[str, Any]:
     """Return what predictions need."""
     state = state_of(model)
     state["fitted"].pop("calibration_", None)  # errors of rows left out serve for all models

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Collection, Iterator
 
-__all__ = ["read_table", "read_verbatim"]
+__all__ = ["dialect_of", "read_table", "read_verbatim"]
 
 _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 1 << 16  # bytes to guess separator and decimal mark from
@@ -62,6 +62,12 @@ def read_table(
 def read_verbatim(source: str | os.PathLike[str] | BinaryIO) -> pd.DataFrame:
     """Read a table with every field of a text file as it is written there."""
     return _read(source, {"dtype": str, "na_filter": False}, None)
+
+
+def dialect_of(head: bytes) -> tuple[str, str, str]:
+    """Tell encoding, separator and decimal mark from the first bytes of a text file."""
+    encoding = _encoding(io.BytesIO(head), head)
+    return encoding, *_dialect(head.decode(encoding, errors="ignore"))
 
 
 def _read(source: Any, options: dict[str, Any], text: Collection[str] | None) -> pd.DataFrame:

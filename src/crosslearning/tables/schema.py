@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     import pandas as pd
+    from numpy.typing import NDArray
 
 __all__ = [
     "Features",
     "check_names",
+    "check_task_count",
     "check_tasks_of",
     "features_of",
     "looks_like_time",
@@ -79,15 +81,19 @@ def check_tasks_of(labels: pd.Series[Any]) -> None:
             f"The task column {name!r} must have a label in every row; it has none in "
             f"{listed_rows(labels.index[missing])}. Fill the labels in or drop the rows."
         )
-    index, _ = TaskIndex.of(labels)
-    if len(index) < 2:
+    check_task_count(str(name), TaskIndex.of(labels)[0].labels, len(labels))
+
+
+def check_task_count(name: str, labels: Sequence[Any] | NDArray[Any], n_rows: int) -> None:
+    """Refuse one task, and one row per task."""
+    if len(labels) < 2:
         raise ValueError(
             f"The task column {name!r} must have at least 2 labels; got one, "
-            f"{index.labels[0]!r}. With one task there is nobody to share with."
+            f"{labels[0]!r}. With one task there is nobody to share with."
         )
-    if len(index) == len(labels):
+    if len(labels) == n_rows:
         raise ValueError(
-            f"The labels of the task column {name!r} must repeat; got {len(labels):,} rows with "
+            f"The labels of the task column {name!r} must repeat; got {n_rows:,} rows with "
             "a label each. Choose the column of the group that the rows belong to."
         )
 

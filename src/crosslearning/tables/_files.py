@@ -1,0 +1,257 @@
+"""A table in files, a piece at a time: Parquet, or CSV and its relatives."""
+
+from __future__ import annotations
+
+import glob
+import io
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pandas as pd
+
+from crosslearning.extras import require
+from crosslearning.tables.reading import dialect_of, read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+__all__ = ["Files", "Piece", "is_large", "located"]
+
+_NUMBERS = 2**24  # in a piece
+_LARGE = 2**25  # numbers in a file, from which on it is read by pieces
+_BYTES = 8  # of text for a number, about
+_HEAD = 2**22  # bytes of text to recognise types from
+_BLOCK = 2**24  # bytes of text to parse at once
+_MISSING = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "?", ".", "-", "--",
+)  # fmt: skip
+_ROW = re.compile(r"In CSV column #\d+: Row #(\d+): (.*)", re.DOTALL)
+
+
+class Piece(NamedTuple):
+    """Some rows of a file; the index of the frame numbers the rows of the file from 0."""
+
+    path: Path
+    frame: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of one table, all of the same columns.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+        The files.
+    types : dict
+        Arrow type by name of a column, in the order of the first file.
+    text : dict, optional
+        Separator, encoding and decimal mark of text files.
+    n_rows : int, optional
+        Number of rows, which only Parquet files tell.
+    """
+
+    paths: tuple[Path, ...]
+    types: dict[str, Any]
+    text: dict[str, str] | None
+    n_rows: int | None
+
+    @classmethod
+    def of(cls, pattern: str, *, text: Collection[str] = ()) -> Files:
+        """Open a file, a folder, or all that a pattern such as ``part-*.parquet`` matches.
+
+        Columns of text files whose names are in `text` are not taken for numbers.
+        """
+        require("Reading large tables", "pyarrow")
+        paths = _matching(pattern)
+        with located(paths[0]), paths[0].open("rb") as stream:
+            parquet = stream.read(4) == b"PAR1"
+        if parquet:
+            return cls(paths, *_parquet_types(paths))
+        with located(paths[0]):
+            types, options = _text_types(paths[0], text)
+        return cls(paths, types, options, None)
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
+        """Read some columns, one file after the other."""
+        import pyarrow as pa
+
+        size = max(_NUMBERS // max(len(columns), 1), 1)
+        for path in self.paths:
+            held: list[Any] = []
+            start = 0
+            with located(path):
+                for batch in self._batches(path, list(columns)):
+                    held.append(batch)
+                    if sum(len(part) for part in held) >= size:
+                        frame = _frame(pa.Table.from_batches(held), start)
+                        held.clear()
+                        start += len(frame)
+                        yield Piece(path, frame)
+            if held and any(len(part) for part in held):
+                yield Piece(path, _frame(pa.Table.from_batches(held), start))
+
+    def _batches(self, path: Path, columns: list[str]) -> Iterator[Any]:
+        if self.text is None:
+            import pyarrow.parquet as pq
+
+            # Columns are decoded as they are asked for, not whole row groups ahead.
+            with pq.ParquetFile(path, buffer_size=2**20) as file:
+                for batch in file.iter_batches(_NUMBERS // max(len(columns), 1), columns=columns):
+                    yield _cast(batch, self.types)
+            return
+        from pyarrow import csv
+
+        # Without threads, for errors to name the row.
+        read = csv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding=self.text["encoding"])
+        parse = csv.ParseOptions(delimiter=self.text["sep"], newlines_in_values=True)
+        convert = csv.ConvertOptions(
+            column_types={name: self.types[name] for name in columns},
+            include_columns=columns,
+            null_values=_MISSING,
+            strings_can_be_null=True,
+            true_values=["True", "TRUE", "true"],
+            false_values=["False", "FALSE", "false"],
+            decimal_point=self.text["decimal"],
+        )
+        import pyarrow as pa
+
+        with pa.input_stream(path) as stream, csv.open_csv(stream, read, parse, convert) as reader:
+            for batch in reader:
+                yield _stripped(batch)
+
+
+@contextmanager
+def located(path: Path) -> Iterator[None]:
+    """Say in errors which file, and where pyarrow knows it which row."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error).splitlines()[0]
+        raise OSError(f"Cannot read {path}: {reason}. Check the file.") from error
+    except pa.ArrowException as error:
+        told = " ".join(str(error).split())
+        if row := _ROW.fullmatch(told):
+            told = f"row {int(row[1]) - 1} (the first below the header is 1): {row[2]}"
+        raise ValueError(f"Cannot read {path}: {told}. Check the file.") from error
+    except ValueError as error:
+        if str(path) in str(error):
+            raise
+        raise ValueError(f"{path}: {error}") from error
+
+
+def is_large(table: str) -> bool:
+    """Whether a table is to be read by pieces: several files, or one that is large."""
+    path = Path(table)
+    if not path.is_file():
+        return path.is_dir() or glob.has_magic(table)
+    with path.open("rb") as stream:
+        head = stream.read(4)
+    if head != b"PAR1":
+        packed = 4 if head.startswith(b"\x1f\x8b") else 1
+        return packed * path.stat().st_size > _LARGE * _BYTES
+    require("Reading Parquet files", "pyarrow")
+    import pyarrow.parquet as pq
+
+    with located(path):
+        stored = pq.read_metadata(path)
+    return bool(stored.num_rows * stored.num_columns > _LARGE)
+
+
+def _matching(pattern: str) -> tuple[Path, ...]:
+    path = Path(pattern)
+    if path.is_dir():
+        inside = sorted(p for p in path.rglob("*") if p.is_file() and p.name[0] not in "._")
+        found = [p for p in inside if p.suffix == ".parquet"] or inside
+    else:
+        # Not Path.glob, which wants the folder apart from the pattern.
+        found = [path] if path.is_file() else [Path(p) for p in sorted(glob.glob(pattern))]  # noqa: PTH207
+    if not found:
+        raise ValueError(f"No file matches {pattern}. Check the path.")
+    return tuple(found)
+
+
+def _parquet_types(paths: Sequence[Path]) -> tuple[dict[str, Any], None, int]:
+    import pyarrow.parquet as pq
+
+    types: dict[str, Any] = {}
+    n_rows = 0
+    for path in paths:
+        with located(path), pq.ParquetFile(path) as file:
+            n_rows += file.metadata.num_rows
+            own = {
+                field.name: field.type
+                for field in file.schema_arrow
+                if not re.fullmatch(r"__index_level_\d+__", field.name)
+            }
+            types = types or own
+            for name, kind in types.items():
+                if own.get(name) != kind and not (_number(own.get(name)) and _number(kind)):
+                    raise ValueError(
+                        f"All files must have the same columns; {name!r} is {own.get(name)} in "
+                        f"{path}, and {kind} in {paths[0]}. Convert one of them."
+                    )
+    return types, None, n_rows
+
+
+def _number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return kind is not None and bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _text_types(path: Path, text: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Recognise types from the first rows; whole numbers may be followed by decimals."""
+    import pyarrow as pa
+
+    with pa.input_stream(path) as stream:
+        head = stream.read(_HEAD)
+    if len(head) == _HEAD:
+        head = head[: head.rfind(b"\n") + 1]
+    encoding, separator, decimal = dialect_of(head)
+    encoding = "utf8" if encoding == "utf-8-sig" else encoding  # pyarrow knows the mark
+    first = read_table(io.BytesIO(head), text=text)
+    types = {}
+    for name, kind in first.dtypes.items():
+        if pd.api.types.is_bool_dtype(kind):
+            types[str(name)] = pa.bool_()
+        elif pd.api.types.is_numeric_dtype(kind) and name not in text:
+            types[str(name)] = pa.float64()
+        else:
+            types[str(name)] = pa.string()
+    return types, {"sep": separator, "encoding": encoding, "decimal": decimal}
+
+
+def _cast(batch: Any, types: dict[str, Any]) -> Any:
+    """Give columns of numbers the type that they have in the first file."""
+    import pyarrow as pa
+
+    wanted = pa.schema([(field.name, types[field.name]) for field in batch.schema])
+    return batch if batch.schema.equals(wanted) else batch.cast(wanted)
+
+
+def _stripped(batch: Any) -> Any:
+    """Strip blanks before text, as the reader of small tables does."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = [
+        pc.utf8_ltrim_whitespace(column) if pa.types.is_string(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _frame(table: Any, start: int) -> pd.DataFrame:
+    """Strings become categories: their rows are then numbers."""
+    frame: pd.DataFrame = table.replace_schema_metadata(None).to_pandas(
+        strings_to_categorical=True, split_blocks=True, self_destruct=True, date_as_object=False
+    )
+    frame.index = pd.RangeIndex(start, start + len(frame))
+    return frame

@@ -1,0 +1,178 @@
+"""A first look at a table that is read by pieces: labels, levels, gaps, and a sample of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from crosslearning.tables._sums import uniform
+from crosslearning.tables.columns import column_of, listed_rows
+from crosslearning.tables.encoding import TableEncoder, counted, levels_of
+from crosslearning.tables.recognition import tidy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Survey", "usable"]
+
+_SAMPLE = 50_000  # rows
+_MOST_LEVELS = 100_000  # distinct values to count; what has more is no category
+_WHOLE = r"0|-?[1-9]\d{0,14}"
+
+
+@dataclass(eq=False)
+class Survey:
+    """What is known of the rows seen so far; surveys of parts of a table can be added.
+
+    Attributes
+    ----------
+    task, target : str
+        Columns of task labels and of the target.
+    drop : bool
+        Whether to leave out rows without a label.
+    n_rows, dropped : int
+        Rows to learn from, and others.
+    labels : array
+        Distinct labels of tasks, as they are written.
+    missing : dict
+        Gaps by column.
+    levels : dict
+        Counts by level, by column; None for columns of too many.
+    sample : DataFrame
+        Rows drawn at random, with the keys they were drawn by.
+    """
+
+    task: str
+    target: str
+    drop: bool = False
+    n_rows: int = 0
+    dropped: int = 0
+    labels: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    missing: dict[str, int] = field(default_factory=dict)
+    levels: dict[str, pd.Series[Any] | None] = field(default_factory=dict)
+    sample: pd.DataFrame = field(default_factory=pd.DataFrame)
+    keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    def look(self, frame: pd.DataFrame, part: int, types: dict[str, str], seed: int) -> None:
+        """Take rows of some part into account; `types` are those of columns that are known."""
+        rows, _, labels = usable(frame, self.task, self.target, drop=self.drop)
+        keys = uniform(part, rows.index.to_numpy(), seed)
+        few = np.flatnonzero(keys < _threshold(self.keys))
+        few = few[np.argsort(keys[few])[:_SAMPLE]]
+        some = rows.iloc[few]
+        texts = [name for name in some.columns if isinstance(some[name].dtype, pd.CategoricalDtype)]
+        features = [name for name in frame.columns if name not in (self.task, self.target)]
+        counted_ones = [name for name in features if _is_category(rows[name], types.get(name))]
+        seen = Survey(
+            self.task,
+            self.target,
+            self.drop,
+            len(rows),
+            len(frame) - len(rows),
+            labels,
+            {name: int(rows[name].isna().sum()) for name in features},
+            {name: _capped(counted(rows[name])) for name in counted_ones},
+            some.astype(dict.fromkeys(texts, object)),
+            keys[few],
+        )
+        self.add(seen)
+
+    def add(self, other: Survey) -> None:
+        """Take rows of another survey into account."""
+        self.n_rows += other.n_rows
+        self.dropped += other.dropped
+        self.labels = _union(self.labels, other.labels)
+        for name, gaps in other.missing.items():
+            self.missing[name] = self.missing.get(name, 0) + gaps
+        for name, counts in other.levels.items():
+            self.levels[name] = _sum(
+                self.levels.get(name, counts[:0] if counts is not None else None), counts
+            )
+        keys = np.append(self.keys, other.keys)
+        best = np.argsort(keys, kind="stable")[:_SAMPLE]
+        both = [part for part in (self.sample, other.sample) if len(part)]
+        if both:
+            self.sample = pd.concat(both).iloc[best]
+        self.keys = keys[best]
+
+    def tasks(self) -> tuple[pd.Index[Any], NDArray[Any]]:
+        """Labels as they are written, and as what they are, in order."""
+        written = pd.Index(self.labels)
+        meant = written
+        if pd.api.types.is_string_dtype(written) and written.str.fullmatch(_WHOLE).all():
+            meant = written.astype(np.int64)
+        order = meant.argsort()
+        return written[order], meant[order].to_numpy()
+
+    def encoder(self, numbers: list[str], categories: list[str], dates: list[str]) -> TableEncoder:
+        """Levels and gaps of all rows, medians of the sample."""
+        own = TableEncoder.of(self.sample, numbers, categories, dates)
+        flagged = [
+            name
+            for name in own.numbers
+            if name in own.flagged or self.missing.get(name, 0) or self._gap_in_date(name, dates)
+        ]
+        levels, rare = dict(own.levels), dict(own.rare)
+        for name in categories:
+            counts = self.levels.get(name)
+            if counts is not None:
+                levels[name] = levels_of(counts)
+                rare[name] = sorted(set(counts.index) - set(levels[name]))
+        return replace(own, flagged=flagged, levels=levels, rare=rare)
+
+    def _gap_in_date(self, part: str, dates: list[str]) -> bool:
+        name = part.rpartition(" ")[0]
+        return name in dates and self.missing.get(name, 0) > 0
+
+
+def usable(
+    frame: pd.DataFrame, task: str, target: str, *, drop: bool
+) -> tuple[pd.DataFrame, NDArray[np.intp], NDArray[Any]]:
+    """Rows with a target, the code of each one's task, and the label of each code."""
+    codes, found = pd.factorize(frame[task])
+    labels = tidy(pd.Series(np.asarray(found)))
+    empty = labels.isna().to_numpy()
+    if empty.any():
+        codes = np.where(empty[codes], -1, codes)
+    keep = frame[target].notna().to_numpy()
+    if drop:
+        keep &= codes >= 0
+    if not keep.all():
+        frame, codes = frame[keep], codes[keep]
+    if (codes < 0).any():
+        raise ValueError(
+            f"The task column {task!r} must have a label in every row; it has none in "
+            f"{listed_rows(frame.index[codes < 0])}. Fill the labels in or drop the rows."
+        )
+    return frame, codes, labels.to_numpy()
+
+
+def _threshold(keys: NDArray[np.float64]) -> float:
+    return float(keys[-1]) if len(keys) == _SAMPLE else 1.0
+
+
+def _is_category(values: pd.Series[Any], wanted: str | None) -> bool:
+    """Whether to count levels: of all that may turn out to be categories."""
+    if wanted is not None or not pd.api.types.is_numeric_dtype(values.dtype):
+        return wanted == "category" or not pd.api.types.is_datetime64_any_dtype(values.dtype)
+    return column_of(values.head(_SAMPLE)).type == "category"
+
+
+def _capped(counts: pd.Series[Any]) -> pd.Series[Any] | None:
+    return counts if len(counts) <= _MOST_LEVELS else None
+
+
+def _sum(a: pd.Series[Any] | None, b: pd.Series[Any] | None) -> pd.Series[Any] | None:
+    if a is None or b is None:
+        return None
+    return _capped(a.add(b, fill_value=0).astype(np.int64))
+
+
+def _union(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """Distinct labels in order of appearance, by hashing."""
+    if not len(a):
+        return pd.unique(b)
+    return np.asarray(pd.unique(np.concatenate([a, b])))

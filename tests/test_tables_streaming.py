@@ -1,0 +1,240 @@
+"""Tables that are read by pieces: the same models as from memory, and errors that say where."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crosslearning.cli import main
+from crosslearning.convex.statistics import Statistics
+from crosslearning.linear import CrossBayesianRidge
+from crosslearning.tables import _files, fit_files, fit_table
+from crosslearning.tables._files import Files, is_large
+from crosslearning.tables._sums import deal, try_sums
+from crosslearning.tables.candidates import candidates
+from crosslearning.tables.rows import Rows
+
+
+def shops(rows=600, tasks=12, seed=0):
+    """A table with numbers, gaps, categories, dates, and a target that differs by shop."""
+    rng = np.random.default_rng(seed)
+    task = rng.integers(tasks, size=rows)
+    frame = pd.DataFrame(
+        {
+            "shop": [f"s{k:02d}" for k in task],
+            "size": rng.normal(size=rows),
+            "age": np.where(rng.random(rows) < 0.1, np.nan, rng.normal(size=rows)),
+            "kind": rng.choice(["a", "b", "c"], size=rows),
+            "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(300, size=rows), "D"),
+        }
+    )
+    slope = rng.normal(size=tasks)
+    noise = 0.3 * rng.normal(size=rows)
+    frame["sales"] = slope[task] * frame["size"] + (frame["kind"] == "a") + task + noise
+    return frame
+
+
+def written(frame, folder, parts=3):
+    folder.mkdir(exist_ok=True)
+    for k, part in enumerate(np.array_split(np.arange(len(frame)), parts)):
+        frame.iloc[part].to_parquet(folder / f"part-{k}.parquet", index=False)
+    return folder
+
+
+def assert_same(one, other, tolerance=1e-8):
+    for name in ("coef_", "intercept_", "center_coef_", "task_covariances_"):
+        a, b = (model.state["fitted"][name] for model in (one, other))
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+    assert one.state["fitted"]["tasks_"].tolist() == other.state["fitted"]["tasks_"].tolist()
+    assert one.encoder == other.encoder
+
+
+def scores(model):
+    return {row["name"]: row["score"] for row in model.results["models"]}
+
+
+def test_pieces_give_the_model_that_memory_gives(tmp_path, monkeypatch):
+    frame = shops()
+    whole = fit_files(written(frame, tmp_path / "one", parts=1), task="shop", target="sales")
+    memory = fit_table(frame, task="shop", target="sales", family="gaussian")
+    assert whole.results["chosen_model"]["name"] == "cross"
+    estimator = CrossBayesianRidge().fit(
+        memory.encoder.encode(frame), frame["sales"], tasks=frame["shop"]
+    )
+    np.testing.assert_allclose(whole.estimator.coef_, estimator.coef_, rtol=1e-8, atol=1e-8)
+    assert whole.encoder == memory.encoder
+    monkeypatch.setattr(_files, "_NUMBERS", 6 * 57)
+    pieces = fit_files(tmp_path / "one", task="shop", target="sales")
+    assert_same(whole, pieces)
+    assert scores(pieces) == pytest.approx(scores(whole), rel=1e-8)
+    several = fit_files(written(frame, tmp_path / "some"), task="shop", target="sales")
+    assert_same(whole, several)
+    assert scores(several) == pytest.approx(scores(whole), rel=1e-8)
+    np.testing.assert_allclose(several.errors, whole.errors, rtol=1e-6)
+
+
+def test_csv_is_understood_as_in_memory(tmp_path, monkeypatch):
+    frame = shops().drop(columns="day").assign(shop=lambda f: f["shop"].str[1:].astype(int))
+    frame.loc[5, "sales"] = np.nan
+    text = frame.to_csv(index=False, sep=";", decimal=",").replace(";a\n", "; a\n")
+    (tmp_path / "shops.csv").write_text(text)
+    monkeypatch.setattr(_files, "_NUMBERS", 1000)
+    monkeypatch.setattr(_files, "_BLOCK", 5000)
+    model = fit_files(tmp_path / "shops.csv", task="shop", target="sales")
+    parquet = fit_files(written(frame, tmp_path / "some"), task="shop", target="sales")
+    assert model.state["fitted"]["tasks_"].tolist() == list(range(12))
+    assert_same(model, parquet)
+    assert "1 row without a target left out" in model.results["notes"]
+    assert model.results["provenance"]["rows"] == 599
+
+
+def test_scores_of_sums_are_those_of_rows():
+    rng = np.random.default_rng(1)
+    X, codes = rng.normal(size=(300, 2)), rng.integers(5, size=300)
+    y = X[:, 0] * codes + rng.normal(size=300)
+    folds, _ = deal(codes, np.zeros(5, dtype=np.int64), 3, seed=0)
+    sums = Statistics.of(X, y, codes, folds=folds)
+    tried = candidates(
+        "regression", "gaussian", only=True, epsilon=np.inf, rotated=False, n_features=2,
+        n_rows=10**6,
+    )  # fmt: skip
+    found = try_sums(tried, sums, Rows(X, y, codes, 5), folds, ["a", "b"], lambda _: None)
+    for m, candidate in enumerate(tried):
+        for s in range(3):
+            train, test = folds != s, folds == s
+            model = candidate.estimator.fit(X[train], y[train], tasks=codes[train])
+            squares = (model.predict(X[test], tasks=codes[test]) - y[test]) ** 2
+            own = [-squares[codes[test] == task].mean() for task in range(5)]
+            np.testing.assert_allclose(found.trials.scores.values[m, s], own, rtol=1e-8)  # noqa: PD011
+    guess = [(y[folds == s] - y[folds != s].mean()) ** 2 for s in range(3)]
+    squares = np.concatenate(guess)
+    order = np.concatenate([codes[folds == s] for s in range(3)])
+    assert found.facts.baseline == pytest.approx(
+        np.mean([squares[order == task].mean() for task in range(5)])
+    )
+
+
+@given(
+    st.lists(st.integers(0, 4), max_size=60),
+    st.integers(2, 6),
+    st.integers(0, 3),
+    st.integers(0, 60),
+)
+def test_folds_are_even_and_do_not_depend_on_pieces(tasks, n_folds, seed, cut):
+    codes = np.array(tasks, dtype=np.intp)
+    folds, keys = deal(codes, np.zeros(5, dtype=np.int64), n_folds, seed)
+    counts = np.zeros((5, n_folds), dtype=int)
+    np.add.at(counts, (codes, folds), 1)
+    assert np.ptp(counts, axis=1).max() <= 1
+    seen = np.zeros(5, dtype=np.int64)
+    parts = [deal(part, seen, n_folds, seed) for part in (codes[:cut], codes[cut:])]
+    np.testing.assert_array_equal(np.concatenate([part[0] for part in parts]), folds)
+    np.testing.assert_array_equal(np.concatenate([part[1] for part in parts]), keys)
+    assert np.all((keys >= 0) & (keys <= 1))
+
+
+def test_folds_begin_anywhere():
+    codes = np.zeros(100_000, dtype=np.intp)
+    folds, keys = deal(codes, np.zeros(1, dtype=np.int64), 5, seed=0)
+    shares = np.bincount(folds[::5], minlength=5) / 20_000
+    np.testing.assert_allclose(shares, 0.2, atol=0.02)
+    np.testing.assert_allclose(np.quantile(keys, [0.1, 0.5, 0.9]), [0.1, 0.5, 0.9], atol=0.01)
+
+
+def test_row_numbers_and_rare_levels_are_told_from_all_rows(tmp_path, monkeypatch):
+    frame = shops(3000).assign(number=np.arange(3000))
+    frame.loc[:11, "kind"] = "seldom"
+    monkeypatch.setattr("crosslearning.tables._survey._SAMPLE", 200)
+    model = fit_files(written(frame, tmp_path / "x"), task="shop", target="sales")
+    assert "column number left out: it numbers the rows" in model.results["notes"]
+    assert model.encoder.levels["kind"] == ["a", "b", "c", "seldom"]
+    note = "columns were recognised from 200 rows drawn at random, and medians in place of gaps"
+    assert note in model.results["notes"]
+
+
+def damaged(frame, folder, how):
+    written(frame, folder)
+    last = folder / "part-2.parquet"
+    if how == "truncated":
+        last.write_bytes(last.read_bytes()[:-100])
+    elif how == "schema":
+        frame.iloc[400:].assign(size="large").to_parquet(last, index=False)
+    elif how == "lacking":
+        frame.iloc[400:].drop(columns="size").to_parquet(last, index=False)
+    elif how == "label":
+        frame.iloc[400:].assign(shop=lambda f: f["shop"].where(f.index != 599)).to_parquet(last)
+    elif how == "infinite":
+        frame.iloc[400:].assign(size=lambda f: f["size"].where(f.index != 599, np.inf)).to_parquet(
+            last
+        )
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("truncated", "part-2.parquet: "),
+        ("schema", "'size' is "),
+        ("lacking", "'size' is None in "),
+        ("label", "it has none in 1 row: 200 (the first below the header is 1)"),
+        ("infinite", "'size' must hold finite numbers; got inf in 1 row: 200 "),
+    ],
+)
+def test_an_error_names_the_file_and_nothing_is_written(tmp_path, capsys, how, said):
+    folder, out = damaged(shops(), tmp_path / "data", how), tmp_path / "out"
+    assert main(["fit", str(folder), "--task", "shop", "--target", "sales", "--out", str(out)])
+    message = " ".join(capsys.readouterr().err.split())
+    assert "part-2.parquet" in message
+    assert said in message
+    assert not out.exists()
+
+
+def test_text_among_numbers_names_the_row(tmp_path, monkeypatch):
+    lines = ["shop,size,sales", *(f"s{k % 3},{k}.5,{k * k % 7}" for k in range(500))]
+    lines[400] = "s1,many,3"
+    (tmp_path / "shops.csv").write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(_files, "_HEAD", 1000)
+    with pytest.raises(ValueError, match=r"shops.csv: row 400 .* invalid value 'many'"):
+        fit_files(tmp_path / "shops.csv", task="shop", target="sales")
+
+
+def test_classes_and_missing_files_are_refused(tmp_path):
+    folder = written(shops().assign(sales="high"), tmp_path / "x")
+    frame = shops().assign(sales=np.where(shops()["sales"] > 5, "high", "low"))
+    with pytest.raises(ValueError, match="must be a number"):
+        fit_files(written(frame, folder), task="shop", target="sales")
+    with pytest.raises(ValueError, match="No file matches"):
+        fit_files(tmp_path / "*.parquet", task="shop", target="sales")
+
+
+def test_the_command_reads_patterns_by_pieces(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(shops(), tmp_path / "data")
+    assert main(["fit", "data/*.parquet", "--task", "shop", "--target", "sales"]) == 0
+    assert "Sharing helps" in capsys.readouterr().out
+    assert (tmp_path / "crosslearning-data" / "report.html").stat().st_size < 3e6
+    assert main(["fit", "data", "--task", "shop", "--target", "sales", "--time", "day"])
+    assert "--time needs all rows in memory" in " ".join(capsys.readouterr().err.split())
+
+
+def test_large_files_are_read_by_pieces(tmp_path, monkeypatch):
+    frame = shops()
+    written(frame, tmp_path / "data", parts=1)
+    frame.to_csv(tmp_path / "a.csv")
+    paths = [str(tmp_path / "data/part-0.parquet"), str(tmp_path / "a.csv")]
+    assert [is_large(path) for path in paths] == [False, False]
+    assert is_large(str(tmp_path / "data"))
+    monkeypatch.setattr(_files, "_LARGE", 1000)
+    assert [is_large(path) for path in paths] == [True, True]
+
+
+def test_files_may_differ_in_the_size_of_numbers(tmp_path):
+    pq.write_table(pa.table({"a": [1, 2], "b": ["x", "y"]}), tmp_path / "0.parquet")
+    pq.write_table(
+        pa.table({"a": pa.array([3.0], pa.float32()), "b": ["z"]}), tmp_path / "1.parquet"
+    )
+    read = [piece.frame for piece in Files.of(str(tmp_path)).pieces(["a"])]
+    assert [frame["a"].tolist() for frame in read] == [[1, 2], [3]]
