@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosslearning.convex._gaussian import GaussianData, GaussianPoint
+from crosslearning.convex._gaussian import GaussianData
 from crosslearning.convex._marginal import Marginal
 from crosslearning.convex._structure import Structured, groups
 from crosslearning.convex._thin_marginal import ThinMarginal
 from crosslearning.convex.evidence import evidence_fit
+from crosslearning.convex.families import Gaussian
+from crosslearning.convex.laplace import GLMFit
 from crosslearning.convex.moments import Moments
-from crosslearning.convex.posterior import EvidenceStatus
+from crosslearning.convex.posterior import EvidenceStatus, quadratic_forms, score_covariances
 from crosslearning.convex.statistics import Statistics
 from tests.evidence_oracles import Rows, em_step, flat_columns, log_evidence, posterior
 
@@ -168,20 +170,18 @@ def test_the_posterior_is_that_of_the_joint_gaussian(seed):
     own = fit.covariances(rows.moments)
     for i in range(6):
         np.testing.assert_allclose(own[i], blocks[i + 1, :, i + 1], atol=1e-6)
-    x = rows.X[:5]
-    variances = fit.predict_variance(x, np.array([0, 1, 5, -1, -1]), own)
-    spread = [own[0], own[1], own[5], *2 * [fit.center_covariance + fit.task_covariance]]
-    expected = [fit.noise_variance + v @ K @ v for v, K in zip(x, spread, strict=True)]
-    np.testing.assert_allclose(variances, expected)
-    means_of_rows = fit.predict(x, np.array([0, 1, 5, -1, -1]))
-    thetas = np.vstack([fit.thetas[[0, 1, 5]], fit.center, fit.center])
-    np.testing.assert_allclose(means_of_rows, np.sum(x * thetas, axis=1))
+    x, unseen = rows.X[:5], fit.center_covariance + fit.task_covariance
+    variances = score_covariances(x, np.array([0, 1, 5, -1, -1]), own, unseen)[:, 0, 0]
+    spread = [own[0], own[1], own[5], unseen, unseen]
+    np.testing.assert_allclose(variances, [v @ K @ v for v, K in zip(x, spread, strict=True)])
 
 
 def test_a_new_task_has_the_posterior_of_a_known_prior():
     rows, new = Rows.random(0), Rows.random(9, n_tasks=2)
     fit = evidence_fit(rows.moments, "full")
-    thetas, covariances = fit.new_tasks(new.moments)
+    thetas, covariances = GLMFit(Gaussian(), fit, rows.moments).new_tasks(
+        new.X, new.y, new.tasks, 2
+    )
     prior = np.linalg.inv(fit.task_covariance + fit.center_covariance)
     for i in range(2):
         X, y = new.X[new.tasks == i], new.y[new.tasks == i]
@@ -269,8 +269,9 @@ def fitted(X, y, tasks, structure="diagonal", **options):
     fit = evidence_fit(moments, structure, **options)
     columns = scaling.columns(X, intercept=True)
     codes = np.searchsorted(statistics.labels, tasks)
-    mean = fit.predict(columns, codes) + moments.target_mean
-    return fit, mean, fit.predict_variance(columns, codes, fit.covariances(moments))
+    mean = np.sum(columns * fit.thetas[codes], axis=1) + moments.target_mean
+    variance = quadratic_forms(columns, codes, fit.covariances(moments)) + fit.noise_variance
+    return fit, mean, variance
 
 
 @pytest.mark.parametrize("structure", ["block", "diagonal", "full"])
@@ -433,7 +434,7 @@ def test_few_rows_and_many_columns_take_the_smaller_side(kind):
     point = data.at(root, 1.5)
     assert isinstance(point.marginal, ThinMarginal)
     marginal = Marginal(data.moments.products, root, weights)
-    wide = GaussianPoint(data, marginal, point.precision)
+    wide = data.point(marginal, point.precision)
     for name in ("value", "slope_of_covariance", "slope_of_ratio", "expected", "observed"):
         unit = np.abs(getattr(wide, name)).max()
         np.testing.assert_allclose(

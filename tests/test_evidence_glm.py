@@ -19,7 +19,7 @@ from crosslearning.convex.families import (
     Tweedie,
 )
 from crosslearning.convex.laplace import laplace_fit
-from crosslearning.convex.posterior import EvidenceStatus
+from crosslearning.convex.posterior import EvidenceStatus, score_covariances
 from tests.evidence_oracles import Rows, log_evidence
 from tests.test_families import FAMILIES, named, targets
 
@@ -169,6 +169,15 @@ def test_gaussian_rows_have_the_evidence_of_their_moments():
     np.testing.assert_allclose(fit.posterior.thetas - [0, 0, 1e3], direct.thetas, atol=1e-4)
 
 
+def scored(fit, X, tasks):
+    """Mean scores of rows and their covariances; -1 is a task never seen."""
+    posterior = fit.posterior
+    thetas = np.vstack([posterior.thetas, posterior.center])[tasks]
+    scores = np.einsum("rp,rpq->rq", X, thetas.reshape(len(X), X.shape[1], -1))
+    unseen = posterior.center_covariance + posterior.task_covariance
+    return scores, score_covariances(X, tasks, posterior.covariances(fit.moments), unseen)
+
+
 def test_order_of_classes_does_not_matter():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(300, 2)), np.ones(300)])
@@ -181,13 +190,7 @@ def test_order_of_classes_does_not_matter():
             for labels in (y, np.array([2, 0, 1])[y])
         )
         assert one.posterior.log_evidence == pytest.approx(other.posterior.log_evidence, abs=1e-5)
-        p, q = (
-            fit.family.predictive(
-                fit.scores(X, tasks),
-                fit.score_covariances(X, tasks, fit.posterior.covariances(fit.moments)),
-            )
-            for fit in (one, other)
-        )
+        p, q = (fit.family.predictive(*scored(fit, X, tasks)) for fit in (one, other))
         np.testing.assert_allclose(p, q[:, [2, 0, 1]], atol=1e-3)
 
 
@@ -299,6 +302,6 @@ def test_never_a_nan(family, seed, n_tasks, p, kind, structure):
     assert np.isfinite(posterior.log_evidence)
     assert np.all(np.diagonal(posterior.task_covariance) >= 0)
     unseen = np.append(tasks[1:], -1)
-    assert np.isfinite(fit.scores(X, unseen)).all()
-    spread = fit.score_covariances(X, unseen, covariances)
+    scores, spread = scored(fit, X, unseen)
+    assert np.isfinite(scores).all()
     assert np.linalg.eigvalsh(spread).min() >= -1e-6 * max(1.0, np.abs(spread).max())

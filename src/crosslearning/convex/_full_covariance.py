@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crosslearning.convex._arrays import Array, Flags, Indices
-    from crosslearning.convex._structure import CovariancePoint
+    from crosslearning.convex._variance_point import VariancePoint
 
 
 def full_covariance(
-    at: Callable[[Array, Array], CovariancePoint],
+    at: Callable[[Array, Array], VariancePoint],
     variances: Array,
     ratio: Array,
     group: Indices,
@@ -29,18 +29,8 @@ def full_covariance(
 
     D are the variances of the diagonal structure, those of 0 stay 0; κ, the number of parameters
     plus 1, counts as that many tasks that agree with the diagonal. L-BFGS over the Cholesky factor
-    of K and log t; `group` holds the number of each parameter's t.
-
-    Returns
-    -------
-    root : array of shape (p, p)
-        Square root of S; a vector where S is 0.
-    ratio : array
-        All t.
-    n_iter : int
-        Number of evaluations.
-    converged : bool
-        Whether the optimiser says so.
+    of K and log t; `group` holds the number of each parameter's t. Returns a root of S, a vector
+    where S is 0, all t, the number of evaluations, and whether the optimiser has converged.
     """
     free = np.flatnonzero(variances > 0)
     n = len(free)

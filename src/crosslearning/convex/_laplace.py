@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crosslearning.convex._marginal import Center, Marginal
+from crosslearning.convex._marginal import Center, Marginal, times
 from crosslearning.convex._variance_point import VariancePoint
 from crosslearning.convex.families import OneScore
 from crosslearning.convex.posterior import task_covariances
@@ -27,37 +27,30 @@ class Mode(NamedTuple):
 
     beta: Array
     u: Array
+    thetas: Array
     value: float
 
 
 @dataclass(eq=False)
 class LaplaceData:
-    """Rows of the tasks, the weights of the tasks, and where the search was last.
-
-    Parameters
-    ----------
-    rows : GLMRows
-        Rows and their family.
-    task_weights : array of shape (n_tasks,)
-        How many tasks each stands for.
-    intercept : array of bool of shape (n_parameters,)
-        Parameters whose centre has a wide prior of its own.
-    dispersion : float
-        Factor of the variance of the targets.
-    """
+    """Rows, weights of the tasks, intercepts (which have a wide prior), and the last mode."""
 
     rows: GLMRows
     task_weights: Array
     intercept: Flags
     dispersion: float = 1.0
-    last: tuple[Array, Array] | None = field(default=None, repr=False)
+    last: Mode | None = field(default=None, repr=False)
 
     def at(self, root: Array, ratio: Array | float) -> LaplacePoint:
         """Evaluate at Σ = root rootᵀ and τ² = ratio, for all parameters or for each."""
         precision = np.where(self.intercept, 1.0 / _INTERCEPT, np.divide(1.0, ratio))
         mode, marginal = self.climb(root, precision)
-        self.last = (mode.beta, mode.u)
-        return LaplacePoint(self, marginal, precision, root, mode, self.dispersion)
+        self.last = mode
+        center = Center.of(marginal.total, precision)  # its mean one more Newton step ahead
+        logs = marginal.log_det + center.log_det - np.log(precision).sum()
+        value = float(mode.value - 0.5 * logs)
+        shared = marginal, precision, ~self.intercept, center, 1.0, np.inf, value, self.dispersion
+        return LaplacePoint(*shared, self, mode)
 
     def pearson(
         self, thetas: Array, n_parameters: float, least: float = _LEAST_DISPERSION
@@ -66,111 +59,81 @@ class LaplaceData:
         family = self.rows.family
         if not isinstance(family, OneScore) or not family.has_dispersion:
             return 1.0
-        counts = np.bincount(self.rows.tasks[self.rows.weights > 0], minlength=self.rows.n_tasks)
-        n_free = max(float(self.task_weights @ counts) - n_parameters, 1.0)
+        n_free = max(float(self.task_weights @ self.rows.counts) - n_parameters, 1.0)
         squares = float(self.task_weights @ self.rows.totals(thetas, family.squared_error))
         return max(squares / n_free, least, family.least_dispersion)
-
-    def thetas(self, beta: Array, u: Array, root: Array) -> Array:
-        """β + L u_i."""
-        return np.asarray(beta + (u * root if root.ndim == 1 else u @ root.T))
-
-    def _value(self, beta: Array, u: Array, root: Array, precision: Array) -> float:
-        """Log density of targets and parameters, without the normalisation of the priors."""
-        logs = self.rows.log_likelihood(self.thetas(beta, u, root), self.dispersion)
-        own = logs - 0.5 * np.einsum("np,np->n", u, u)
-        free = precision < np.inf
-        return float(self.task_weights @ own - 0.5 * precision[free] @ beta[free] ** 2)
 
     def climb(self, root: Array, precision: Array) -> tuple[Mode, Marginal]:
         """Damped Newton steps on all parameters jointly, from where the search was last.
 
-        A precision of infinity holds the centre at 0.
+        Or from the pooled model without features, if that is better. A precision of infinity
+        holds the centre at 0.
         """
-        mode = self._first(root, precision)
+        p = len(precision)
+        mode = self._mode(np.zeros(p), np.zeros((self.rows.n_tasks, p)), root, precision)
+        if self.last is not None:
+            last = self._mode(self.last.beta, self.last.u, root, precision)
+            mode = max(mode, last, key=lambda mode: mode.value)
         for _ in range(_MAX_STEPS):
             marginal = self._marginal(mode, root)
             center = Center.of(marginal.total, precision)
-            g = marginal.residuals(center.beta)
-            step = center.beta - mode.beta, (g * root if root.ndim == 1 else g @ root) - mode.u
-            new = self._along(mode, step, root, precision)
+            u = times(marginal.residuals(center.beta), root.T)
+            new = self._along(mode, center.beta - mode.beta, u - mode.u, root, precision)
             gain, mode = new.value - mode.value, new
             if gain <= _SMALL * max(1.0, 1e-3 * abs(mode.value)):
                 break
         return mode, self._marginal(mode, root)
 
-    def _first(self, root: Array, precision: Array) -> Mode:
-        """Return the better of where the search was last and the pooled model without features."""
-        zero = (np.zeros(len(precision)), np.zeros((self.rows.n_tasks, len(precision))))
-        starts = [zero] if self.last is None else [zero, self.last]
-        modes = [Mode(*start, self._value(*start, root, precision)) for start in starts]
-        return max(modes, key=lambda mode: mode.value)
-
-    def _along(self, mode: Mode, step: tuple[Array, Array], root: Array, precision: Array) -> Mode:
+    def _along(
+        self, mode: Mode, beta_step: Array, u_step: Array, root: Array, precision: Array
+    ) -> Mode:
         """Halve a step until it does not lead down; stay if that never happens."""
-        size, rounding = 1.0, _ROUNDING * abs(mode.value)
-        for _ in range(_MAX_HALVINGS):
-            beta, u = mode.beta + size * step[0], mode.u + size * step[1]
-            value = self._value(beta, u, root, precision)
-            if value >= mode.value - rounding:
-                return Mode(beta, u, value)
-            size *= 0.5
+        for size in 0.5 ** np.arange(_MAX_HALVINGS):
+            beta, u = mode.beta + size * beta_step, mode.u + size * u_step
+            new = self._mode(beta, u, root, precision)
+            if new.value >= mode.value - _ROUNDING * abs(mode.value):
+                return new
         return mode
 
+    def _mode(self, beta: Array, u: Array, root: Array, precision: Array) -> Mode:
+        """Add the log density of targets and parameters, but for the priors' normalisation."""
+        thetas = beta + times(u, root)
+        logs = self.rows.log_likelihood(thetas, self.dispersion)
+        own = logs - 0.5 * np.einsum("np,np->n", u, u)
+        free = precision < np.inf
+        value = float(self.task_weights @ own - 0.5 * precision[free] @ beta[free] ** 2)
+        return Mode(beta, u, thetas, value)
+
     def _marginal(self, mode: Mode, root: Array) -> Marginal:
-        products = self.rows.products(self.thetas(mode.beta, mode.u, root), self.dispersion)
+        products = self.rows.products(mode.thetas, self.dispersion)
         return Marginal(products, root, self.task_weights)
 
 
 @dataclass(frozen=True, eq=False)
 class LaplacePoint(VariancePoint):
-    """The quadratic model at the most likely parameters for given S and t."""
+    """The quadratic model at the mode; the dispersion is in the products, and the noise 1."""
 
     data: LaplaceData
-    marginal: Marginal
-    precision: Array
-    root: Array
     mode: Mode
-    dispersion: float
-
-    noise = 1.0  # the dispersion is in the products
-    n_noise = np.inf
 
     @property
-    def coef(self) -> Flags:
-        """All but the intercepts."""
-        return ~self.data.intercept
+    def beta(self) -> Array:
+        return self.mode.beta
 
-    @cached_property
-    def center(self) -> Center:
-        """Posterior of the centre, its mean one more Newton step ahead."""
-        return Center.of(self.marginal.total, self.precision)
-
-    @cached_property
+    @property
     def thetas(self) -> Array:
-        """Most likely parameters of the tasks."""
-        return self.data.thetas(self.mode.beta, self.mode.u, self.root)
-
-    @cached_property
-    def value(self) -> float:
-        """Log evidence."""
-        logs = self.marginal.log_det + self.center.log_det - np.log(self.precision).sum()
-        return float(self.mode.value - 0.5 * logs)
+        return self.mode.thetas
 
     @cached_property
     def _own(self) -> tuple[Array, Array]:
-        return task_covariances(self.marginal.products, self.root, self.center.covariance)
-
-    @property
-    def covariances(self) -> Array:
-        """Posterior covariances of the θ_i."""
-        return self._own[0]
+        """Posterior covariances of the θ_i, and I - V_i A_i."""
+        root, C = self.marginal.root, self.center.covariance
+        return task_covariances(self.marginal.products, root, C)
 
     @property
     def n_effective(self) -> float:
         """Effective number of parameters: how much targets move their own predictions."""
-        p = len(self.precision)
-        own = np.einsum("njk,nkj->n", self.marginal.products[:, :p, :p], self.covariances)
+        own = np.einsum("njk,nkj->n", self.marginal.products[:, :-1, :-1], self._own[0])
         return float(self.data.task_weights @ own)
 
     @cached_property
@@ -180,8 +143,7 @@ class LaplacePoint(VariancePoint):
         tilt = self.data.rows.tilt(self.thetas, K, self.dispersion)
         own = np.einsum("njk,nj->nk", rest, tilt)
         beta = self.center.covariance @ (self.data.task_weights @ own)
-        p = len(beta)
-        return own - self.marginal.information[:, :p, :p] @ beta, beta
+        return own - self.marginal.information[:, :-1, :-1] @ beta, beta
 
     @cached_property
     def slope_of_covariance(self) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from crosslearning.convex._arrays import Array, Indices
 
 
-MANY = 1000  # tasks whose common uncertainty about the centre is of no account
 AT_ONCE = 2**21  # numbers in the temporary arrays of a chunk of tasks
 
 
@@ -48,20 +47,16 @@ def responses(products: Array, root: Array) -> tuple[Array, Array]:
     return np.asarray(np.linalg.solve(system, scaled), dtype=np.float64), logs
 
 
+def times(rows: Array, root: Array) -> Array:
+    """L times each row."""
+    return np.asarray(rows * root if root.ndim == 1 else rows @ root.T)
+
+
 @dataclass(frozen=True, eq=False)
 class Center:
-    """Posterior of the centre, in units of the noise.
+    """Posterior of the centre: mean, and covariance in units of the noise, where determined.
 
-    Attributes
-    ----------
-    beta : array of shape (n_columns,)
-        Mean.
-    covariance : array of shape (n_columns, n_columns)
-        Covariance divided by σ²; 0 in directions that nothing determines.
-    log_det : float
-        Logarithm of the determinant of its inverse, where determined.
-    n_flat : int
-        Number of directions that are determined by the rows alone.
+    `log_det` is that of its inverse; `n_flat` directions are determined by the rows alone.
     """
 
     beta: Array
@@ -92,16 +87,7 @@ class Marginal:
     """Information of each task about its centre: W_i = A_i - A_i (A_i + S⁻¹)⁻¹ A_i, and more.
 
     One batched solve with p × p matrices per task: O(N p³) operations, and as much memory as the
-    products. Where tasks have few rows :class:`ThinMarginal` needs less.
-
-    Parameters
-    ----------
-    products : array of shape (n_tasks, p + 1, p + 1)
-        Z_iᵀZ_i.
-    root : array of shape (p,) or (p, p)
-        L.
-    task_weights : array of shape (n_tasks,)
-        How many tasks each stands for.
+    products Z_iᵀZ_i. A root of shape (p,) is diagonal. :class:`ThinMarginal` is for few rows.
     """
 
     products: Array
@@ -156,58 +142,17 @@ class Marginal:
             both[j] = (self.task_weights * residuals[:, j]) @ (residuals * W[:, j])
         return both, by_row
 
-    def between(self, center: Center, group: Indices) -> Array:
-        """Sum the squares of W_i C W_l over all pairs of tasks, by groups of parameters.
-
-        0 where tasks are so many that it would not matter, or groups so many that it would cost.
-        """
-        n_groups, p = int(group.max()) + 1, len(group)
-        if len(self.products) > MANY or n_groups * p**2 > AT_ONCE:
-            return np.zeros((n_groups, n_groups))
-        values, vectors = np.linalg.eigh(center.covariance)
-        rows = self.information[:, :p, :p] @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+    def between(self, root: Array, group: Indices) -> Array:
+        """Σ_i RᵀW_i[g]ᵀW_i[g]R by groups g of parameters, flattened; R is a root of C."""
+        p = len(group)
+        rows = self.information[:, :p, :p] @ root
         rows *= np.sqrt(self.task_weights)[:, None, None]
-        flat = [rows[:, group == g].reshape(-1, p) for g in range(n_groups)]
-        moments = np.array([(own.T @ own).ravel() for own in flat])
-        return np.asarray(moments @ moments.T)
+        flat = (rows[:, group == g].reshape(-1, p) for g in range(int(group.max()) + 1))
+        return np.array([(own.T @ own).ravel() for own in flat])
 
-    def sums(self, center: Center) -> Sums:
-        """Sum P_i = W_i - W_i C W_i over tasks, its squares, and what they share with t.
-
-        P_i is what task i says about its own δ_i when the centre is not known.
-        """
-        p = self.products.shape[1] - 1
-        sums = Sums.zeros(p)
-        for part in chunks(len(self.products), p):
-            W = self.information[part, :p, :p]
-            shared = W @ center.covariance
-            explained = shared @ W
-            sums.add(self.task_weights[part], W - explained, explained, shared)
-        return sums
-
-
-class Sums(NamedTuple):
-    """Sums over tasks: of P_i, its entries squared, those of W_i C W_i, and more.
-
-    The last two are products of the diagonal of P_i, and squares of the entries of W_i C.
-    """
-
-    linear: Array
-    squared: Array
-    explained: Array
-    paired: Array
-    cross: Array
-
-    @classmethod
-    def zeros(cls, p: int) -> Sums:
-        """No tasks yet."""
-        return cls(*np.zeros((5, p, p)))
-
-    def add(self, weights: Array, P: Array, explained: Array, shared: Array) -> None:
-        """Add tasks, by P_i, W_i C W_i, and W_i C."""
-        own = np.einsum("njj->nj", P)
-        self.linear[:] += np.tensordot(weights, P, 1)
-        self.squared[:] += np.einsum("n,njk,njk->jk", weights, P, P)
-        self.explained[:] += np.einsum("n,njk,njk->jk", weights, explained, explained)
-        self.paired[:] += (weights[:, None] * own).T @ own
-        self.cross[:] += np.einsum("n,njk,njk->jk", weights, shared, shared)
+    def parts(self, C: Array) -> Iterator[tuple[Array, Array, Array, Array]]:
+        """Weights, W_i, W_i C and W_i C W_i, some tasks at a time."""
+        for part in chunks(len(self.products), len(C)):
+            W = self.information[part, :-1, :-1]
+            shared = W @ C
+            yield self.task_weights[part], W, shared, shared @ W

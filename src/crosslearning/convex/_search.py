@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from crosslearning.convex._full_covariance import full_covariance
 from crosslearning.convex._scoring import maximise, promised
-from crosslearning.convex._structure import CovariancePoint, Structured, groups
+from crosslearning.convex._structure import Structured, groups
+from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crosslearning.convex._arrays import Array, Flags, Indices
+    from crosslearning.convex._variance_point import VariancePoint
 
 _MENTION = 1.0  # log evidence below which a difference is not worth a mention (Kass and Raftery)
 _ROOM = 3.0  # gains of a structure in promised gains, at most: slopes see no further than a step
 _FREE = 100.0  # variance of the intercepts of separate models, in units of the noise
-C = TypeVar("C", bound=CovariancePoint)
+_SMALLEST_RATIO = 1e-8  # smallest variance of the centre, relative to where the search begins
 
 
-@dataclass(frozen=True, eq=False)
-class Found(Generic[C]):
+class SearchOptions(NamedTuple):
+    """Structure of the covariance, blocks, tolerance and limit, as in `evidence_fit`."""
+
+    covariance: str
+    blocks: Indices | None
+    tol: float
+    max_iter: int
+
+
+class Found(NamedTuple):
     """The best covariance of a structure, and its log evidence less a charge for parameters."""
 
     structure: str
-    point: C
+    point: VariancePoint
     root: Array
     ratio: Array
     score: float
@@ -39,46 +48,64 @@ class Found(Generic[C]):
         """S."""
         return np.diag(self.root**2) if self.root.ndim == 1 else self.root @ self.root.T
 
+    def fit(self, scores: dict[str, float]) -> EvidenceFit:
+        """Return variances and posterior, with the scores of all structures that were tried."""
+        point, flat = self.point, np.full(len(self.point.precision), np.inf)
+        return EvidenceFit(
+            structure=self.structure,
+            noise_variance=point.dispersion,
+            task_covariance=point.noise * self.covariance,
+            center_variances=np.divide(
+                point.noise, point.precision, out=flat, where=point.precision > 0
+            ),
+            center=point.beta,
+            center_covariance=point.noise * point.center.covariance,
+            thetas=point.thetas,
+            log_evidence=point.value,
+            scores=scores,
+            n_iter=self.n_iter,
+            status=EvidenceStatus.CONVERGED if self.converged else EvidenceStatus.MAX_ITER,
+        )
 
-@dataclass(frozen=True, eq=False)
-class Search(Generic[C]):
+
+class Search:
     """A model as a function of the covariance of tasks S and the variances t of the centre.
 
-    Parameters
-    ----------
-    at : callable
-        Evaluates the model at a root of S and the t of each parameter.
-    columns : array of int of shape (p,)
-        Column of each parameter.
-    blocks : array of int
-        Block of each column, from 0; each has its own t.
-    intercept : bool
-        Whether the last column is the intercept.
-    start : array of shape (p,)
-        Variances to begin with.
-    ratio, smallest_ratio : array of shape (n_blocks,)
-        t to begin with, and its bound.
-    fixed : array of bool of shape (p + n_blocks,)
-        Parameters whose variance is 0 unless they share it with others; which t stay.
-    n_tasks : float
-        Number of tasks.
-    tol, max_iter
-        As in :func:`evidence_fit`.
+    `at` evaluates it at a root of S and the t of each parameter. `squares` are sums over the rows
+    for each parameter, `mean_squares` means for each column, 0 where the centre has no t;
+    `task_weights` are 0 for tasks without rows, and `columns` tell the column of each parameter.
+    Begins where a task's own rows and the others' are worth the same, with t of each block that
+    explain a target of variance 1; `start` and `ratio` may be changed before `run`.
     """
 
-    at: Callable[[Array, Array], C]
-    columns: Indices
-    blocks: Indices
-    intercept: bool
-    start: Array
-    ratio: Array
-    smallest_ratio: Array
-    fixed: Flags
-    n_tasks: float
-    tol: float
-    max_iter: int
+    def __init__(
+        self,
+        at: Callable[[Array, Array], VariancePoint],
+        squares: Array,
+        mean_squares: Array,
+        task_weights: Array,
+        columns: Indices,
+        options: SearchOptions,
+        *,
+        intercept: bool,
+    ) -> None:
+        p, n_columns = len(squares), len(mean_squares)
+        self.at, self.columns, self.intercept, self.options = at, columns, intercept, options
+        none = np.zeros(n_columns, dtype=np.intp)
+        self.blocks = none if options.blocks is None else options.blocks
+        self.n_tasks = float(task_weights.sum())
+        self.start = np.divide(self.n_tasks, squares, out=np.zeros(p), where=squares > 0)
+        total = np.bincount(self.blocks, mean_squares)
+        size = np.bincount(self.blocks, mean_squares > 0)
+        self.ratio = np.divide(size, total, out=np.ones(len(total)), where=total > 0)
+        self.smallest_ratio = _SMALLEST_RATIO * self.ratio
+        # Parameters whose variance is 0 unless they share it with others, and t that stay.
+        self.fixed = np.append(np.full(p, np.count_nonzero(task_weights) < 2), total == 0)
+        if not self.fixed.all():
+            first = at(np.sqrt(self.start), self.ratio[self.blocks[columns]])
+            self.fixed[:p] |= ~first.informed
 
-    def run(self, covariance: str) -> tuple[Found[C], dict[str, float]]:
+    def run(self, covariance: str) -> tuple[Found, dict[str, float]]:
         """Return the best of a structure, or of all, and the scores of those that were tried."""
         if covariance != "auto":
             found = self._full() if covariance == "full" else self._grouped(covariance)
@@ -100,28 +127,26 @@ class Search(Generic[C]):
         """½ log N for each parameter: tasks are the sample that variances between them have."""
         return 0.5 * n_parameters * float(np.log(max(self.n_tasks, 1.0)))
 
-    def _promise_of_diagonal(self, block: Found[C]) -> float:
+    def _promise_of_diagonal(self, block: Found) -> float:
         """Return the gain that the slope at the best block promises, with room for its error."""
         evaluate, variances, floor, _ = self._space("diagonal", block)
         return _ROOM * promised(evaluate(variances), floor)
 
-    def _grouped(self, structure: str, start: Found[C] | None = None) -> Found[C]:
+    def _grouped(self, structure: str, start: Found | None = None) -> Found:
         evaluate, variances, floor, group = self._space(structure, start)
-        best, n_iter, converged = maximise(
-            evaluate, evaluate(variances), floor, tol=self.tol, max_iter=self.max_iter
-        )
+        tol, max_iter = self.options.tol, self.options.max_iter
+        first = evaluate(variances)
+        best, n_iter, converged = maximise(evaluate, first, floor, tol=tol, max_iter=max_iter)
         n = int(group.max()) + 1
         score = best.value - self._charge(int(np.count_nonzero(~best.fixed[:n])))
-        root = np.sqrt(best.variances[group])
-        point = cast("C", best.point)
-        return Found(structure, point, root, best.variances[n:], score, n_iter, converged)
+        root, ratio = np.sqrt(best.variances[group]), best.variances[n:]
+        return Found(structure, best.point, root, ratio, score, n_iter, converged)
 
     def _space(
-        self, structure: str, start: Found[C] | None = None
+        self, structure: str, start: Found | None = None
     ) -> tuple[Callable[[Array], Structured], Array, Array, Indices]:
         """Return the points of a structure, where to begin, the bounds, and who shares what."""
-        kind = structure if structure == "diagonal" else "block"
-        group = groups(kind, self.columns, self.blocks, intercept=self.intercept)
+        group = groups(structure, self.columns, self.blocks, intercept=self.intercept)
         size, p = np.bincount(group), len(group)
         n = len(size)
         fixed = np.append(np.bincount(group, self.fixed[:p]) == size, self.fixed[p:])
@@ -149,20 +174,18 @@ class Search(Generic[C]):
             own = number == level
             fixed[:n][own], variances[:n][own] = True, _FREE
 
-    def _full(self, start: Found[C] | None = None) -> Found[C]:
+    def _full(self, start: Found | None = None) -> Found:
         start = self._grouped("diagonal") if start is None else start
-        n_free = int(np.count_nonzero(start.root))
+        n_free, group = int(np.count_nonzero(start.root)), self.blocks[self.columns]
         root, ratio, n_iter, converged = full_covariance(
             self.at,
             start.root**2,
             start.ratio,
-            self.blocks[self.columns],
+            group,
             fixed_ratio=self.fixed[len(start.root) :],
-            tol=self.tol,
-            max_iter=self.max_iter,
+            tol=self.options.tol,
+            max_iter=self.options.max_iter,
         )
-        point = self.at(root, ratio[self.blocks[self.columns]])
-        charge = self._charge(len(start.root) + n_free * (n_free - 1) // 2)
-        return Found(
-            "full", point, root, ratio, point.value - charge, n_iter + start.n_iter, converged
-        )
+        point = self.at(root, ratio[group])
+        score = point.value - self._charge(len(start.root) + n_free * (n_free - 1) // 2)
+        return Found("full", point, root, ratio, score, n_iter + start.n_iter, converged)

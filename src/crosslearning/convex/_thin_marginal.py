@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg.lapack import dpstrf
 
-from crosslearning.convex._marginal import AT_ONCE, MANY, Marginal, Sums, chunks
+from crosslearning.convex._marginal import Marginal, chunks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from crosslearning.convex._arrays import Array, Indices
-    from crosslearning.convex._marginal import Center
 
 
 def row_factors(products: Array, n_rows: int) -> Array:
@@ -54,60 +55,43 @@ class ThinMarginal(Marginal):
 
     @property
     def information(self) -> Array:
-        """W_i, bordered by what the targets say."""
         Z = self._rows[0]
         return np.asarray(Z.swapaxes(1, 2) @ Z)
 
     @cached_property
     def log_det(self) -> float:
-        """Σ_i log det(I + A_iS)."""
         return float(self.task_weights @ self._rows[1])
 
     @cached_property
     def total(self) -> Array:
-        """Sum over tasks."""
         weighted = self._weighted(self._rows[0])
         return np.asarray(weighted.T @ weighted)
 
     def residuals(self, beta: Array) -> Array:
-        """S⁻¹ times the posterior mean of each δ_i."""
         Z = self._rows[0]
         errors = Z @ np.append(-beta, 1.0)
         return np.asarray((errors[:, None] @ Z[:, :, :-1])[:, 0])
 
     def pulled(self, residuals: Array) -> tuple[Array, Array]:
-        """Σ_i g_ij g_ik W_ijk and Σ_i g_ij W_ij."""
         X = self._rows[0][:, :, :-1]
         scaled = self._weighted(X * residuals[:, None])
         return scaled.T @ scaled, scaled.T @ self._weighted(X)
 
-    def between(self, center: Center, group: Indices) -> Array:
-        """Sum the squares of W_i C W_l over all pairs of tasks, by groups of parameters."""
-        n_groups, p = int(group.max()) + 1, len(group)
-        if len(self.products) > MANY or n_groups * p**2 > AT_ONCE:
-            return np.zeros((n_groups, n_groups))
+    def between(self, root: Array, group: Indices) -> Array:
         X = self._rows[0][:, :, :-1]
-        values, vectors = np.linalg.eigh(center.covariance)
-        spread = X @ (vectors * np.sqrt(np.maximum(values, 0.0)))
-        moments = np.empty((n_groups, p * p))
-        for g in range(n_groups):
+        spread, moments = X @ root, []
+        for g in range(int(group.max()) + 1):
             own = X[:, :, group == g]
             inner = own @ (own.swapaxes(1, 2) @ spread)
-            moments[g] = (self._weighted(spread).T @ self._weighted(inner)).ravel()
-        return np.asarray(moments @ moments.T)
+            moments.append((self._weighted(spread).T @ self._weighted(inner)).ravel())
+        return np.array(moments)
 
-    def sums(self, center: Center) -> Sums:
-        """Sum P_i and W_i C W_i over tasks, in several ways."""
-        p = self.products.shape[1] - 1
-        sums = Sums.zeros(p)
-        for part in chunks(len(self.products), p):
+    def parts(self, C: Array) -> Iterator[tuple[Array, Array, Array, Array]]:
+        for part in chunks(len(self.products), len(C)):
             X = self._rows[0][part, :, :-1]
-            shared = X @ center.covariance
-            inner = shared @ X.swapaxes(1, 2)
-            explained = X.swapaxes(1, 2) @ (inner @ X)
-            P = X.swapaxes(1, 2) @ X - explained
-            sums.add(self.task_weights[part], P, explained, X.swapaxes(1, 2) @ shared)
-        return sums
+            flipped, shared = X.swapaxes(1, 2), X @ C
+            explained = flipped @ (shared @ flipped @ X)
+            yield self.task_weights[part], flipped @ X, flipped @ shared, explained
 
     def _weighted(self, rows: Array) -> Array:
         """Rows of all tasks below one another, times the roots of the tasks' weights."""

@@ -1,4 +1,4 @@
-"""What models share that are evaluated at a covariance of the tasks: slopes and curvatures.
+"""A model evaluated at a covariance of the tasks: log evidence, slopes and curvatures.
 
 Legend: S is the covariance of the tasks and t the variances of the centre's coefficients, both in
 units of the noise; g_i are gradients of the tasks' losses at the posterior means, W_i and P_i what
@@ -7,52 +7,63 @@ each task says about the centre and about itself (see `_marginal`).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from crosslearning.convex._marginal import AT_ONCE
+from crosslearning.convex.posterior import posterior_means, symmetric_root
+
 if TYPE_CHECKING:
     from crosslearning.convex._arrays import Array, Flags, Indices
-    from crosslearning.convex._marginal import Center, Marginal, Sums
+    from crosslearning.convex._marginal import Center, Marginal
 
 _NO_INFORMATION = 1e-10  # share that rounding may leave
+_MANY = 1000  # tasks whose common uncertainty about the centre is of no account
 
 
-class VariancePoint(ABC):
-    """Derivatives of the log evidence by S and t.
+class Sums(NamedTuple):
+    """Sums over tasks: of P_i, its entries squared, those of W_i C W_i, and more.
 
-    Attributes
-    ----------
-    marginal : Marginal
-        The tasks with their own parameters integrated out.
-    precision : array of shape (p,)
-        Prior precision of each parameter of the centre: 1 / t for coefficients.
+    The last two are products of the diagonal of P_i, and squares of the entries of W_i C.
+    """
+
+    linear: Array
+    squared: Array
+    explained: Array
+    paired: Array
+    cross: Array
+
+
+@dataclass(frozen=True, eq=False)
+class VariancePoint:
+    """Log evidence and its derivatives by S and t.
+
+    `precision` is that of the prior of each parameter of the centre, 1 / t where `coef`; `noise`
+    is σ², and `n_noise` its degrees of freedom if it is at its best for S and t, else infinite;
+    `dispersion` is σ² too, unless the products are in units of it.
     """
 
     marginal: Marginal
     precision: Array
+    coef: Flags
+    center: Center
+    noise: float
+    n_noise: float
+    value: float
+    dispersion: float
 
     @property
-    @abstractmethod
-    def coef(self) -> Flags:
-        """Parameters whose centre has a variance t."""
+    def beta(self) -> Array:
+        """The centre."""
+        return self.center.beta
 
     @property
-    @abstractmethod
-    def center(self) -> Center:
-        """Posterior of the centre."""
-
-    @property
-    @abstractmethod
-    def noise(self) -> float:
-        """σ²."""
-
-    @property
-    @abstractmethod
-    def n_noise(self) -> float:
-        """Degrees of freedom of the noise if it is at its best for S and t, infinite if given."""
+    def thetas(self) -> Array:
+        """Parameters of the tasks."""
+        return posterior_means(self.marginal.products, self.marginal.root, self.center.beta)
 
     @cached_property
     def residuals(self) -> Array:
@@ -61,15 +72,27 @@ class VariancePoint(ABC):
 
     @cached_property
     def sums(self) -> Sums:
-        """Sums over tasks of what each says about itself."""
-        return self.marginal.sums(self.center)
+        """Sum P_i = W_i - W_i C W_i over tasks, its squares, and what they share with t.
+
+        P_i is what task i says about its own δ_i when the centre is not known.
+        """
+        p = len(self.coef)
+        sums = Sums(*np.zeros((5, p, p)))
+        for weights, W, shared, explained in self.marginal.parts(self.center.covariance):
+            P = W - explained
+            own = np.einsum("njj->nj", P)
+            sums.linear[:] += np.tensordot(weights, P, 1)
+            sums.paired[:] += (weights[:, None] * own).T @ own
+            pairs = (sums.squared, P), (sums.explained, explained), (sums.cross, shared)
+            for total, each in pairs:
+                total[:] += np.einsum("n,njk,njk->jk", weights, each, each)
+        return sums
 
     @property
     def informed(self) -> Flags:
         """Parameters of which tasks say more than that the centre explains it."""
-        p = len(self.coef)
-        own, all_of_it = np.diagonal(self.sums.linear), np.diagonal(self.marginal.total)[:p]
-        return np.asarray(own > _NO_INFORMATION * all_of_it)
+        own, all_of_it = np.diagonal(self.sums.linear), np.diagonal(self.marginal.total)
+        return np.asarray(own > _NO_INFORMATION * all_of_it[: len(own)])
 
     @cached_property
     def slope_of_covariance(self) -> Array:
@@ -94,12 +117,17 @@ class VariancePoint(ABC):
         return self._with_best_noise(*self._expected)
 
     def between_tasks(self, group: Indices) -> Array:
-        """Return the expected curvature by groups that comes from the centre which tasks share."""
-        everything = self.marginal.between(self.center, group)
-        if not everything.any():
-            return everything
-        members = group[:, None] == np.arange(len(everything))
-        return np.asarray(0.5 * (everything - members.T @ self.sums.explained @ members))
+        """Return the expected curvature by groups that comes from the centre which tasks share.
+
+        0 where tasks are so many that it would not matter, or groups so many that it would cost.
+        """
+        n, p = int(group.max()) + 1, len(group)
+        if len(self.marginal.products) > _MANY or n * p**2 > AT_ONCE:
+            return np.zeros((n, n))
+        moments = self.marginal.between(symmetric_root(self.center.covariance), group)
+        members = group[:, None] == np.arange(n)
+        explained = members.T @ self.sums.explained @ members
+        return np.asarray(0.5 * (moments @ moments.T - explained))
 
     @property
     def own_curvature(self) -> Array:
@@ -133,7 +161,7 @@ class VariancePoint(ABC):
         return K / self.noise, k / self.noise
 
     def promise_of_full(self, free: Indices) -> float:
-        """Score test of the covariances between some parameters."""
+        """Score test of the covariances between some parameters: gain in log evidence."""
         pairs = np.ix_(free, free)
         curvature = np.maximum(self.sums.paired + self.sums.squared, np.finfo(np.float64).tiny)
         gains = self.slope_of_covariance[pairs] ** 2 / curvature[pairs]

@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from crosslearning.convex.families import Family
 
 
-class SearchOptions(NamedTuple):
-    """Structure of the covariance, blocks, tolerance and limit, as in `evidence_fit`."""
-
-    covariance: str
-    blocks: Indices | None
-    tol: float
-    max_iter: int
-
-
 class _Padded(NamedTuple):
     """Rows of tasks of similar size, padded with rows of weight 0."""
 
@@ -58,6 +49,11 @@ class GLMRows:
     def n_parameters(self) -> int:
         """Parameters of a task."""
         return int(self.X.shape[1] * self.family.n_scores)
+
+    @cached_property
+    def counts(self) -> Indices:
+        """Number of rows of each task, without those of weight 0."""
+        return np.bincount(self.tasks[self.weights > 0], minlength=self.n_tasks)
 
     @cached_property
     def padded(self) -> list[_Padded]:

@@ -8,27 +8,25 @@ aside.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crosslearning.convex._gaussian import GaussianData
-from crosslearning.convex._search import Search
-from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus, posterior_means
+from crosslearning.convex._search import Search, SearchOptions
+from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from crosslearning.convex._arrays import Array, Flags, Indices
-    from crosslearning.convex._gaussian import GaussianPoint
-    from crosslearning.convex._search import Found
+    from crosslearning.convex._arrays import Array, Indices
     from crosslearning.convex.moments import Moments
 
 __all__ = ["COVARIANCES", "checked_task_weights", "evidence_fit"]
 
 COVARIANCES = ("auto", "block", "diagonal", "full", "levels", "pooled", "separate")
 _SAMPLE = 2**14  # tasks that are enough to begin with
-_SMALLEST_RATIO = 1e-8  # smallest variance of the centre, relative to where the search begins
 
 
 def evidence_fit(
@@ -113,10 +111,24 @@ def evidence_fit(
             max_iter=max_iter,
         )
         covariance = start.structure
-    if blocks is None:
-        blocks = np.zeros(moments.n_columns, dtype=np.intp)
-    found, scores = _search(data, blocks, start, tol, max_iter).run(covariance)
-    return _result(data, found, scores)
+    squares = np.einsum("n,njj->j", weights, moments.products)[:-1]
+    mean_squares = np.where(flat, 0.0, squares / max(data.n_rows, 1.0))
+    search = Search(
+        data.at,
+        squares,
+        mean_squares,
+        weights * (moments.counts > 0),
+        np.arange(moments.n_columns),
+        SearchOptions(covariance, blocks, tol, max_iter),
+        intercept=moments.intercept,
+    )
+    if start is not None:
+        search.start = np.diagonal(start.task_covariance) / start.noise_variance
+        search.ratio[search.blocks[~flat]] = start.center_variances[~flat] / start.noise_variance
+    found, scores = search.run(covariance)
+    fit = found.fit(scores)
+    noiseless = np.isinf(found.point.n_noise)
+    return replace(fit, status=EvidenceStatus.NOISELESS) if noiseless else fit
 
 
 def check_covariance(covariance: str) -> None:
@@ -136,69 +148,3 @@ def checked_task_weights(weights: ArrayLike | None, n_tasks: int) -> Array:
             f"tasks; got shape {checked.shape} and {checked.min(initial=np.inf)} as the smallest."
         )
     return checked
-
-
-def _search(
-    data: GaussianData, blocks: Indices, start: EvidenceFit | None, tol: float, max_iter: int
-) -> Search[GaussianPoint]:
-    """Begin where a task's own rows and the others' are worth the same, unless told."""
-    p = data.moments.n_columns
-    squares = np.einsum("n,njj->j", data.task_weights, data.moments.products[:, :p, :p])
-    filled = (data.moments.counts > 0) & (data.task_weights > 0)
-    n_tasks = float(data.task_weights @ filled)
-    variances = np.divide(n_tasks, squares, out=np.zeros(p), where=squares > 0)
-    ratio, no_prior = first_ratios(data.n_rows, np.where(data.flat, 0.0, squares), blocks)
-    fixed = np.append(np.full(p, np.count_nonzero(filled) < 2), no_prior)
-    if not fixed.all():
-        fixed[:p] |= ~data.at(np.sqrt(variances), ratio[blocks]).informed
-    smallest = _SMALLEST_RATIO * ratio
-    if start is not None:
-        variances = np.diagonal(start.task_covariance) / start.noise_variance
-        prior = ~data.flat
-        ratio[blocks[prior]] = start.center_variances[prior] / start.noise_variance
-    return Search(
-        data.at,
-        np.arange(p),
-        blocks,
-        data.moments.intercept,
-        variances,
-        ratio,
-        smallest,
-        fixed,
-        n_tasks,
-        tol,
-        max_iter,
-    )
-
-
-def first_ratios(n_rows: float, squares: Array, blocks: Indices) -> tuple[Array, Flags]:
-    """Variances of the centre's blocks that explain a target of variance 1, and which have none.
-
-    `squares` are the sums of squares of the columns, 0 where the prior is flat.
-    """
-    total = np.bincount(blocks, squares)
-    size = np.bincount(blocks, squares > 0)
-    none = total == 0
-    return np.divide(n_rows * size, total, out=np.ones(len(total)), where=~none), none
-
-
-def _result(
-    data: GaussianData, found: Found[GaussianPoint], scores: dict[str, float]
-) -> EvidenceFit:
-    point = found.point
-    status = EvidenceStatus.CONVERGED if found.converged else EvidenceStatus.MAX_ITER
-    return EvidenceFit(
-        structure=found.structure,
-        noise_variance=point.noise,
-        task_covariance=point.noise * found.covariance,
-        center_variances=np.divide(
-            point.noise, point.precision, out=np.full(len(data.flat), np.inf), where=~data.flat
-        ),
-        center=point.center.beta,
-        center_covariance=point.noise * point.center.covariance,
-        thetas=posterior_means(data.moments.products, found.root, point.center.beta),
-        log_evidence=point.value,
-        scores=scores,
-        n_iter=found.n_iter,
-        status=EvidenceStatus.NOISELESS if point.at_rounding else status,
-    )

@@ -7,40 +7,30 @@ an offset. The parameters are integrated out by a Gaussian at their most likely 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from crosslearning.convex._laplace import LaplaceData, LaplacePoint
+from crosslearning.convex._laplace import LaplaceData
 from crosslearning.convex._row_input import checked_weights
-from crosslearning.convex._search import Search
-from crosslearning.convex._working import GLMRows, SearchOptions
-from crosslearning.convex.evidence import (
-    check_covariance,
-    checked_task_weights,
-    evidence_fit,
-    first_ratios,
-)
+from crosslearning.convex._search import Search, SearchOptions
+from crosslearning.convex._working import GLMRows
+from crosslearning.convex.evidence import check_covariance, checked_task_weights, evidence_fit
 from crosslearning.convex.families import Gaussian, Student
 from crosslearning.convex.moments import Moments
-from crosslearning.convex.posterior import (
-    EvidenceFit,
-    EvidenceStatus,
-    score_covariances,
-    task_covariances,
-)
+from crosslearning.convex.posterior import EvidenceFit, symmetric_root, task_covariances
 from crosslearning.convex.robust import robust_fit
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from crosslearning.convex._arrays import Array, Indices
+    from crosslearning.convex._laplace import LaplacePoint
     from crosslearning.convex._search import Found
     from crosslearning.convex.families import Family
 
 __all__ = ["GLMFit", "laplace_fit"]
 
-_SMALLEST_RATIO = 1e-8  # smallest variance of the centre, relative to where the search begins
 _MAX_ROUNDS, _SETTLED = 20, 1e-4  # of the dispersion, and its relative change at the end
 _LEAST_SHARE = 1e-6  # smallest dispersion, as a share of that without features and tasks
 
@@ -63,22 +53,6 @@ class GLMFit:
     family: Family
     posterior: EvidenceFit
     moments: Moments
-
-    def scores(self, columns: Array, tasks: Indices) -> Array:
-        """Mean scores of rows without their offsets, shape (n_rows, n_scores); -1 is a new task."""
-        fit = self.posterior
-        thetas = np.where((tasks >= 0)[:, None], fit.thetas[tasks], fit.center)
-        matrices = thetas.reshape(len(columns), columns.shape[1], -1)
-        return np.asarray(np.einsum("rp,rpq->rq", columns, matrices))
-
-    def score_covariances(self, columns: Array, tasks: Indices, covariances: Array) -> Array:
-        """Covariances of the scores of rows, (n_rows, n_scores, n_scores).
-
-        `covariances` are those of the tasks, ``posterior.covariances(moments)``.
-        """
-        fit = self.posterior
-        unseen = fit.center_covariance + fit.task_covariance
-        return score_covariances(columns, tasks, covariances, unseen)
 
     def new_tasks(
         self,
@@ -103,8 +77,7 @@ class GLMFit:
             self.family,
             self.moments.intercept,
         )
-        values, vectors = np.linalg.eigh(fit.task_covariance + fit.center_covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        root = symmetric_root(fit.task_covariance + fit.center_covariance)
         thetas, covariances = self._around_center(rows, root)
         if isinstance(self.family, Student):
             for _ in range(_MAX_ROUNDS):
@@ -190,8 +163,7 @@ def laplace_fit(
 
 def _fit(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
     if isinstance(rows.family, Student):
-        robust = robust_fit(rows, rows.family, task_weights, options)
-        return GLMFit(rows.family, robust.posterior, robust.moments)
+        return GLMFit(rows.family, *robust_fit(rows, rows.family, task_weights, options))
     if isinstance(rows.family, Gaussian):
         moments = rows.moments()
         fit = evidence_fit(moments, task_weights=task_weights, **options._asdict())
@@ -207,71 +179,35 @@ def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMF
     least = _LEAST_SHARE * data.dispersion
     found, scores = _search(data, None, options).run(options.covariance)
     for _ in range(_MAX_ROUNDS):
-        before, point = data.dispersion, found.point
+        before, point = data.dispersion, cast("LaplacePoint", found.point)
         data.dispersion = data.pearson(point.thetas, point.n_effective, least)
         if abs(np.log(data.dispersion / before)) <= _SETTLED:
             break
         found, _ = _search(data, found, options).run(found.structure)
-    return _result(data, found, scores)
-
-
-def _search(
-    data: LaplaceData, start: Found[LaplacePoint] | None, options: SearchOptions
-) -> Search[LaplacePoint]:
-    """Begin where a task's own rows and the others' are worth the same, unless told."""
-    p = data.rows.n_parameters
-    products = data.rows.products(np.zeros((data.rows.n_tasks, p)), data.dispersion)
-    squares = np.einsum("n,njj->j", data.task_weights, products[:, :p, :p])
-    filled = np.einsum("njj->n", products) > 0
-    n_tasks = float(data.task_weights @ filled)
-    variances = np.divide(n_tasks, squares, out=np.zeros(p), where=squares > 0)
-    rows = data.rows
-    columns = rows.weights @ rows.X**2 / rows.weights.sum()
-    columns[rows.X.shape[1] - rows.intercept :] = 0.0
-    blocks = np.zeros(len(columns), dtype=np.intp) if options.blocks is None else options.blocks
-    ratio, no_prior = first_ratios(1.0, columns, blocks)
-    fixed = np.append(np.full(p, np.count_nonzero(filled) < 2), no_prior)
-    number = np.repeat(np.arange(len(blocks)), data.rows.family.n_scores)
-    if not fixed.all():
-        fixed[:p] |= ~data.at(np.sqrt(variances), ratio[blocks[number]]).informed
-    smallest = _SMALLEST_RATIO * ratio
-    if start is not None:
-        variances, ratio = np.diagonal(start.covariance), start.ratio
-    return Search(
-        data.at,
-        number,
-        blocks,
-        data.rows.intercept,
-        variances,
-        ratio,
-        smallest,
-        fixed,
-        n_tasks,
-        options.tol,
-        options.max_iter,
-    )
-
-
-def _result(data: LaplaceData, found: Found[LaplacePoint], scores: dict[str, float]) -> GLMFit:
-    point, rows = found.point, data.rows
-    fit = EvidenceFit(
-        structure=found.structure,
-        noise_variance=point.dispersion,
-        task_covariance=found.covariance,
-        center_variances=1.0 / point.precision,
-        center=point.mode.beta,
-        center_covariance=point.center.covariance,
-        thetas=point.thetas,
-        log_evidence=point.value,
-        scores=scores,
-        n_iter=found.n_iter,
-        status=EvidenceStatus.CONVERGED if found.converged else EvidenceStatus.MAX_ITER,
-    )
-    counts = np.bincount(rows.tasks[rows.weights > 0], minlength=rows.n_tasks)
+    fit = found.fit(scores)
     # In units of the dispersion, as products of rows are.
-    products = point.dispersion * point.marginal.products
-    moments = Moments(products, counts, np.zeros(rows.n_tasks), rows.intercept)
+    products = fit.noise_variance * found.point.marginal.products
+    moments = Moments(products, rows.counts, np.zeros(rows.n_tasks), rows.intercept)
     return GLMFit(rows.family, fit, moments)
+
+
+def _search(data: LaplaceData, start: Found | None, options: SearchOptions) -> Search:
+    rows = data.rows
+    bends = np.einsum("njj->nj", rows.at_zero)[:, :-1] / data.dispersion
+    mean_squares = rows.weights @ rows.X**2 / rows.weights.sum()
+    mean_squares[rows.X.shape[1] - rows.intercept :] = 0.0
+    search = Search(
+        data.at,
+        data.task_weights @ bends,
+        mean_squares,
+        data.task_weights * (bends.sum(axis=1) > 0),
+        np.repeat(np.arange(rows.X.shape[1]), rows.family.n_scores),
+        options,
+        intercept=rows.intercept,
+    )
+    if start is not None:
+        search.start, search.ratio = np.diagonal(start.covariance), start.ratio
+    return search
 
 
 def _shifted(fit: EvidenceFit, shift: Array) -> EvidenceFit:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.convex._marginal import chunks, responses
+from crosslearning.convex._marginal import AT_ONCE, chunks, responses, times
 
 if TYPE_CHECKING:
     from crosslearning.convex._arrays import Array, Indices
@@ -22,8 +22,6 @@ __all__ = [
     "score_covariances",
     "task_covariances",
 ]
-
-_AT_ONCE = 2**21  # numbers in the temporary arrays of a piece of rows
 
 
 class EvidenceStatus(Enum):
@@ -43,30 +41,11 @@ class EvidenceStatus(Enum):
 class EvidenceFit:
     """Variances at the maximum of the evidence, and the posterior of all parameters.
 
-    Attributes
-    ----------
-    structure : {"block", "diagonal", "full"}
-        Structure of the covariance of tasks.
-    noise_variance : float
-        σ².
-    task_covariance : array of shape (n_columns, n_columns)
-        Σ.
-    center_variances : array of shape (n_columns,)
-        τ² of each column; infinite where the prior is flat.
-    center : array of shape (n_columns,)
-        Posterior mean of β.
-    center_covariance : array of shape (n_columns, n_columns)
-        Posterior covariance of β.
-    thetas : array of shape (n_tasks, n_columns)
-        Posterior means of the tasks' parameters.
-    log_evidence : float
-        Logarithm of the evidence.
-    scores : dict
-        Log evidence less the charge for parameters of each structure that was tried.
-    n_iter : int
-        Number of evaluations of the evidence.
-    status : EvidenceStatus
-        How the search ended.
+    With P parameters, `task_covariance` is Σ (P, P), `noise_variance` σ², `center_variances` τ² of
+    each parameter, infinite where the prior is flat; `center` and `center_covariance` are the
+    posterior of β, `thetas` (n_tasks, P) the tasks' posterior means. `scores` holds the log
+    evidence less the charge for parameters of each structure that was tried, and `n_iter` the
+    number of evaluations.
     """
 
     structure: str
@@ -86,38 +65,15 @@ class EvidenceFit:
 
         They take as much memory as the moments; ask for some tasks at a time if they are many.
         """
-        root = self._root(self.task_covariance)
+        root = symmetric_root(self.task_covariance / self.noise_variance)
         center = self.center_covariance / self.noise_variance
         return self.noise_variance * task_covariances(moments.products, root, center)[0]
 
-    def new_tasks(self, moments: Moments) -> tuple[Array, Array]:
-        """Posterior means and covariances of tasks that were not in the fit."""
-        root = self._root(self.task_covariance + self.center_covariance)
-        none = np.zeros_like(self.center_covariance)
-        covariances = task_covariances(moments.products, root, none)[0]
-        thetas = posterior_means(moments.products, root, self.center)
-        return thetas, self.noise_variance * covariances
 
-    def predict(self, columns: Array, tasks: Indices) -> Array:
-        """Predictive means of rows, less the mean of the targets; -1 is a task never seen."""
-        thetas = np.where((tasks >= 0)[:, None], self.thetas[tasks], self.center)
-        means: Array = np.einsum("rp,rp->r", columns, thetas)
-        return means
-
-    def predict_variance(self, columns: Array, tasks: Indices, covariances: Array) -> Array:
-        """Predictive variances of rows of weight 1, given :meth:`covariances`."""
-        unseen = tasks < 0
-        variances = np.empty(len(columns))
-        spread = self.center_covariance + self.task_covariance
-        x = columns[unseen]
-        variances[unseen] = np.einsum("rp,pq,rq->r", x, spread, x, optimize=True)
-        variances[~unseen] = quadratic_forms(columns[~unseen], tasks[~unseen], covariances)
-        return variances + self.noise_variance
-
-    def _root(self, covariance: Array) -> Array:
-        """Square root of a covariance in units of the noise."""
-        values, vectors = np.linalg.eigh(covariance / self.noise_variance)
-        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+def symmetric_root(covariance: Array) -> Array:
+    """L with L Lᵀ = covariance."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 def posterior_means(products: Array, root: Array, center: Array) -> Array:
@@ -126,7 +82,7 @@ def posterior_means(products: Array, root: Array, center: Array) -> Array:
     v = np.append(-center, 1.0)
     for part in chunks(len(products), len(center)):
         u = responses(products[part], root)[0] @ v
-        thetas[part] = center + (u * root if root.ndim == 1 else u @ root.T)
+        thetas[part] = center + times(u, root)
     return thetas
 
 
@@ -150,7 +106,7 @@ def task_covariances(products: Array, root: Array, center: Array) -> tuple[Array
 def quadratic_forms(columns: Array, tasks: Indices, covariances: Array) -> Array:
     """xᵀK_ix of rows of known tasks."""
     forms = np.empty(len(columns))
-    size = max(_AT_ONCE // max(columns.shape[1], 1) ** 2, 1)
+    size = max(AT_ONCE // max(columns.shape[1], 1) ** 2, 1)
     for start in range(0, len(columns), size):
         rows = slice(start, start + size)
         x = columns[rows]
@@ -161,16 +117,8 @@ def quadratic_forms(columns: Array, tasks: Indices, covariances: Array) -> Array
 def score_covariances(columns: Array, tasks: Indices, covariances: Array, unseen: Array) -> Array:
     """Covariances of the scores of rows, (n_rows, n_scores, n_scores).
 
-    Parameters
-    ----------
-    columns : array of shape (n_rows, n_columns)
-        Columns of the rows.
-    tasks : array of int of shape (n_rows,)
-        Task of each row; -1 is a task never seen.
-    covariances : array of shape (n_tasks, P, P)
-        Of the tasks' parameters, matrices (columns, scores), flattened.
-    unseen : array of shape (P, P)
-        Of the parameters of a task never seen.
+    `covariances` are those of the tasks' parameters, matrices (columns, scores), flattened, and
+    `unseen` that of a task never seen, whose number is -1.
     """
     p = columns.shape[1]
     q, new = len(unseen) // p, tasks < 0

@@ -8,7 +8,7 @@ Bayes), which never lowers a bound of the evidence.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -18,35 +18,27 @@ from crosslearning.convex.posterior import EvidenceStatus
 
 if TYPE_CHECKING:
     from crosslearning.convex._arrays import Array
-    from crosslearning.convex._working import GLMRows, SearchOptions
+    from crosslearning.convex._search import SearchOptions
+    from crosslearning.convex._working import GLMRows
     from crosslearning.convex.families import Student
     from crosslearning.convex.moments import Moments
     from crosslearning.convex.posterior import EvidenceFit
 
-__all__ = ["RobustFit", "robust_fit"]
+__all__ = ["robust_fit"]
 
 _MAX_ROUNDS = 200
 _STRUCTURE_ROUNDS = 3  # after which the structure of the covariance stays
 _NORMAL = 1.4826  # standard deviation over median absolute deviation
 
 
-class RobustFit(NamedTuple):
-    """The fit with the bound as its evidence, the weighted moments, and the rows' precisions."""
-
-    posterior: EvidenceFit
-    moments: Moments
-    precisions: Array
-
-
 def robust_fit(
     rows: GLMRows, family: Student, task_weights: Array, options: SearchOptions
-) -> RobustFit:
-    """Fit rows with real targets and Student noise."""
+) -> tuple[EvidenceFit, Moments]:
+    """Fit rows with real targets and Student noise: with the bound as evidence, and its moments."""
     own = task_weights[rows.tasks] * (rows.weights > 0)
     squares, start, bound = _robust_squares(rows.y - rows.offset[:, 0]), None, -np.inf
     for n in range(_MAX_ROUNDS):
-        precisions = family.precisions(squares)
-        moments = rows.moments(precisions)
+        moments = rows.moments(family.precisions(squares))
         fit = evidence_fit(
             moments,
             options.covariance if start is None or n < _STRUCTURE_ROUNDS else start.structure,
@@ -64,7 +56,7 @@ def robust_fit(
         squares = errors / fit.noise_variance
     else:
         fit = replace(fit, status=EvidenceStatus.MAX_ITER)
-    return RobustFit(replace(fit, log_evidence=bound), moments, precisions)
+    return replace(fit, log_evidence=bound), moments
 
 
 def _robust_squares(y: Array) -> Array:
