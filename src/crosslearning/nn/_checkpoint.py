@@ -1,4 +1,4 @@
-"""Checkpoints: all a run needs to go on as if nothing had happened, in one file.
+"""Checkpoints: all that a run needs to go on as if nothing had happened, in one file.
 
 Models, pulls, optimizer, scheduler, the sums of the present epoch, the best epoch and the history.
 What is random has no state; see `_seeds`.
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
     from torch.optim import Optimizer
 
+    from crosslearning.nn._ranks import Ranks
     from crosslearning.nn._run import Run
     from crosslearning.nn._task_models import TaskModels
 
-_KIND = "a checkpoint of fit"
+KIND = "a checkpoint of fit"
 _SHOWN = 3  # differences that a message lists
 
 
@@ -36,30 +37,78 @@ class Checkpoint:
         self.configuration = configuration(run)  # schedulers change options later
 
     @property
+    def file(self) -> Path:
+        """The file that says where a run is."""
+        return self.path
+
+    @property
     def is_due(self) -> bool:
         """Whether an epoch has ended, or so many steps."""
         ends_epoch = self.run.step % self.run.steps == 0
         return ends_epoch or (self.every is not None and self.run.step % self.every == 0)
 
     def save(self) -> None:
-        tensors, content = _stored(self.run)
-        write_file(self.path, _KIND, tensors, {"run": self.configuration, **content})
+        run = self.run
+        tensors, content = self.stored()
+        content["models"] = pack(dict(run.models.state_dict()), "models", tensors)
+        content["optimizer"] = pack(run.optimizer.state_dict(), "optimizer", tensors)
+        if run.validation is not None:
+            content["best"] = pack(run.validation.state(), "best", tensors)
+        write_file(self.file, KIND, tensors, content)
 
     def resume(self, epochs: int) -> None:
         """Bring the run to where the file left it, if there is one."""
-        for leftover in self.path.parent.glob(f".{self.path.name}.*.tmp"):
+        ranks = self.run.models._ranks
+        for leftover in self.file.parent.glob(f".{self.file.name}.*.tmp") if ranks.is_first else ():
             leftover.unlink()  # of a process that was killed while it wrote
-        if not self.path.exists():
+        if not ranks.objects(self.file.exists())[0]:
             return
         try:
-            tensors, content = read_file(self.path, _KIND, "")
+            tensors, content = read_file(self.file, KIND, "")
             self._refuse_another(content, epochs)
-            _restore(self.run, tensors, content)
+            self.restore(tensors, content)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(
                 f"The checkpoint {self.path} cannot be resumed from: {error} "
                 "Delete it to start from the beginning, or give another path."
             ) from error
+
+    def stored(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        """Return what is the same wherever the models are, as tensors and as JSON."""
+        run = self.run
+        tensors = {
+            "epoch": torch.from_numpy(np.stack([run.sums, run.counts])),
+            "history": torch.from_numpy(to_matrix(run.history.records, len(run.models))),
+        }
+        content = {
+            "run": self.configuration,
+            "step": run.step,
+            "stopped": run.stopped,
+            "seconds": run.seconds,
+        }
+        if run.scheduler is not None:
+            content["scheduler"] = pack(run.scheduler.state_dict(), "scheduler", tensors)
+        return tensors, content
+
+    def restore(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
+        """Give the run all that was stored."""
+        run = self.run
+        self.restore_models(tensors, content)
+        if run.scheduler is not None:
+            run.scheduler.load_state_dict(unpack(content["scheduler"], tensors))
+        if run.validation is not None:
+            run.history.best_epoch = run.validation.best_epoch
+        run.step, run.stopped, run.seconds = content["step"], content["stopped"], content["seconds"]
+        run.sums, run.counts = tensors["epoch"].numpy()
+        run.history.records = from_matrix(tensors["history"].numpy(), len(run.models))
+
+    def restore_models(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
+        """Give the run its models, the state of the optimizer, and the best models so far."""
+        run = self.run
+        run.models.load_state_dict(unpack(content["models"], tensors))
+        run.optimizer.load_state_dict(unpack(content["optimizer"], tensors))
+        if run.validation is not None:
+            run.validation.load_state(unpack(content["best"], tensors))
 
     def _refuse_another(self, content: dict[str, Any], epochs: int) -> None:
         found = differences(content["run"], self.configuration)
@@ -71,47 +120,17 @@ class Checkpoint:
             raise ValueError(f"it is of another run: {'; '.join(found[:_SHOWN])}{more}.")
 
 
-def _stored(run: Run) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    tensors = {
-        "epoch": torch.from_numpy(np.stack([run.sums, run.counts])),
-        "history": torch.from_numpy(to_matrix(run.history.records, len(run.models))),
-    }
-    content = {
-        "step": run.step,
-        "stopped": run.stopped,
-        "seconds": run.seconds,
-        "models": pack(dict(run.models.state_dict()), "models", tensors),
-        "optimizer": pack(run.optimizer.state_dict(), "optimizer", tensors),
-    }
-    if run.scheduler is not None:
-        content["scheduler"] = pack(run.scheduler.state_dict(), "scheduler", tensors)
-    if run.validation is not None:
-        content["best"] = pack(run.validation.state(), "best", tensors)
-    return tensors, content
-
-
-def _restore(run: Run, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
-    run.models.load_state_dict(unpack(content["models"], tensors))
-    run.optimizer.load_state_dict(unpack(content["optimizer"], tensors))
-    if run.scheduler is not None:
-        run.scheduler.load_state_dict(unpack(content["scheduler"], tensors))
-    if run.validation is not None:
-        run.validation.load_state(unpack(content["best"], tensors))
-        run.history.best_epoch = run.validation.best_epoch
-    run.step, run.stopped, run.seconds = content["step"], content["stopped"], content["seconds"]
-    run.sums, run.counts = tensors["epoch"].numpy()
-    run.history.records = from_matrix(tensors["history"].numpy(), len(run.models))
-
-
 def configuration(run: Run) -> dict[str, Any]:
     """Describe a run in JSON; two that agree in it train alike, given the same data."""
     models, plan, validation = run.models, run.feed.plan, run.validation
+    ranks = models._ranks
+    rows = {} if validation is None else {t: len(s) for t, s in validation.sources.items()}
     described = {
         "tasks": [encode_label(task) for task in models.tasks],
-        "architecture": _architecture(models),
+        "architecture": _merged(ranks.objects(_architecture(models))),
         "tethers": {block.name: encode_tether(block.tether) for block in models.blocks},
         "center_weight": models.center_weight,
-        "optimizer": _optimizer(run.optimizer),
+        "optimizer": _optimizer(run.optimizer, ranks),
         "scheduler": None if run.scheduler is None else type(run.scheduler).__name__,
         "seed": run.feed.seed,
         "rows": list(plan.sizes),
@@ -119,9 +138,7 @@ def configuration(run: Run) -> dict[str, Any]:
         "steps per epoch": plan.steps,
         "project_every": run.project_every,
         "augment": run.feed.augment is not None,
-        "validation rows": None
-        if validation is None
-        else [len(source) for source in validation.sources.values()],
+        "validation rows": None if validation is None else [*_merged(ranks.objects(rows)).values()],
         "metric": None if validation is None else name_of(validation.given),
         "patience": None if validation is None else validation.patience,
     }
@@ -147,11 +164,15 @@ def _architecture(models: TaskModels) -> dict[str, str]:
     }
 
 
-def _optimizer(optimizer: Optimizer) -> dict[str, Any]:
+def _merged(parts: list[dict[Any, Any]]) -> dict[Any, Any]:
+    return {key: value for part in parts for key, value in part.items()}
+
+
+def _optimizer(optimizer: Optimizer, ranks: Ranks) -> dict[str, Any]:
     """Class and options of each group; of the learning rate where it started."""
     groups = {
         f"group {number}": {
-            "parameters": len(group["params"]),
+            "parameters": int(ranks.sum_tasks(np.array([float(len(group["params"]))]))[0]),
             **{name: repr(value) for name, value in group.items() if name != "params"},
             "lr": repr(group.get("initial_lr", group["lr"])),
         }

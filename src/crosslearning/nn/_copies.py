@@ -12,10 +12,13 @@ from torch import nn
 
 from crosslearning.coupling._checks import check_tether
 from crosslearning.nn._flat_buffer import FlatBuffer
+from crosslearning.nn._rank_members import Columns
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    from crosslearning.nn._ranks import Ranks
 
 ALL = "all"  # name of the block that holds every parameter
 
@@ -75,8 +78,11 @@ def _refuse_overlaps(blocks: tuple[Block, ...]) -> None:
             owner[name] = block.name
 
 
-def sources_of(module: Any, labels: tuple[Hashable, ...]) -> list[nn.Module]:
-    """Return the module to copy for each task."""
+def sources_of(module: Any, labels: tuple[Hashable, ...], ranks: Ranks) -> list[nn.Module]:
+    """Return the module to copy for each task; a single one is that of the first rank."""
+    if ranks.mesh is not None and isinstance(module, nn.Module):
+        module = copy.deepcopy(module).to(ranks.device)
+        ranks.start_alike(list(module.state_dict().values()))
     given = module if isinstance(module, Mapping) else dict.fromkeys(labels, module)
     for one in given.values():
         if not isinstance(one, nn.Module):
@@ -114,33 +120,70 @@ def _shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
 
 
 def copy_modules(
-    sources: list[nn.Module], blocks: tuple[Block, ...], labels: tuple[Hashable, ...]
+    sources: list[nn.Module], blocks: tuple[Block, ...], labels: tuple[Hashable, ...], ranks: Ranks
 ) -> tuple[list[nn.Module], list[FlatBuffer]]:
-    """Copy the modules of the tasks, and the first once more as the centre, into flat buffers."""
-    owners = [*(f"task {label!r}" for label in labels), "the centre"]
-    buffers = [FlatBuffer(block.parameters, sources[0], owners) for block in blocks]
+    """Copy the modules of the local tasks, and the first as the centre, into flat buffers."""
+    buffers = [
+        FlatBuffer(block.parameters, sources[0], _owners(labels, ranks), len(labels), ranks.device)
+        for block in blocks
+    ]
     modules = []
-    for row, source in enumerate([*sources, sources[0]]):
-        module = copy.deepcopy(source)
+    for row, module in enumerate(_local_copies(sources, ranks)):
         for buffer in buffers:  # one after the other: at most one copy is outside of them
             buffer.adopt(row, module)
-        module.zero_grad(set_to_none=True)
         modules.append(module)
     return modules, buffers
 
 
-def set_start(flat: FlatBuffer, center_init: str, same_start: bool) -> None:
-    """Set where tasks and centre start, given the parameters of the tasks' modules."""
+def shard_modules(
+    sources: list[nn.Module],
+    blocks: tuple[Block, ...],
+    labels: tuple[Hashable, ...],
+    ranks: Ranks,
+    shard: Callable[..., Any],
+) -> tuple[list[nn.Module], list[FlatBuffer]]:
+    """Copy the modules of the local tasks, and the first as the centre, and shard them."""
+    if ranks.mesh is None or ranks.data is None:
+        raise ValueError("`shard` needs a `mesh` with a dimension 'data' to shard over.")
+    from crosslearning.nn._shard_buffer import ShardBuffer
+
+    modules = []
+    for module in _local_copies(sources, ranks):  # one after the other: at most one is whole
+        shard(module, mesh=ranks.mesh["data"])
+        modules.append(module)
+    owners = _owners(labels, ranks)
+    return modules, [ShardBuffer(b.parameters, modules, owners, len(labels)) for b in blocks]
+
+
+def _owners(labels: tuple[Hashable, ...], ranks: Ranks) -> list[str]:
+    return [*(f"task {label!r}" for label in labels[ranks.local]), "the centre"]
+
+
+def _local_copies(sources: list[nn.Module], ranks: Ranks) -> Iterator[nn.Module]:
+    for source in [*sources[ranks.local], sources[0]]:
+        module = copy.deepcopy(source).to(ranks.device)
+        module.zero_grad(set_to_none=True)
+        ranks.copy_first(list(module.state_dict().values()))
+        yield module
+
+
+def set_start(flat: FlatBuffer, center_init: str, same_start: bool, ranks: Ranks) -> None:
+    """Set where tasks and centre start; the latter is a copy of the first module so far."""
     with torch.no_grad():
+        flat.take()
+        tasks = flat.flat[:-1]
         if same_start:
-            flat.tasks.copy_(flat.flat[0].clone())
+            ranks.from_first_task([flat.center])
+            tasks.copy_(flat.center)
         if center_init == "zero":
             flat.center.zero_()
-        else:
-            flat.center.copy_(flat.flat[0] if same_start else flat.tasks.mean(dim=0))
+        elif not same_start:
+            alone = ranks.size == 1
+            flat.center.copy_(tasks.mean(dim=0) if alone else Columns(flat.workspace, ranks).mean())
+        flat.give()
 
 
-def average_buffers(modules: list[nn.Module], center: nn.Module) -> None:
+def average_buffers(modules: list[nn.Module], center: nn.Module, ranks: Ranks) -> None:
     """Give the centre the mean of the tasks' buffers.
 
     Those that do not hold real numbers (counts, masks) are taken from the first task, and those
@@ -150,6 +193,9 @@ def average_buffers(modules: list[nn.Module], center: nn.Module) -> None:
     if not targets:
         return
     sources = [dict(module.named_buffers()) for module in modules]
+    ranks.copy_first([value for source in sources for value in source.values()])
+    if ranks.size > 1:
+        sources = _buffers_of_all(sources, targets, ranks)
     for name, target in targets.items():
         values = [source[name] for source in sources if name in source]
         if len(values) < len(sources) or any(value.shape != target.shape for value in values):
@@ -158,3 +204,26 @@ def average_buffers(modules: list[nn.Module], center: nn.Module) -> None:
             target.copy_(torch.stack(values).mean(dim=0))
         else:
             target.copy_(values[0])
+
+
+def _buffers_of_all(
+    sources: list[dict[str, torch.Tensor]], targets: dict[str, torch.Tensor], ranks: Ranks
+) -> list[dict[str, torch.Tensor]]:
+    """Buffers of the tasks of all ranks that are like the centre's, which all ranks have."""
+    rows = []
+    for source in sources:
+        has = [n in source and source[n].shape == one.shape for n, one in targets.items()]
+        given = [source[n] if h else one for h, (n, one) in zip(has, targets.items(), strict=True)]
+        flags = torch.tensor(has, dtype=torch.float64, device=ranks.device)
+        rows.append(torch.cat([*(one.reshape(-1).double() for one in given), flags]))
+    found = ranks.gather_rows(torch.stack(rows))
+    sizes = [one.numel() for one in targets.values()]
+    values, flags = found.split([sum(sizes), len(sizes)], dim=1)
+    return [
+        {
+            name: part.view(one.shape).to(one.dtype)
+            for (name, one), part, has in zip(targets.items(), row.split(sizes), own, strict=True)
+            if has
+        }
+        for row, own in zip(values, flags.tolist(), strict=True)
+    ]

@@ -48,15 +48,17 @@ class LoopEngine:
             seed_torch(self.device, batch.seed)
             rows.append(batch.row)
             losses.append(self.task_gradient(batch))
-        return rows, torch.stack(losses)
+        return rows, _stacked(losses)
 
     def task_gradient(self, batch: TaskBatch) -> torch.Tensor:
         """Leave the gradient of one task, and return its loss."""
         try:
             loss = self.task_loss(batch)
+            if batch.weight != 1.0:
+                loss = loss * batch.weight
             loss.backward()
         except Exception as error:
-            error.add_note(f"This happened to task {self.models.tasks[batch.row]!r}.")
+            error.add_note(f"This happened to task {self.models.local_tasks[batch.row]!r}.")
             raise
         return loss.detach()
 
@@ -84,7 +86,10 @@ class ThreadsEngine(LoopEngine):
         self._threads_before = torch.get_num_threads()
         torch.set_num_threads(1)
         self._pool = ThreadPoolExecutor(
-            len(self.models), "crosslearning", initializer=torch.set_num_threads, initargs=(1,)
+            len(self.models.per_task),
+            "crosslearning",
+            initializer=torch.set_num_threads,
+            initargs=(1,),
         )
 
     def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
@@ -98,7 +103,7 @@ class ThreadsEngine(LoopEngine):
             parameter.grad = None
         started = [(batch.row, self._pool.submit(work, batch)) for batch in self.feed.step(step)]
         losses = [future.result() for _, future in started]
-        return [row for row, _ in started], torch.stack(losses)
+        return [row for row, _ in started], _stacked(losses)
 
     def task_loss(self, batch: TaskBatch) -> torch.Tensor:
         with OwnGenerator(batch.seed):
@@ -127,6 +132,10 @@ class OwnGenerator(TorchDispatchMode):
         return func(*args, **kwargs)
 
 
+def _stacked(losses: list[torch.Tensor]) -> torch.Tensor:
+    return torch.stack(losses) if losses else torch.zeros(0)
+
+
 @cache
 def _takes_generator(func: Any) -> bool:
     return any(argument.name == "generator" for argument in func._schema.arguments)
@@ -150,17 +159,25 @@ def choose_engine(
     if chosen not in _ENGINES:
         known = ", ".join(map(repr, ["auto", *_ENGINES]))
         raise ValueError(f"`engine` must be one of {known}; got {name!r}.")
+    shared = models._ranks.copies > 1
+    if (shared and chosen == "vmap") or (models._sharded and chosen != "loop"):
+        raise ValueError(
+            "Models that several ranks share take engine='loop', or 'threads' if they are not "
+            f"sharded; got {name!r}."
+        )
     return _ENGINES[chosen](models, loss, optimizer, feed)
 
 
 def automatic(models: TaskModels, loss: Any, feed: Feed) -> str:
     """Choose by what is known before training, so that the same run has the same engine."""
+    if models._sharded:
+        return "loop"
     layered = all(is_layered(module) for module in models.per_task)
     alike = len({repr(module) for module in models.per_task}) == 1
     if len(models) >= _MANY and layered and alike and is_of_torch(loss) and feed.stackable:
         return "vmap"
     on_cpu = next(models.parameters()).device.type == "cpu"
     convolves = any(isinstance(part, _CONVOLUTIONS) for part in models.center.modules())
-    if convolves and on_cpu and len(models) > 1 and torch.get_num_threads() > 1:
+    if convolves and on_cpu and len(models.per_task) > 1 and torch.get_num_threads() > 1:
         return "threads"
     return "loop"

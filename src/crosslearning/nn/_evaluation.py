@@ -68,13 +68,26 @@ def evaluate(
 def score_sources(
     models: TaskModels, sources: Mapping[Hashable, Source], metric: Metric, batch_size: int = _ROWS
 ) -> dict[Hashable, float]:
-    """Metric of each task, of the centre for tasks never seen."""
+    """Metric of each task, of the centre for tasks never seen; each rank scores its own."""
     modules = dict(models.items())
     with mode(models, training=False), torch.no_grad():
-        return {
+        own = {
             task: _score(modules.get(task, models.center), source, metric, batch_size)
             for task, source in sources.items()
+            if task in modules or task not in models
         }
+    scores: dict[Hashable, float] = {}
+    asked = dict.fromkeys(sources)
+    for scored, tasks in models._ranks.objects((own, list(sources))):
+        scores |= scored
+        asked |= dict.fromkeys(tasks)
+    lost = [task for task in asked if task not in scores]
+    if lost:
+        raise ValueError(
+            "Data of a task must be given to the rank that holds it; those of "
+            f"{', '.join(map(repr, lost))} were given to others only. See `models.local_tasks`."
+        )
+    return {task: scores[task] for task in asked}
 
 
 def accuracy(output: torch.Tensor, target: torch.Tensor) -> float:
@@ -142,7 +155,7 @@ class Validation:
         """Metric of each task, NaN for those without data, and the mean of all that have some."""
         found = score_sources(models, self.sources, self.metric)
         by_task = np.array([found.get(task, math.nan) for task in models.tasks])
-        return by_task, float(np.mean(list(found.values())))
+        return by_task, math.fsum(found.values()) / len(found)
 
     def note(self, models: TaskModels, epoch: int, score: float) -> bool:
         """Remember the best epoch; say whether patience has run out."""

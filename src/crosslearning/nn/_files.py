@@ -16,12 +16,14 @@ from safetensors.torch import save_file
 
 from crosslearning.files import replacing
 from crosslearning.nn._copies import ALL
+from crosslearning.nn._ranks import own_whole
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from numpy.typing import NDArray
+    from torch.distributed.device_mesh import DeviceMesh
 
     from crosslearning.nn._task_models import TaskModels
 
@@ -116,15 +118,21 @@ def save_models(models: TaskModels, path: str | os.PathLike[str]) -> None:
                 "Labels of tasks are stored if they are strings, numbers, or tuples of such; got "
                 f"{task!r}. Use its name as the label."
             )
+    ranks = models._ranks
+    tensors = ranks.gather_first({k: own_whole(v) for k, v in models.state_dict().items()})
     content = {
         "tasks": labels,
         "tethers": {block.name: encode_tether(block.tether) for block in models.blocks},
         "center_weight": models.center_weight,
     }
-    write_file(path, _KIND, models.state_dict(), content)
+    if ranks.is_first:
+        write_file(path, _KIND, tensors, content)
+    ranks.barrier()
 
 
-def load_models(kind: type[Models], path: str | os.PathLike[str], module: Any) -> Models:
+def load_models(
+    kind: type[Models], path: str | os.PathLike[str], module: Any, mesh: DeviceMesh | None
+) -> Models:
     """Build models of the given architecture with the content of a file."""
     tensors, content = read_file(path, _KIND)
     try:
@@ -136,7 +144,9 @@ def load_models(kind: type[Models], path: str | os.PathLike[str], module: Any) -
             f"{os.fspath(path)} does not describe its models. Save it again."
         ) from error
     tether: Any = tethers[ALL] if list(tethers) == [ALL] else tethers
-    models = kind(module, tasks, tether=tether, center_weight=weight)
+    models = kind(module, tasks, tether=tether, center_weight=weight, mesh=mesh)
+    if mesh is not None:
+        tensors = {name: tensors[name] for name in models.state_dict() if name in tensors}
     try:
         for name, value in models.state_dict().items():
             if name in tensors and tensors[name].dtype != value.dtype:

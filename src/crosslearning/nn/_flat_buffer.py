@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from crosslearning.nn._workspace import Workspace
+from crosslearning.nn._workspace import Workspace, chunk_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,12 +35,19 @@ class Slot:
 class FlatBuffer:
     """Matrix of shape (n_tasks + 1, n_parameters) with the parameters of a block as views."""
 
-    def __init__(self, names: Sequence[str], like: nn.Module, owners: Sequence[str]) -> None:
-        self.owners = tuple(owners)
+    def __init__(
+        self,
+        names: Sequence[str],
+        like: nn.Module,
+        owners: Sequence[str],
+        n_tasks: int,
+        device: torch.device | None,
+    ) -> None:
+        self.owners, self._n_tasks = tuple(owners), n_tasks  # of all ranks
         self.slots = _layout(names, like)
         first = find_parameter(like, self.slots[0].name)
         self.flat: torch.Tensor = torch.empty(
-            (len(owners), self.slots[-1].stop), dtype=first.dtype, device=first.device
+            (len(owners), self.slots[-1].stop), dtype=first.dtype, device=device or first.device
         )
         self._workspace: Workspace | None = None
 
@@ -56,8 +63,15 @@ class FlatBuffer:
     def workspace(self) -> Workspace:
         """Room for passes over the matrix, made when first needed."""
         if self._workspace is None or self._workspace.flat is not self.flat:
-            self._workspace = Workspace(self.flat)
+            wide = chunk_width(self._n_tasks, self.flat.shape[1])
+            self._workspace = Workspace(self.flat, wide)
         return self._workspace
+
+    def take(self) -> None:
+        """Nothing to fetch: the parameters are here."""
+
+    def give(self) -> None:
+        """Nothing to hand back: the parameters are views."""
 
     def adopt(self, row: int, module: nn.Module) -> None:
         """Bring the parameters of a module into its row, unless they are there already."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crosslearning.nn._task_models import TaskModels
     from crosslearning.nn._workspace import Workspace
 
-_FRESH = 50  # steps between two looks at a norm, which changes slowly
+FRESH = 50  # steps between two looks at a norm, which changes slowly
 
 
 class FlatMembers:
@@ -56,7 +56,7 @@ class FlatMembers:
     def storage(self) -> Storage:
         """How finely the blocks are stored; norms are at most so many steps old."""
         flats = [flat.flat for flat in self._models._flats]
-        if self._age % _FRESH == 0:
+        if self._age % FRESH == 0:
             self._norms = np.array([work.norm() for work in self._spaces])
         self._age += 1
         return dtype_storage(
@@ -87,11 +87,9 @@ def dtype_storage(
 
 
 def _first_not_finite(flat: FlatBuffer, row: int, module: nn.Module) -> str:
-    slot, parameter = next(
-        (slot, parameter)
-        for slot, parameter in zip(flat.slots, flat.parameters(row, module), strict=True)
-        if not parameter.isfinite().all()
-    )
-    gradient = parameter.grad
-    also = gradient is not None and not bool(gradient.isfinite().all())
-    return f"first in {slot.name!r}" + (", as is its gradient" if also else "")
+    for slot, parameter in zip(flat.slots, flat.parameters(row, module), strict=True):
+        if not parameter.isfinite().all():
+            gradient = parameter.grad
+            also = gradient is not None and not bool(gradient.isfinite().all())
+            return f"first in {slot.name!r}" + (", as is its gradient" if also else "")
+    return ""  # of shards, which are not looked at one by one

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from crosslearning.nn._flat_buffer import FlatBuffer
 
@@ -19,9 +19,9 @@ class LinkedModules(nn.Module):
     center: nn.Module
     per_task: nn.ModuleList
 
-    def __init__(self, modules: list[nn.Module], flats: list[FlatBuffer]) -> None:
+    def __init__(self, modules: list[nn.Module], flats: list[FlatBuffer], first: int) -> None:
         super().__init__()
-        self.per_task = nn.ModuleList(modules[:-1])
+        self.per_task = LocalModules(modules[:-1], first)
         self.center = modules[-1].requires_grad_(False)
         self._flats = flats
         self._links: _Links | None = None
@@ -78,6 +78,18 @@ class LinkedModules(nn.Module):
         self._link()
         assert self._links is not None
         torch.autograd.graph.increment_version(self._links.parameters)
+
+
+class LocalModules(nn.ModuleList):
+    """Modules of the tasks of this rank, under the names that they have among those of all."""
+
+    def __init__(self, modules: Iterable[nn.Module], first: int = 0) -> None:
+        super().__init__()
+        for row, module in enumerate(modules, start=first):
+            self.add_module(str(row), module)
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self._modules.values())[index]
 
 
 class _Links:

@@ -83,16 +83,29 @@ class Run:
 
     def _take_gradients(self, engine: Engine) -> None:
         rows, losses = engine.gradients(self.step)
+        self.models.average_gradients()
         values = losses.double().cpu().numpy()
         if values.shape != (len(rows),):
             raise ValueError(
                 "`loss` must return one number per batch; got shape "
                 f"{values.shape[1:]}. Use one that averages, such as reduction='mean'."
             )
+        rows, values = self._of_all_ranks(rows, values)
         if not np.isfinite(values).all():
             self._refuse(rows, values)
         self.sums[rows] += values
         self.counts[rows] += 1
+
+    def _of_all_ranks(
+        self, rows: list[int], values: NDArray[np.float64]
+    ) -> tuple[list[int], NDArray[np.float64]]:
+        """Positions and losses of all tasks that took part in a step, given the local ones."""
+        ranks = self.models._ranks
+        table = np.zeros((len(self.models.local_tasks), 2))
+        table[rows] = np.stack([np.ones(len(rows)), values], axis=1)
+        table = ranks.gather(ranks.sum_data(table) / ranks.copies)
+        took_part = np.flatnonzero(table[:, 0])
+        return took_part.tolist(), table[took_part, 1]
 
     def _refuse(self, rows: list[int], values: NDArray[np.float64]) -> None:
         bad = [
@@ -140,6 +153,7 @@ class Run:
         advance(self.scheduler, record.loss if self.validation is None else score)
         for callback in self.callbacks:
             self.stopped |= callback(record) is True
+        self.stopped = models._ranks.any(self.stopped)
         models._link()  # what callbacks may have replaced
         self.sums, self.counts = np.zeros((2, len(models)))
         self.seconds, self._started = 0.0, time.perf_counter()
@@ -157,7 +171,9 @@ class StepLength:
         """Norm of what the tethered parameters of all tasks moved since then."""
         pairs = zip(self._parts(), self._before, strict=True)
         norms = [float(torch.linalg.vector_norm(before.sub_(now))) for now, before in pairs]
-        return float(self._stride**0.5 * math.hypot(*norms))
+        ranks = self._models._ranks
+        square = ranks.sum_tasks(np.array([self._stride * math.hypot(*norms) ** 2]))
+        return float(np.sqrt(ranks.sum_data(square) if self._models._sharded else square)[0])
 
     def _parts(self) -> list[torch.Tensor]:
         return [flat.tasks[:, :: self._stride] for flat in self._models._flats]

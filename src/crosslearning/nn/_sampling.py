@@ -19,6 +19,7 @@ from crosslearning.nn._sources import Batches, Collated, Pair
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
+    from crosslearning.nn._ranks import Ranks
     from crosslearning.nn._sources import RowSource, Source
 
     Augment = Callable[[Any, torch.Generator], Any]
@@ -46,15 +47,23 @@ class Schedule:
 
 
 def schedule(
-    sources: Sequence[Source], batch_size: int | None, sampling: Literal["cycle", "proportional"]
+    sources: Sequence[Source],
+    batch_size: int | None,
+    sampling: Literal["cycle", "proportional"],
+    ranks: Ranks | None = None,
 ) -> Schedule:
-    """Plan the epochs; see :func:`crosslearning.nn.fit` for what the arguments mean."""
+    """Plan the epochs; see :func:`crosslearning.nn.fit` for what the arguments mean.
+
+    With ranks, the sources are those of the local tasks, and the plan is for all.
+    """
     if sampling not in ("cycle", "proportional"):
         raise ValueError(f"`sampling` must be 'cycle' or 'proportional'; got {sampling!r}.")
     if batch_size is not None:
         check_count("batch_size", batch_size)
-    sizes = tuple(len(source) for source in sources)
-    loaders = [isinstance(source, Batches) for source in sources]
+    kinds = [(len(source), isinstance(source, Batches)) for source in sources]
+    if ranks is not None:
+        kinds = [kind for part in ranks.objects(kinds)[: ranks.size] for kind in part]
+    sizes, loaders = zip(*kinds, strict=True)
     if any(loaders) and not all(loaders):
         raise ValueError("Either all tasks have a DataLoader or none; got some of each.")
     cycle = sampling == "cycle"
@@ -74,6 +83,7 @@ class TaskBatch(NamedTuple):
     x: Any
     y: Any
     seed: int
+    weight: float = 1.0  # of its loss, where a batch is divided over ranks
 
 
 class Feed:
@@ -86,39 +96,60 @@ class Feed:
         seed: int,
         augment: Augment | None,
         device: torch.device,
+        ranks: Ranks | None = None,
     ) -> None:
         self.plan, self.seed, self.augment, self.device = plan, seed, augment, device
+        self._first = 0 if ranks is None else ranks.local.start  # row of the plan
+        self._copy, self._copies = (0, 1) if ranks is None else (ranks.copy, ranks.copies)
         self._sources = tuple(sources.items())
         self._orders: dict[Hashable, tuple[int, torch.Tensor]] = {}
+
+    def __len__(self) -> int:
+        return len(self._sources)
 
     @property
     def stackable(self) -> bool:
         """Whether the batches of all tasks are known to have one shape: that of tensors' rows."""
         pairs = [source for _, source in self._sources if isinstance(source, Pair)]
         shapes = {(pair.x.shape[1:], pair.y.shape[1:]) for pair in pairs}
-        return self.plan.equal and len(pairs) == len(self._sources) and len(shapes) == 1
+        whole = self.plan.equal and self._copies == 1
+        return whole and len(pairs) == len(self._sources) and len(shapes) == 1
 
     def step(self, step: int) -> Iterator[TaskBatch]:
         """Batches of the tasks that take part in a step; each is loaded when asked for."""
         for row, (task, source) in enumerate(self._sources):
-            start, stop = self.plan.piece(row, step)
+            start, stop = self.plan.piece(self._first + row, step)
             if stop > start:
                 x, y = self._load(task, source, start, stop, step)
                 if self.augment is not None:
                     generator = torch.Generator().manual_seed(self._seed("augment", task, step))
                     x = self.augment(x, generator)
+                x, y, weight = self._part(x, y)
                 x, y = x.to(self.device), y.to(self.device)
-                yield TaskBatch(row, x, y, self.dropout_seed(row, step))
+                yield TaskBatch(row, x, y, self.dropout_seed(row, step), weight)
 
     def dropout_seed(self, row: int, step: int) -> int:
         """Seed of what is random in the model of a task in a step."""
-        return self._seed("dropout", self._sources[row][0], step)
+        purpose = f"dropout {self._copy}" if self._copy else "dropout"
+        return self._seed(purpose, self._sources[row][0], step)
 
     def rows(self, row: int, step: int, until: int) -> tuple[Any, Any]:
         """Return inputs and targets of a task that has rows to ask for, of all these steps."""
         task, source = self._sources[row]
+        row += self._first
         start, stop = self.plan.piece(row, step)[0], self.plan.piece(row, until)[0]
         return self._load(task, source, start, stop, step)
+
+    def _part(self, x: Any, y: Any) -> tuple[Any, Any, float]:
+        """Rows of a batch for this one of the ranks that share a task, and the loss' weight.
+
+        The mean of the weighted losses is that of all rows. Of fewer rows than ranks, each rank
+        takes all, since all have to take part.
+        """
+        if self._copies == 1 or len(x) < self._copies:
+            return x, y, 1.0
+        mine = [given.tensor_split(self._copies)[self._copy] for given in (x, y)]
+        return *mine, len(mine[0]) * self._copies / len(x)
 
     def _load(
         self, task: Hashable, source: Source, start: int, stop: int, step: int

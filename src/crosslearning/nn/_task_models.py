@@ -17,17 +17,21 @@ from crosslearning.nn._copies import (
     copy_modules,
     divide_parameters,
     set_start,
+    shard_modules,
     sources_of,
 )
 from crosslearning.nn._files import decode_state, encode_state, load_models, save_models
 from crosslearning.nn._flat_members import FlatMembers
 from crosslearning.nn._linked_modules import LinkedModules
+from crosslearning.nn._rank_members import RankMembers
+from crosslearning.nn._ranks import Ranks, own_whole
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
     from numpy.typing import ArrayLike, NDArray
+    from torch.distributed.device_mesh import DeviceMesh
 
     from crosslearning.nn._copies import Block
     from crosslearning.tether import Tether
@@ -66,6 +70,13 @@ class TaskModels(LinkedModules):
     same_start : bool, default=True
         With a mapping of modules: whether all tasks start from the tethered parameters of the
         first. False keeps those of each module, as of modules that have been trained.
+    mesh : DeviceMesh, optional
+        Ranks of torch.distributed to spread the tasks over: the dimension "task" divides the
+        tasks, "data" gives several ranks to each. All ranks call the constructor,
+        :meth:`project`, :meth:`distances`, :meth:`save` and :func:`fit` alike.
+    shard : callable, optional
+        Called with each model and ``mesh=mesh["data"]`` to shard it over the dimension "data", as
+        ``torch.distributed.fsdp.fully_shard`` does. Without it, each of these ranks has a copy.
 
     Attributes
     ----------
@@ -106,16 +117,23 @@ class TaskModels(LinkedModules):
         center_weight: float = 1.0,
         center_init: Literal["mean", "zero"] = "mean",
         same_start: bool = True,
+        mesh: DeviceMesh | None = None,
+        shard: Callable[..., Any] | None = None,
     ) -> None:
         weight = check_center_weight(center_weight, allow_zero=True)
         _check_start(center_init, weight)
         labels = check_labels(tasks, module)
-        sources = sources_of(module, labels)
+        ranks = Ranks(mesh, len(labels))
+        sources = sources_of(module, labels, ranks)
         blocks = divide_parameters(sources, labels, epsilon, tether)
-        modules, flats = copy_modules(sources, blocks, labels)
+        if shard is None:
+            modules, flats = copy_modules(sources, blocks, labels, ranks)
+        else:
+            modules, flats = shard_modules(sources, blocks, labels, ranks, shard)
         for flat in flats:
-            set_start(flat, center_init, same_start)
-        super().__init__(modules, flats)
+            set_start(flat, center_init, same_start, ranks)
+        super().__init__(modules, flats, ranks.local.start)
+        self._ranks, self._sharded = ranks, shard is not None
         self._blocks = blocks
         self._center_weight = weight
         self._positions: dict[Hashable, int] = {label: row for row, label in enumerate(labels)}
@@ -126,6 +144,11 @@ class TaskModels(LinkedModules):
     def tasks(self) -> tuple[Hashable, ...]:
         """Labels of the tasks, in the order of the rows."""
         return tuple(self._positions)
+
+    @property
+    def local_tasks(self) -> tuple[Hashable, ...]:
+        """Labels of the tasks whose models this process holds: all, without a mesh."""
+        return self.tasks[self._ranks.local]
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -144,7 +167,14 @@ class TaskModels(LinkedModules):
                 f"There is no task {task!r}; the tasks are {known}. Use `models.center` for a "
                 "task never seen."
             )
-        return self.per_task[self._positions[task]]
+        row = self._positions[task] - self._ranks.local.start
+        if not 0 <= row < len(self.per_task):
+            raise KeyError(
+                f"Task {task!r} is on rank {self._ranks.owner(self._positions[task])} of the "
+                "dimension 'task'; this rank holds "
+                f"{', '.join(map(repr, self.local_tasks))}. Loop over `models.local_tasks`."
+            )
+        return self.per_task[row]
 
     def forward(self, *_: Any, **__: Any) -> Any:
         """Refuse to guess which of the models is meant."""
@@ -163,8 +193,8 @@ class TaskModels(LinkedModules):
         return task in self._positions
 
     def items(self) -> Iterator[tuple[Hashable, nn.Module]]:
-        """Pairs of a task and its module."""
-        return zip(self._positions, self.per_task, strict=True)
+        """Pairs of a task and its module, of the local tasks."""
+        return zip(self.local_tasks, self.per_task, strict=True)
 
     def project(self, step_size: float | None = None) -> StepCertificate:
         r"""Move tasks and centre as little as possible into what the tethers allow, in place.
@@ -210,10 +240,19 @@ class TaskModels(LinkedModules):
                 tell_resolution=not self._told_resolution,
                 stacklevel=stacklevel,
             )
-            average_buffers(list(self.per_task), self.center)
+            average_buffers(list(self.per_task), self.center, self._ranks)
         self._pulls = {name: step.pull for name, step in zip(names, steps, strict=True)}
         self._told_resolution |= any(step.status is Status.UNRESOLVED for step in steps)
         return StepCertificate(dict(zip(names, steps, strict=True)))
+
+    def average_gradients(self) -> None:
+        """Average gradients over the ranks of the mesh that share a task, as DDP does.
+
+        Call it between ``backward()`` and ``optimizer.step()`` if the mesh has a dimension "data";
+        otherwise there is nothing to do.
+        """
+        if self._ranks.copies > 1 and not self._sharded:  # FSDP has done it
+            self._ranks.average([p.grad for p in self.parameters() if p.grad is not None])
 
     def distances(self, block: str | None = None) -> NDArray[np.float64]:
         """Distances of the tasks to the centre, as the parameters are now.
@@ -239,21 +278,29 @@ class TaskModels(LinkedModules):
         ``models[task].state_dict()`` holds views; written to a file, they drag all tasks along.
         """
         module = self.center if task is None else self[task]
-        return {name: value.detach().clone() for name, value in module.state_dict().items()}
+        return {name: own_whole(value) for name, value in module.state_dict().items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one safetensors file, which is there in full or not at all."""
+        """Write everything to one safetensors file, which is there in full or not at all.
+
+        With a mesh, all ranks call it; the first gathers all models in its memory, and writes.
+        """
         save_models(self, path)
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], module: nn.Module | Mapping[Any, nn.Module]
+        cls,
+        path: str | os.PathLike[str],
+        module: nn.Module | Mapping[Any, nn.Module],
+        *,
+        mesh: DeviceMesh | None = None,
     ) -> TaskModels:
         """Read what :meth:`save` wrote; nothing in the file is ever executed.
 
         `module` is what the constructor got: the architecture, whose values do not matter.
+        `mesh` may be another than that of the models that were saved.
         """
-        return load_models(cls, path, module)
+        return load_models(cls, path, module, mesh)
 
     def get_extra_state(self) -> torch.Tensor:
         """Labels and pulls, as bytes of JSON in a tensor, for ``state_dict``."""
@@ -276,7 +323,7 @@ class TaskModels(LinkedModules):
 
     def _forget_size(self) -> None:
         """Look anew at the norms, and whether the dtype resolves the radii there."""
-        self._members = FlatMembers(self)
+        self._members = FlatMembers(self) if self._ranks.mesh is None else RankMembers(self)
         self._told_resolution = False
 
 

@@ -153,11 +153,11 @@ def fit(
     check_validation(validation, metric, patience)
     sources = _sources(data, models)
     device = next(models.parameters()).device
-    plan = schedule(tuple(sources.values()), batch_size, sampling)
+    plan = schedule(tuple(sources.values()), batch_size, sampling, models._ranks)
     made = make_optimizer(optimizer, models)
     run = Run(
         models,
-        Feed(sources, plan, seed, augment, device),
+        Feed(sources, plan, seed, augment, device, models._ranks),
         made,
         make_scheduler(scheduler, made),
         None if validation is None else Validation(validation, metric, loss, patience),
@@ -168,7 +168,7 @@ def fit(
     with forked_generators(device), mode(models, training=True):
         computing = choose_engine(engine, models, loss, made, run.feed)
         try:
-            with Bar(progress, models.tasks, epochs, plan.steps) as bar:
+            with Bar(progress and models._ranks.is_first, models.tasks, epochs, plan.steps) as bar:
                 run.train(computing, epochs, bar, saved)
         finally:
             computing.close()
@@ -184,18 +184,22 @@ def _resume(path: Any, every: int | None, run: Run, epochs: int) -> Checkpoint |
         if every is not None:
             raise ValueError("`checkpoint_every` needs `checkpoint`: the file to save to.")
         return None
-    checkpoint = Checkpoint(path, every, run)
+    kind = Checkpoint
+    if run.models._ranks.mesh is not None:
+        from crosslearning.nn._rank_checkpoint import RankCheckpoint as kind  # noqa: N813
+    checkpoint = kind(path, every, run)
     checkpoint.resume(epochs)
     return checkpoint
 
 
 def _sources(data: Mapping[Any, Any], models: TaskModels) -> dict[Hashable, Source]:
     sources = as_sources(data)
-    odd = sorted(map(repr, set(sources) ^ set(models.tasks)))
+    missing = set(models.local_tasks) - set(sources)
+    odd = sorted(map(repr, missing | (set(sources) - set(models.tasks))))
     if odd:
         raise ValueError(
             f"`data` must hold the tasks of the models, no more and no less; {', '.join(odd)} is "
             "in one of them only. The models have the tasks "
             f"{', '.join(map(repr, models.tasks))}."
         )
-    return {task: sources[task] for task in models.tasks}
+    return {task: sources[task] for task in models.local_tasks}

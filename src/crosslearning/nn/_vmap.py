@@ -28,7 +28,7 @@ _ROWS = 1024  # of each task that are taken ahead
 
 def refuse_unlike(models: TaskModels) -> None:
     """Raise ValueError if the modules of two tasks are not of the same make."""
-    first, label = _make(models.per_task[0]), models.tasks[0]
+    first, label = _make(models.per_task[0]), models.local_tasks[0]
     for task, module in models.items():
         if _make(module) != first:
             raise ValueError(
@@ -196,4 +196,4 @@ class StackedFeed:
 
     @property
     def _tasks(self) -> range:
-        return range(len(self.feed.plan.sizes))
+        return range(len(self.feed))

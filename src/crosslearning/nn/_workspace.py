@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -23,12 +23,9 @@ class Workspace:
     passes share these. Numbers of less than 32 bits are worked on in float32.
     """
 
-    def __init__(self, flat: torch.Tensor) -> None:
-        n_rows, n_columns = flat.shape
-        # A power of 2, so that the rows of the workspace are aligned in memory.
-        wide = 1 << (max(_NARROWEST, _ELEMENTS // max(n_rows - 1, 4)).bit_length() - 1)
-        wide = min(wide, n_columns)
-        self.flat = flat
+    def __init__(self, flat: torch.Tensor, wide: int) -> None:
+        n_rows = len(flat)
+        self.flat, self.wide = flat, wide
         self.dtype = torch.float64 if flat.dtype is torch.float64 else torch.float32
         self._chunks = torch.split(flat, wide, dim=1)
         self._rows = torch.empty((n_rows, wide), dtype=self.dtype, device=flat.device)
@@ -41,39 +38,70 @@ class Workspace:
 
         Subtracted first, multiplied in chunks of columns, and summed over the chunks in float64.
         """
+        return sum_of_products(self.products(), len(self.flat) - 1, self._sums)
+
+    def products(self) -> Iterator[torch.Tensor]:
+        """Gram matrices of the chunks, each in the memory of the one before."""
         shape = (len(self.flat) - 1,) * 2
         product = torch.empty(shape, dtype=self.dtype, device=self.flat.device)
-        total = torch.zeros(shape, dtype=torch.float64, device=self._sums)
         for chunk in self._chunks:
             difference = self._differences(chunk)
-            torch.mm(difference, difference.T, out=product)
-            total += product.to(self._sums)
-        gram: NDArray[np.float64] = total.cpu().numpy()
-        return 0.5 * (gram + gram.T)
+            yield torch.mm(difference, difference.T, out=product)
 
     def move(self, pull: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
         """Set θ_g = z_g + Σ weights_i (z_i - z_g) and θ_i = z_i + pull_i (θ_g - z_i), in one pass.
 
         A task with pull 0 is not touched, one with pull 1 is a copy of the centre, bit by bit.
         """
-        if not pull.any() and not weights.any():
-            return
-        device, dtype = self.flat.device, self.dtype
-        coefficients = torch.from_numpy(exact_combination(weights, dtype)).to(device, dtype)
-        shares = torch.from_numpy(pull[:, None]).to(device, dtype)
+        if pull.any() or weights.any():
+            coefficients, shares = self._coefficients(weights), self._shares(pull)
+            for chunk in self._chunks:
+                rows, center = self._working(chunk), self._center[: chunk.shape[1]]
+                torch.mv(rows.T, coefficients, out=center)
+                self._pull(chunk, rows, center, pull, shares)
+
+    def new_center(self, weights: NDArray[np.float64], out: torch.Tensor) -> None:
+        """Write θ_g to a vector, and leave the matrix as it is."""
+        coefficients = self._coefficients(weights)
+        for chunk, part in zip(self._chunks, out.split(self.wide), strict=True):
+            torch.mv(self._working(chunk).T, coefficients, out=part)
+
+    def pull_to(self, center: torch.Tensor, pull: NDArray[np.float64], local: slice) -> None:
+        """Move to a new centre, where the matrix has the rows of some tasks only."""
+        shares = self._shares(pull)
+        shares = None if shares is None else shares[local]
+        for chunk, part in zip(self._chunks, center.split(self.wide), strict=True):
+            self._pull(chunk, self._working(chunk), part, pull[local], shares)
+
+    def _coefficients(self, weights: NDArray[np.float64]) -> torch.Tensor:
+        exact = torch.from_numpy(exact_combination(weights, self.dtype))
+        return exact.to(self.flat.device, self.dtype)
+
+    def _shares(self, pull: NDArray[np.float64]) -> torch.Tensor | None:
+        """Return the pulls as a column, for one call, if none is 0 or 1, as usual."""
         inside = bool(np.all((pull > 0) & (pull < 1)))
-        for chunk in self._chunks:
-            width = chunk.shape[1]
-            native = chunk.dtype == dtype
-            rows = chunk if native else self._rows[:, :width].copy_(chunk)
-            center = torch.mv(rows.T, coefficients, out=self._center[:width])
-            if inside:  # the usual case, in one call
-                rows[:-1].lerp_(center, shares)
-            else:
-                _move_one_by_one(rows[:-1], center, pull)
-            rows[-1].copy_(center)
-            if not native:
-                chunk.copy_(rows)
+        return torch.from_numpy(pull[:, None]).to(self.flat.device, self.dtype) if inside else None
+
+    def _working(self, chunk: torch.Tensor) -> torch.Tensor:
+        """Rows of a chunk to compute with: themselves, or wider copies in the workspace."""
+        native = chunk.dtype == self.dtype
+        return chunk if native else self._rows[:, : chunk.shape[1]].copy_(chunk)
+
+    def _pull(
+        self,
+        chunk: torch.Tensor,
+        rows: torch.Tensor,
+        center: torch.Tensor,
+        pull: NDArray[np.float64],
+        shares: torch.Tensor | None,
+    ) -> None:
+        if shares is None:
+            _move_one_by_one(rows[:-1], center, pull)
+        else:
+            rows[:-1].lerp_(center, shares)
+        rows[-1].copy_(center)
+        if rows is not chunk:
+            chunk.copy_(rows)
 
     def distances(self, *, exactly: bool = False) -> NDArray[np.float64]:
         """Distances of the tasks to the centre as they are stored.
@@ -103,6 +131,23 @@ class Workspace:
             return torch.sub(chunk[:-1], chunk[-1], out=room[:-1])
         room.copy_(chunk)
         return room[:-1].sub_(room[-1])
+
+
+def chunk_width(n_tasks: int, n_columns: int) -> int:
+    """Columns of a chunk: a power of 2, so that the rows of the workspace are aligned."""
+    wide = 1 << (max(_NARROWEST, _ELEMENTS // max(n_tasks, 4)).bit_length() - 1)
+    return max(1, min(wide, n_columns))
+
+
+def sum_of_products(
+    products: Iterable[torch.Tensor], n_tasks: int, device: torch.device
+) -> NDArray[np.float64]:
+    """Sum Gram matrices of chunks in their order, in float64, and make the sum symmetric."""
+    total = torch.zeros((n_tasks, n_tasks), dtype=torch.float64, device=device)
+    for product in products:
+        total += product.to(device)
+    gram: NDArray[np.float64] = total.cpu().numpy()
+    return 0.5 * (gram + gram.T)
 
 
 def _move_one_by_one(tasks: torch.Tensor, center: torch.Tensor, pull: NDArray[np.float64]) -> None:

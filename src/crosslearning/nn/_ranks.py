@@ -1,0 +1,181 @@
+"""Which rank holds which tasks, and the collective operations on small things.
+
+Without a mesh there is one rank that holds all tasks, and nothing is communicated.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+    from torch.distributed.device_mesh import DeviceMesh
+
+_all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)  # its old name
+
+
+class Ranks:
+    """Tasks in contiguous parts over the dimension "task"; "data" has copies or shards of them."""
+
+    def __init__(self, mesh: DeviceMesh | None, n_tasks: int) -> None:
+        names = () if mesh is None else mesh.mesh_dim_names or ("",)
+        if set(names) - {"task", "data"}:
+            raise ValueError(
+                "The dimensions of `mesh` must be named 'task', 'data' or both; got "
+                f"{names}. Use init_device_mesh(device, (4,), mesh_dim_names=('task',))."
+            )
+        self.mesh = mesh
+        self.tasks, self.size, self.rank = _group(mesh, "task")
+        self.data, self.copies, self.copy = _group(mesh, "data")
+        if self.size > n_tasks:
+            raise ValueError(
+                f"Every rank of the dimension 'task' holds a task; got {self.size} ranks and "
+                f"{n_tasks} tasks. Use fewer ranks, or several per task in a dimension 'data'."
+            )
+        self.n_tasks = n_tasks
+        firsts = [rank * n_tasks // self.size for rank in range(self.size + 1)]
+        self.parts = [slice(*pair) for pair in pairwise(firsts)]
+        self.local = self.parts[self.rank]
+
+    @property
+    def device(self) -> torch.device | None:
+        """Device of the mesh, or None without one."""
+        if self.mesh is None:
+            return None
+        kind = self.mesh.device_type
+        if kind == "cpu":
+            return torch.device(kind)
+        return torch.device(kind, torch.get_device_module(kind).current_device())
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the rank that speaks and writes for all."""
+        return self.rank == self.copy == 0
+
+    def owner(self, row: int) -> int:
+        """Rank, in the dimension "task", of the task of this row."""
+        return next(rank for rank, part in enumerate(self.parts) if row < part.stop)
+
+    def gather(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rows of all tasks, given those of the local ones."""
+        if self.size == 1:
+            return values
+        found = self.gather_rows(torch.from_numpy(np.ascontiguousarray(values)).to(self.device))
+        return np.asarray(found.cpu().numpy(), dtype=np.float64)
+
+    def gather_rows(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows of all tasks, given those of the local ones."""
+        counts = [part.stop - part.start for part in self.parts]
+        mine = rows.new_zeros((max(counts), *rows.shape[1:]))
+        mine[: len(rows)] = rows
+        found = self.gather_tensors(mine)
+        return torch.cat([part[:count] for part, count in zip(found, counts, strict=True)])
+
+    def gather_tensors(self, mine: torch.Tensor) -> torch.Tensor:
+        """Tensors of one shape of all ranks of the dimension "task", stacked."""
+        if self.size == 1:
+            return mine[None]
+        found = mine.new_empty((self.size, *mine.shape))
+        _all_gather(found.view(-1), mine.reshape(-1), group=self.tasks)
+        return found
+
+    def objects(self, mine: Any) -> list[Any]:
+        """Objects of all ranks, in the order of the tasks; for what is rare and small."""
+        found = [mine]
+        for group, size in ((self.tasks, self.size), (self.data, self.copies)):
+            if size > 1:
+                parts = [found] * size
+                dist.all_gather_object(parts, found, group=group)
+                found = [one for part in parts for one in part]
+        return found
+
+    def gather_first(self, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Tensors of all tasks on the first rank; elsewhere it does not matter what."""
+        if self.size == 1 or self.copy:
+            return tensors
+        parts: list[Any] | None = None if self.rank else [None] * self.size
+        mine = {name: value.cpu() for name, value in tensors.items()}
+        dist.gather_object(mine, parts, group=self.tasks, group_dst=0)
+        return {name: value for part in parts or () for name, value in part.items()}
+
+    def any(self, flag: bool) -> bool:
+        """Whether it is so on some rank."""
+        found = np.array([float(flag)])
+        for group, size in ((self.tasks, self.size), (self.data, self.copies)):
+            found = found if size == 1 else self._sum(found, group)
+        return bool(found[0])
+
+    def sum_data(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum over the dimension "data", the same on all its ranks."""
+        return values if self.copies == 1 else self._sum(values, self.data)
+
+    def sum_tasks(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum over the dimension "task", the same on all its ranks."""
+        return values if self.size == 1 else self._sum(values, self.tasks)
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        self.any(False)
+
+    def start_alike(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Give all ranks the tensors of the very first."""
+        self.from_first_task(tensors)
+        self.copy_first(tensors)
+
+    def from_first_task(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Give all ranks of the dimension "task" the tensors of the first of them."""
+        if self.size > 1:
+            _coalesced(tensors, lambda flat: dist.broadcast(flat, group=self.tasks, group_src=0))
+
+    def copy_first(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Give all ranks of the dimension "data" the tensors of the first of them."""
+        if self.copies > 1:
+            _coalesced(tensors, lambda flat: dist.broadcast(flat, group=self.data, group_src=0))
+
+    def average(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Average over the dimension "data", in place."""
+        if self.copies > 1:
+            _coalesced(
+                tensors, lambda flat: dist.all_reduce(flat.div_(self.copies), group=self.data)
+            )
+
+    def __deepcopy__(self, _: Any) -> Self:
+        return self
+
+    def _sum(self, values: NDArray[np.float64], group: Any) -> NDArray[np.float64]:
+        total = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(total, group=group)
+        return np.asarray(total.cpu().numpy(), dtype=np.float64)
+
+
+def _group(mesh: DeviceMesh | None, name: str) -> tuple[Any, int, int]:
+    """Process group of a dimension, its size and the rank in it; one rank if there is none."""
+    if mesh is None or name not in (mesh.mesh_dim_names or ()):
+        return None, 1, 0
+    dimension = mesh[name]
+    return dimension.get_group(), dimension.size(), dimension.get_local_rank()
+
+
+def _coalesced(tensors: Iterable[torch.Tensor], operation: Callable[[torch.Tensor], Any]) -> None:
+    """Apply a collective operation to tensors in place, once per dtype."""
+    by_dtype: dict[torch.dtype, list[torch.Tensor]] = {}
+    for tensor in tensors:
+        by_dtype.setdefault(tensor.dtype, []).append(tensor.detach())
+    for same in by_dtype.values():
+        flat = torch.cat([tensor.reshape(-1) for tensor in same])
+        operation(flat)
+        for tensor, part in zip(same, flat.split([t.numel() for t in same]), strict=True):
+            tensor.copy_(part.view(tensor.shape))
+
+
+def own_whole(value: torch.Tensor) -> torch.Tensor:
+    """Copy a tensor; one that is sharded is gathered by all ranks that have a part of it."""
+    whole = value.full_tensor() if hasattr(value, "full_tensor") else value
+    return whole.detach().clone()

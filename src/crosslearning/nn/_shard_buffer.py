@@ -1,0 +1,79 @@
+"""Parameters that FSDP2 has sharded: a matrix of the local shards, a row per task.
+
+FSDP keeps the memory of its parameters to itself. The matrix is a copy of what this rank holds of
+them, taken before a projection and given back after; the whole parameters are never gathered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor, Shard
+
+from crosslearning.nn._flat_buffer import FlatBuffer, find_parameter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import nn
+
+
+class ShardBuffer(FlatBuffer):
+    """Matrix of shape (n_tasks + 1, n_local_parameters) with copies of the shards of a block."""
+
+    def __init__(
+        self, names: Sequence[str], modules: list[nn.Module], owners: Sequence[str], n_tasks: int
+    ) -> None:
+        self.owners, self._n_tasks = tuple(owners), n_tasks
+        self.slots, self._names, self._modules = (), tuple(names), modules
+        self._workspace = None
+        for name in names:
+            found = find_parameter(modules[0], name)
+            if not isinstance(found, DTensor) or not isinstance(found.placements[0], Shard):
+                raise ValueError(
+                    f"`shard` must shard every tethered parameter; {name!r} is still whole. "
+                    "Use shard=fully_shard, or leave it untethered: epsilon={prefix: ...}."
+                )
+        shards = self._shards(modules[0])
+        self.flat = shards[0].new_empty((len(owners), sum(shard.numel() for shard in shards)))
+
+    @property
+    def tasks(self) -> torch.Tensor:
+        """Copies of the shards of the tasks, as they are now."""
+        self.take()
+        return self.flat[:-1]
+
+    def take(self) -> None:
+        """Copy the shards into the matrix."""
+        for row, shards in zip(self.flat, map(self._shards, self._modules), strict=True):
+            torch.cat([shard.reshape(-1) for shard in shards], out=row)
+
+    def give(self) -> None:
+        """Copy the matrix back into the shards."""
+        for row, shards in zip(self.flat, map(self._shards, self._modules), strict=True):
+            for shard, part in zip(shards, row.split([s.numel() for s in shards]), strict=True):
+                shard.copy_(part.view(shard.shape))
+
+    def adopt(self, *_: Any) -> None:
+        """Leave the parameters where they are."""
+
+    def convert(self, *_: Any) -> None:
+        """Refuse: FSDP's parameters are not ours to convert."""
+        raise ValueError(
+            "Models that are sharded cannot be converted. Convert the module before TaskModels "
+            "gets it."
+        )
+
+    def parameters(self, *_: Any) -> list[nn.Parameter]:
+        """Return nothing: no parameter is a view."""
+        return []
+
+    def _shards(self, module: nn.Module) -> list[torch.Tensor]:
+        """Shards that this rank holds, with FSDP's own memory."""
+        for part in module.modules():  # a forward pass may have left parameters whole
+            if isinstance(part, FSDPModule):
+                part.reshard()
+        found: list[Any] = [find_parameter(module, name) for name in self._names]
+        return [parameter.detach().to_local() for parameter in found]

@@ -1,0 +1,63 @@
+"""Tasks spread over the ranks of `torchrun`: real processes, on gloo, on the loopback interface."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="the extra `torch` is not installed")
+
+pytestmark = pytest.mark.ranks
+
+ROOT = Path(__file__).parents[1]
+TOGETHER = ["projection_is_bit_equal", "training"]
+ON_2 = [
+    *TOGETHER, "local_tasks", "start", "file", "not_finite", "loss_not_finite", "vmap",
+    "uneven_batches", "stops_together", "mesh_is_checked", "sharded", "sharded_not_finite",
+    "checkpoint", "sharded_checkpoint",
+]  # fmt: skip
+ON_4 = [*TOGETHER, "mesh_2_by_2", "own_loop_on_2_by_2", "sharded_on_2_by_2"]
+
+
+def torchrun(n_ranks, *arguments, restarts=0):
+    """Run a module on ranks; whatever happens, none of them is left."""
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={n_ranks}"),
+        *("--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", f"--max-restarts={restarts}", "-m"),
+        *map(str, arguments),
+    ]
+    settings = {
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    process = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **settings}, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        output, _ = process.communicate(timeout=150)
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:  # as it should be
+            stray = False
+        else:
+            stray = True
+    assert process.returncode == 0, output
+    assert not stray, output
+    return output
+
+
+@pytest.mark.parametrize(("n_ranks", "checks"), [(2, ON_2), (4, ON_4)], ids=["2", "4"])
+def test_ranks(n_ranks, checks, tmp_path):
+    output = torchrun(n_ranks, "tests.rank_checks", tmp_path, *checks)
+    for rank in range(n_ranks):
+        outcomes = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert list(outcomes) == checks
+        wrong = [text for text in outcomes.values() if text != "passed"]
+        assert not wrong, f"rank {rank}: " + "\n".join(wrong) + output
