@@ -34,21 +34,15 @@ _DESCRIPTION = (
 class ImageData(ABC):
     """What an experiment needs to know about images: the same for a folder and for packaged data.
 
-    Parameters
-    ----------
-    domains, categories : sequence of str
-        Domain and category of each image.
-    groups : sequence
-        Group of each image: images of one group are never split.
+    It is made of the domain, the category and the group of each image; images of one group are
+    never split.
 
     Attributes
     ----------
     domains, categories : tuple of str
         The different names, sorted.
-    domain_codes, category_codes : ndarray of shape (n_images,)
-        Index of each image's name in ``domains`` and ``categories``.
-    groups : ndarray of shape (n_images,)
-        Number of each image's group.
+    domain_codes, category_codes, groups : ndarray of shape (n_images,)
+        Index of each image's domain, category and group.
     given_split : tuple of two ndarrays, or None
         Indices of the training and of the test images where the data prescribe them.
     """
@@ -80,13 +74,8 @@ class ImageData(ABC):
     def pixels(self, size: int, *, progress: Progress | None = None) -> Pixels:
         """All images as an array of shape (n_images, size, size, 3), which may be on disk.
 
-        Parameters
-        ----------
-        size : int
-            Height and width.
-        progress : callable, optional
-            Called with the number of images that are ready and of all images, if they are not
-            at hand and have to be made.
+        If they have to be made first, `progress` is called with the numbers of those that are
+        ready and of all.
         """
 
     def counts(self) -> pd.DataFrame:
@@ -134,14 +123,9 @@ class Icons65(ImageData):
         return digest.hexdigest()
 
     def pixels(self, size: int = 64, *, progress: Progress | None = None) -> Pixels:  # noqa: ARG002
-        """All images as an array of shape (n_images, size, size, 3).
+        """All images as an array of shape (n_images, size, size, 3), `progress` is not called.
 
-        Parameters
-        ----------
-        size : int, default=64
-            Height and width: 64, 32, 16, 8, 4, 2 or 1. Means of squares make images smaller.
-        progress : callable, optional
-            Not called, because the images are at hand.
+        The size must be 64, 32, 16, 8, 4, 2 or 1; means of squares make images smaller.
         """
         full = self.images.shape[1]
         if not (0 < size <= full and full % size == 0):
@@ -168,11 +152,6 @@ def load_icons65() -> Icons65:
 
     The same drawing appears in several styles: such icons have the same group. `split` keeps
     groups together; a split that ignores them tests on drawings it was trained on.
-
-    Returns
-    -------
-    Icons65
-        Images, labels, groups and, for each image, origin and licence.
 
     Examples
     --------

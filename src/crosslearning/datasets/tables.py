@@ -27,15 +27,8 @@ _AMES = (
 )
 _FEWEST_SALES = 10
 _CONDITIONS = [
-    "Very_Poor",
-    "Poor",
-    "Fair",
-    "Below_Average",
-    "Average",
-    "Above_Average",
-    "Good",
-    "Very_Good",
-    "Excellent",
+    *("Very_Poor", "Poor", "Fair", "Below_Average", "Average"),
+    *("Above_Average", "Good", "Very_Good", "Excellent"),
 ]
 _CATEGORICAL = ["Overall_Cond", "House_Style", "Central_Air"]
 
@@ -48,18 +41,12 @@ class TableData:
 
     Parameters
     ----------
-    name : str
-        Short name.
-    X : DataFrame of shape (n_rows, n_features)
-        Features.
-    y : Series of length n_rows
-        Target.
-    tasks : Series of length n_rows
-        Task label of each row.
+    name, description : str
+        Short name; what the data are, their origin and their licence.
+    X, y, tasks : DataFrame of shape (n_rows, n_features), two Series
+        Features, target, and the task label of each row.
     frame : DataFrame
         The same rows with all columns, before any transformation of the target.
-    description : str
-        What the data are, their origin and their licence.
     """
 
     name: str
@@ -73,19 +60,14 @@ class TableData:
 def load_hsb82(*, school_features: bool = False) -> TableData:
     """High School & Beyond, 1982: 7,185 pupils, the tasks are 160 schools of 14 to 67 pupils.
 
-    The target ``math`` is a score in mathematics. No value is missing.
+    The target ``math`` is a score in mathematics. ``X`` holds the features of a pupil:
+    ``minority`` and ``female``, 0 or 1, and ``ses``, socioeconomic status. No value is missing.
 
     Parameters
     ----------
     school_features : bool, default=False
         Whether X also holds the two features of a school, which are constant within a task:
         ``meanses``, the mean of ``ses``, and ``catholic``, 1 for a Catholic school.
-
-    Returns
-    -------
-    TableData
-        ``X`` holds the features of a pupil: ``minority`` and ``female``, 0 or 1, and ``ses``,
-        socioeconomic status. The labels in ``tasks`` are the integers that number the schools.
 
     Examples
     --------
@@ -116,12 +98,6 @@ def load_ames(*, numeric_only: bool = False) -> TableData:
     numeric_only : bool, default=False
         Whether to leave out of X the three columns that hold categories: ``Overall_Cond`` (from
         worst to best), ``House_Style`` and ``Central_Air``.
-
-    Returns
-    -------
-    TableData
-        ``X`` holds all columns but ``Neighborhood``, whose names are the labels in ``tasks``, and
-        ``Sale_Price``. Rows are numbered from 0.
 
     Examples
     --------

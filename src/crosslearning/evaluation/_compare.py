@@ -11,14 +11,12 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
-from crosslearning.evaluation._ends import Pooled, Separate
+from crosslearning.evaluation._ends import Pooled, Separate, of_all
 from crosslearning.evaluation.comparison import Comparison
 from crosslearning.evaluation.scores import Scores
 from crosslearning.evaluation.scoring import Predicted, score_tasks, scorer_of
 from crosslearning.evaluation.splits import splits_of
 from crosslearning.tasks import TaskIndex, check_tasks
-
-__all__ = ["compare"]
 
 _ENDS = {"pooled": 0.0, "separate": math.inf}
 
@@ -44,12 +42,8 @@ def compare(
     ----------
     estimator : estimator
         Takes ``tasks`` in `fit` and `predict`; called "cross" in the comparison.
-    X : array or DataFrame of shape (n_rows, n_features)
-        Features.
-    y : array of shape (n_rows,)
-        Targets or classes.
-    tasks : array of shape (n_rows,)
-        Task label of each row.
+    X, y, tasks : array or DataFrame of shape (n_rows, n_features), two of shape (n_rows,)
+        Features, targets or classes, and the task label of each row.
     cv : int, splitter or iterable, default=5
         Number of folds within tasks, or anything that scikit-learn takes.
     rivals : names or mapping of names to estimators, default=("pooled", "separate")
@@ -60,14 +54,8 @@ def compare(
     scoring : str or callable, optional
         Any scikit-learn scorer, applied task by task; by default the negative mean squared error
         or, for classifiers, the negative log-loss.
-    average : {"tasks", "rows"}, default="tasks"
-        Whether every task counts the same, or every row.
-    random_state : int, default=0
-        Seed of the folds.
-
-    Returns
-    -------
-    Comparison
+    average, random_state : {"tasks", "rows"}, default="tasks", and int, default=0
+        Whether every task counts the same, or every row; and the seed of the folds.
 
     Examples
     --------
@@ -95,11 +83,11 @@ def compare(
     values = np.empty((len(methods), len(splits), len(index)))
     weights = np.empty(values.shape[1:])
     for s, (train, test) in enumerate(splits):
+        rows, own = _safe_indexing(X, test), _safe_indexing(labels, test)
         for m, method in enumerate(methods.values()):
             parts = [_safe_indexing(part, train) for part in (X, target, labels)]
-            model = _fitted(method, *parts)
-            rows = _safe_indexing(X, test)
-            predicted = _predicted(model, rows, _safe_indexing(labels, test), classes)
+            model = clone(method).fit(*parts[:2], **_tasks_for(method, parts[2]))
+            predicted = _predicted(model, rows, own, classes)
             values[m, s], weights[s] = score_tasks(
                 scorer, predicted, np.asarray(rows), target[test], np.ones(len(test)), codes[test],
                 len(index),
@@ -142,24 +130,20 @@ def _end(estimator: Any, name: str) -> Any:
     return clone(estimator).set_params(**own)
 
 
-def _fitted(method: Any, X: Any, y: Any, tasks: Any) -> Any:
-    given = {"tasks": tasks} if has_fit_parameter(method, "tasks") else {}
-    return clone(method).fit(X, y, **given)
+def _tasks_for(method: Any, tasks: Any) -> dict[str, Any]:
+    return {"tasks": tasks} if has_fit_parameter(method, "tasks") else {}
 
 
 def _predicted(model: Any, X: Any, tasks: Any, classes: Any) -> Predicted:
     """Ask a model for all that a scorer may want to know."""
-    given = {"tasks": tasks} if has_fit_parameter(model, "tasks") else {}
+    given = _tasks_for(model, tasks)
     values = np.asarray(model.predict(X, **given))
     if classes is None:
         return Predicted(values)
-    known = np.searchsorted(classes, model.classes_)
-    said = {}
-    for name in ("predict_proba", "decision_function"):
+    said = []
+    for name, missing in (("predict_proba", 0.0), ("decision_function", -np.inf)):
         answer = np.asarray(getattr(model, name)(X, **given)) if hasattr(model, name) else None
         if answer is not None and answer.ndim == 2:  # a class may be missing from a training part
-            everything = np.full((len(values), len(classes)), 0.0 if "proba" in name else -np.inf)
-            everything[:, known] = answer
-            answer = everything
-        said[name] = answer
-    return Predicted(values, classes, said["predict_proba"], said["decision_function"])
+            answer = of_all(classes, model, answer, missing)
+        said.append(answer)
+    return Predicted(values, classes, *said)

@@ -10,7 +10,12 @@ from sklearn.utils import _safe_indexing
 
 from crosslearning.tasks import TaskIndex, check_tasks
 
-__all__ = ["Pooled", "Separate"]
+
+def of_all(classes: Any, model: Any, answer: Any, missing: float = 0.0) -> Any:
+    """Columns for all classes from those for the classes that a model knows."""
+    everything = np.full((len(answer), len(classes)), missing)
+    everything[:, np.searchsorted(classes, model.classes_)] = answer
+    return everything
 
 
 class Pooled(BaseEstimator):  # type: ignore[misc]
@@ -54,14 +59,9 @@ class Separate(BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any, tasks: Any) -> Any:
         """Probabilities of all classes by each row's own model."""
-
-        def probabilities(model: Any, rows: Any) -> Any:
-            everything = np.zeros((len(rows), len(self.classes_)))
-            known = np.searchsorted(self.classes_, model.classes_)
-            everything[:, known] = model.predict_proba(rows)
-            return everything
-
-        return self._by_task(X, tasks, probabilities)
+        return self._by_task(
+            X, tasks, lambda model, rows: of_all(self.classes_, model, model.predict_proba(rows))
+        )
 
     def _by_task(self, X: Any, tasks: Any, ask: Any) -> Any:
         codes = self.index_.encode(check_tasks(tasks, len(X)))

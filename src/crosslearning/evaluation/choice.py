@@ -21,8 +21,6 @@ _ROUNDING = 1e-9  # relative to the best score: differences below decide nothing
 def best(scores: Scores, among: Sequence[int] | None = None) -> int:
     """Position of the setting with the highest mean; of equal ones, the first.
 
-    Examples
-    --------
     >>> best(Scores([0.0, 1.0, 2.0], [[[-3.0]], [[-2.0]], [[-2.0]]], [[1]]))
     1
     """
@@ -44,25 +42,10 @@ def standard_error(scores: Scores, position: int) -> float:
 def nested(scores: Scores, methods: Mapping[str, Sequence[int]]) -> Scores:
     """Scores of methods, whose settings for a split are those that are best on the other splits.
 
-    With a single split there are no others; then the choice has seen the scores.
-
-    Parameters
-    ----------
-    scores : Scores
-        Of all settings.
-    methods : mapping of str to sequence of int
-        Positions of the settings of each method.
-
-    Returns
-    -------
-    Scores
-        With the names of the methods as settings.
-
-    Notes
-    -----
-    The choice does not know the scores of its split, but the models that were scored on the other
-    splits were fitted on rows of it. In a search over radii for tasks that do not differ (60 of 8
-    rows) that is worth less than 0.1 % of the score.
+    `methods` holds the positions of the settings of each. With a single split there are no others;
+    then the choice has seen the scores. Otherwise it does not know the scores of its split, but the
+    models that were scored on the other splits were fitted on rows of it. In a search over radii
+    for tasks that do not differ (60 of 8 rows) that is worth less than 0.1 % of the score.
     """
     values = np.asarray(scores.values)
     parts = [values[list(positions)] for positions in methods.values()]

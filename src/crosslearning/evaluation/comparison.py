@@ -52,12 +52,9 @@ class Comparison:
     Parameters
     ----------
     methods : tuple of str
-        Names, such as ``("pooled", "separate", "cross")``; the last is the one that is compared
-        with the others.
-    labels : array of shape (n_tasks,)
-        Tasks.
-    rows : array of shape (n_tasks,)
-        Number of rows of each task.
+        Names, such as ``("pooled", "separate", "cross")``; the last is compared with the others.
+    labels, rows : array of shape (n_tasks,)
+        Tasks, and their numbers of rows.
     scores : array of shape (n_methods, n_tasks)
         Mean score of each task; NaN if it has none. A task that has a single row is scored as one
         never seen.
@@ -67,8 +64,7 @@ class Comparison:
         Scores of repeated runs, as of networks from several seeds. If given, differences are
         paired by run; otherwise by task.
     nested : bool, default=True
-        Whether the settings behind a score were chosen by the scores of other splits. False if
-        there was one split only, so that the choice has seen the scores.
+        Whether the settings behind a score were chosen by the scores of other splits.
     """
 
     methods: tuple[str, ...]
@@ -83,19 +79,7 @@ class Comparison:
     def of(
         cls, scores: Scores, labels: Any, rows: Any, *, by_run: bool = False, nested: bool = True
     ) -> Comparison:
-        """Compare the last setting of a table of scores with the others.
-
-        Parameters
-        ----------
-        scores : Scores
-            With names of methods as settings.
-        labels, rows : array of shape (n_tasks,)
-            Tasks, and their numbers of rows.
-        by_run : bool, default=False
-            Whether the splits are runs to pair by.
-        nested : bool, default=True
-            Whether settings were chosen by other splits.
-        """
+        """Compare the last setting of a table of scores with the others, by run if splits are."""
         by_task = scores.by_task
         shares = np.asarray(scores.weights, dtype=np.float64).sum(axis=0)
         if not scores.by_rows:
@@ -128,15 +112,10 @@ class Comparison:
         for name in self.methods:
             gains = self._of(self.subject) - self._of(name)
             rounding = _ROUNDING * np.nanmax(np.abs(self._of(name)), initial=0.0)
-            gain, error, _ = self.paired(name)
-            records[name] = {
-                "score": self.score(name),
-                "gain": gain,
-                "standard_error": error,
-                "helped": int(np.sum(gains > rounding)),
-                "hurt": int(np.sum(gains < -rounding)),
-            }
-        return pd.DataFrame.from_dict(records, orient="index")
+            served = int(np.sum(gains > rounding)), int(np.sum(gains < -rounding))
+            records[name] = (self.score(name), *self.paired(name)[:2], *served)
+        columns = ["score", "gain", "standard_error", "helped", "hurt"]
+        return pd.DataFrame.from_dict(records, orient="index", columns=columns)
 
     @property
     def subject(self) -> str:

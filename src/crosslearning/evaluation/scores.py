@@ -23,15 +23,11 @@ class Scores:
     ----------
     settings : sequence
         What was scored: radii, candidates of a search, names of methods.
-    values : array of shape (n_settings, n_splits, n_tasks)
-        Scores; NaN or infinite where there is none.
-    weights : array of shape (n_splits, n_tasks)
-        Rows, or sum of their weights, behind each score.
+    values, weights : array of shape (n_settings, n_splits, n_tasks), (n_splits, n_tasks)
+        Scores, NaN or infinite where there is none, and the rows, or sum of their weights, behind.
     by_rows : bool, default=False
         Whether tasks count by their weights in an average, or all the same.
 
-    Examples
-    --------
     >>> scores = Scores(["pooled", "separate"], [[[-1.0, -3.0]], [[-2.0, -1.0]]], [[3, 1]])
     >>> scores.means
     array([-2. , -1.5])

@@ -22,17 +22,7 @@ __all__ = ["Predicted", "score_tasks", "scorer_of"]
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """What a model says of some rows.
-
-    Attributes
-    ----------
-    values : array of shape (n_rows,)
-        Predicted targets or classes.
-    classes : array of shape (n_classes,), optional
-        The classes, for a classifier.
-    probabilities, decisions : array of shape (n_rows, n_classes) or (n_rows,), optional
-        Of a classifier, if it has them.
-    """
+    """What a model says of some rows: targets or classes, and more if it is a classifier."""
 
     values: NDArray[Any]
     classes: NDArray[Any] | None = None

@@ -19,13 +19,8 @@ NAMES = {"pooled": "one pooled model", "separate": "separate models", "cross": "
 def verdict(comparison: Comparison, score: str = "score") -> str:
     """Say whether sharing helps, over the best rival, and how sure that is.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        Scores, greater is better.
-    score : str, default="score"
-        What the scores are. If they are negative, it is the name of an error, and errors are
-        written without a sign. An "accuracy" is written in per cent.
+    `score` is what the scores are. If they are negative, it is the name of an error, and errors
+    are written without a sign. An "accuracy" is written in per cent.
     """
     rival = comparison.best_rival
     pairs, unit = comparison.paired(rival), _unit(comparison)
@@ -95,23 +90,9 @@ def useless(comparison: Comparison, error: float, guess: str) -> str:
 def extremes(
     comparison: Comparison, kind: str, score: str, row: str = "row"
 ) -> list[dict[str, str]]:
-    """Say which task gains most over its separate model, and which loses most.
+    """Say which task gains most over its separate model, and which loses most, if any does.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        With a method "separate".
-    kind : str
-        What a task is: a school, a domain.
-    score : str
-        As in :func:`verdict`.
-    row : str, default="row"
-        What a row is, such as an image.
-
-    Returns
-    -------
-    list of dict
-        With ``lead`` and ``text`` each; none if no task gains or loses.
+    `kind` is what a task is, such as a school, and `row` what a row is, such as an image.
     """
     if "separate" not in comparison.methods or comparison.subject == "separate":
         return []

@@ -23,17 +23,8 @@ def splits_of(
 ) -> list[Split]:
     """Rows to fit on and rows to score on, for each split.
 
-    Parameters
-    ----------
-    cv : int, splitter or iterable
-        Number of folds that divide every task, or anything that scikit-learn takes; its groups
-        are the tasks.
-    X, y, codes
-        Features, targets, and number of the task of each row.
-    seed : int
-        Of the folds.
-    classes : bool
-        Whether the targets are classes.
+    `cv` is a number of folds that divide every task, or anything that scikit-learn takes; its
+    groups are the tasks, whose numbers are `codes`.
     """
     if isinstance(cv, Integral):
         n_splits = int(cv)

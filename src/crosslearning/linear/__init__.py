@@ -4,11 +4,9 @@ from crosslearning.evaluation import Comparison
 from crosslearning.linear.bayesian_glm import CrossBayesianGLM
 from crosslearning.linear.bayesian_logistic import CrossBayesianLogisticRegression
 from crosslearning.linear.bayesian_ridge import CrossBayesianRidge
-from crosslearning.linear.logistic import CrossLogisticRegression
-from crosslearning.linear.logistic_cv import CrossLogisticRegressionCV
+from crosslearning.linear.logistic import CrossLogisticRegression, CrossLogisticRegressionCV
 from crosslearning.linear.path import CrossPath, cross_logistic_path, cross_ridge_path
-from crosslearning.linear.ridge import CrossRidge
-from crosslearning.linear.ridge_cv import CrossRidgeCV
+from crosslearning.linear.ridge import CrossRidge, CrossRidgeCV
 from crosslearning.linear.splines import SplineFeatures
 from crosslearning.linear.stacking import CrossStackingClassifier, CrossStackingRegressor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from crosslearning.convex.scaling import Scaling
     from crosslearning.linear._estimator import Array
 
-__all__ = ["CrossLinearModel", "CrossTethered"]
-
 _AIM = 1e-3  # the solver aims below the tolerance that it promises
 
 
@@ -41,13 +39,9 @@ class CrossLinearModel(LinearModel):
     task_weights: str = "samples"
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LinearModel._parameter_constraints,
         "metric": [StrOptions({"standard", "learned"}), "array-like"],
         "task_weights": [StrOptions({"samples", "equal"})],
-        "fit_intercept": ["boolean"],
-        "standardize": ["boolean"],
-        "task_column": "no_validation",
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
     _remedy = "Raise `max_iter` or `tol`, or add a ridge term with `alpha`."
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from crosslearning.linear._estimator import Array
 
-__all__ = ["MOST_CATEGORIES", "BaseRows", "out_of_fold"]
-
 MOST_CATEGORIES = 254  # of a column of histogram-based boosting
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from crosslearning.convex.losses import Loss
     from crosslearning.linear._estimator import Array
 
-__all__ = ["CrossBayesianModel"]
-
 _AIM = 1e-3  # the solver aims below the tolerance that it promises
 _CERTAIN = 1e-8  # largest relative KKT residual that is no reason for a warning
 
@@ -51,15 +49,11 @@ class CrossBayesianModel(LinearModel):
     max_iter: int = 500
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LinearModel._parameter_constraints,
         "epsilon": [Interval(Real, 0, None, closed="both")],
         "covariance": [StrOptions(set(COVARIANCES))],
         "blocks": ["array-like", None],
-        "fit_intercept": ["boolean"],
-        "standardize": ["boolean"],
         "task_weights": [dict, None],
-        "task_column": "no_validation",
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
     _remedy = "Raise `max_iter` or `epsilon`."
 
@@ -72,26 +66,21 @@ class CrossBayesianModel(LinearModel):
         center = self.standardize and self.fit_intercept
         scaling = Scaling.of(rows.X, rows.weights, center=center, scale=self.standardize)
         columns = scaling.columns(rows.X, intercept=self.fit_intercept)
-        own = self._weights_of_tasks()
+        options = self._evidence_options(rows.X.shape[1])
         fit = laplace_fit(
-            columns,
-            rows.y.astype(np.float64),
-            rows.tasks,
-            rows.n_tasks,
-            family=self._family(),
-            intercept=self.fit_intercept,
-            weights=rows.weights,
-            offset=offset,
-            covariance=self.covariance,
-            blocks=self._blocks(rows.X.shape[1]),
-            task_weights=own,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
-        covariances = fit.posterior.covariances(fit.moments)
+            columns, rows.y.astype(np.float64), rows.tasks, rows.n_tasks, family=self._family(),
+            intercept=self.fit_intercept, weights=rows.weights, offset=offset, **options,
+        )  # fmt: skip
+        covariances, own = fit.posterior.covariances(fit.moments), options["task_weights"]
         weighted = replace(rows, weights=rows.weights * own[rows.tasks])
         loss = self._loss(columns, weighted, offset, fit.posterior, covariances)
         self._store(scaling, fit.posterior, covariances, loss, own)
+
+    def _evidence_options(self, n_features: int) -> dict[str, Any]:
+        names = ("covariance", "tol", "max_iter")
+        given = {name: getattr(self, name) for name in names}
+        blocks, weights = self._blocks(n_features), self._weights_of_tasks()
+        return {**given, "blocks": blocks, "task_weights": weights}
 
     def _loss(
         self,
@@ -113,8 +102,14 @@ class CrossBayesianModel(LinearModel):
             columns, y, rows.weights, rows.tasks, rows.n_tasks, offsets, family, intercept
         )
 
-    def _fit_task(self, rows: TaskTable, offset: Array | None = None) -> None:
-        """Posterior of a new task, given what is known of the others."""
+    def _fit_task(self, rows: TaskTable) -> None:
+        self._fit_new(rows, None)
+
+    def _fit_new(self, rows: TaskTable, offset: Array | None) -> None:
+        """Posterior of a new task, given what is known of the others.
+
+        Its distance counts standard deviations of the tasks and of the centre's estimate together.
+        """
         columns = self._scaling().columns(rows.X, intercept=self.fit_intercept)
         posterior, P = self._posterior(), len(self.covariance_)
         empty = Moments(np.zeros((0, P + 1, P + 1)), np.zeros(0), np.zeros(0), self.fit_intercept)

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from crosslearning.convex.posterior import EvidenceFit
     from crosslearning.linear._estimator import Array
 
-__all__ = ["BayesianRegression"]
-
 _METHODS = ("evidence", "conformal")
 
 
@@ -54,13 +52,8 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
 
         Parameters
         ----------
-        X : array or DataFrame of shape (n_rows, n_features)
-            Features; sparse matrices are refused.
-        y : array of shape (n_rows,)
-            Targets.
-        tasks : array of shape (n_rows,), optional
-            Task label of each row: any hashable values. Without it, and without `task_column`,
-            all rows are one task.
+        X, y, tasks
+            As in :meth:`CrossRidge.fit`.
         sample_weight : array of shape (n_rows,), optional
             Precision of each row's target: noise has the variance ``noise_sd_**2 / weight``.
         sample_offset : array of shape (n_rows,), optional
@@ -88,33 +81,6 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         self.calibration_: dict[str, Array] = {}
         return self
 
-    def fit_task(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        task: Any = "new",
-        sample_weight: ArrayLike | None = None,
-        sample_offset: ArrayLike | None = None,
-    ) -> Self:
-        """Posterior of a new task, given what is known of the others.
-
-        Parameters
-        ----------
-        X, y, sample_weight, sample_offset
-            Rows of the new task.
-        task : hashable, default="new"
-            Its label.
-
-        Returns
-        -------
-        estimator
-            A new estimator that knows this task and the same centre; this one is not changed. Its
-            distance counts standard deviations of the tasks and of the centre's estimate together.
-        """
-        new, rows = self._with_task(X, y, task, sample_weight)
-        new._fit_task(rows, checked_offset(sample_offset, len(rows.y)))
-        return new
-
     def predict(
         self,
         X: ArrayLike,
@@ -127,11 +93,8 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
 
         Parameters
         ----------
-        X : array or DataFrame of shape (n_rows, n_features)
-            Features.
-        tasks : array of shape (n_rows,) or "center", optional
-            Task label of each row; the centre predicts for tasks never seen in `fit`, and for all
-            rows if ``"center"`` is given. Not needed if there is only one task, or a `task_column`.
+        X, tasks
+            As in :meth:`CrossRidge.predict`.
         sample_offset : array of shape (n_rows,), optional
             Added to the linear scores.
         return_std : bool, default=False
@@ -199,12 +162,9 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         family, offset = self._family(), checked_offset(offset, len(rows.y))
         family.check(rows.y)
         if type(family) is Gaussian:
-            labels, residual = np.arange(rows.n_tasks), rows.y - offset
-            self._fit_sums(
-                Statistics.of(
-                    rows.X, residual, rows.tasks, labels=labels, sample_weight=rows.weights
-                )
-            )
+            labels, y = np.arange(rows.n_tasks), rows.y - offset
+            sums = Statistics.of(rows.X, y, rows.tasks, labels=labels, sample_weight=rows.weights)
+            self._fit_sums(sums)
         elif isinstance(family, Student):
             if self.fit_intercept:
                 self.target_mean_ = float(np.average(rows.y - offset, weights=rows.weights))
@@ -213,20 +173,16 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
             self._fit_likelihood(rows, offset)
         self.calibration_ = self._calibrated(rows, offset)
 
+    def _fit_task(self, rows: TaskTable, sample_offset: Any = None) -> None:
+        self._fit_new(rows, checked_offset(sample_offset, len(rows.y)))
+
     def _fit_sums(self, statistics: Statistics) -> None:
         center = self.standardize and self.fit_intercept
         scaling = statistics.scaling(center=center, scale=self.standardize)
         moments = statistics.moments(scaling, intercept=self.fit_intercept)
         self.target_mean_ = moments.target_mean
-        weights = self._weights_of_tasks()
-        posterior = evidence_fit(
-            moments,
-            self.covariance,
-            blocks=self._blocks(statistics.n_features),
-            task_weights=weights,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+        options = self._evidence_options(statistics.n_features)
+        posterior, weights = evidence_fit(moments, **options), options["task_weights"]
         loss = quadratic_loss(moments, posterior.noise_variance, weights)
         self._store(scaling, posterior, posterior.covariances(moments), loss, weights)
 

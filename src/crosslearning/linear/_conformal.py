@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from crosslearning.convex.families import OneScore
     from crosslearning.linear._estimator import Array
 
-__all__ = ["left_out_rows", "left_out_tasks", "quantile", "summary"]
-
 _LEAST = 1e-6  # of what is left of a row's own variance without it
 _LEVELS = np.linspace(0.0, 1.0, 2001)
 

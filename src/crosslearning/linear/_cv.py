@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from crosslearning.convex.scaling import Scaling
     from crosslearning.linear._folds import Judges
 
-__all__ = ["CrossLinearModelCV"]
-
 _ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # default ridge strengths, in curvatures of all the data
 _LEAST = 1e-8  # ridge strength, in curvatures of all the data
 _ROUGH = 1e-7  # relative residual that is plenty where only scores are compared,

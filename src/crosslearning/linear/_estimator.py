@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from abc import ABCMeta, abstractmethod
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_array,
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
 
     from crosslearning.convex.families import Family
 
-__all__ = ["Array", "LinearModel", "TaskEstimator", "checked_offset"]
-
 Array = NDArray[np.float64]
 
 
@@ -44,6 +44,7 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     """An estimator whose rows belong to tasks; parameters are fields of a dataclass."""
 
     task_column: Any = None
+    _checks: ClassVar[dict[str, Any]] = {"dtype": np.float64}  # of scikit-learn's validation
 
     def fit(
         self,
@@ -81,10 +82,6 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     def _learn_target(self, y: NDArray[Any], weights: Array) -> None:
         """Remember what is needed to encode targets."""
 
-    @property
-    def _checks(self) -> dict[str, Any]:
-        return {"dtype": np.float64}
-
     def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskTable:
         X, tasks = separate_labels(X, tasks, self.task_column)
         array, target = validate_data(self, X, y, **self._checks)
@@ -111,6 +108,13 @@ class LinearModel(Saved, TaskEstimator):
     standardize: bool = True
     tol: float = 1e-8
     max_iter: int = 2000
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "fit_intercept": ["boolean"],
+        "standardize": ["boolean"],
+        "task_column": "no_validation",
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
     _remedy: ClassVar[str]
 
     def fit_task(
@@ -119,13 +123,14 @@ class LinearModel(Saved, TaskEstimator):
         y: ArrayLike,
         task: Any = "new",
         sample_weight: ArrayLike | None = None,
+        **options: Any,
     ) -> Self:
         """Fit a new task near the centre, which stays where it is.
 
         Parameters
         ----------
-        X, y, sample_weight
-            Rows of the new task.
+        X, y, sample_weight, **options
+            Rows of the new task; options are those of `fit`, such as ``sample_offset``.
         task : hashable, default="new"
             Its label.
 
@@ -134,8 +139,15 @@ class LinearModel(Saved, TaskEstimator):
         estimator
             A new estimator that knows this task and the same centre; this one is not changed.
         """
-        new, rows = self._with_task(X, y, task, sample_weight)
-        new._fit_task(rows)
+        check_is_fitted(self)
+        features, _ = separate_labels(X, None, self.task_column)
+        array, target = validate_data(self, features, y, reset=False, **self._checks)
+        weights = _checked_weights(sample_weight, array)
+        new: Self = clone(self)
+        fitted = {k: v for k, v in vars(self).items() if k.endswith("_") or k == "_ends"}
+        new.__dict__.update(fitted, tasks_=as_objects([task]))
+        codes = np.zeros(len(weights), dtype=np.int64)
+        new._fit_task(TaskTable(array, self._encoded(target), weights, codes, 1), **options)
         return new
 
     @abstractmethod
@@ -153,18 +165,6 @@ class LinearModel(Saved, TaskEstimator):
     @abstractmethod
     def _center(self) -> tuple[Array, Array]:
         """Return coefficients and intercepts of the centre's scores: the inverse of `_to_user`."""
-
-    def _with_task(self, X: Any, y: Any, task: Any, sample_weight: Any) -> tuple[Self, TaskTable]:
-        """Return a copy that is to know one task instead, and the checked rows of that task."""
-        check_is_fitted(self)
-        features, _ = separate_labels(X, None, self.task_column)
-        array, target = validate_data(self, features, y, reset=False, **self._checks)
-        weights = _checked_weights(sample_weight, array)
-        new: Self = clone(self)
-        fitted = {k: v for k, v in vars(self).items() if k.endswith("_") or k == "_ends"}
-        new.__dict__.update(fitted, tasks_=as_objects([task]))
-        codes = np.zeros(len(weights), dtype=np.int64)
-        return new, TaskTable(array, self._encoded(target), weights, codes, 1)
 
     def _scaling(self) -> Scaling:
         return Scaling(self.feature_mean_, self.feature_scale_)

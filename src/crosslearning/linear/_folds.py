@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     # (design, rows, scaling) -> root of a metric or None, and a ridge strength or None
     Roots = Callable[[Design, TaskTable, Scaling], tuple[Array | None, float | None]]
 
-__all__ = ["Evaluation", "Fold", "Judge"]
-
 _CONVERGED = 1e-5  # a larger relative residual may show in a score
 
 

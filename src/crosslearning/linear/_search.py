@@ -10,7 +10,6 @@ import numpy as np
 
 from crosslearning.convex.blocks import coupling_of
 from crosslearning.evaluation.choice import best, standard_error
-from crosslearning.linear.path import radii
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,14 +19,16 @@ if TYPE_CHECKING:
     from crosslearning.linear._estimator import Array
     from crosslearning.linear._folds import Evaluation
 
-__all__ = ["Candidate", "Search"]
-
 _ROUNDS, _LAST_ROUNDS = 2, 10  # of looking around, and along whole axes, where few are needed
 _FEW = 3  # every third value is enough for a first look
 _STRENGTHS = (1e-3, 1e3)  # of springs, in curvatures of a typical task
 _TENSIONS = 1e-3  # smallest tension, as a share of one that makes all tasks the centre
-_AXES = {"ball": ("epsilon",), "spring": ("stiffness",), "tension": ("tension",)}
-_BOUNDED_SPRING = {"bounded spring": ("stiffness", "epsilon")}
+_AXES: dict[str, tuple[str, ...]] = {
+    "ball": ("epsilon",),
+    "spring": ("stiffness",),
+    "tension": ("tension",),
+    "bounded spring": ("stiffness", "epsilon"),
+}
 
 
 class Candidate(NamedTuple):
@@ -61,12 +62,12 @@ class Search:
 
     def best(self, tether: str) -> tuple[Candidate, str]:
         """Best candidate of a family of tethers, or of all families, and its family."""
-        found = {name: self._climbed(name) for name in (_AXES if tether == "auto" else (tether,))}
+        families = ("ball", "spring", "tension") if tether == "auto" else (tether,)
+        found = {name: self._climbed(name) for name in families}
         if tether == "auto":
             # A bound and shrinkage: the better of the two, with the other added.
             leader = max((found["ball"], found["spring"]), key=self.score)
-            for name, axes in _BOUNDED_SPRING.items():
-                found[name] = self._climb(leader, axes)
+            found["bounded spring"] = self._climb(leader, _AXES["bounded spring"])
         family = max(found, key=lambda name: self.score(found[name]))
         if self.one_standard_error:
             return self._shared_more(found[family], family), family
@@ -130,7 +131,7 @@ class Search:
     def _shared_more(self, leader: Candidate, family: str) -> Candidate:
         """Return the candidate that shares most within a standard error of the best one."""
         enough = self.score(leader) - standard_error(self.evaluation.of([leader]), 0)
-        for axis in (_AXES | _BOUNDED_SPRING)[family]:
+        for axis in _AXES[family]:
             own, known = getattr(leader, axis), self._values(axis, leader)
             values = _in_order(axis, [*known, *self._around(axis, own, known), own])
             candidates = [leader.at(axis, value) for value in values[: values.index(own) + 1]]
@@ -184,3 +185,15 @@ class Search:
 def _in_order(axis: str, values: Sequence[float]) -> list[float]:
     """Return the values once each, from those that share most to those that share least."""
     return sorted(set(values), reverse=axis != "epsilon")
+
+
+def radii(end: float, n_epsilons: int, smallest: float) -> list[float]:
+    """0, a geometric sequence up to the right end of the path, and infinity."""
+    if not (n_epsilons >= 2 and 0 < smallest < 1):
+        raise ValueError(
+            "`n_epsilons` must be at least 2 and `smallest` between 0 and 1; got "
+            f"{n_epsilons!r} and {smallest!r}."
+        )
+    if end <= 0:
+        return [0.0, np.inf]
+    return [0.0, *np.geomspace(smallest * end, end, n_epsilons).tolist(), np.inf]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -28,14 +27,15 @@ if TYPE_CHECKING:
     from crosslearning.convex.design import TaskTable
     from crosslearning.linear._estimator import Array
 
-__all__ = ["CrossStack"]
-
 _TASK = "task"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
-    """Base of the estimators; see :class:`CrossStackingRegressor`."""
+    """Base of the estimators, which know their `_default_base` and `_default_final` estimators.
+
+    From predictions of a base model they make columns, `_stacked`, within bounds that they learn.
+    """
 
     estimators: list[tuple[str, Any]] | None = field(default=None, kw_only=False)
     passthrough: bool = True
@@ -58,22 +58,6 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         "n_jobs": [Integral, None],
     }
     _method: ClassVar[str]
-
-    @abstractmethod
-    def _learn_bounds(self, rows: TaskTable) -> None:
-        """Remember between which predictions of the base are to be trusted."""
-
-    @abstractmethod
-    def _default_base(self) -> Any:
-        """Return the base model if none is given."""
-
-    @abstractmethod
-    def _default_final(self) -> Any:
-        """Return the final estimator if none is given."""
-
-    @abstractmethod
-    def _stacked(self, predicted: Array, model: Any) -> Array:
-        """Columns of the final estimator, within bounds, from a base model's predictions."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of the stack and, if `deep`, of the estimators in it."""
@@ -170,7 +154,7 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         return BaseRows(pd.DataFrame(X, columns=names), labels, codes, self.categories_, seen)
 
     def _predictions(self, rows: BaseRows, model: Any) -> Array:
-        return self._stacked(rows.predict(model, self._method), model)
+        return np.asarray(self._stacked(rows.predict(model, self._method), model))
 
     def _fit_features(self, rows: TaskTable) -> None:
         if self.splines is not False and not self.passthrough:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,16 +14,11 @@ if TYPE_CHECKING:
 
     from crosslearning.linear._estimator import Array
 
-__all__ = ["ClassTarget", "RealTarget"]
-
 
 class RealTarget(TaskRegressor):
     """Real targets, less their mean: digits are not spent on what all tasks share."""
 
-    @property
-    def _checks(self) -> dict[str, Any]:
-        checks: dict[str, Any] = super()._checks
-        return checks | {"y_numeric": True}
+    _checks: ClassVar[dict[str, Any]] = {"dtype": np.float64, "y_numeric": True}
 
     def _encoded(self, y: NDArray[Any]) -> Array:
         return np.asarray(np.asarray(y, dtype=np.float64) - self.target_mean_)

@@ -37,22 +37,17 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
     ----------
     classes_ : array of shape (n_classes,)
         The classes.
-    coef_, coef_sd_ : array of shape (n_tasks, n_scores, n_features)
-        Coefficients of each task, and their posterior standard deviations; ``n_scores`` is 1 for
-        two classes, else the number of classes.
-    intercept_ : array of shape (n_tasks, n_scores)
-        Intercepts.
-    center_coef_, center_intercept_ : array of shape (n_scores, n_features), (n_scores,)
-        The centre.
-    task_sd_, task_intercept_sd_ : array of shape (n_scores, n_features), (n_scores,)
-        How much tasks differ: standard deviations.
+    coef_, intercept_, center_coef_, center_intercept_
+        As in :class:`CrossLogisticRegression`.
+    coef_sd_, task_sd_, task_intercept_sd_
+        Of the same shapes as `coef_`, `center_coef_` and `center_intercept_`.
     tasks_, distances_, forces_, epsilon_, log_evidence_, covariance_, and all others
         As in :class:`CrossBayesianRidge`.
 
     Examples
     --------
+    >>> from crosslearning import CrossBayesianLogisticRegression
     >>> from crosslearning.datasets import load_hsb82
-    >>> from crosslearning.linear import CrossBayesianLogisticRegression
     >>> pupils = load_hsb82()
     >>> model = CrossBayesianLogisticRegression(covariance="block")
     >>> model = model.fit(pupils.X, pupils.y > 15, tasks=pupils.tasks)

@@ -18,11 +18,10 @@ class CrossBayesianRidge(BayesianRegression):
 
     :math:`\theta_i` holds coefficients and intercept of task i. How much tasks differ in each of
     them, :math:`\Sigma`, the noise and the prior of the centre maximise the evidence: the
-    probability of the targets with all parameters integrated out. No rows are set aside and
-    nothing is searched on a grid. The models are means of the posterior given these, that is to
-    say, tasks on springs in the metric of :math:`\Sigma`. A finite ``epsilon`` is a hard bound on
-    top: no task is farther than ``epsilon`` standard deviations of the tasks from the centre. The
-    problem is solved exactly.
+    probability of the targets with all parameters integrated out. The models are means of the
+    posterior given these, that is to say, tasks on springs in the metric of :math:`\Sigma`. A
+    finite ``epsilon`` is a hard bound on top, solved exactly. A fit takes one pass over the rows,
+    and some ten evaluations of O(n_tasks · n_features³) operations.
 
     Parameters
     ----------
@@ -38,15 +37,10 @@ class CrossBayesianRidge(BayesianRegression):
         Label of the block of each feature, such as those of :class:`SplineFeatures`; one block by
         default. Each has its own :math:`\tau`, and with ``covariance="block"`` its own variance
         between tasks.
-    fit_intercept : bool, default=True
-        Whether the models have an intercept.
-    standardize : bool, default=True
-        Whether features are standardised first (statistics over all tasks). Coefficients are
-        always returned for the features as given.
+    fit_intercept, standardize, task_column
+        As in :class:`CrossRidge`.
     task_weights : dict, optional
         How many tasks each stands for, by label; 1 by default.
-    task_column : str, optional
-        Column of a DataFrame X that holds the task labels, in place of the argument `tasks`.
     tol : float, default=1e-6
         Gain in log evidence below which the search for variances ends.
     max_iter : int, default=500
@@ -54,18 +48,15 @@ class CrossBayesianRidge(BayesianRegression):
 
     Attributes
     ----------
-    coef_ : array of shape (n_tasks, n_features)
-        Coefficients of each task.
+    coef_, coef_sd_ : array of shape (n_tasks, n_features)
+        Coefficients of each task, and their posterior standard deviations.
     intercept_ : array of shape (n_tasks,)
         Intercepts.
-    coef_sd_ : array of shape (n_tasks, n_features)
-        Posterior standard deviations of the coefficients.
     center_coef_, center_intercept_ : array of shape (n_features,), float
         The centre: it predicts for tasks never seen.
-    task_sd_ : array of shape (n_features,)
-        How much tasks differ in each coefficient: standard deviations; 0 where all tasks share it.
-    task_intercept_sd_ : float
-        How much they differ in their level at the mean features.
+    task_sd_, task_intercept_sd_ : array of shape (n_features,), float
+        How much tasks differ in each coefficient, and in their level at the mean features:
+        standard deviations; 0 where all tasks are alike.
     noise_sd_ : float
         Standard deviation of the noise.
     distances_ : array of shape (n_tasks,)
@@ -74,10 +65,8 @@ class CrossBayesianRidge(BayesianRegression):
         How fast a task's log-likelihood would rise per standard deviation of extra freedom.
     epsilon_, epsilon_max_ : float
         The bound, and the one from which on it does not matter.
-    log_evidence_ : float
-        Logarithm of the evidence.
-    structure_ : str
-        Structure of the covariance that was chosen.
+    log_evidence_, structure_ : float, str
+        Logarithm of the evidence, and the structure of the covariance that was chosen.
     covariance_ : array of shape (n_parameters, n_parameters)
         :math:`\Sigma` for standardised features, the intercept last.
     center_sd_ : array of shape (n_features,)
@@ -88,28 +77,16 @@ class CrossBayesianRidge(BayesianRegression):
         Posterior covariances of the tasks, for standardised features and without the bound.
     calibration_ : dict of array
         Errors of rows left out, in predicted standard deviations: what conformal intervals use.
-    kkt_residual_ : float
-        Relative residual of the optimality conditions.
-    n_iter_ : int
-        Evaluations of the evidence.
-    status_ : str
-        How the search for the variances ended.
-    tasks_ : array of object of shape (n_tasks,)
-        Labels, in the order of the rows of `coef_`.
-    n_features_in_, feature_names_in_, feature_mean_, feature_scale_, target_mean_
-        Number, names and pooled statistics of the features, and the mean target.
-    total_weight_, n_tasks_fitted_ : float, int
-        Sum of the weights, and number of tasks with a positive one.
-
-    Notes
-    -----
-    A fit takes one pass over the rows, and then some ten evaluations of O(n_tasks · n_features³)
-    operations, whatever the number of rows.
+    kkt_residual_, n_iter_, status_ : float, int, str
+        Relative residual of the optimality conditions, evaluations of the evidence, and how the
+        search for the variances ended.
+    tasks_, n_features_in_, feature_mean_, feature_scale_, target_mean_, and all others
+        As in :class:`CrossRidge`.
 
     Examples
     --------
+    >>> from crosslearning import CrossBayesianRidge
     >>> from crosslearning.datasets import load_hsb82
-    >>> from crosslearning.linear import CrossBayesianRidge
     >>> pupils = load_hsb82()
     >>> model = CrossBayesianRidge().fit(pupils.X, pupils.y, tasks=pupils.tasks)
     >>> model.predict(pupils.X[:2], tasks=pupils.tasks[:2]).round(1)

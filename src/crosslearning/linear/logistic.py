@@ -1,22 +1,31 @@
-"""Logistic regression for related tasks."""
+"""Logistic regression for related tasks, with a given or a cross-validated tether."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from scipy.special import log_softmax
+
+from crosslearning.convex.families import contrasts
 from crosslearning.convex.prediction import class_scores
+from crosslearning.evaluation.scoring import Predicted, scorer_of
 from crosslearning.linear._base import CrossTethered
+from crosslearning.linear._cv import CrossLinearModelCV
+from crosslearning.linear._folds import Judge
 from crosslearning.linear._targets import ClassTarget
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from crosslearning.linear._estimator import Array
+    from crosslearning.linear._folds import Judges
 
-__all__ = ["CrossLogisticRegression", "LogisticTarget"]
+__all__ = ["CrossLogisticRegression", "CrossLogisticRegressionCV"]
 
 
-class LogisticTarget(ClassTarget):
+class _LogisticTarget(ClassTarget):
     """Predictions of a cross-learned logistic regression."""
 
     def decision_function(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> Array:
@@ -31,18 +40,15 @@ class LogisticTarget(ClassTarget):
         return class_scores(self._scores(X, tasks))
 
 
-class CrossLogisticRegression(LogisticTarget, CrossTethered):
+class CrossLogisticRegression(_LogisticTarget, CrossTethered):
     r"""Logistic regressions for related tasks, none farther than ε from a common centre.
 
-    .. math::
-
-        \min_{\theta, c} \sum_i \Bigl[\sum_{\text{rows of } i} w\,\text{log-loss}(y, x^\top\theta_i)
-        + \tfrac12 \alpha_i \|\text{coef}_i\|^2\Bigr] + \sum_i h(\|\theta_i - c\|)
-
-    Like :class:`CrossRidge`, for classes. ``epsilon=0`` is
-    ``LogisticRegression(C=1 / alpha)`` on the merged data. Two classes have one score. More
-    classes have one each, multinomial, and they add up to 0; the distance is that between the
-    coefficients of all classes. A task may lack some of the classes.
+    Like :class:`CrossRidge`, with the log-loss of classes in place of squared errors.
+    ``epsilon=0`` is ``LogisticRegression(C=1 / alpha)`` on the merged data. Two classes have one
+    score. More classes have one each, multinomial, and they add up to 0; the distance is that
+    between the coefficients of all classes. A task may lack some of the classes. One whose classes
+    can be separated has no best coefficients by itself: any bound, spring or ridge term cures
+    that; with none of them its coefficients grow until the gradient is negligible.
 
     Parameters
     ----------
@@ -55,28 +61,57 @@ class CrossLogisticRegression(LogisticTarget, CrossTethered):
     ----------
     classes_ : array of shape (n_classes,)
         The classes.
-    coef_ : array of shape (n_tasks, n_scores, n_features)
-        Coefficients of each task; ``n_scores`` is 1 for two classes, else the number of classes.
-    intercept_ : array of shape (n_tasks, n_scores)
-        Intercepts.
+    coef_, intercept_ : array of shape (n_tasks, n_scores, n_features), (n_tasks, n_scores)
+        Those of each task; ``n_scores`` is 1 for two classes, else the number of classes.
     center_coef_, center_intercept_ : array of shape (n_scores, n_features), (n_scores,)
         The centre.
-    tasks_, distances_, forces_, epsilon_, epsilon_max_, objective_, kkt_residual_, n_iter_
+    tasks_, distances_, forces_, epsilon_, epsilon_max_, objective_, and all others
         As in :class:`CrossRidge`.
-
-    Notes
-    -----
-    A task whose classes can be separated has no best coefficients by itself. Any bound, spring or
-    ridge term cures that; with none of them its coefficients grow until the gradient is
-    negligible.
 
     Examples
     --------
+    >>> from crosslearning import CrossLogisticRegression
     >>> from crosslearning.datasets import load_hsb82
-    >>> from crosslearning.linear import CrossLogisticRegression
     >>> pupils = load_hsb82()
     >>> model = CrossLogisticRegression(epsilon=0.5)
     >>> model = model.fit(pupils.X, pupils.y > 15, tasks=pupils.tasks)
     >>> model.coef_.shape
     (160, 1, 3)
     """
+
+
+class CrossLogisticRegressionCV(_LogisticTarget, CrossLinearModelCV):
+    """Cross-learned logistic regressions whose radius the data choose.
+
+    Like :class:`CrossRidgeCV`, for classes, with the negative log-loss as default score. Folds are
+    drawn without regard to the classes, except that every class is always learned from.
+
+    Parameters
+    ----------
+    epsilons, n_epsilons, smallest, tether, alphas, cv, scoring, average, one_standard_error
+        As in :class:`CrossRidgeCV`.
+    n_jobs, random_state, metric, task_weights, fit_intercept, standardize, task_column
+        As in :class:`CrossRidgeCV`.
+    tol, max_iter
+        As in :class:`CrossRidge`.
+
+    Attributes
+    ----------
+    alpha_, epsilon_, stiffness_, tension_, tether_, best_score_, alphas_, epsilons_
+        As in :class:`CrossRidgeCV`.
+    score_path_, comparison_
+        As in :class:`CrossRidgeCV`.
+    classes_, coef_, intercept_, center_coef_, center_intercept_, and all others
+        As in :class:`CrossLogisticRegression`.
+    """
+
+    def _judges(self) -> Judges:
+        scorer = scorer_of(self, self.scoring, "neg_log_loss")
+        predicted = partial(_predicted, self.classes_, contrasts(len(self.classes_)))
+        return partial(Judge, scorer, predicted, self.classes_.take)
+
+
+def _predicted(classes: NDArray[Any], basis: Array, scores: Array) -> Predicted:
+    logs = np.asarray(log_softmax(scores @ basis.T, axis=1))
+    decisions = logs[:, 1] - logs[:, 0] if len(classes) == 2 else logs
+    return Predicted(classes[logs.argmax(axis=1)], classes, np.exp(logs), decisions)

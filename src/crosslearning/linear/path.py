@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crosslearning.convex.blocks import BLOCKS, coupling_of, per_block
+from crosslearning.linear._search import radii
 from crosslearning.linear.logistic import CrossLogisticRegression
 from crosslearning.linear.ridge import CrossRidge
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from crosslearning.convex.blocks import PerBlock
     from crosslearning.linear._base import CrossTethered
 
-__all__ = ["CrossPath", "cross_logistic_path", "cross_ridge_path", "radii"]
+__all__ = ["CrossPath", "cross_logistic_path", "cross_ridge_path"]
 
 _OWN = ("epsilons", "tasks")  # of a path, and not one of its solutions
 
@@ -30,16 +31,12 @@ class CrossPath:
 
     Attributes
     ----------
-    epsilons : list of float or dict
-        The radii.
-    coef, intercept, center_coef, center_intercept : array
+    epsilons, tasks
+        Radii, and labels of the tasks.
+    coef, intercept, center_coef, center_intercept, objective, kkt_residual, n_iter : array
         As in the estimators.
     distances, forces : array of shape (n_epsilons, n_tasks), or (n_epsilons, n_blocks, n_tasks)
         Distances to the centre and forces, the latter shape for radii by block.
-    objective, kkt_residual, n_iter : array of shape (n_epsilons,)
-        Value, relative residual and Newton steps.
-    tasks : array of shape (n_tasks,)
-        Labels.
     """
 
     epsilons: list[PerBlock]
@@ -53,18 +50,6 @@ class CrossPath:
     kkt_residual: NDArray[np.float64]
     n_iter: NDArray[np.int64]
     tasks: NDArray[Any]
-
-
-def radii(end: float, n_epsilons: int, smallest: float) -> list[float]:
-    """0, a geometric sequence up to the right end of the path, and infinity."""
-    if not (n_epsilons >= 2 and 0 < smallest < 1):
-        raise ValueError(
-            "`n_epsilons` must be at least 2 and `smallest` between 0 and 1; got "
-            f"{n_epsilons!r} and {smallest!r}."
-        )
-    if end <= 0:
-        return [0.0, np.inf]
-    return [0.0, *np.geomspace(smallest * end, end, n_epsilons).tolist(), np.inf]
 
 
 def cross_ridge_path(

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Saved", "model_of", "state_of"]
 
-_DATACLASSES = (Comparison,)  # among the fitted attributes
-_KIND = "linear model"
+_DATACLASSES, _KIND = (Comparison,), "linear model"  # dataclasses among fitted attributes
 
 
 class Saved:
@@ -34,8 +33,7 @@ class Saved:
                 f"{path} holds a {state['class']}, not a {cls.__name__}. "
                 f"Load it with {state['class']}.load."
             )
-        model: Self = model_of(state)
-        return model
+        return model_of(state)  # type: ignore[no-any-return]
 
 
 def state_of(model: Any) -> dict[str, Any]:

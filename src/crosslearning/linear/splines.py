@@ -125,17 +125,7 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         y: Any = None,  # noqa: ARG002
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Place the knots.
-
-        Parameters
-        ----------
-        X : array or DataFrame of shape (n_rows, n_features)
-            Features.
-        y : ignored
-            There for pipelines.
-        sample_weight : array of shape (n_rows,), optional
-            Weight of each row.
-        """
+        """Place the knots at quantiles of the features X, with weights of the rows if given."""
         self._validate_params()
         array = validate_data(self, X, dtype=np.float64)
         weights = _check_sample_weight(

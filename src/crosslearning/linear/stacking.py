@@ -45,10 +45,9 @@ class CrossStackingRegressor(RealTarget, CrossStack):
     """Predictions of any base models, weighed by each task in its own way, near a common centre.
 
     Out-of-fold predictions of the base models, with folds that divide every task, become features
-    beside the given ones of a final estimator with a model for each task. By default that is
-    :class:`CrossBayesianRidge`, and the evidence decides how much the base is worth, how much the
-    features add to it, and how much tasks differ in either. New rows are predicted by base models
-    fitted to all rows.
+    beside the given ones of a final estimator with a model for each task. By default the evidence
+    decides how much the base is worth, how much the features add to it, and how much tasks differ
+    in either. New rows are predicted by base models fitted to all rows.
 
     Parameters
     ----------
@@ -63,29 +62,23 @@ class CrossStackingRegressor(RealTarget, CrossStack):
     task_feature : bool, default=False
         Whether base models that do not take `tasks` see the task as a category: the column "task"
         (or `task_column`) of a DataFrame, missing for tasks never seen. By default they are
-        pooled, and what is particular to a task is left to the final estimator: a level that a
-        base model learns from a task's other rows is low where the held-out ones are high, which
-        is not so for new rows.
+        pooled, and what is particular to a task is left to the final estimator.
     final_estimator : estimator, optional
         Takes `tasks`, such as ``CrossBayesianRidge()``, which is the default. Its features are
         standardised by the stack, so ``standardize`` is set to False, and ``blocks``, where it
         has the parameter, to "linear", "curved" and "stacked" features. Under the logarithmic
         link of ``CrossBayesianGLM("poisson")`` and others, logarithms are stacked.
-    cv : int, default=5
-        Number of folds.
+    cv, n_jobs : int, default=5, and int, optional
+        Number of folds, and of base models to fit at a time.
     task_column : str, optional
         Column of a DataFrame X that holds the task labels, in place of the argument `tasks`.
     random_state : int, RandomState or None, default=0
         Seed of the folds and the default base.
-    n_jobs : int, optional
-        Number of base models to fit at a time.
 
     Attributes
     ----------
-    final_estimator_ : estimator
-        The final estimator; `distances_` and the like are there.
-    estimators_ : list of estimator
-        Base models of all rows.
+    final_estimator_, estimators_ : estimator, list of estimator
+        The final estimator, with `distances_` and the like, and the base models of all rows.
     features_ : transformer
         What the features go through to the final estimator.
     blocks_ : array of str
@@ -101,15 +94,13 @@ class CrossStackingRegressor(RealTarget, CrossStack):
     categories_ : array of int
         Positions in `tasks_` of the tasks that base models see as categories; the default base
         has room for the 254 largest.
-    tasks_ : array of object of shape (n_tasks,)
-        Labels.
-    n_features_in_, feature_names_in_
-        Number and names of the features.
+    tasks_, n_features_in_, feature_names_in_
+        As in :class:`CrossRidge`.
 
     Examples
     --------
+    >>> from crosslearning import CrossStackingRegressor
     >>> from crosslearning.datasets import load_hsb82
-    >>> from crosslearning.linear import CrossStackingRegressor
     >>> pupils = load_hsb82()
     >>> stack = CrossStackingRegressor(cv=2).fit(pupils.X, pupils.y, tasks=pupils.tasks)
     >>> stack.blocks_.tolist()
@@ -126,15 +117,7 @@ class CrossStackingRegressor(RealTarget, CrossStack):
     ) -> Any:
         """Predict targets; see :meth:`CrossBayesianRidge.predict`.
 
-        Parameters
-        ----------
-        X : array or DataFrame of shape (n_rows, n_features)
-            Features.
-        tasks : array of shape (n_rows,) or "center", optional
-            Task label of each row; the centre predicts for tasks never seen in `fit`, and for all
-            rows if ``"center"`` is given.
-        return_std : bool, default=False
-            Whether to return standard deviations too, if the final estimator does.
+        Standard deviations are there if the final estimator has them.
         """
         columns, labels = self._prepared(X, tasks)
         asked = {"return_std": True} if return_std else {}
@@ -166,12 +149,9 @@ class CrossStackingRegressor(RealTarget, CrossStack):
     def _default_base(self) -> Any:
         from sklearn.ensemble import HistGradientBoostingRegressor  # takes long
 
-        loss = {"poisson": "poisson", "tweedie": "poisson", "gamma": "gamma"}.get(
-            self._distribution
-        )
-        return HistGradientBoostingRegressor(
-            loss=loss or "squared_error", random_state=self._seed(), **_BOOSTING
-        )
+        losses = {"poisson": "poisson", "tweedie": "poisson", "gamma": "gamma"}
+        loss = losses.get(self._distribution, "squared_error")
+        return HistGradientBoostingRegressor(loss=loss, random_state=self._seed(), **_BOOSTING)
 
     def _default_final(self) -> Any:
         return CrossBayesianRidge()
@@ -208,8 +188,8 @@ class CrossStackingClassifier(ClassTarget, CrossStack):
 
     Examples
     --------
+    >>> from crosslearning import CrossStackingClassifier
     >>> from crosslearning.datasets import load_hsb82
-    >>> from crosslearning.linear import CrossStackingClassifier
     >>> pupils = load_hsb82()
     >>> stack = CrossStackingClassifier(cv=2).fit(pupils.X, pupils.y > 15, tasks=pupils.tasks)
     >>> stack.predict_proba(pupils.X[:2], tasks=pupils.tasks[:2]).shape

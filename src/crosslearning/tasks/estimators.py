@@ -38,10 +38,6 @@ class _TaskPredictor:
         tasks : array of shape (n_rows,) or "center", optional
             Task label of each row; the centre predicts for tasks never seen in `fit`, and for all
             rows if ``"center"`` is given. Not needed if there is only one task, or a `task_column`.
-
-        Returns
-        -------
-        array of shape (n_rows,)
         """
         return np.asarray(self._predict(X, tasks))  # type: ignore[attr-defined]
 
@@ -90,22 +86,7 @@ class TaskClassifier(_TaskPredictor, ClassifierMixin):  # type: ignore[misc]
 
 
 def separate_labels(X: Any, tasks: Any, task_column: Any) -> tuple[Any, Any]:
-    """Separate features and task labels, wherever the labels are.
-
-    Parameters
-    ----------
-    X : array or DataFrame
-        Features, and the labels if `task_column` names their column.
-    tasks : array of shape (n_rows,), "center" or None
-        The labels, if they are not in X.
-    task_column : hashable or None
-        Name of the column.
-
-    Returns
-    -------
-    X, tasks
-        Features alone, and the labels or None.
-    """
+    """Separate features and task labels, which are beside X or in its `task_column`."""
     if task_column is None:
         return X, tasks
     if _is_center(tasks):

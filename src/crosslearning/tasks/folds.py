@@ -25,10 +25,8 @@ def within_task_folds(
     """Divide the rows of every task over the folds of a cross-validation.
 
     The rows of each task are shuffled and dealt to the folds in turn; a task begins where the one
-    before it ended. The fold sizes of a task and of the whole data set therefore differ by at most
-    1 each, however small the tasks are. A task with fewer rows than folds is absent from some of
-    them; a task with a single row is in one fold, and counts as never seen when that fold is held
-    out.
+    before it ended, so that fold sizes differ by at most 1, in every task and in all. A task with
+    a single row counts as never seen when its fold is held out.
 
     Folds are not stratified by class within tasks: the held-out rows of a small task would mirror
     the accidental class shares of its other rows, and a model of that task alone would look better
@@ -38,14 +36,12 @@ def within_task_folds(
     ----------
     codes : array of int, shape (n_rows,)
         Number of the task of each row, as from :meth:`TaskIndex.of`.
-    n_splits : int
-        Number of folds, from 2 to the number of rows.
-    seed : int or Generator
-        The same seed gives the same folds.
+    n_splits, seed
+        Number of folds, from 2 to the number of rows; the same seed gives the same folds.
     classes : array-like of shape (n_rows,), optional
-        Class of each row. Folds are drawn without regard to it; only where all rows of a class
-        fell in one fold, one of them changes places with a row of another fold, of its own task if
-        there is one, so that every class with at least two rows can always be learned.
+        Class of each row. Only where all rows of a class fell in one fold, one of them changes
+        places with a row of another fold, of its own task if there is one, so that every class
+        with at least two rows can always be learned.
 
     Returns
     -------

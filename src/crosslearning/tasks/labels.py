@@ -13,18 +13,10 @@ from pandas.api.extensions import ExtensionArray
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
-    from typing import TypeAlias
 
     from numpy.typing import NDArray
 
-    Labels: TypeAlias = (
-        Sequence[Hashable]
-        | NDArray[Any]
-        | ExtensionArray
-        | pd.Series[Any]
-        | pd.Index[Any]
-        | pd.DataFrame
-    )
+    Labels = Any  # one hashable per row: a sequence, an array, or a column of pandas
 
 __all__ = ["TaskIndex", "check_tasks", "factorize", "split_task_column"]
 
@@ -34,18 +26,11 @@ _LISTED_COLUMNS = 20
 
 @dataclass(frozen=True)
 class TaskIndex:
-    """The distinct task labels of a data set, each with a position.
+    """The distinct task labels of a data set; the position of a label is the number of its task.
 
     Labels are equal when Python says so: 1, 1.0 and ``numpy.int64(1)`` are one label, 1 and "1"
     are two. NumPy scalars are kept as the Python objects they stand for.
 
-    Parameters
-    ----------
-    labels : tuple of hashables
-        Distinct labels; the position of a label is the number of its task.
-
-    Examples
-    --------
     >>> index, codes = TaskIndex.of(["north", "east", "north"])
     >>> index
     TaskIndex(labels=('east', 'north'))
@@ -67,37 +52,17 @@ class TaskIndex:
 
     @classmethod
     def of(cls, tasks: Labels) -> tuple[TaskIndex, NDArray[np.int64]]:
-        """Collect the labels of a data set.
+        """Collect the labels of a data set, one per row, and the position of each row's.
 
-        Parameters
-        ----------
-        tasks : array-like of shape (n_rows,)
-            One label per row.
-
-        Returns
-        -------
-        index : TaskIndex
-            Labels in sorted order; those that cannot be compared in order of appearance, those
-            of a pandas categorical in the order of its categories (the ones that occur).
-        codes : array of int64, shape (n_rows,)
-            Position of the label of each row.
+        Labels are in sorted order; those that cannot be compared in order of appearance, those
+        of a pandas categorical in the order of its categories (the ones that occur).
         """
         codes, labels, ranks = factorize(tasks, "tasks")
         index = cls(_ordered(labels, ranks))
         return index, index._lookup(labels)[codes]
 
     def encode(self, tasks: Labels) -> NDArray[np.int64]:
-        """Position of the label of each row, -1 for a label that is not in the index.
-
-        Parameters
-        ----------
-        tasks : array-like of shape (n_rows,)
-            One label per row.
-
-        Returns
-        -------
-        array of int64, shape (n_rows,)
-        """
+        """Position of the label of each row, -1 for a label that is not in the index."""
         codes, labels, _ = factorize(tasks, "tasks")
         return self._lookup(labels)[codes]
 
@@ -113,22 +78,8 @@ class TaskIndex:
 
 
 def check_tasks(tasks: Labels, n_rows: int) -> pd.Series[Any]:
-    """Return the task labels as a column of their own, one per row of X and none missing.
+    """Return the task labels as a Series, one per row and none missing, numbered from 0.
 
-    Parameters
-    ----------
-    tasks : array-like of shape (n_rows,) or (n_rows, 1)
-        Task label of each row.
-    n_rows : int
-        Number of rows of X.
-
-    Returns
-    -------
-    Series of length n_rows
-        The labels, numbered from 0 whatever index they came with.
-
-    Examples
-    --------
     >>> check_tasks(["a", "b", None], 3)
     Traceback (most recent call last):
     ...
@@ -148,22 +99,6 @@ def split_task_column(
 ) -> tuple[pd.DataFrame, pd.Series[Any]]:
     """Separate the column that holds the task labels from the features.
 
-    Parameters
-    ----------
-    X : DataFrame
-        Features and task labels; left as it is.
-    task_column : hashable
-        Name of the column of labels.
-
-    Returns
-    -------
-    X_without : DataFrame
-        The other columns.
-    tasks : Series
-        The labels.
-
-    Examples
-    --------
     >>> X = pd.DataFrame({"school": ["a", "b"], "ses": [0.5, -0.2]})
     >>> features, tasks = split_task_column(X, "school")
     >>> list(features), list(tasks)
@@ -239,10 +174,10 @@ def _is_incomplete(label: Hashable) -> bool:
 def _column(values: Labels, name: str) -> pd.Series[Any]:
     """Labels as a Series with positions for index; tuples stay labels."""
     if isinstance(values, str):
-        remedy = f"To name a column of a DataFrame, use task_column={values!r} instead."
+        remedy = f" To name a column of a DataFrame, use task_column={values!r} instead."
         raise ValueError(
             f"`{name}` must hold one label per row; got the string {values!r}."
-            + (f" {remedy}" if name == "tasks" else "")
+            + remedy * (name == "tasks")
         )
     if isinstance(values, pd.DataFrame) and values.shape[1] == 1:
         values = values.iloc[:, 0]
@@ -280,11 +215,10 @@ def _refuse_missing(missing: NDArray[np.bool_], name: str) -> None:
     rows = np.flatnonzero(missing)
     if not rows.size:
         return
-    listed = ", ".join(map(str, rows[:_LISTED_ROWS])) + (", …" if len(rows) > _LISTED_ROWS else "")
-    many = len(rows) > 1
+    listed = ", ".join(map(str, rows[:_LISTED_ROWS])) + ", …" * (len(rows) > _LISTED_ROWS)
+    s, them = ("s", "them") if len(rows) > 1 else ("", "it")
     raise ValueError(
-        f"`{name}` has no label in {len(rows)} row{'s' if many else ''}: {listed}. "
-        f"Fill {'them' if many else 'it'} in or drop the row{'s' if many else ''}."
+        f"`{name}` has no label in {len(rows)} row{s}: {listed}. Fill {them} in or drop the row{s}."
     )
 
 
