@@ -27,19 +27,16 @@ class SmoothProblem:
     loss: Loss
     coupling: BlockTethers
     forces: Array
-    curvature: Array
     fixed_center: bool
     unseen: Array
     strength: float = 1.0
 
     @cached_property
     def sigma(self) -> Array:
-        """σ_i as a column."""
-        return self.strength * self.curvature[:, None]
+        return self.strength * self.loss.curvature[:, None]
 
     @cached_property
     def law(self) -> BlockTethers:
-        """The tethers divided by σ_i."""
         return self.coupling.scaled(self.sigma[:, 0])
 
     def at(self, thetas: Array, center: Array, loss_gradient: Array | None = None) -> SmoothPoint:
@@ -52,8 +49,6 @@ class SmoothProblem:
 
 @dataclass(frozen=True, eq=False)
 class SmoothPoint:
-    """One point of a smooth problem."""
-
     problem: SmoothProblem
     thetas: Array
     center: Array
@@ -62,7 +57,6 @@ class SmoothPoint:
 
     @cached_property
     def value(self) -> float:
-        """Value of the smooth problem."""
         own = self.problem.loss.value(self.thetas).sum()
         return float(own + self.problem.sigma[:, 0] @ self.hold.value)
 
@@ -73,12 +67,10 @@ class SmoothPoint:
 
     @cached_property
     def task_gradient(self) -> Array:
-        """Gradient in the tasks."""
         return self.loss_gradient + self.forces
 
     @cached_property
     def center_gradient(self) -> Array:
-        """Gradient in the centre, 0 if that is fixed."""
         return -self._net(self.forces)
 
     @cached_property

@@ -21,16 +21,8 @@ _AT_ONCE = 2**18  # numbers, so that temporary arrays stay in the cache
 class Cells:
     """Sums over groups of rows (x, y), arranged in an array of any shape.
 
-    Attributes
-    ----------
-    counts : array of int
-        Number of rows.
-    weights, log_weights : array
-        Sum of their weights, and of the logarithms of these.
-    means : array of shape (..., n_columns)
-        Weighted means of the columns.
-    scatters : array of shape (..., n_columns, n_columns)
-        Weighted sums of products of deviations from the means.
+    Number of rows, sums of their weights and of the logarithms of these, weighted means of the
+    columns (last axis), and weighted sums of products of deviations from them (last two).
     """
 
     counts: NDArray[np.int64]

@@ -147,13 +147,11 @@ class LaplacePoint(VariancePoint):
 
     @cached_property
     def slope_of_covariance(self) -> Array:
-        """Derivative by the entries of S, the mode's own among it."""
         moved = (self.data.task_weights[:, None] * self.residuals).T @ self._response[0]
         explicit = VariancePoint.slope_of_covariance.func(self)  # type: ignore[attr-defined]
         return np.asarray(explicit - 0.5 * (moved + moved.T))
 
     @cached_property
     def slope_of_ratio(self) -> Array:
-        """Derivative by each t, the mode's own among it."""
         explicit = VariancePoint.slope_of_ratio.func(self)  # type: ignore[attr-defined]
         return np.asarray(explicit - self._response[1] * self.center.beta * self._prior**2)

@@ -17,16 +17,9 @@ _LARGEST = 2**16  # rows, so that what is made of a bucket is small beside the d
 
 @dataclass(frozen=True, eq=False)
 class Bucket:
-    """Tasks of similar size, their rows padded to one length.
+    """Tasks of similar size, the positions of their rows (tasks, length), and which are no padding.
 
-    Attributes
-    ----------
-    tasks : array of shape (n,)
-        The tasks.
-    rows : array of shape (n, length)
-        Positions of their rows; padding repeats some row.
-    inside : array of bool of shape (n, length)
-        Which of them are no padding.
+    Padding repeats some row.
     """
 
     tasks: Indices

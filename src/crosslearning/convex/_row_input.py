@@ -31,15 +31,15 @@ def checked_rows(X: ArrayLike, y: ArrayLike) -> Array:
     return rows
 
 
-def checked_weights(weights: ArrayLike | None, n_rows: int) -> Array:
-    """Weights of the rows, 1 by default."""
+def checked_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Array:
+    """Weights of rows or tasks, 1 by default."""
     if weights is None:
-        return np.ones(n_rows)
+        return np.ones(n)
     checked = np.asarray(weights, dtype=np.float64)
-    if checked.shape != (n_rows,) or not np.all((checked >= 0) & (checked < np.inf)):
+    if checked.shape != (n,) or not np.all((checked >= 0) & (checked < np.inf)):
         raise ValueError(
-            f"`sample_weight` must hold one finite number of at least 0 for each of the {n_rows} "
-            f"rows; got shape {checked.shape} and {checked.min(initial=np.inf)} as the smallest."
+            f"`{name}` must hold {n} finite numbers of at least 0; got shape {checked.shape} and "
+            f"{checked.min(initial=np.inf)} as the smallest."
         )
     return checked
 

@@ -45,7 +45,6 @@ class Found(NamedTuple):
 
     @property
     def covariance(self) -> Array:
-        """S."""
         return np.diag(self.root**2) if self.root.ndim == 1 else self.root @ self.root.T
 
     def fit(self, scores: dict[str, float]) -> EvidenceFit:

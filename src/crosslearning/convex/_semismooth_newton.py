@@ -87,7 +87,7 @@ def _solved(
     Eliminating the tasks leaves Σ A_i (A_i + E_i)⁻¹ E_i for the centre.
     """
     n, p = task_gradient.shape
-    curvature = point.problem.curvature
+    curvature = point.problem.loss.curvature
     diagonal = np.arange(p)
     K = A + E
     # Directions that neither data nor tether determine: a tiny weight on staying.

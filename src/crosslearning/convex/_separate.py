@@ -11,35 +11,21 @@ if TYPE_CHECKING:
     from crosslearning.convex.losses import Loss
 
 _RANK = 1e-13  # eigenvalues of a Gram matrix below this share of the largest are rounding
+_TOL = 1e-10  # largest component of a gradient, relative to its size at 0
 _DECREASE = 1e-4  # Armijo's constant
 _ROUNDING = 1e-13  # relative error of a value
 
 
-def independent(loss: Loss, intercept: slice, *, tol: float = 1e-10, max_iter: int = 100) -> Array:
+def independent(loss: Loss, intercept: slice, max_iter: int) -> Array:
     """Minimise each task's loss by itself: Newton steps with one step length per task.
 
     Where the data leave parameters open, those with the least coefficients are taken, as ordinary
     least squares does. A separable classification has no minimum; its parameters grow until the
     gradient is negligible.
-
-    Parameters
-    ----------
-    loss : Loss
-        The losses.
-    intercept : slice
-        Where the intercepts are among the parameters.
-    tol : float, default=1e-10
-        Largest component of a gradient, relative to its size at 0.
-    max_iter : int, default=100
-        Largest number of Newton steps; least squares need one or two.
-
-    Returns
-    -------
-    array of shape (n_tasks, n_parameters)
     """
     thetas = np.zeros(loss.shape)
     value, gradient = loss.value(thetas), loss.gradient(thetas)
-    goal = tol * np.maximum(np.abs(gradient).max(axis=1), 1e-4 * loss.scale)
+    goal = _TOL * np.maximum(np.abs(gradient).max(axis=1), 1e-4 * loss.scale)
     for _ in range(max_iter):
         unfinished = np.abs(gradient).max(axis=1) > goal
         if not unfinished.any():

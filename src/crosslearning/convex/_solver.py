@@ -1,8 +1,4 @@
-r"""Convex models under a tether, solved together.
-
-.. math::
-
-    \min_{\theta, c} \sum_i f_i(\theta_i) + \sum_i \sum_b h_b(\|\theta_i^b - c^b\|)
+"""Convex models under a tether: min Σ_i f_i(θ_i) + Σ_i Σ_b h_b(‖θ_i^b - c^b‖) over all θ_i and c.
 
 The method of multipliers: the offsets θ_i - c are given forces λ_i, and for fixed forces the
 problem is smooth, because the tether enters through its envelope. Newton steps for the smooth
@@ -17,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.convex._augmented_lagrangian import SmoothProblem
 from crosslearning.convex._semismooth_newton import descend, joint_step
 
 if TYPE_CHECKING:
@@ -49,44 +44,13 @@ class ConvexSolution(Iterate):
     n_iter: int
 
 
-def solve(
-    loss: Loss,
-    coupling: BlockTethers,
-    start: Iterate,
-    unseen: Array,
-    *,
-    fixed_center: bool = False,
-    tol: float = 1e-10,
-    max_iter: int = 2000,
-) -> ConvexSolution:
-    """Minimise from a starting point; warm starts pay.
+def solve(point: SmoothPoint, goal: float, max_iter: int) -> ConvexSolution:
+    """Minimise from a starting point, until the residual is at most the goal; warm starts pay.
 
-    Parameters
-    ----------
-    loss : Loss
-        The losses f_i.
-    coupling : BlockTethers
-        The tethers h_b.
-    start : Iterate
-        First tasks, centre and forces.
-    unseen : array of shape (n_parameters, n_directions)
-        Orthonormal directions in which the centre stays: those that no task's data see.
-    fixed_center : bool, default=False
-        Keep the centre of `start`.
-    tol : float, default=1e-10
-        Relative residual to aim for.
-    max_iter : int, default=2000
-        Largest number of Newton steps.
-
-    Returns
-    -------
-    ConvexSolution
-        Not certified yet, because the problem may leave something open; its forces are those that
-        the tethers exert, exactly 0 where they hold nothing.
+    The solution is not certified yet, because the problem may leave something open; its forces
+    are those that the tethers exert, exactly 0 where they hold nothing.
     """
-    goal = tol * loss.scale
-    smooth = SmoothProblem(loss, coupling, start.forces, loss.curvature, fixed_center, unseen)
-    point = smooth.at(start.thetas, start.center)
+    loss, coupling = point.problem.loss, point.problem.coupling
     n_iter, last = 0, np.inf
     while point.residual > goal and n_iter < max_iter:
         change = point.force_change
@@ -105,8 +69,7 @@ def solve(
             further = point.with_strength(_WEAKER)
         point = further
     # Rounding leaves some offsets longer than their radius.
-    offsets = coupling.clipped(point.thetas - point.center)
-    thetas = point.center + offsets
+    thetas = point.center + coupling.clipped(point.thetas - point.center)
     return ConvexSolution(thetas, point.center, point.forces, point.residual / loss.scale, n_iter)
 
 

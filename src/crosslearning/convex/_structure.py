@@ -65,7 +65,6 @@ class Structured:
 
     @cached_property
     def expected(self) -> Array:
-        """Expected curvature."""
         return self._grouped(self.point.expected) + self._between
 
     @cached_property

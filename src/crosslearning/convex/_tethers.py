@@ -19,15 +19,7 @@ _RIGID = 1.0 - 1e-8  # a share of the way that stands for all of it
 
 @dataclass(frozen=True, eq=False)
 class BlockTethers:
-    """Blocks of parameters, and the tether of each.
-
-    Parameters
-    ----------
-    blocks : tuple of slice
-        Disjoint ranges of parameters that together are all of them.
-    tethers : tuple of Tether
-        One per block.
-    """
+    """Disjoint ranges of parameters that together are all of them, and the tether of each."""
 
     blocks: tuple[slice, ...]
     tethers: tuple[Tether, ...]

@@ -57,12 +57,10 @@ class VariancePoint:
 
     @property
     def beta(self) -> Array:
-        """The centre."""
         return self.center.beta
 
     @property
     def thetas(self) -> Array:
-        """Parameters of the tasks."""
         return posterior_means(self.marginal.products, self.marginal.root, self.center.beta)
 
     @cached_property

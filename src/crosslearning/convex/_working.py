@@ -47,7 +47,6 @@ class GLMRows:
 
     @property
     def n_parameters(self) -> int:
-        """Parameters of a task."""
         return int(self.X.shape[1] * self.family.n_scores)
 
     @cached_property
@@ -57,7 +56,6 @@ class GLMRows:
 
     @cached_property
     def padded(self) -> list[_Padded]:
-        """Return the rows task by task."""
         return [
             _Padded(
                 b.tasks,

@@ -41,27 +41,8 @@ def bounded(
 ) -> ConvexSolution:
     """Solve from the mode of the posterior, or certify it if it keeps within the bound.
 
-    Parameters
-    ----------
-    loss : Loss
-        Minus log-likelihoods, times the weights of the tasks.
-    metric : Metric
-        Of the covariance of the tasks.
-    precision : array of shape (n_parameters,)
-        Of the centre's prior.
-    epsilon : float
-        The bound.
-    task_weights : array of shape (n_tasks,)
-        How many tasks each stands for.
-    start : ConvexSolution
-        The mode.
-    tol, max_iter
-        Relative residual to aim for, and largest number of Newton steps.
-
-    Returns
-    -------
-    ConvexSolution
-        Its forces are those in the variables of the metric.
+    `loss` is that of the tasks times their weights, `metric` that of the tasks' covariance,
+    `precision` that of the centre's prior. The forces returned are in the metric's variables.
     """
     n_tasks = len(task_weights)
     problem = _problem(loss.with_prior(precision).in_variables(metric.matrix), tol, max_iter)

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crosslearning.convex._gaussian import GaussianData
+from crosslearning.convex._row_input import checked_weights
 from crosslearning.convex._search import Search, SearchOptions
 from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from crosslearning.convex._arrays import Array, Indices
+    from crosslearning.convex._arrays import Indices
     from crosslearning.convex.moments import Moments
 
-__all__ = ["COVARIANCES", "checked_task_weights", "evidence_fit"]
+__all__ = ["COVARIANCES", "evidence_fit"]
 
 COVARIANCES = ("auto", "block", "diagonal", "full", "levels", "pooled", "separate")
 _SAMPLE = 2**14  # tasks that are enough to begin with
@@ -47,40 +48,29 @@ def evidence_fit(
     moments : Moments
         Sums of products of each task, as from :meth:`Statistics.moments`.
     covariance : {"auto", "block", "diagonal", "full", "levels", "pooled", "separate"}
-        Structure of Σ: one variance for each block of coefficients and one for intercepts; one for
+        Structure of Σ: a variance for each block of coefficients and one for intercepts; one for
         each column; or a matrix, drawn towards its diagonal. "auto" compares log evidence less
-        ½ log(number of tasks) for each parameter (BIC: tasks are the sample that variances
-        between tasks are estimated from), and takes a richer structure if that is higher by 1,
-        less than which is "not worth more than a bare mention" (Kass and Raftery, 1995). Of many
-        tasks a sample decides. The last three are ends to compare with: tasks that differ in
-        their intercepts alone; one model for all; and models with nothing in common but how far
-        coefficients are from 0.
+        ½ log(number of tasks) for each parameter (BIC: tasks are the sample), and takes a richer
+        structure if that is higher by 1, less than which is "not worth more than a bare mention"
+        (Kass and Raftery, 1995); of many tasks a sample decides. The others are ends to compare
+        with: tasks that differ in intercepts alone, one model for all, and models with nothing in
+        common but how far coefficients are from 0.
     blocks : array of int of shape (n_columns,), optional
-        Number of each column's block, from 0; one block by default. Each has its own τ². That of
-        the intercept is of no account.
+        Block of each column, from 0, one by default; each has its own τ².
     flat_center : bool
-        Whether τ² is infinite, which is restricted maximum likelihood, instead of found by
-        evidence.
+        Whether τ² is infinite, which is restricted maximum likelihood.
     task_weights : array of shape (n_tasks,), optional
         How many tasks each stands for; 1 by default.
     start : EvidenceFit, optional
         A fit of similar data, whose variances are where the search begins.
-    tol : float
-        Gain in log evidence below which the search ends.
-    max_iter : int
-        Largest number of evaluations of the evidence.
-
-    Returns
-    -------
-    EvidenceFit
-        Variances and posterior.
+    tol, max_iter
+        Gain in log evidence that ends the search, and largest number of evaluations.
 
     Notes
     -----
-    An evaluation takes O(N p³) operations for N tasks and p columns, and as much memory as the
-    moments; 5 to 20 are needed. Where no task has more rows m than half the columns, it takes
-    O(N m p²). A variance that the evidence wants at 0 is 0 exactly, and its
-    coefficient is then shared by all tasks.
+    Of 5 to 20 evaluations each takes O(N p³) operations for N tasks and p columns, and as much
+    memory as the moments; O(N m p²) where no task has more rows m than half the columns. A
+    variance that the evidence wants at 0 is 0 exactly: all tasks share its coefficient.
 
     Examples
     --------
@@ -95,7 +85,7 @@ def evidence_fit(
     array([0., 2.])
     """
     check_covariance(covariance)
-    weights = checked_task_weights(task_weights, moments.n_tasks)
+    weights = checked_weights(task_weights, moments.n_tasks, "task_weights")
     flat = np.full(moments.n_columns, flat_center)
     flat[moments.n_columns - moments.intercept :] = True
     data = GaussianData(moments, weights, flat)
@@ -135,16 +125,3 @@ def check_covariance(covariance: str) -> None:
     """Refuse structures that do not exist."""
     if covariance not in COVARIANCES:
         raise ValueError(f"`covariance` must be one of {COVARIANCES}; got {covariance!r}.")
-
-
-def checked_task_weights(weights: ArrayLike | None, n_tasks: int) -> Array:
-    """Weights of the tasks, 1 by default."""
-    if weights is None:
-        return np.ones(n_tasks)
-    checked = np.asarray(weights, dtype=np.float64)
-    if checked.shape != (n_tasks,) or not np.all((checked >= 0) & (checked < np.inf)):
-        raise ValueError(
-            f"`task_weights` must hold a finite number of at least 0 for each of the {n_tasks} "
-            f"tasks; got shape {checked.shape} and {checked.min(initial=np.inf)} as the smallest."
-        )
-    return checked

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 
     from crosslearning.convex._arrays import Array
 
-__all__ = [
-    "Bernoulli", "Family", "Gamma", "Gaussian", "Multinomial", "OneScore", "Poisson", "Student",
-    "Tweedie", "contrasts",
-]  # fmt: skip
-
 _NODES, _MASSES = np.polynomial.hermite_e.hermegauss(32)
 _LARGEST = 300.0  # exponents beyond this are of no use, and their squares overflow
 
@@ -256,7 +251,10 @@ class Multinomial(Family):
 
 
 class _LogLink(OneScore):
-    """Targets of at least 0, log link."""
+    """Targets of at least 0, log link; the variance is dispersion · mean ** power."""
+
+    power: float
+    has_dispersion = True
 
     def start(self, y: Array, weights: Array) -> Array:
         total = weights @ y
@@ -265,31 +263,38 @@ class _LogLink(OneScore):
     def mean(self, score: Array) -> Array:
         return np.exp(np.clip(score, -_LARGEST, _LARGEST))
 
+    def variance(self, mean: Array) -> Array:
+        return np.asarray(mean**self.power)
+
+    def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
+        low, high = 1.0 - self.power, 2.0 - self.power
+        own, mean = self._parts(y, score)
+        return own - mean, high * mean - low * own, high**2 * mean - low**2 * own
+
+    def _parts(self, y: Array, score: Array) -> tuple[Array, Array]:
+        """Y mean^(1 - power) and mean^(2 - power), by which the quasi-likelihood is linear."""
+        low, high = 1.0 - self.power, 2.0 - self.power
+        own = y * self.mean(low * score) if low else y
+        return own, self.mean(high * score) if high else np.ones_like(score)
+
 
 @dataclass(frozen=True)
 class Poisson(_LogLink):
     """Counts, log link; they may vary more than Poisson's do, by the dispersion."""
 
-    has_dispersion = True
     least_dispersion = 1.0
+    power = 1.0
 
     def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:
         logs = y * scores[..., 0] - self.mean(scores[..., 0]) - gammaln(y + 1.0)
         return np.asarray(logs / dispersion)
-
-    def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
-        mean = self.mean(score)
-        return y - mean, mean, mean
-
-    def variance(self, mean: Array) -> Array:
-        return mean
 
 
 @dataclass(frozen=True)
 class Gamma(_LogLink):
     """Positive targets whose deviation grows with their mean, log link."""
 
-    has_dispersion = True
+    power = 2.0
     _rule, _remedy = "more than 0", "Use a Tweedie family for zeros"
 
     def _possible(self, y: Array) -> NDArray[Any]:
@@ -300,23 +305,15 @@ class Gamma(_LogLink):
         kernel = -k * (y * self.mean(-score) + score)
         return np.asarray(kernel + k * np.log(k) - gammaln(k) + (k - 1.0) * np.log(y))
 
-    def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
-        ratio = y * self.mean(-score)
-        return ratio - 1.0, ratio, -ratio
-
-    def variance(self, mean: Array) -> Array:
-        return mean**2
-
 
 @dataclass(frozen=True)
 class Tweedie(_LogLink):
     """Targets of at least 0, many perhaps exactly 0: sums of a random number of gammas.
 
-    The variance is dispersion · mean ** power, with a power between 1 (Poisson) and 2 (gamma).
+    The power lies between 1 (Poisson) and 2 (gamma).
     """
 
     power: float = 1.5
-    has_dispersion = True
 
     def __post_init__(self) -> None:
         if not 1.0 < self.power < 2.0:
@@ -329,14 +326,3 @@ class Tweedie(_LogLink):
         # A quasi-log-likelihood: up to a function of y and the dispersion.
         own, mean = self._parts(y, scores[..., 0])
         return np.asarray((own / (1.0 - self.power) - mean / (2.0 - self.power)) / dispersion)
-
-    def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
-        low, high = 1.0 - self.power, 2.0 - self.power
-        own, mean = self._parts(y, score)
-        return own - mean, high * mean - low * own, high**2 * mean - low**2 * own
-
-    def _parts(self, y: Array, score: Array) -> tuple[Array, Array]:
-        return y * self.mean((1.0 - self.power) * score), self.mean((2.0 - self.power) * score)
-
-    def variance(self, mean: Array) -> Array:
-        return np.asarray(mean**self.power)

@@ -23,16 +23,7 @@ def predictive_interval(
 ) -> tuple[Array, Array]:
     """Lower and upper end; of counts and positive targets by matching the first two moments.
 
-    Parameters
-    ----------
-    family : OneScore
-        Distribution of a target given its score.
-    mean, sd : array of shape (n_rows,)
-        Of the targets.
-    dispersion : float
-        Of the family.
-    coverage : float
-        Probability between the ends; as much is left out below as above.
+    `mean` and `sd` are those of the targets; as much is left out below as above.
     """
     tails = np.array([[0.5 * (1.0 - coverage)], [0.5 * (1.0 + coverage)]])
     ends = _quantiles(family, mean, sd, dispersion, tails)

@@ -15,7 +15,7 @@ from crosslearning.convex._laplace import LaplaceData
 from crosslearning.convex._row_input import checked_weights
 from crosslearning.convex._search import Search, SearchOptions
 from crosslearning.convex._working import GLMRows
-from crosslearning.convex.evidence import check_covariance, checked_task_weights, evidence_fit
+from crosslearning.convex.evidence import check_covariance, evidence_fit
 from crosslearning.convex.families import Gaussian, Student
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import EvidenceFit, symmetric_root, task_covariances
@@ -39,15 +39,8 @@ _LEAST_SHARE = 1e-6  # smallest dispersion, as a share of that without features 
 class GLMFit:
     """A fitted generalised linear model of many tasks.
 
-    Attributes
-    ----------
-    family : Family
-        Distribution of the targets.
-    posterior : EvidenceFit
-        Variances and posterior; `noise_variance` is the dispersion, parameters are matrices
-        (columns, scores), flattened.
-    moments : Moments
-        Products of the working model, from which covariances of the tasks follow.
+    In the posterior `noise_variance` is the dispersion, and parameters are matrices (columns,
+    scores), flattened. From `moments`, those of the working model, covariances of tasks follow.
     """
 
     family: Family
@@ -117,29 +110,17 @@ def laplace_fit(
     Parameters
     ----------
     columns : array of shape (n_rows, n_columns)
-        Scaled features, followed by a column of ones if there is an intercept.
-    y : array of shape (n_rows,)
-        Targets; numbers of classes for a multinomial family.
-    tasks : array of int of shape (n_rows,)
-        Number of each row's task.
-    n_tasks : int
-        Number of tasks.
+        Scaled features, then ones if there is an `intercept`, whose centre has a wide prior.
+    y, tasks, n_tasks
+        Targets (numbers of classes for a multinomial family), numbers of the rows' tasks.
     family : Family
         Distribution of the targets. `Gaussian` is exact, `Student` a variational approximation.
-    intercept : bool
-        Whether the last column is the intercept, whose centre has a wide prior.
     weights : array of shape (n_rows,), optional
-        Weights of the rows: precisions, or for families without dispersion the number of rows
-        that each stands for.
+        Precisions of rows; how many each stands for if the family has no dispersion.
     offset : array of shape (n_rows,) or (n_rows, n_scores), optional
         Added to the scores.
     covariance, blocks, task_weights, tol, max_iter
         As in :func:`evidence_fit`.
-
-    Returns
-    -------
-    GLMFit
-        Variances, posterior, and the working model.
 
     Notes
     -----
@@ -150,7 +131,7 @@ def laplace_fit(
     check_covariance(covariance)
     family.check(y)
     row_weights = checked_weights(weights, len(y))
-    of_tasks = checked_task_weights(task_weights, n_tasks)
+    of_tasks = checked_weights(task_weights, n_tasks, "task_weights")
     q = family.n_scores
     given = np.zeros((len(y), q)) if offset is None else offset.reshape(len(y), q)
     options = SearchOptions(covariance, blocks, tol, max_iter)

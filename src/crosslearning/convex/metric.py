@@ -25,14 +25,9 @@ _ZERO = 1e-13  # variances below this share of the largest are 0
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """Variables in which a covariance is the identity.
+    """Variables u = M⁻¹θ in which a covariance is the identity.
 
-    Parameters
-    ----------
-    matrix : array of shape (n_parameters, n_parameters)
-        M, invertible. Its last columns span the directions in which the covariance is 0.
-    n_free : int
-        Number of the other columns.
+    The columns of `matrix` after the first `n_free` span the directions in which it is 0.
     """
 
     matrix: Array
@@ -74,12 +69,7 @@ class Metric:
 def learned_root(covariance: Array, spread: float) -> Array:
     """Triangular root of a covariance without zeros, for tethers that are to leave every way free.
 
-    Parameters
-    ----------
-    covariance : array of shape (n_parameters, n_parameters)
-        Of the tasks; its variances may be 0.
-    spread : float
-        A variance that is too small to be seen, which is taken if all are 0.
+    `spread`, a variance that is too small to be seen, is taken if all variances are 0.
     """
     largest = float(np.diagonal(covariance).max())
     least = _LEAST**2 * largest if largest > 0.0 else spread

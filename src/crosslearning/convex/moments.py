@@ -19,18 +19,9 @@ __all__ = ["Moments"]
 class Moments:
     """Z_iᵀZ_i of the weighted rows Z_i = (columns, target) of each task i.
 
-    Parameters
-    ----------
-    products : array of shape (n_tasks, n_columns + 1, n_columns + 1)
-        Weighted sums of products; the target is last.
-    counts : array of shape (n_tasks,)
-        Number of rows.
-    log_weights : array of shape (n_tasks,)
-        Sum of the logarithms of the rows' weights.
-    intercept : bool
-        Whether the last of the columns is the intercept.
-    target_mean : float
-        What was subtracted from the targets.
+    `counts` are numbers of rows, `log_weights` sums of the logarithms of their weights;
+    `intercept` tells whether the last column is the intercept, and `target_mean` is what was
+    subtracted from the targets.
     """
 
     products: NDArray[np.float64]

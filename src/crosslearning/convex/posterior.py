@@ -14,14 +14,7 @@ if TYPE_CHECKING:
     from crosslearning.convex._arrays import Array, Indices
     from crosslearning.convex.moments import Moments
 
-__all__ = [
-    "EvidenceFit",
-    "EvidenceStatus",
-    "posterior_means",
-    "quadratic_forms",
-    "score_covariances",
-    "task_covariances",
-]
+__all__ = ["EvidenceFit", "EvidenceStatus", "quadratic_forms", "score_covariances"]
 
 
 class EvidenceStatus(Enum):

@@ -16,17 +16,10 @@ __all__ = ["class_scores", "linear_scores"]
 
 
 def linear_scores(fitted: Mapping[str, Any], X: Array, codes: Indices) -> Array:
-    """Scores of rows, shape (n_rows, n_scores).
+    """Scores of rows, shape (n_rows, n_scores), by the task of each; -1 is the centre.
 
-    Parameters
-    ----------
-    fitted : mapping
-        The attributes ``coef_``, ``intercept_``, ``center_coef_``, ``center_intercept_`` of an
-        estimator.
-    X : array of shape (n_rows, n_features)
-        Features.
-    codes : array of int of shape (n_rows,)
-        Task of each row; -1 is the centre.
+    `fitted` holds the attributes ``coef_``, ``intercept_``, ``center_coef_`` and
+    ``center_intercept_`` of an estimator.
     """
     known, n_features = len(fitted["coef_"]), X.shape[1]
     coef = np.concatenate([fitted["coef_"], fitted["center_coef_"][np.newaxis]])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crosslearning.convex._augmented_lagrangian import SmoothProblem
 from crosslearning.convex._separate import (
     determined_part,
     independent,
@@ -36,22 +37,9 @@ _ROUGH = 1e-7  # relative residual that is plenty for the end of a path
 
 @dataclass(frozen=True, eq=False)
 class ConvexProblem:
-    """Losses, the weight of each task in the mean, and where the intercepts are.
+    """Losses, weights of the tasks in a mean, shares in a ridge term, and where the intercepts are.
 
-    Parameters
-    ----------
-    loss : Loss
-        One loss per task.
-    weights : array of shape (n_tasks,)
-        Weight of each task where a mean of tasks is wanted.
-    shares : array of shape (n_tasks,)
-        Share of each task in a ridge term.
-    intercept : slice
-        Positions of the intercepts among the parameters; all others are coefficients.
-    tol : float
-        Relative residual to aim for.
-    max_iter : int
-        Largest number of Newton steps.
+    `tol` is the relative residual to aim for, `max_iter` the largest number of Newton steps.
     """
 
     loss: Loss
@@ -74,13 +62,13 @@ class ConvexProblem:
     @cached_property
     def separate(self) -> ConvexSolution:
         """Each task by itself: the right end of the path."""
-        thetas = independent(self.loss, self.intercept, max_iter=self.max_iter)
+        thetas = independent(self.loss, self.intercept, self.max_iter)
         return self._limit(thetas, self.mean(thetas), _SEPARATE)
 
     @cached_property
     def pooled(self) -> ConvexSolution:
         """One model for all: the left end of the path."""
-        center = independent(self.loss.pooled(), self.intercept, max_iter=self.max_iter)[0]
+        center = independent(self.loss.pooled(), self.intercept, self.max_iter)[0]
         return self._limit(np.tile(center, (self.loss.shape[0], 1)), center, _POOLED)
 
     @cached_property
@@ -94,8 +82,7 @@ class ConvexProblem:
 
     def mean(self, thetas: Array) -> Array:
         """Weighted mean of the tasks."""
-        mean: Array = self.weights @ thetas / self.weights.sum()
-        return mean
+        return np.asarray(self.weights @ thetas / self.weights.sum())
 
     def fit(self, coupling: BlockTethers, start: Iterate | None = None) -> ConvexSolution:
         """Solve for a coupling, from a similar solution if there is one."""
@@ -107,29 +94,19 @@ class ConvexProblem:
         if separate is not None:
             return self._settled(coupling, separate)
         if start is not None:
-            near = self._solved(coupling, start, max_iter=min(self.max_iter, _WARM))
+            near = self._solved(coupling, start, min(self.max_iter, _WARM))
             solution = self._settled(coupling, near)
             if solution.kkt_residual <= _FAR * self.tol:
                 return solution  # otherwise near, but on the wrong side of a kink
-        return self._settled(coupling, self._solved(coupling, self._first(coupling)))
+        solution = self._solved(coupling, self._first(coupling), self.max_iter)
+        return self._settled(coupling, solution)
 
     def _solved(
-        self,
-        coupling: BlockTethers,
-        start: Iterate,
-        *,
-        fixed_center: bool = False,
-        max_iter: int | None = None,
+        self, coupling: BlockTethers, start: Iterate, max_iter: int, *, fixed_center: bool = False
     ) -> ConvexSolution:
-        return solve(
-            self.loss,
-            coupling,
-            start,
-            self._unseen,
-            fixed_center=fixed_center,
-            tol=self.tol,
-            max_iter=self.max_iter if max_iter is None else max_iter,
-        )
+        smooth = SmoothProblem(self.loss, coupling, start.forces, fixed_center, self._unseen)
+        point = smooth.at(start.thetas, start.center)
+        return solve(point, self.tol * self.loss.scale, max_iter)
 
     def _first(self, coupling: BlockTethers) -> Iterate:
         """Return where to start without a similar solution: at the pooled model.
@@ -175,7 +152,7 @@ class ConvexProblem:
     def fit_task(self, coupling: BlockTethers, center: Array) -> ConvexSolution:
         """Solve for the tasks alone, around a given centre."""
         start = Iterate(np.tile(center, (self.loss.shape[0], 1)), center, np.zeros(self.loss.shape))
-        solution = self._solved(coupling, start, fixed_center=True)
+        solution = self._solved(coupling, start, self.max_iter, fixed_center=True)
         solution = self._nearest_tasks(coupling, solution)
         return certified(self.loss, coupling, solution, fixed_center=True)
 

@@ -15,13 +15,7 @@ __all__ = ["Scaling"]
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Affine change of features: x -> (x - mean) / scale.
-
-    Parameters
-    ----------
-    mean, scale : array of shape (n_features,)
-        Pooled over all tasks; 0 and 1 where nothing is changed.
-    """
+    """Affine change of features, x -> (x - mean) / scale, by statistics pooled over all tasks."""
 
     mean: Array
     scale: Array

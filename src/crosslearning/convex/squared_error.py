@@ -20,15 +20,9 @@ __all__ = ["SquaredError"]
 class SquaredError:
     """Negative mean squared errors by task.
 
-    Parameters
-    ----------
-    triangles : array of shape (n_tasks, n_features + 2, n_features + 2)
-        R of the QR factorisation of a task's weighted rows (x, 1, y): ‖R (coef, intercept, -1)‖²
-        is the sum of its squared errors, as accurate as from the rows.
-    weights : array of shape (n_tasks,)
-        Sum of the weights of a task's rows.
-    models : array of int of shape (n_tasks,)
-        Which model speaks for each task.
+    `triangles` are the R of the QR factorisations of the tasks' weighted rows (x, 1, y):
+    ‖R (coef, intercept, -1)‖² is the sum of squared errors, as accurate as from the rows.
+    `weights` are sums over a task's rows, and `models` tells which model speaks for each task.
     """
 
     triangles: Array

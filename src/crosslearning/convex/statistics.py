@@ -111,25 +111,9 @@ class Statistics:
     ) -> Statistics:
         """Add rows.
 
-        Parameters
-        ----------
-        X : array of shape (n_rows, n_features)
-            Features.
-        y : array of shape (n_rows,)
-            Targets.
-        tasks : array of shape (n_rows,)
-            Label of each row's task; its position in `labels` if those are given.
-        labels : array, optional
-            Distinct labels, in any order.
-        sample_weight : array of shape (n_rows,), optional
-            Weights of the rows, at least 0.
-        folds : array of int of shape (n_rows,), optional
-            Fold of each row, from 0 to ``n_folds - 1``; dealt by default.
-
-        Returns
-        -------
-        Statistics
-            This object.
+        `tasks` are labels, or with `labels` positions among those, which are distinct and in any
+        order. `folds`, whole numbers from 0 to ``n_folds - 1``, are dealt by default. Returns this
+        object.
         """
         rows = checked_rows(X, y)
         own, task = encode(tasks, labels, len(rows))
@@ -251,13 +235,7 @@ class Statistics:
         return Moments(products, cells.counts, cells.log_weights, intercept, target_mean)
 
     def save(self, path: str | Path) -> None:
-        """Write an npz file with a JSON header; nothing is pickled.
-
-        Raises
-        ------
-        ValueError
-            If the labels are Python objects other than strings.
-        """
+        """Write an npz file with a JSON header; nothing is pickled, so labels may be no objects."""
         if self.labels.dtype.hasobject:
             raise ValueError(
                 "Only task labels that are strings, numbers or dates can be saved; got objects, "
