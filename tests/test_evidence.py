@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from crosslearning.convex._gaussian import GaussianData
 from crosslearning.convex._marginal import Marginal
-from crosslearning.convex._structure import Structured, groups
+from crosslearning.convex._scoring import Structured, groups
 from crosslearning.convex._thin_marginal import ThinMarginal
 from crosslearning.convex.evidence import evidence_fit
 from crosslearning.convex.families import Gaussian

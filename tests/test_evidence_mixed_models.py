@@ -7,8 +7,7 @@ import pytest
 from statsmodels.regression.mixed_linear_model import MixedLM, MixedLMParams
 
 from crosslearning.convex._gaussian import GaussianData
-from crosslearning.convex._scoring import maximise
-from crosslearning.convex._structure import Structured
+from crosslearning.convex._scoring import Structured, maximise
 from crosslearning.convex.evidence import evidence_fit
 from crosslearning.datasets import load_hsb82
 from tests.evidence_oracles import Rows

@@ -100,9 +100,7 @@ def _plain(labels: ArrayLike) -> NDArray[Any]:
 
 
 def _unique(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], Indices]:
-    missing = np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(len(labels), dtype=bool)
-    if labels.dtype.kind in "mM":
-        missing = np.isnat(labels)
+    missing = labels != labels
     if labels.dtype.kind == "O":
         missing = np.array([label is None or label != label for label in labels], dtype=bool)
     if missing.any():

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from crosslearning.convex._full_covariance import full_covariance
-from crosslearning.convex._scoring import maximise, promised
-from crosslearning.convex._structure import Structured, groups
+from crosslearning.convex._scoring import Structured, groups, maximise, promised
 from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus
 
 if TYPE_CHECKING:

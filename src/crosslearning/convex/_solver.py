@@ -28,20 +28,17 @@ _INNER = 0.5  # accuracy of the smooth problem, in changes of the forces
 
 
 @dataclass(frozen=True, eq=False)
-class Iterate:
-    """Tasks, centre and the forces that the tasks exert on their tethers: where to start."""
+class ConvexSolution:
+    """Tasks, centre, forces that the tasks exert on their tethers, and the proof.
+
+    That is the relative residual of the optimality conditions; infinite where it is a start.
+    """
 
     thetas: Array
     center: Array
     forces: Array
-
-
-@dataclass(frozen=True, eq=False)
-class ConvexSolution(Iterate):
-    """An iterate with its proof: the relative residual of the optimality conditions."""
-
-    kkt_residual: float
-    n_iter: int
+    kkt_residual: float = np.inf
+    n_iter: int = 0
 
 
 def solve(point: SmoothPoint, goal: float, max_iter: int) -> ConvexSolution:

@@ -91,15 +91,9 @@ def evidence_fit(
     data = GaussianData(moments, weights, flat)
     if moments.n_tasks > 2 * _SAMPLE and start is None:
         few = slice(None, None, moments.n_tasks // _SAMPLE)
-        start = evidence_fit(
-            moments.take(few),
-            covariance,
-            blocks=blocks,
-            flat_center=flat_center,
-            task_weights=weights[few],
-            tol=tol,
-            max_iter=max_iter,
-        )
+        options = SearchOptions(covariance, blocks, tol, max_iter)._asdict()
+        sample, own = moments.take(few), weights[few]
+        start = evidence_fit(sample, flat_center=flat_center, task_weights=own, **options)
         covariance = start.structure
     squares = np.einsum("n,njj->j", weights, moments.products)[:-1]
     mean_squares = np.where(flat, 0.0, squares / max(data.n_rows, 1.0))

@@ -15,7 +15,7 @@ from crosslearning.convex._separate import (
     undetermined,
     unseen_directions,
 )
-from crosslearning.convex._solver import ConvexSolution, Iterate, certified, solve
+from crosslearning.convex._solver import ConvexSolution, certified, solve
 from crosslearning.convex._tethers import BlockTethers
 from crosslearning.coupling import nearest_center, smallest_enclosing_ball
 from crosslearning.tether import Tether
@@ -69,7 +69,7 @@ class ConvexProblem:
     def pooled(self) -> ConvexSolution:
         """One model for all: the left end of the path."""
         center = independent(self.loss.pooled(), self.intercept, self.max_iter)[0]
-        return self._limit(np.tile(center, (self.loss.shape[0], 1)), center, _POOLED)
+        return self._limit(center + np.zeros(self.loss.shape), center, _POOLED)
 
     @cached_property
     def _unseen(self) -> Array:
@@ -84,7 +84,7 @@ class ConvexProblem:
         """Weighted mean of the tasks."""
         return np.asarray(self.weights @ thetas / self.weights.sum())
 
-    def fit(self, coupling: BlockTethers, start: Iterate | None = None) -> ConvexSolution:
+    def fit(self, coupling: BlockTethers, start: ConvexSolution | None = None) -> ConvexSolution:
         """Solve for a coupling, from a similar solution if there is one."""
         if all(tether == _POOLED for tether in coupling.tethers):
             return self.pooled
@@ -102,13 +102,13 @@ class ConvexProblem:
         return self._settled(coupling, solution)
 
     def _solved(
-        self, coupling: BlockTethers, start: Iterate, max_iter: int, *, fixed_center: bool = False
+        self, coupling: BlockTethers, start: ConvexSolution, max_iter: int, *, fixed: bool = False
     ) -> ConvexSolution:
-        smooth = SmoothProblem(self.loss, coupling, start.forces, fixed_center, self._unseen)
+        smooth = SmoothProblem(self.loss, coupling, start.forces, fixed, self._unseen)
         point = smooth.at(start.thetas, start.center)
         return solve(point, self.tol * self.loss.scale, max_iter)
 
-    def _first(self, coupling: BlockTethers) -> Iterate:
+    def _first(self, coupling: BlockTethers) -> ConvexSolution:
         """Return where to start without a similar solution: at the pooled model.
 
         Under tension, which has no curvature between tasks, at a task in the middle instead.
@@ -117,7 +117,7 @@ class ConvexProblem:
         if not any(np.any(tether.tension) for tether in coupling.tethers):
             return replace(self.pooled, forces=none)
         thetas = self.separate.thetas
-        return Iterate(thetas, np.sort(thetas, axis=0)[len(thetas) // 2], none)
+        return ConvexSolution(thetas, np.sort(thetas, axis=0)[len(thetas) // 2], none)
 
     def _separate_within(self, coupling: BlockTethers) -> ConvexSolution | None:
         """Return the separate solutions around a centre that has them within the radii, if any."""
@@ -125,18 +125,15 @@ class ConvexProblem:
             return None
         center = self.separate.center.copy()
         for b, tether in zip(coupling.blocks, coupling.tethers, strict=True):
+            points = self.separate.thetas[:, b]
             # Half a distance is cheap, and most often enough to say no.
-            if self._half_width(b) > tether.epsilon:
+            if np.linalg.norm(points - points[0], axis=1).max() > 2.0 * tether.epsilon:
                 return None
             if tether.epsilon < np.inf:
                 center[b], radius = self._enclosing(b)
                 if radius > tether.epsilon:
                     return None
         return replace(self.separate, center=center)
-
-    def _half_width(self, block: slice) -> float:
-        points = self.separate.thetas[:, block]
-        return 0.5 * float(np.linalg.norm(points - points[0], axis=1).max())
 
     def _enclosing(self, block: slice) -> tuple[Array, float]:
         """Smallest ball around a block of the separate solutions."""
@@ -151,24 +148,24 @@ class ConvexProblem:
 
     def fit_task(self, coupling: BlockTethers, center: Array) -> ConvexSolution:
         """Solve for the tasks alone, around a given centre."""
-        start = Iterate(np.tile(center, (self.loss.shape[0], 1)), center, np.zeros(self.loss.shape))
-        solution = self._solved(coupling, start, self.max_iter, fixed_center=True)
+        none = np.zeros(self.loss.shape)
+        start = ConvexSolution(center + none, center, none)
+        solution = self._solved(coupling, start, self.max_iter, fixed=True)
         solution = self._nearest_tasks(coupling, solution)
         return certified(self.loss, coupling, solution, fixed_center=True)
 
-    def ends(self, coupling: BlockTethers, start: Iterate) -> list[float]:
+    def ends(self, coupling: BlockTethers, start: ConvexSolution) -> list[float]:
         """Radius of each block from which on its bound does not matter."""
         return [self.end(coupling, b, start) for b in range(len(coupling.blocks))]
 
-    def end(self, coupling: BlockTethers, block: int, start: Iterate | None = None) -> float:
+    def end(self, coupling: BlockTethers, block: int, start: ConvexSolution | None = None) -> float:
         """Radius of a block from which on its bound does not matter, the others as they are."""
         own, at = coupling.tethers[block], coupling.blocks[block]
         free = Tether(np.inf, own.stiffness, own.tension)
         tethers = (*coupling.tethers[:block], free, *coupling.tethers[block + 1 :])
         if start is not None and own.is_ball:
-            forces = start.forces.copy()
-            forces[:, at] = 0.0
-            start = Iterate(start.thetas, start.center, forces)
+            start = replace(start, forces=start.forces.copy())
+            start.forces[:, at] = 0.0
         rough = replace(self, tol=max(self.tol, _ROUGH))
         rough.__dict__.update({k: v for k, v in vars(self).items() if k in _SHARED})
         solution = rough.fit(BlockTethers(coupling.blocks, tethers), start)
@@ -179,9 +176,7 @@ class ConvexProblem:
 
     def _limit(self, thetas: Array, center: Array, tether: Tether) -> ConvexSolution:
         coupling = BlockTethers((slice(None),), (tether,))
-        return certified(
-            self.loss, coupling, ConvexSolution(thetas, center, np.zeros_like(thetas), np.inf, 0)
-        )
+        return certified(self.loss, coupling, ConvexSolution(thetas, center, np.zeros_like(thetas)))
 
     def _settled(self, coupling: BlockTethers, solution: ConvexSolution) -> ConvexSolution:
         """Take the tasks nearest the centre, and the centre nearest the mean, if left open."""
@@ -193,11 +188,8 @@ class ConvexProblem:
             if moved <= 1e-12 * (1.0 + np.abs(center).max()):
                 break
         shift = self._unseen @ (self._unseen.T @ solution.center)
-        return certified(
-            self.loss,
-            coupling,
-            replace(solution, thetas=solution.thetas - shift, center=solution.center - shift),
-        )
+        thetas, center = solution.thetas - shift, solution.center - shift
+        return certified(self.loss, coupling, replace(solution, thetas=thetas, center=center))
 
     def _nearest_center(self, coupling: BlockTethers, solution: ConvexSolution) -> Array:
         """Centre nearest the mean of the tasks, in the blocks where no force determines it."""

@@ -39,17 +39,11 @@ def robust_fit(
     squares, start, bound = _robust_squares(rows.y - rows.offset[:, 0]), None, -np.inf
     for n in range(_MAX_ROUNDS):
         moments = rows.moments(family.precisions(squares))
-        fit = evidence_fit(
-            moments,
-            options.covariance if start is None or n < _STRUCTURE_ROUNDS else start.structure,
-            blocks=options.blocks,
-            task_weights=task_weights,
-            start=start,
-            tol=options.tol,
-            max_iter=options.max_iter,
-        )
+        fit = evidence_fit(moments, task_weights=task_weights, start=start, **options._asdict())
         previous, bound = bound, fit.log_evidence + float(own @ _charge(family.df, squares))
         start = fit
+        if n + 1 >= _STRUCTURE_ROUNDS:
+            options = options._replace(covariance=fit.structure)
         if n >= _STRUCTURE_ROUNDS and bound - previous <= 10.0 * options.tol:
             break
         errors = rows.expected_squares(fit.thetas, fit.covariances(moments))

@@ -1,0 +1,97 @@
+"""What distributions of a target given its linear scores have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.convex._arrays import Array
+
+_NODES, _MASSES = np.polynomial.hermite_e.hermegauss(32)
+
+
+class Family(ABC):
+    """A distribution of targets given scores."""
+
+    n_scores: int = 1
+    has_dispersion: bool = False
+    least_dispersion: float = 0.0
+    _rule, _remedy = "at least 0", "Remove it"  # for targets
+
+    def check(self, y: Array) -> None:
+        """Refuse targets that the family cannot have produced."""
+        good = self._possible(y)
+        if not np.all(good):
+            row = int(np.argmin(good))
+            raise ValueError(
+                f"Targets of this family must be {self._rule}; row {row} is {y[row]}. "
+                f"{self._remedy}."
+            )
+
+    def _possible(self, y: Array) -> NDArray[Any]:
+        return y >= 0
+
+    @abstractmethod
+    def start(self, y: Array, weights: Array) -> Array:
+        """Scores that fit all targets best, about."""
+
+    @abstractmethod
+    def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:
+        """Logarithm of the density; without terms in the dispersion if that has no closed form."""
+
+    @abstractmethod
+    def slope(self, y: Array, scores: Array) -> Array:
+        """Its gradient by the scores at dispersion 1, shape (..., n_scores)."""
+
+    @abstractmethod
+    def curvature(self, y: Array, scores: Array) -> Array:
+        """Minus its second derivative at dispersion 1, shape (..., n_scores, n_scores)."""
+
+    @abstractmethod
+    def curvature_slope(self, y: Array, scores: Array, spread: Array) -> Array:
+        """Gradient of tr(curvature · spread) by the scores."""
+
+
+class OneScore(Family):
+    """A family with one score, in terms of plain numbers."""
+
+    def slope(self, y: Array, scores: Array) -> Array:
+        return self.derivatives(y, scores[..., 0])[0][..., None]
+
+    def curvature(self, y: Array, scores: Array) -> Array:
+        return self.derivatives(y, scores[..., 0])[1][..., None, None]
+
+    def curvature_slope(self, y: Array, scores: Array, spread: Array) -> Array:
+        return np.asarray(self.derivatives(y, scores[..., 0])[2][..., None] * spread[..., 0])
+
+    @abstractmethod
+    def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
+        """First derivative, minus the second, and the slope of that, at dispersion 1."""
+
+    @abstractmethod
+    def mean(self, score: Array) -> Array:
+        """Mean of the target."""
+
+    @abstractmethod
+    def variance(self, mean: Array) -> Array:
+        """Variance of the target at dispersion 1."""
+
+    def squared_error(self, y: Array, scores: Array) -> Array:
+        """Pearson's: squared error over the variance at dispersion 1."""
+        mean = self.mean(scores[..., 0])
+        return np.asarray((y - mean) ** 2 / self.variance(mean))
+
+    def predictive(
+        self, score: Array, variance: Array, dispersion: Array | float = 1.0
+    ) -> tuple[Array, Array]:
+        """Mean and variance of targets whose score is Gaussian (by quadrature)."""
+        at = score[..., None] + np.sqrt(variance)[..., None] * _NODES
+        means, masses = self.mean(at), _MASSES / _MASSES.sum()
+        mean: Array = means @ masses
+        spread: Array = (means - mean[..., None]) ** 2 @ masses
+        return mean, spread + dispersion * (self.variance(means) @ masses)
