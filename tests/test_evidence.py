@@ -11,9 +11,10 @@ from crosslearning.convex._gaussian import GaussianData
 from crosslearning.convex._marginal import Marginal
 from crosslearning.convex._scoring import Structured, groups
 from crosslearning.convex._thin_marginal import ThinMarginal
+from crosslearning.convex._working import GLMRows
 from crosslearning.convex.evidence import evidence_fit
 from crosslearning.convex.families import Gaussian
-from crosslearning.convex.laplace import GLMFit
+from crosslearning.convex.laplace import new_tasks
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import EvidenceStatus, quadratic_forms, score_covariances
 from crosslearning.convex.statistics import Statistics
@@ -179,9 +180,10 @@ def test_the_posterior_is_that_of_the_joint_gaussian(seed):
 def test_a_new_task_has_the_posterior_of_a_known_prior():
     rows, new = Rows.random(0), Rows.random(9, n_tasks=2)
     fit = evidence_fit(rows.moments, "full")
-    thetas, covariances = GLMFit(Gaussian(), fit, rows.moments).new_tasks(
-        new.X, new.y, new.tasks, 2
+    glm = GLMRows(
+        new.X, new.y, new.weights, new.tasks, 2, np.zeros((len(new.y), 1)), Gaussian(), True
     )
+    thetas, covariances = new_tasks(glm, fit)
     prior = np.linalg.inv(fit.task_covariance + fit.center_covariance)
     for i in range(2):
         X, y = new.X[new.tasks == i], new.y[new.tasks == i]

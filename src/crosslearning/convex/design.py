@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,16 @@ class TaskTable:
         """Return some of the rows; tasks keep their numbers."""
         return TaskTable(
             self.X[rows], self.y[rows], self.weights[rows], self.tasks[rows], self.n_tasks
+        )
+
+    def glm(
+        self, columns: Array, family: Family, *, intercept: bool, offset: Array | None = None
+    ) -> GLMRows:
+        """Return scaled columns with the targets of a family; an offset is added to each score."""
+        given = np.zeros(len(columns)) if offset is None else offset
+        offsets, y = np.repeat(given[:, None], family.n_scores, axis=1), self.y.astype(np.float64)
+        return GLMRows(
+            columns, y, self.weights, self.tasks, self.n_tasks, offsets, family, intercept
         )
 
 
@@ -80,10 +90,8 @@ class Design:
             weights = weights * each[rows.tasks]
         n_parameters = columns.shape[1] * self.n_scores
         intercept = slice(rows.X.shape[1] * self.n_scores, n_parameters)
-        y, none = rows.y.astype(np.float64), np.zeros((len(rows.y), self.n_scores))
-        glm = GLMRows(
-            columns, y, weights, rows.tasks, rows.n_tasks, none, self.family, self.fit_intercept
-        )
+        weighted = replace(rows, weights=weights)
+        glm = weighted.glm(columns, self.family, intercept=self.fit_intercept)
         exact = isinstance(self.family, Gaussian)
         loss = quadratic_loss(glm.moments()) if exact else FamilyLoss(glm)
         return ConvexProblem(loss, own, share, intercept, self.tol, self.max_iter)
@@ -91,16 +99,8 @@ class Design:
     def learned(self, rows: TaskTable, scaling: Scaling) -> tuple[Array, float]:
         """Root of the covariance of tasks, and a ridge strength, by evidence."""
         columns = scaling.columns(rows.X, intercept=self.fit_intercept)
-        fit = laplace_fit(
-            columns,
-            rows.y.astype(np.float64),
-            rows.tasks,
-            rows.n_tasks,
-            family=self.family,
-            intercept=self.fit_intercept,
-            weights=rows.weights,
-            tol=_ENOUGH,
-        ).posterior
+        glm = rows.glm(columns, self.family, intercept=self.fit_intercept)
+        fit = laplace_fit(glm, tol=_ENOUGH).posterior
         weight = rows.weights.sum() / max(np.count_nonzero(np.bincount(rows.tasks)), 1)
         root = learned_root(fit.task_covariance, fit.noise_variance / float(weight))
         return root, float(fit.noise_variance / fit.center_variances[0])

@@ -6,15 +6,14 @@ an offset. The parameters are integrated out by a Gaussian at their most likely 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from crosslearning.convex._laplace import LaplaceData
 from crosslearning.convex._row_input import checked_weights
 from crosslearning.convex._search import Search, SearchOptions
-from crosslearning.convex._working import GLMRows
 from crosslearning.convex.evidence import check_covariance, evidence_fit
 from crosslearning.convex.families import Gaussian, Student
 from crosslearning.convex.moments import Moments
@@ -27,128 +26,84 @@ if TYPE_CHECKING:
     from crosslearning.convex._arrays import Array, Indices
     from crosslearning.convex._laplace import LaplacePoint
     from crosslearning.convex._search import Found
-    from crosslearning.convex.families import Family
+    from crosslearning.convex._working import GLMRows
 
-__all__ = ["GLMFit", "laplace_fit"]
+__all__ = ["GLMFit", "laplace_fit", "new_tasks"]
 
 _MAX_ROUNDS, _SETTLED = 20, 1e-4  # of the dispersion, and its relative change at the end
 _LEAST_SHARE = 1e-6  # smallest dispersion, as a share of that without features and tasks
 
 
-@dataclass(frozen=True, eq=False)
-class GLMFit:
-    """A fitted generalised linear model of many tasks.
+class GLMFit(NamedTuple):
+    """Posterior, and moments of the working model, from which covariances of the tasks follow.
 
-    In the posterior `noise_variance` is the dispersion, and parameters are matrices (columns,
-    scores), flattened. From `moments`, those of the working model, covariances of tasks follow.
+    The dispersion stands for the noise; parameters are matrices (columns, scores), flattened.
     """
 
-    family: Family
     posterior: EvidenceFit
     moments: Moments
 
-    def new_tasks(
-        self,
-        columns: Array,
-        y: Array,
-        tasks: Indices,
-        n_tasks: int,
-        *,
-        weights: ArrayLike | None = None,
-        offset: Array | None = None,
-    ) -> tuple[Array, Array]:
-        """Posterior means and covariances of tasks that were not in the fit."""
-        fit, q = self.posterior, self.family.n_scores
-        start = columns @ fit.center.reshape(columns.shape[1], q)
-        rows = GLMRows(
-            columns,
-            y,
-            checked_weights(weights, len(y)),
-            tasks,
-            n_tasks,
-            start if offset is None else start + offset.reshape(len(y), q),
-            self.family,
-            self.moments.intercept,
-        )
-        root = symmetric_root(fit.task_covariance + fit.center_covariance)
-        thetas, covariances = self._around_center(rows, root)
-        if isinstance(self.family, Student):
-            for _ in range(_MAX_ROUNDS):
-                squares = rows.expected_squares(thetas, covariances) / fit.noise_variance
-                own = replace(rows, weights=rows.weights * self.family.precisions(squares))
-                thetas, covariances = self._around_center(own, root)
-        return fit.center + thetas, covariances
-
-    def _around_center(self, rows: GLMRows, root: Array) -> tuple[Array, Array]:
-        """Posterior of tasks' deviations from a known centre, which is in the offset."""
-        p = rows.n_parameters
-        none = np.zeros(p, dtype=bool)
-        data = LaplaceData(rows, np.ones(rows.n_tasks), none, self.posterior.noise_variance)
-        mode, marginal = data.climb(root, np.full(p, np.inf))
-        covariances = task_covariances(marginal.products, root, np.zeros((p, p)))[0]
-        return mode.u @ root.T, covariances
-
 
 def laplace_fit(
-    columns: Array,
-    y: Array,
-    tasks: Indices,
-    n_tasks: int,
+    rows: GLMRows,
     *,
-    family: Family,
-    intercept: bool = True,
-    weights: ArrayLike | None = None,
-    offset: Array | None = None,
     covariance: str = "auto",
     blocks: Indices | None = None,
     task_weights: ArrayLike | None = None,
     tol: float = 1e-6,
     max_iter: int = 200,
 ) -> GLMFit:
-    """Fit a hierarchical generalised linear model.
+    """Fit a hierarchical generalised linear model; parameters are those of :func:`evidence_fit`.
 
-    Parameters
-    ----------
-    columns : array of shape (n_rows, n_columns)
-        Scaled features, then ones if there is an `intercept`, whose centre has a wide prior.
-    y, tasks, n_tasks
-        Targets (numbers of classes for a multinomial family), numbers of the rows' tasks.
-    family : Family
-        Distribution of the targets. `Gaussian` is exact, `Student` a variational approximation.
-    weights : array of shape (n_rows,), optional
-        Precisions of rows; how many each stands for if the family has no dispersion.
-    offset : array of shape (n_rows,) or (n_rows, n_scores), optional
-        Added to the scores.
-    covariance, blocks, task_weights, tol, max_iter
-        As in :func:`evidence_fit`.
+    A `Gaussian` family is exact, `Student` a variational approximation. An intercept's centre has
+    a wide prior. Weights of rows are precisions, or how many rows each stands for if the family
+    has no dispersion; that of a family that has one is Pearson's, with the effective number of
+    parameters.
 
-    Notes
-    -----
     An evaluation of the evidence takes a few Newton steps, each a pass over the rows and O(N p³)
-    operations; its gradient is exact, with the change of the most likely parameters. The
-    dispersion of a family that has one is Pearson's, with the effective number of parameters.
+    operations; its gradient is exact, with the change of the most likely parameters.
     """
     check_covariance(covariance)
-    family.check(y)
-    row_weights = checked_weights(weights, len(y))
-    of_tasks = checked_weights(task_weights, n_tasks, "task_weights")
-    q = family.n_scores
-    given = np.zeros((len(y), q)) if offset is None else offset.reshape(len(y), q)
+    family = rows.family
+    family.check(rows.y)
+    of_tasks = checked_weights(task_weights, rows.n_tasks, "task_weights")
     options = SearchOptions(covariance, blocks, tol, max_iter)
-    rest = y - given[:, 0] if isinstance(family, Gaussian) else y
-    shift = family.start(rest, row_weights) * intercept
-    rows = GLMRows(columns, y, row_weights, tasks, n_tasks, given + shift, family, intercept)
-    fit = _fit(rows, of_tasks, options)
-    return replace(fit, posterior=_shifted(fit.posterior, shift))
+    rest = rows.y - rows.offset[:, 0] if isinstance(family, Gaussian) else rows.y
+    shift = family.start(rest, rows.weights) * rows.intercept
+    fit, moments = _fit(replace(rows, offset=rows.offset + shift), of_tasks, options)
+    # Intercepts were measured from the pooled scores.
+    added = np.append(np.zeros(len(fit.center) - len(shift)), shift)
+    return GLMFit(replace(fit, center=fit.center + added, thetas=fit.thetas + added), moments)
+
+
+def new_tasks(rows: GLMRows, fit: EvidenceFit) -> tuple[Array, Array]:
+    """Posterior means and covariances of tasks that were not in a fit."""
+    p, family, noise = rows.n_parameters, rows.family, fit.noise_variance
+    root = symmetric_root(fit.task_covariance + fit.center_covariance)
+    rows = replace(rows, offset=rows.offset + rows.X @ fit.center.reshape(rows.X.shape[1], -1))
+
+    def around_center(rows: GLMRows) -> tuple[Array, Array]:
+        data = LaplaceData(rows, np.ones(rows.n_tasks), np.zeros(p, dtype=bool), noise)
+        mode, marginal = data.climb(root, np.full(p, np.inf))
+        covariances = task_covariances(marginal.products, root, np.zeros((p, p)))[0]
+        return mode.u @ root.T, covariances
+
+    thetas, covariances = around_center(rows)
+    if isinstance(family, Student):
+        for _ in range(_MAX_ROUNDS):
+            precisions = family.precisions(rows.expected_squares(thetas, covariances) / noise)
+            own = replace(rows, weights=rows.weights * precisions)
+            thetas, covariances = around_center(own)
+    return fit.center + thetas, covariances
 
 
 def _fit(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
     if isinstance(rows.family, Student):
-        return GLMFit(rows.family, *robust_fit(rows, rows.family, task_weights, options))
+        return GLMFit(*robust_fit(rows, rows.family, task_weights, options))
     if isinstance(rows.family, Gaussian):
         moments = rows.moments()
         fit = evidence_fit(moments, task_weights=task_weights, **options._asdict())
-        return GLMFit(rows.family, fit, moments)
+        return GLMFit(fit, moments)
     return _settled(rows, task_weights, options)
 
 
@@ -169,7 +124,7 @@ def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMF
     # In units of the dispersion, as products of rows are.
     products = fit.noise_variance * found.point.marginal.products
     moments = Moments(products, rows.counts, np.zeros(rows.n_tasks), rows.intercept)
-    return GLMFit(rows.family, fit, moments)
+    return GLMFit(fit, moments)
 
 
 def _search(data: LaplaceData, start: Found | None, options: SearchOptions) -> Search:
@@ -189,10 +144,3 @@ def _search(data: LaplaceData, start: Found | None, options: SearchOptions) -> S
     if start is not None:
         search.start, search.ratio = np.diagonal(start.covariance), start.ratio
     return search
-
-
-def _shifted(fit: EvidenceFit, shift: Array) -> EvidenceFit:
-    """Add the pooled scores, from which intercepts were measured."""
-    p = len(fit.center)
-    added = np.append(np.zeros(p - len(shift)), shift)
-    return replace(fit, center=fit.center + added, thetas=fit.thetas + added)

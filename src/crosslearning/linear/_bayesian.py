@@ -13,13 +13,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.convex._solver import ConvexSolution
-from crosslearning.convex._working import GLMRows
 from crosslearning.convex.bounded import bounded, bounded_tasks
 from crosslearning.convex.evidence import COVARIANCES
-from crosslearning.convex.laplace import GLMFit, laplace_fit
+from crosslearning.convex.laplace import laplace_fit, new_tasks
 from crosslearning.convex.losses import FamilyLoss
 from crosslearning.convex.metric import Metric
-from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus, score_covariances
 from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.scaling import Scaling
@@ -29,6 +27,7 @@ from crosslearning.linear._estimator import LinearModel
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from crosslearning.convex._working import GLMRows
     from crosslearning.convex.design import TaskTable
     from crosslearning.convex.losses import Loss
     from crosslearning.linear._estimator import Array
@@ -67,10 +66,7 @@ class CrossBayesianModel(LinearModel):
         scaling = Scaling.of(rows.X, rows.weights, center=center, scale=self.standardize)
         columns = scaling.columns(rows.X, intercept=self.fit_intercept)
         options = self._evidence_options(rows.X.shape[1])
-        fit = laplace_fit(
-            columns, rows.y.astype(np.float64), rows.tasks, rows.n_tasks, family=self._family(),
-            intercept=self.fit_intercept, weights=rows.weights, offset=offset, **options,
-        )  # fmt: skip
+        fit = laplace_fit(self._glm_rows(columns, rows, offset), **options)
         covariances, own = fit.posterior.covariances(fit.moments), options["task_weights"]
         weighted = replace(rows, weights=rows.weights * own[rows.tasks])
         loss = self._loss(columns, weighted, offset, fit.posterior, covariances)
@@ -94,13 +90,7 @@ class CrossBayesianModel(LinearModel):
         return FamilyLoss(self._glm_rows(columns, rows, offset), posterior.noise_variance)
 
     def _glm_rows(self, columns: Array, rows: TaskTable, offset: Array | None) -> GLMRows:
-        family = self._family()
-        given = np.zeros(len(columns)) if offset is None else offset
-        offsets = np.repeat(given[:, None], family.n_scores, axis=1)
-        y, intercept = rows.y.astype(np.float64), self.fit_intercept
-        return GLMRows(
-            columns, y, rows.weights, rows.tasks, rows.n_tasks, offsets, family, intercept
-        )
+        return rows.glm(columns, self._family(), intercept=self.fit_intercept, offset=offset)
 
     def _fit_task(self, rows: TaskTable) -> None:
         self._fit_new(rows, None)
@@ -111,11 +101,8 @@ class CrossBayesianModel(LinearModel):
         Its distance counts standard deviations of the tasks and of the centre's estimate together.
         """
         columns = self._scaling().columns(rows.X, intercept=self.fit_intercept)
-        posterior, P = self._posterior(), len(self.covariance_)
-        empty = Moments(np.zeros((0, P + 1, P + 1)), np.zeros(0), np.zeros(0), self.fit_intercept)
-        thetas, self.task_covariances_ = GLMFit(self._family(), posterior, empty).new_tasks(
-            columns, rows.y.astype(np.float64), rows.tasks, 1, weights=rows.weights, offset=offset
-        )
+        posterior, glm = self._posterior(), self._glm_rows(columns, rows, offset)
+        thetas, self.task_covariances_ = new_tasks(glm, posterior)
         known = replace(posterior, thetas=thetas)
         loss = self._loss(columns, rows, offset, known, self.task_covariances_)
         metric = Metric.of(self.covariance_ + self.center_covariance_)
