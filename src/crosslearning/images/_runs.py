@@ -59,18 +59,10 @@ class Runs:
             return dense.reshape(*map(len, axes), *dense.shape[1:])
 
         return cls(
-            domains,
-            categories,
-            epsilons,
-            seeds,
-            images=array("images")[0, 0],
-            validation=counts("validation"),
-            test=counts("test"),
-            distances=array("distance"),
-            pulls=array("pull"),
-            losses=array("losses").mean(2),
-            seconds=array("seconds")[..., 0],
-        )
+            domains, categories, epsilons, seeds, array("images")[0, 0], counts("validation"),
+            counts("test"), array("distance"), array("pull"), array("losses").mean(2),
+            array("seconds")[..., 0],
+        )  # fmt: skip
 
     @property
     def unresolved(self) -> NDArray[np.bool_]:

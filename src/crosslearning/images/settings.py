@@ -37,16 +37,11 @@ class TrainingSettings:
         Network: a name in `crosslearning.nn.architectures`, ``"batchnorm_cnn"`` or
         ``"small_cnn"``, or ``"package.module:function"``, a function of the number of categories
         that returns a torch module.
-    image_size : int
-        Height and width to which images are resized.
-    epochs : int
-        Passes over the largest domain.
-    batch : int
-        Images per domain and step.
-    optimizer : {"sgd", "adam"}
-        Method of the gradient steps.
-    learning_rate, momentum, weight_decay : float
-        Their length, what SGD keeps of the last one, and the pull of each parameter to 0.
+    image_size, epochs, batch : int
+        Height and width to which images are resized, passes over the largest domain, and images
+        per domain and step.
+    optimizer, learning_rate, momentum, weight_decay
+        ``"sgd"`` or ``"adam"``, and their options.
     schedule : {"cosine", "constant"}
         Whether the learning rate falls to 0 along a cosine.
     augment, flip : bool

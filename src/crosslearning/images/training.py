@@ -207,8 +207,7 @@ def _optimizer(settings: TrainingSettings, parameters: Iterable[Any]) -> torch.o
     rate, decay = settings.learning_rate, settings.weight_decay
     if settings.optimizer == "adam":
         return torch.optim.Adam(parameters, rate, weight_decay=decay, fused=True)
-    momentum = settings.momentum
-    return torch.optim.SGD(parameters, rate, momentum, weight_decay=decay, fused=True)
+    return torch.optim.SGD(parameters, rate, settings.momentum, weight_decay=decay, fused=True)
 
 
 def _measure(

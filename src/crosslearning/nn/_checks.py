@@ -42,17 +42,6 @@ def check_labels(tasks: Iterable[Hashable] | None, module: Any) -> tuple[Hashabl
     given = keys if tasks is None else tasks
     assert given is not None
     labels = tuple(label.item() if isinstance(label, np.generic) else label for label in given)
-    _refuse_repeated(labels)
-    if keys is not None and set(labels) != set(keys):
-        odd = sorted(map(repr, set(labels) ^ set(keys)))
-        raise ValueError(
-            f"`tasks` must be the keys of the mapping of modules; {', '.join(odd)} is in one of "
-            "them only. Leave `tasks` out to take the keys."
-        )
-    return labels
-
-
-def _refuse_repeated(labels: tuple[Hashable, ...]) -> None:
     try:
         distinct = set(labels)
     except TypeError:
@@ -63,3 +52,10 @@ def _refuse_repeated(labels: tuple[Hashable, ...]) -> None:
         raise ValueError(
             f"`tasks` must hold at least one label, and none twice; got {list(labels)!r}."
         )
+    if keys is not None and set(labels) != set(keys):
+        odd = sorted(map(repr, set(labels) ^ set(keys)))
+        raise ValueError(
+            f"`tasks` must be the keys of the mapping of modules; {', '.join(odd)} is in one of "
+            "them only. Leave `tasks` out to take the keys."
+        )
+    return labels

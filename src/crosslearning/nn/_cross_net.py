@@ -144,8 +144,7 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
         """Remember what is needed to decode outputs, and encode the targets."""
 
     @abstractmethod
-    def _n_outputs(self) -> int:
-        """Return the number of outputs of a network."""
+    def _n_outputs(self) -> int: ...
 
     def _inputs(self, array: NDArray[np.float64]) -> torch.Tensor:
         scaled = (array - self.feature_mean_) / self.feature_scale_

@@ -90,28 +90,27 @@ def as_sources(data: Any, name: str = "data") -> dict[Hashable, Source]:
             f"`{name}` must be a mapping from task to data; got {type(data).__name__}. "
             'Use {"north": (x, y), ...}.'
         )
-    return {task: _as_source(given, task, name) for task, given in data.items()}
-
-
-def _as_source(given: Any, task: Hashable, name: str) -> Source:
-    source = _recognised(given)
-    if source is None:
-        raise ValueError(
-            f"The data of a task must be a pair (x, y), an object with a length and "
-            "`batch(indices)`, a map-style dataset or a DataLoader; "
-            f"got {type(given).__name__} for task {task!r} in `{name}`."
-        )
-    if isinstance(source, Pair) and len(source.x) != len(source.y):
-        raise ValueError(
-            f"Inputs and targets must have as many rows as each other; task {task!r} has "
-            f"{len(source.x)} and {len(source.y)} in `{name}`."
-        )
-    if len(source) == 0:
-        raise ValueError(
-            f"Every task needs at least one row; task {task!r} has none in `{name}`. "
-            "Leave the task out: the centre serves tasks without data."
-        )
-    return source
+    sources = {}
+    for task, given in data.items():
+        source = _recognised(given)
+        if source is None:
+            raise ValueError(
+                "The data of a task must be a pair (x, y), an object with a length and "
+                "`batch(indices)`, a map-style dataset or a DataLoader; "
+                f"got {type(given).__name__} for task {task!r} in `{name}`."
+            )
+        if isinstance(source, Pair) and len(source.x) != len(source.y):
+            raise ValueError(
+                f"Inputs and targets must have as many rows as each other; task {task!r} has "
+                f"{len(source.x)} and {len(source.y)} in `{name}`."
+            )
+        if len(source) == 0:
+            raise ValueError(
+                f"Every task needs at least one row; task {task!r} has none in `{name}`. "
+                "Leave the task out: the centre serves tasks without data."
+            )
+        sources[task] = source
+    return sources
 
 
 def _recognised(given: Any) -> Source | None:

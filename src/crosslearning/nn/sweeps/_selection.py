@@ -31,23 +31,14 @@ if TYPE_CHECKING:
 class Selection:
     """A radius, and what it was chosen from.
 
-    Attributes
-    ----------
-    epsilon : float
-        The radius with the best score, averaged over tasks, folds and seeds.
-    scores : DataFrame
-        Mean ``score`` by radius, and its ``standard_error`` over folds and seeds.
-    table : DataFrame
-        The tables of :func:`sweep` for all folds, with the column ``fold``.
-    comparison : Comparison or None
-        Pooled, separate and cross-learned networks, paired by fold and seed, if 0 and infinity are
-        among the radii. Scores are negative losses if there is no metric.
+    The ``comparison`` of pooled, separate and cross-learned networks is paired by fold and seed;
+    its scores are negative losses if there is no metric.
     """
 
-    epsilon: float
-    scores: pd.DataFrame
-    table: pd.DataFrame
-    comparison: Comparison | None = None
+    epsilon: float  # with the best score, averaged over tasks, folds and seeds
+    scores: pd.DataFrame  # mean ``score`` by radius, ``standard_error`` over folds and seeds
+    table: pd.DataFrame  # of :func:`sweep` for all folds, with the column ``fold``
+    comparison: Comparison | None = None  # if 0 and infinity are among the radii
 
 
 def select_epsilon(

@@ -37,10 +37,8 @@ def mse(max_gap: ArrayLike, gap: float, sigma_m: float) -> NDArray[np.float64]:
     ----------
     max_gap : array
         Largest difference of the estimates.
-    gap : float
-        Difference of the true means.
-    sigma_m : float
-        Standard deviation of a sample mean.
+    gap, sigma_m : float
+        Difference of the true means, and standard deviation of a sample mean.
 
     Notes
     -----

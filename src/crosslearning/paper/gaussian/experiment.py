@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _COLUMNS = ("max_gap", "mse", "monte_carlo", "standard_error")
-_AT_LEAST = {"samples": 1, "realizations": 2, "seed": 0}
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class GaussianConfig:
     def __post_init__(self) -> None:
         number("gap", self.gap)
         number("sigma", self.sigma)
-        for name, least in _AT_LEAST.items():
+        for name, least in {"samples": 1, "realizations": 2, "seed": 0}.items():
             if not least <= getattr(self, name) < 2**63:
                 raise ValueError(
                     f"`{name}` must be at least {least} and below 2**63; got "
