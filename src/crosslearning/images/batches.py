@@ -17,15 +17,12 @@ class ImageBatches:
 
     Parameters
     ----------
-    pixels : ndarray of uint8, shape (n_images, height, width, 3)
-        All images.
+    pixels, labels : arrays of shape (n_images, height, width, 3) and (n_images,)
+        All images, 0 to 255, and their labels.
     indices : array-like of int
         The images that belong here, such as the training images of one domain.
-    labels : array-like of int, shape (n_images,)
-        Label of each of all images.
     mean, std : array-like of shape (3,)
-        What is subtracted from red, green and blue between 0 and 1, and what the difference is
-        divided by. A standard deviation of 0 divides by 1.
+        To normalise red, green and blue between 0 and 1; a deviation of 0 divides by 1.
 
     Examples
     --------
@@ -74,8 +71,8 @@ class Augmentation:
     flip : bool, default=True
         Whether to exchange left and right with probability 1/2.
     colour : float, default=0.2
-        Largest change of each channel: it is multiplied by 1 ± `colour`, and ± `colour` is added,
-        in units of its standard deviation where images are normalised.
+        Largest change of each normalised channel: it is multiplied by 1 ± `colour`, and
+        ± `colour` is added.
 
     Examples
     --------

@@ -55,12 +55,10 @@ class ImageDomains(ImageData):
 
     Attributes
     ----------
-    names : tuple of str
-        Path of each image relative to ``root``.
+    names, skipped : tuple of str
+        Paths relative to ``root`` of the images, and of those left out as they cannot be read.
     ignored : int
         Number of files and folders that were ignored.
-    skipped : tuple of str
-        Paths of the images that were left out because they cannot be read.
 
     Examples
     --------

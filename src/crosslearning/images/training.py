@@ -65,16 +65,14 @@ def train(
         Gets ``results.json``, ``results.csv``, ``contact_sheet.png`` and files of the runs.
     settings : TrainingSettings
         Network, training and radii.
-    name : str, default="images"
-        What the images are called in the results.
+    name, command : str, optional
+        What the images are called in the results, and what was typed.
     keep_models : bool, default=True
         Whether to save the networks of each run in ``models``, and beside them, for each seed,
         what it takes to use them. A run whose networks are gone is trained again.
     progress : callable, optional
         Called after each epoch with a dict: ``epsilon`` and ``seed`` of the run, ``run``, its
         number of ``runs``, and ``epoch`` of ``epochs``.
-    command : str, optional
-        What was typed, to be kept with the results.
     more : callable, optional
         Returns what else to keep with the results, given these.
 

@@ -54,14 +54,9 @@ def two_means(x: ArrayLike, y: ArrayLike, max_gap: float) -> TwoMeans:
 def cross_means(samples: Sequence[ArrayLike], epsilon: float) -> Projection:
     """Estimate the means of several groups, none farther than ``epsilon`` from a free centre.
 
-    The sample means are projected together; every group counts the same, whatever its size.
-
-    Parameters
-    ----------
-    samples : sequence of N arrays of shape (n_samples,) or (n_samples, S)
-        One array per group; the numbers of samples may differ.
-    epsilon : float or array of shape (N,)
-        Radius: 0 gives every group the mean of the sample means, ``inf`` its own sample mean.
+    `samples` are N arrays of shape (n_samples,) or (n_samples, S), whose means are projected
+    together; every group counts the same, whatever its size. Radius 0 gives every group the mean
+    of the sample means, ``inf`` its own; there may be one radius per group.
 
     Examples
     --------
@@ -89,14 +84,9 @@ def james_stein(means: ArrayLike, sigma_m: float, target: ArrayLike = 0.0) -> ND
     From three degrees of freedom on its total squared error is, in expectation, below that of
     the sample means whatever the true means are. For fewer there is no such estimator.
 
-    Parameters
-    ----------
-    means : array of shape (N,) or (N, S)
-        Sample means of N groups.
-    sigma_m : float
-        Standard deviation of each of these numbers.
-    target : float, array or "mean", default=0
-        Fixed point, :math:`d = NS`; or the mean of the groups, :math:`d = (N - 1) S`.
+    `means` are those of N groups, of shape (N,) or (N, S), and `sigma_m` the standard deviation of
+    each of these numbers. The target is a fixed point, :math:`d = NS`, or "mean", that of the
+    groups, :math:`d = (N - 1) S`.
 
     Examples
     --------
