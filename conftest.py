@@ -1,4 +1,4 @@
-"""What pytest leaves out where the extra `torch` is not installed."""
+"""What pytest leaves out where the extras `torch` and `flower` are not installed."""
 
 from importlib.util import find_spec
 
@@ -9,4 +9,9 @@ _NEED_TORCH = [
     "src/crosslearning/experiments/office_home/training.py",
 ]
 
-collect_ignore_glob = [] if find_spec("torch") else _NEED_TORCH
+_NEED_FLOWER = ["docs/federated.md", "src/crosslearning/federated/*"]
+
+collect_ignore_glob = [
+    *([] if find_spec("torch") else _NEED_TORCH),
+    *([] if find_spec("torch") and find_spec("flwr") else _NEED_FLOWER),
+]

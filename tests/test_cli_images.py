@@ -153,7 +153,7 @@ def test_errors_are_one_line_and_leave_nothing(arguments, message, tmp_path, cap
     captured = capsys.readouterr()
     assert captured.err.startswith("Error: ")
     assert captured.err.count("\n") == 1
-    assert message in captured.err
+    assert message.casefold() in captured.err.casefold()  # how Typer writes arguments varies
     assert list(tmp_path.iterdir()) == []
 
 

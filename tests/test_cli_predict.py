@@ -163,4 +163,4 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 def test_no_table_is_a_usage_error(folder, capsys):
     assert main(["predict", str(folder)]) == 2
-    assert "Missing argument 'table'" in capsys.readouterr().err
+    assert "missing argument 'table'" in capsys.readouterr().err.casefold()

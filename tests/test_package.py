@@ -15,7 +15,7 @@ from crosslearning.tables import fit_table
 from tests.tables import shops
 
 APP = ["altair", "jinja2", "pyarrow", "rich", "typer", "vl_convert"]
-EXTRAS = [*APP, "torch", "PIL", "safetensors"]
+EXTRAS = [*APP, "flwr", "torch", "PIL", "safetensors"]
 
 BLOCK = """
 import sys
@@ -59,6 +59,13 @@ def test_networks_without_torch_say_what_to_install():
     assert failed.returncode == 1
     assert "ImportError: crosslearning.nn needs torch" in failed.stderr
     assert 'pip install "crosslearning[torch]"' in failed.stderr
+
+
+def test_federated_learning_without_flower_says_what_to_install():
+    failed = python("import crosslearning.federated", block=["flwr"])
+    assert failed.returncode == 1
+    assert "ImportError: crosslearning.federated needs flwr" in failed.stderr
+    assert 'pip install "crosslearning[flower]"' in failed.stderr
 
 
 def test_the_library_works_without_extras(tmp_path):

@@ -7,7 +7,7 @@ from importlib import import_module
 __all__ = ["missing", "require"]
 
 _NAMES = {"PIL": "Pillow", "vl_convert": "vl-convert-python"}
-_WITH_TORCH = {"torch", "PIL", "safetensors"}
+_EXTRAS = {"flwr": "flower", "torch": "torch", "PIL": "torch", "safetensors": "torch"}
 
 
 def require(purpose: str, *modules: str) -> None:
@@ -29,7 +29,7 @@ def missing(purpose: str, module: str) -> ImportError:
     `pip install "crosslearning[app]"`.
     """
     top = module.split(".")[0]
-    extra = "torch" if top in _WITH_TORCH else "app"
+    extra = _EXTRAS.get(top, "app")
     return ImportError(
         f"{purpose} needs {_NAMES.get(top, top)}, which is an extra. Install it with "
         f'`pip install "crosslearning[{extra}]"`.',

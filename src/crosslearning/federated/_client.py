@@ -1,0 +1,158 @@
+"""A Flower ClientApp around a training function of torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from crosslearning.federated._server_state import towards
+from crosslearning.nn._files import read_file, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from flwr.app import Context
+
+    Step = Callable[[torch.nn.Module, dict[str, Any]], Mapping[str, Any] | None]
+
+_KIND = "the state of a federated client"
+_STATE, _HELD = "crosslearning", "crosslearning-held"
+
+
+def parameters_of(module: torch.nn.Module) -> ArrayRecord:
+    """Return the parameters of a module, without its buffers, as Flower sends them.
+
+    Examples
+    --------
+    >>> list(parameters_of(torch.nn.Linear(2, 1)))
+    ['weight', 'bias']
+    """
+    return ArrayRecord({name: value.detach() for name, value in module.named_parameters()})
+
+
+def client_app(
+    make_model: Callable[[], torch.nn.Module],
+    train: Step,
+    evaluate: Step | None = None,
+    *,
+    mods: list[Any] | None = None,
+) -> ClientApp:
+    """Make a client of a server that runs :class:`CrossLearning`.
+
+    Parameters
+    ----------
+    make_model : callable
+        Makes the module. Parameters that the server tethers are overwritten; the others, and
+        buffers such as those of BatchNorm, stay in the client's state from round to round.
+    train, evaluate : callable
+        ``train(model, settings)`` changes the model in place. Both return metrics, numbers by
+        name, such as ``{"loss": 0.3, "num-examples": 80}``. `settings` has what is configured for
+        the run, the node and the message, ``"server-round"`` and ``"task"``.
+    mods : list, optional
+        Of Flower.
+
+    Notes
+    -----
+    The task is ``task`` or else ``partition-id`` in the configuration of the node. If that also has
+    ``state``, a path, then what stays with the client is kept in that file too, and outlives
+    the process.
+
+    Examples
+    --------
+    >>> def train(model, settings):
+    ...     optimizer = torch.optim.SGD(model.parameters(), lr=settings["lr"])
+    ...     return {"loss": 0.0, "num-examples": 1}
+    >>> app = client_app(lambda: torch.nn.Linear(3, 1), train)
+    """
+    app = ClientApp(mods=mods)
+
+    def stepped(message: Message, context: Context, step: Step) -> tuple[Any, MetricRecord]:
+        model = make_model()
+        _set(model, message, context)
+        settings = {**context.run_config, **context.node_config, **message.content["config"]}
+        metrics = step(model, {**settings, "task": _task(context)})
+        return model, MetricRecord({"num-examples": 1, **(metrics or {})})
+
+    @app.query()
+    def _tell(message: Message, context: Context) -> Message:
+        held, _ = _kept(context)
+        client = ConfigRecord({"task": _task(context), "held": held})
+        return Message(RecordDict({"client": client}), reply_to=message)
+
+    @app.train()
+    def _train(message: Message, context: Context) -> Message:
+        model, metrics = stepped(message, context, train)
+        _keep(model, message.content["crosslearning"]["version"], context)
+        own = parameters_of(model)
+        sent = ArrayRecord({name: own[name] for name in message.content["arrays"]})
+        return Message(RecordDict({"arrays": sent, "metrics": metrics}), reply_to=message)
+
+    if evaluate is not None:
+
+        @app.evaluate()
+        def _evaluate(message: Message, context: Context) -> Message:
+            _, metrics = stepped(message, context, evaluate)
+            return Message(RecordDict({"metrics": metrics}), reply_to=message)
+
+    return app
+
+
+def _task(context: Context) -> str:
+    task = context.node_config.get("task", context.node_config.get("partition-id"))
+    if task is None:
+        raise ValueError(
+            "Every client needs the name of its task; the configuration of this node has neither "
+            "`task` nor `partition-id`. Start the node with one: --node-config 'task=\"north\"'."
+        )
+    return str(task)
+
+
+def _set(model: torch.nn.Module, message: Message, context: Context) -> None:
+    """Put a model where its task stands."""
+    ours = message.content["crosslearning"]
+    held, own = _kept(context)
+    if ours["base"] not in ("", held):
+        raise ValueError(
+            "This client no longer has the parameters that it sent last. The server sends them in "
+            "the next round."
+        )
+    if held.split(":")[0] == ours["run"]:
+        model.load_state_dict(own)
+    pulls = np.repeat(ours["pulls"], ours["counts"]).tolist()
+    values = {}
+    for (name, array), pull in zip(message.content["arrays"].items(), pulls, strict=True):
+        center = array.numpy()
+        z = own[name].numpy() if ours["base"] else center
+        values[name] = torch.from_numpy(towards(z, center, pull))
+    odd = sorted(set(values) - dict(model.named_parameters()).keys())
+    if odd:
+        raise ValueError(f"The server tethers {odd[0]!r}, which this model has no parameter for.")
+    model.load_state_dict(values, strict=False)
+
+
+def _kept(context: Context) -> tuple[str, dict[str, torch.Tensor]]:
+    """Return the name and the state of the model that was kept last."""
+    if _STATE in context.state:
+        return context.state[_HELD]["held"], context.state[_STATE].to_torch_state_dict()
+    path = context.node_config.get("state")
+    if path is None or not Path(path).exists():
+        return "", {}
+    tensors, content = read_file(path, _KIND, "Delete the file to begin anew.")
+    return content["held"], tensors
+
+
+def _keep(model: torch.nn.Module, version: str, context: Context) -> None:
+    """Keep the state of a model, unless it is of no use."""
+    if not all(parameter.isfinite().all() for parameter in model.parameters()):
+        return  # the server says so
+    tensors = {name: value.cpu() for name, value in model.state_dict().items()}
+    context.state[_STATE] = ArrayRecord(tensors)
+    context.state[_HELD] = ConfigRecord({"held": version})
+    path = context.node_config.get("state")
+    if path is not None:
+        write_file(path, _KIND, tensors, {"held": version})

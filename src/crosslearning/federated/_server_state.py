@@ -1,0 +1,157 @@
+"""What the server remembers from round to round, in memory and in a file."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from flwr.app import Array, ArrayRecord
+
+from crosslearning.coupling import prox
+from crosslearning.nn._checkpoint import differences
+from crosslearning.nn._copies import divide
+from crosslearning.nn._files import encode_tether, read_file, write_file
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vectors = list[NDArray[np.floating[Any]]]  # one per block
+
+_KIND = "the state of a federated server"
+
+
+class ServerState:
+    """Centre, pulls, and the parameters that each task sent last, as one vector per block."""
+
+    def __init__(self, arrays: ArrayRecord, epsilon: Any, tether: Any) -> None:
+        values = {name: array.numpy() for name, array in arrays.items()}
+        self.blocks = divide(list(values), epsilon, tether, n_tasks=0)
+        names = [name for block in self.blocks for name in block.parameters]
+        self._layout = {name: (values[name].shape, values[name].dtype) for name in names}
+        self.center = self.vectors(arrays)
+        self.sent: dict[str, Vectors] = {}  # z_i
+        self.pulls: dict[str, list[float]] = {}
+        self.distances: dict[str, float] = {}
+        self.versions: dict[str, str] = {}  # names of the z_i, of a run and a round
+        self.run, self.round = secrets.token_hex(8), 0
+
+    @property
+    def counts(self) -> list[int]:
+        """Number of arrays in each block."""
+        return [len(block.parameters) for block in self.blocks]
+
+    @property
+    def version(self) -> str:
+        """Name of what clients send in the present round."""
+        return f"{self.run}:{self.round + 1}"
+
+    def vectors(self, arrays: ArrayRecord) -> Vectors:
+        """Flatten arrays block by block, or raise ValueError if they are not as expected."""
+        values = {name: array.numpy() for name, array in arrays.items() if name in self._layout}
+        for name, (shape, dtype) in self._layout.items():
+            found = values.get(name)
+            if found is None or (found.shape, found.dtype) != (shape, dtype):
+                what = "missing" if found is None else f"{found.dtype} {found.shape}"
+                raise ValueError(f"{name!r} must be {dtype} {shape}; it is {what}.")
+            if dtype.kind != "f":
+                raise ValueError(
+                    f"{name!r} is {dtype}, and only real numbers can be tethered. Start from "
+                    "`parameters_of(module)`, which leaves out buffers."
+                )
+            if not np.isfinite(found).all():
+                raise ValueError(f"{name!r} is NaN or infinite.")
+        return [
+            np.concatenate([values[name].ravel() for name in block.parameters])
+            for block in self.blocks
+        ]
+
+    def record(self, vectors: Vectors) -> ArrayRecord:
+        """Turn around :meth:`vectors`."""
+        arrays = {}
+        for block, vector in zip(self.blocks, vectors, strict=True):
+            start = 0
+            for name in block.parameters:
+                shape, dtype = self._layout[name]
+                stop = start + math.prod(shape)
+                arrays[name] = Array(vector[start:stop].reshape(shape).astype(dtype))
+                start = stop
+        return ArrayRecord(arrays)
+
+    def place(self, task: str | None) -> Vectors:
+        """Where a task stands: on its way from what it sent to the centre."""
+        if task not in self.sent:
+            return self.center
+        return [
+            towards(z, center, pull)
+            for z, center, pull in zip(self.sent[task], self.center, self.pulls[task], strict=True)
+        ]
+
+    def couple(self, center_weight: float, step_size: float) -> None:
+        """Take the exact joint step of all tasks that ever sent parameters."""
+        tasks = sorted(self.sent)
+        steps = [
+            prox(
+                np.stack([self.sent[task][number] for task in tasks]),
+                block.tether,
+                center=self.center[number] if center_weight else None,
+                center_weight=center_weight or None,
+                step_size=step_size,
+            )
+            for number, block in enumerate(self.blocks)
+        ]
+        self.center = [step.center for step in steps]
+        self.pulls = {t: [float(step.pull[row]) for step in steps] for row, t in enumerate(tasks)}
+        distances = np.linalg.norm([step.distances for step in steps], axis=0)
+        self.distances = dict(zip(tasks, distances.tolist(), strict=True))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a file that is there in full or not at all."""
+        content = {
+            "layout": self._described(),
+            "run": self.run,
+            "round": self.round,
+            "tasks": {task: [self.versions[task], self.pulls[task]] for task in self.sent},
+            "distances": self.distances,
+        }
+        named = {"center": self.center, **{f"task {task}": z for task, z in self.sent.items()}}
+        tensors = {
+            f"{owner}/{number}": torch.from_numpy(vector)
+            for owner, vectors in named.items()
+            for number, vector in enumerate(vectors)
+        }
+        write_file(path, _KIND, tensors, content)
+
+    def resume(self, path: str | os.PathLike[str]) -> None:
+        """Go on from a file, if there is one."""
+        if not Path(path).exists():
+            return
+        remedy = "Give another `checkpoint`, or delete the file to begin anew."
+        tensors, content = read_file(path, _KIND, remedy)
+        odd = differences(content["layout"], self._described())
+        if odd:
+            raise ValueError(f"{os.fspath(path)} is of another run: {'; '.join(odd)}. {remedy}")
+        numbers = range(len(self.blocks))
+        self.center = [tensors[f"center/{number}"].numpy() for number in numbers]
+        for task, (version, pulls) in content["tasks"].items():
+            self.sent[task] = [tensors[f"task {task}/{number}"].numpy() for number in numbers]
+            self.versions[task], self.pulls[task] = version, pulls
+        self.run, self.round = content["run"], content["round"]
+        self.distances = content["distances"]
+
+    def _described(self) -> dict[str, Any]:
+        arrays = {name: f"{dtype} {list(shape)}" for name, (shape, dtype) in self._layout.items()}
+        tethers = {block.name: encode_tether(block.tether) for block in self.blocks}
+        return {"parameters": arrays, "tethers": tethers}
+
+
+def towards(z: NDArray[Any], center: NDArray[Any], pull: float) -> NDArray[Any]:
+    """Move a share of the way to the centre; a pull of 0 or 1 leaves no rounding behind."""
+    if pull == 1.0:
+        return center
+    moved = z - pull * np.subtract(z, center, dtype=np.float64)
+    return moved.astype(z.dtype)

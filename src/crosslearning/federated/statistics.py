@@ -1,0 +1,116 @@
+"""Linear models in one round: clients send sums over their rows, and the server adds them up."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
+from flwr.clientapp import ClientApp
+
+from crosslearning.convex._cells import Cells
+from crosslearning.convex.statistics import Statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flwr.app import Context
+    from flwr.serverapp import Grid
+
+__all__ = ["collect_statistics", "statistics_app"]
+
+log = logging.getLogger("flwr.crosslearning")
+
+
+def statistics_app(summarise: Callable[[dict[str, Any]], Statistics]) -> ClientApp:
+    """Make a client that sends sums over its rows, and nothing else.
+
+    Parameters
+    ----------
+    summarise : callable
+        ``summarise(settings)`` returns the :class:`~crosslearning.Statistics` of the client's rows;
+        `settings` has what is configured for the run and the node.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(6, 2)), rng.normal(size=6)
+    >>> app = statistics_app(lambda settings: Statistics.of(X, y, [settings["task"]] * 6))
+    """
+    app = ClientApp()
+
+    @app.query("statistics")
+    def _send(message: Message, context: Context) -> Message:
+        sums = summarise({**context.run_config, **context.node_config})
+        arrays = {field.name: Array(getattr(sums.cells, field.name)) for field in fields(Cells)}
+        record = ArrayRecord({"labels": Array(sums.labels), **arrays})
+        header = ConfigRecord({"n_folds": sums.n_folds, "seed": sums.seed})
+        return Message(RecordDict({"sums": record, "header": header}), reply_to=message)
+
+    return app
+
+
+def collect_statistics(grid: Grid, *, min_nodes: int = 2, timeout: float = 3600.0) -> Statistics:
+    """Add up what the clients send; ``fit_statistics`` of an estimator takes it.
+
+    The estimator then fits as if it had all rows. Clients may have one task or several, and share
+    tasks. One that fails, or sends what cannot be added, is named in the log and left out.
+
+    Parameters
+    ----------
+    grid : Grid
+        As the ServerApp gets it.
+    min_nodes : int, default=2
+        Nodes to wait for.
+    timeout : float, default=3600
+        Seconds to wait for nodes, and then for their answers.
+
+    Returns
+    -------
+    Statistics
+
+    Raises
+    ------
+    RuntimeError
+        If fewer than `min_nodes` clients were there or sent what can be used.
+    """
+    deadline = time.monotonic() + timeout
+    while len(nodes := list(grid.get_node_ids())) < min_nodes and time.monotonic() < deadline:
+        time.sleep(0.5)
+    kind = f"{MessageType.QUERY}.statistics"
+    queries = [Message(RecordDict(), node, kind) for node in nodes]
+    total, added = Statistics(), 0
+    for reply in grid.send_and_receive(queries, timeout=timeout):
+        try:
+            sums = _received(reply)
+            total, added = (total + sums if added else sums), added + 1
+        except (IndexError, KeyError, ValueError) as problem:
+            log.warning("Node %d is left out: %s", reply.metadata.src_node_id, problem)
+    if added < min_nodes:
+        raise RuntimeError(
+            f"The statistics of at least {min_nodes} clients are needed; got those of {added} of "
+            f"{len(nodes)}. Look at the log of the server, or lower `min_nodes`."
+        )
+    return total
+
+
+def _received(reply: Message) -> Statistics:
+    """Return the statistics in a reply, or raise ValueError if they cannot be any."""
+    if reply.has_error():
+        raise ValueError(reply.error.reason)
+    header, arrays = reply.content["header"], reply.content["sums"]
+    sums = Statistics(header["n_folds"], header["seed"])
+    sums.labels = arrays["labels"].numpy()
+    sums.cells = Cells(*(arrays[field.name].numpy() for field in fields(Cells)))
+    n_columns = sums.cells.means.shape[-1]
+    expected = Cells.empty((sums.n_tasks, sums.n_folds), n_columns)
+    for field in fields(Cells):
+        found, empty = getattr(sums.cells, field.name), getattr(expected, field.name)
+        if (found.shape, found.dtype) != (empty.shape, empty.dtype):
+            raise ValueError(f"`{field.name}` is {found.dtype} {found.shape}.")
+        if not np.isfinite(found).all():
+            raise ValueError(f"`{field.name}` is NaN or infinite.")
+    return sums
