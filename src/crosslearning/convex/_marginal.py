@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from crosslearning.convex._arrays import Array, Indices
 
-
 AT_ONCE = 2**21  # numbers in the temporary arrays of a chunk of tasks
 
 
@@ -129,8 +128,7 @@ class Marginal:
 
     def residuals(self, beta: Array) -> Array:
         """S⁻¹ times the posterior mean of each δ_i: the gradient of the task's squared error."""
-        residuals: Array = (self.information @ np.append(-beta, 1.0))[:, :-1]
-        return residuals
+        return np.asarray((self.information @ np.append(-beta, 1.0))[:, :-1])
 
     def pulled(self, residuals: Array) -> tuple[Array, Array]:
         """Σ_i g_ij g_ik W_ijk and Σ_i g_ij W_ij, the parts of the observed curvature."""

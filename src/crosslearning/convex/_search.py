@@ -110,7 +110,8 @@ class Search:
             return found, {covariance: found.score}
         tried = [self._grouped("block")]
         # Score tests: a richer structure is tried only if it promises more than its charge.
-        if self._promise_of_diagonal(tried[0]) > self._charge(len(tried[0].root)):
+        evaluate, variances, floor, group = self._space("diagonal", tried[0])
+        if _ROOM * promised(evaluate(variances), floor) > self._charge(len(group)):
             tried.append(self._grouped("diagonal", tried[0]))
         free = np.flatnonzero(tried[-1].root)
         pairs = len(free) * (len(free) - 1) // 2
@@ -124,11 +125,6 @@ class Search:
     def _charge(self, n_parameters: int) -> float:
         """½ log N for each parameter: tasks are the sample that variances between them have."""
         return 0.5 * n_parameters * float(np.log(max(self.n_tasks, 1.0)))
-
-    def _promise_of_diagonal(self, block: Found) -> float:
-        """Return the gain that the slope at the best block promises, with room for its error."""
-        evaluate, variances, floor, _ = self._space("diagonal", block)
-        return _ROOM * promised(evaluate(variances), floor)
 
     def _grouped(self, structure: str, start: Found | None = None) -> Found:
         evaluate, variances, floor, group = self._space(structure, start)

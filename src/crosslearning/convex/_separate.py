@@ -63,8 +63,7 @@ def unseen_directions(loss: Loss) -> Array:
     """Orthonormal directions, as columns, that no task's data see; most often there are none."""
     together = loss.hessian(np.zeros(loss.shape)).sum(axis=0, keepdims=True)
     values, vectors = np.linalg.eigh(together)
-    unseen: Array = vectors[0][:, ~_significant(values)[0]]
-    return unseen
+    return np.asarray(vectors[0][:, ~_significant(values)[0]])
 
 
 def _least_norm_solution(H: Array, g: Array, intercept: slice) -> Array:

@@ -48,13 +48,8 @@ class BlockTethers:
 
     def penalty(self, offsets: Array) -> float:
         """Σ h(‖θ_i - c‖) over tasks and blocks, for offsets within the radii."""
-        d = self.distances(offsets)
-        return float(
-            sum(
-                np.sum(t.tension * row + 0.5 * t.stiffness * row**2)
-                for t, row in zip(self.tethers, d, strict=True)
-            )
-        )
+        pairs = zip(self.tethers, self.distances(offsets), strict=True)
+        return float(sum(np.sum(t.tension * d + 0.5 * t.stiffness * d**2) for t, d in pairs))
 
     def hold(self, offsets: Array) -> Hold:
         """Envelope of the coupling at offsets that want to be there, and its derivatives."""

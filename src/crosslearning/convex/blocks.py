@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     PerBlock = float | dict[str, float]
 
-__all__ = ["BLOCKS", "block_slices", "coupling_of", "per_block"]
+__all__ = ["BLOCKS", "coupling_of", "per_block"]
 
 BLOCKS = ("coef", "intercept")
 _FREE = {"epsilon": np.inf, "stiffness": 0.0, "tension": 0.0}
@@ -25,26 +25,16 @@ def per_block(*knobs: PerBlock) -> bool:
     return any(isinstance(knob, dict) for knob in knobs)
 
 
-def block_slices(problem: ConvexProblem, *, by_block: bool) -> tuple[slice, ...]:
-    """Where the blocks are among the parameters; a model without intercept has one."""
-    n_parameters = problem.loss.shape[1]
-    if not by_block or problem.intercept.start == n_parameters:
-        return (slice(0, n_parameters),)
-    return slice(0, problem.intercept.start), problem.intercept
-
-
 def coupling_of(
     epsilon: PerBlock, stiffness: PerBlock, tension: PerBlock, problem: ConvexProblem
 ) -> BlockTethers:
-    """Tethers from an estimator's parameters: one tether for all, or one per block."""
+    """Tethers from an estimator's parameters: one for all, or one per block, if there are two."""
     knobs = {"epsilon": epsilon, "stiffness": stiffness, "tension": tension}
-    by_block = per_block(*knobs.values())
-    slices = block_slices(problem, by_block=by_block)
-    names = BLOCKS[: len(slices)]
-    values = {name: _by_block(name, knob, names) for name, knob in knobs.items()}
-    return BlockTethers(
-        slices, tuple(Tether(*triple) for triple in zip(*values.values(), strict=True))
-    )
+    P, at = problem.loss.shape[1], problem.intercept
+    apart = per_block(*knobs.values()) and at.start < P
+    slices = (slice(0, at.start), at) if apart else (slice(0, P),)
+    values = [_by_block(name, knob, BLOCKS[: len(slices)]) for name, knob in knobs.items()]
+    return BlockTethers(slices, tuple(Tether(*own) for own in zip(*values, strict=True)))
 
 
 def _by_block(name: str, knob: PerBlock, blocks: tuple[str, ...]) -> list[float]:

@@ -50,12 +50,8 @@ def bounded(
     radii, springs = np.full(n_tasks + 1, epsilon), np.append(task_weights, 1.0)
     radii[-1] = 0.0
     coupling = _coupling(metric, Tether(0.0) if epsilon == 0.0 else Tether(radii, springs))
-    together = replace(
-        start,
-        thetas=np.vstack([start.thetas, start.center]),
-        forces=np.zeros((n_tasks + 1, len(start.center))),
-    )
-    solution = metric.inside(together)
+    thetas = np.vstack([start.thetas, start.center])
+    solution = metric.inside(replace(start, thetas=thetas, forces=np.zeros_like(thetas)))
     if np.all(metric.distances(start.thetas - start.center) <= epsilon):
         solution = certified(problem.loss, coupling, solution)
     if solution.kkt_residual > tol:  # the mode too, where a search has left it near

@@ -57,13 +57,8 @@ class Metric:
 
     def inside(self, iterate: ConvexSolution) -> ConvexSolution:
         """Tasks and centre in the variables u."""
-        onto, back = self.inverse.T, self.matrix
-        return replace(
-            iterate,
-            thetas=iterate.thetas @ onto,
-            center=iterate.center @ onto,
-            forces=iterate.forces @ back,
-        )
+        thetas, center = iterate.thetas @ self.inverse.T, self.inverse @ iterate.center
+        return replace(iterate, thetas=thetas, center=center, forces=iterate.forces @ self.matrix)
 
 
 def learned_root(covariance: Array, spread: float) -> Array:

@@ -53,5 +53,4 @@ class Scaling:
     def from_user(self, coef: Array, intercept: Array, *, fit_intercept: bool) -> Array:
         """Invert `to_user`, for one model: shape (columns, scores)."""
         rows = (coef * self.scale).T
-        own = (intercept + coef @ self.mean)[np.newaxis]
-        return np.vstack([rows, own]) if fit_intercept else rows
+        return np.vstack([rows, intercept + coef @ self.mean]) if fit_intercept else rows

@@ -50,8 +50,5 @@ class SquaredError:
         """Score of each task, NaN if it has no rows, and its weight."""
         vectors = np.hstack([coef[:, 0], intercept, np.full_like(intercept, -1.0)])[self.models]
         errors = np.matmul(self.triangles, vectors[:, :, None])[:, :, 0]
-        scores = np.full(len(errors), np.nan)
-        np.divide(
-            -np.einsum("np,np->n", errors, errors), self.weights, out=scores, where=self.weights > 0
-        )
-        return scores, self.weights
+        squares, none = np.einsum("np,np->n", errors, errors), np.full(len(errors), np.nan)
+        return np.divide(-squares, self.weights, out=none, where=self.weights > 0), self.weights
