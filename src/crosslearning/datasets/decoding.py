@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from crosslearning.datasets.images import Pixels
 
-__all__ = ["decode", "import_pillow", "strict_about_bombs"]
-
 _16_BIT = 65535
 
 

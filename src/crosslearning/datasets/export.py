@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from crosslearning.datasets.tables import TableData
 
-__all__ = ["LOADERS", "describe", "export", "export_icons", "export_table"]
-
 LOADERS: dict[str, Callable[[], TableData | Icons65]] = {
     "hsb82": load_hsb82,
     "ames": load_ames,

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
     Progress = Callable[[int, int], Any]
 
-__all__ = ["Icons65", "ImageData", "load_icons65"]
-
 _DESCRIPTION = (
     "Icons65: 7,531 icons of 65 categories, those of Office-Home, in 4 styles, 64 by 64 pixels. "
     "Origin: 161 sets of icons in the npm package @iconify/json 2.2.535. Licence: MIT, Apache-2.0, "

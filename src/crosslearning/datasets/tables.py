@@ -11,8 +11,6 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TableData", "load_ames", "load_hsb82"]
-
 _HSB82 = (
     "High School & Beyond, 1982: mathematics scores of 7,185 pupils of 160 schools in the United "
     "States, with the pupils' minority status, sex and socioeconomic status. Origin: survey of "

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
-from crosslearning.evaluation._ends import Pooled, Separate, of_all
 from crosslearning.evaluation.comparison import Comparison
 from crosslearning.evaluation.scores import Scores
 from crosslearning.evaluation.scoring import Predicted, score_tasks, scorer_of
@@ -125,7 +124,7 @@ def _end(estimator: Any, name: str) -> Any:
     elif {"epsilon", "stiffness"} <= known.keys():
         changes = {"epsilon": _ENDS[name], "stiffness": 0.0, "tension": 0.0}
     else:
-        return Pooled(estimator) if name == "pooled" else Separate(estimator)
+        return _Pooled(estimator) if name == "pooled" else _Separate(estimator)
     own = {key: value for key, value in changes.items() if key in known}
     return clone(estimator).set_params(**own)
 
@@ -144,6 +143,63 @@ def _predicted(model: Any, X: Any, tasks: Any, classes: Any) -> Predicted:
     for name, missing in (("predict_proba", 0.0), ("decision_function", -np.inf)):
         answer = np.asarray(getattr(model, name)(X, **given)) if hasattr(model, name) else None
         if answer is not None and answer.ndim == 2:  # a class may be missing from a training part
-            answer = of_all(classes, model, answer, missing)
+            answer = _of_all(classes, model, answer, missing)
         said.append(answer)
     return Predicted(values, classes, *said)
+
+
+def _of_all(classes: Any, model: Any, answer: Any, missing: float = 0.0) -> Any:
+    """Columns for all classes from those for the classes that a model knows."""
+    everything = np.full((len(answer), len(classes)), missing)
+    everything[:, np.searchsorted(classes, model.classes_)] = answer
+    return everything
+
+
+class _Pooled(BaseEstimator):  # type: ignore[misc]
+    """An estimator that is fitted once, without task labels; the result is the estimator itself."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any) -> Any:
+        return clone(self.estimator).fit(X, y)
+
+
+class _Separate(BaseEstimator):  # type: ignore[misc]
+    """One estimator for each task, fitted on its rows alone.
+
+    Tasks never seen, and tasks whose rows are all of one class, get a pooled one.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any, tasks: Any) -> Self:
+        y = np.asarray(y)
+        self.index_, codes = TaskIndex.of(check_tasks(tasks, len(y)))
+        self.pooled_ = clone(self.estimator).fit(X, y)
+        if is_classifier(self.estimator):
+            self.classes_ = self.pooled_.classes_
+        self.models_ = [self._alone(X, y, codes == task) for task in range(len(self.index_))]
+        return self
+
+    def _alone(self, X: Any, y: Any, own: Any) -> Any:
+        if is_classifier(self.estimator) and len(np.unique(y[own])) < 2:
+            return self.pooled_
+        return clone(self.estimator).fit(_safe_indexing(X, np.flatnonzero(own)), y[own])
+
+    def predict(self, X: Any, tasks: Any) -> Any:
+        return self._by_task(X, tasks, lambda model, rows: model.predict(rows))
+
+    def predict_proba(self, X: Any, tasks: Any) -> Any:
+        return self._by_task(
+            X, tasks, lambda model, rows: _of_all(self.classes_, model, model.predict_proba(rows))
+        )
+
+    def _by_task(self, X: Any, tasks: Any, ask: Any) -> Any:
+        codes = self.index_.encode(check_tasks(tasks, len(X)))
+        models = [*self.models_, self.pooled_]  # -1 is a task never seen
+        asked = {task: np.flatnonzero(codes == task) for task in np.unique(codes)}
+        answers = [ask(models[task], _safe_indexing(X, rows)) for task, rows in asked.items()]
+        order = np.argsort(np.concatenate(list(asked.values())))
+        return np.concatenate(answers)[order]

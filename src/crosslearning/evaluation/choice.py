@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["best", "nested", "standard_error"]
-
 _ROUNDING = 1e-9  # relative to the best score: differences below decide nothing
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from crosslearning.evaluation.scores import Scores
 
-__all__ = ["Comparison", "Paired"]
-
 _LEVEL = 0.05  # of a two-sided test
 _ROUNDING = 1e-6  # of the largest score: a smaller difference neither helps nor hurts
 

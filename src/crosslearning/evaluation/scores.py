@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Scores"]
-
 
 @dataclass(frozen=True, eq=False)
 class Scores:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Scorer = Callable[..., float]
 
-__all__ = ["Predicted", "score_tasks", "scorer_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Predicted:

@@ -11,8 +11,6 @@ from crosslearning.evaluation.numbers import named, number
 if TYPE_CHECKING:
     from crosslearning.evaluation.comparison import Comparison
 
-__all__ = ["NAMES", "extremes", "size", "useless", "verdict"]
-
 NAMES = {"pooled": "one pooled model", "separate": "separate models", "cross": "cross-learned"}
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
-__all__ = ["splits_of"]
-
 
 def splits_of(
     cv: Any, X: Any, y: NDArray[Any], codes: NDArray[np.int64], seed: int, *, classes: bool

@@ -46,12 +46,8 @@ class CrossLinearModel(LinearModel):
     _remedy = "Raise `max_iter` or `tol`, or add a ridge term with `alpha`."
 
     @abstractmethod
-    def _alpha(self) -> float:
-        """Ridge strength to use."""
-
-    @abstractmethod
-    def _knobs(self) -> tuple[PerBlock, PerBlock, PerBlock]:
-        """Radius, stiffness and tension to use."""
+    def _knobs(self) -> tuple[float, PerBlock, PerBlock, PerBlock]:
+        """Ridge strength, radius, stiffness and tension to use."""
 
     def _design(self) -> Design:
         return Design(
@@ -65,8 +61,8 @@ class CrossLinearModel(LinearModel):
 
     def _fit_rows(self, rows: TaskTable, scaling: Scaling) -> None:
         """Solve, and write the fitted attributes."""
-        problem = self._problem(rows, scaling, self._alpha())
-        coupling = coupling_of(*self._knobs(), problem)
+        problem = self._problem(rows, scaling, self._knobs()[0])
+        coupling = coupling_of(*self._knobs()[1:], problem)
         solution = problem.fit(coupling)
         self._store(scaling, problem, coupling, solution)
         self.epsilon_ = self._named([tether.epsilon for tether in coupling.tethers])
@@ -107,11 +103,11 @@ class CrossLinearModel(LinearModel):
         if self.task_weights == "samples":
             share, scale = own / self.total_weight_, 1.0
         rows = replace(rows, weights=scale * rows.weights)
-        problem = self._problem(rows, scaling, share * self._alpha())
+        problem = self._problem(rows, scaling, share * self._knobs()[0])
         center = self._center_vector()
         if self.metric_ is not None:
             center = np.asarray(np.linalg.solve(self.metric_, center))
-        coupling = coupling_of(*self._knobs(), problem)
+        coupling = coupling_of(*self._knobs()[1:], problem)
         self._store(scaling, problem, coupling, problem.fit_task(coupling, center))
         self._warn_unless_converged(self.tol)
 
@@ -159,11 +155,8 @@ class CrossTethered(CrossLinearModel):
         "alpha": [Interval(Real, 0, None, closed="left")],
     }
 
-    def _alpha(self) -> float:
-        return self.alpha
-
-    def _knobs(self) -> tuple[PerBlock, PerBlock, PerBlock]:
-        return self.epsilon, self.stiffness, self.tension
+    def _knobs(self) -> tuple[float, PerBlock, PerBlock, PerBlock]:
+        return self.alpha, self.epsilon, self.stiffness, self.tension
 
     def _fit(self, rows: TaskTable) -> None:
         self._fit_rows(rows, self._prepare(rows))

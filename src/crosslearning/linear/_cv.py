@@ -74,11 +74,8 @@ class CrossLinearModelCV(CrossLinearModel):
     def _judges(self) -> Judges:
         """Return what makes a judge of held-out rows."""
 
-    def _alpha(self) -> float:
-        return float(self.alpha_)
-
-    def _knobs(self) -> tuple[float, float, float]:
-        return self.epsilon_, self.stiffness_, self.tension_
+    def _knobs(self) -> tuple[float, float, float, float]:
+        return self.alpha_, self.epsilon_, self.stiffness_, self.tension_
 
     def _fit(self, rows: TaskTable) -> None:
         """Choose tether and ridge strength by cross-validation, then fit all rows."""

@@ -129,10 +129,12 @@ class LinearModel(Saved, TaskEstimator):
 
         Parameters
         ----------
-        X, y, sample_weight, **options
-            Rows of the new task; options are those of `fit`, such as ``sample_offset``.
+        X, y, sample_weight
+            Rows of the new task.
         task : hashable, default="new"
             Its label.
+        **options
+            Those of `fit`: ``sample_offset``, for regressions by evidence.
 
         Returns
         -------

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import clone, is_classifier
+from sklearn.dummy import DummyClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, has_fit_parameter
 
 from crosslearning.convex.scaling import Scaling
-from crosslearning.linear._base_models import MOST_CATEGORIES, BaseRows, out_of_fold
 from crosslearning.linear._estimator import TaskEstimator
 from crosslearning.linear.splines import SplineFeatures
 from crosslearning.tasks import within_task_folds
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from crosslearning.linear._estimator import Array
 
 _TASK = "task"
+_MOST_CATEGORIES = 254  # of a column of histogram-based boosting
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -102,7 +104,7 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         sizes = np.bincount(rows.tasks, minlength=rows.n_tasks)
         largest = np.argsort(-sizes, kind="stable")
         self.categories_ = np.sort(
-            largest[:MOST_CATEGORIES] if self.estimators is None else largest
+            largest[:_MOST_CATEGORIES] if self.estimators is None else largest
         )
         self.estimators_: list[Any] = []
         if not named:
@@ -113,7 +115,7 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         classes = rows.y if is_classifier(self) else None
         folds = within_task_folds(rows.tasks, min(self.cv, n), self._seed(), classes)
         models = [model for _, model in named]
-        self.estimators_, parts = out_of_fold(models, base, target, weights, folds, self.n_jobs)
+        self.estimators_, parts = _out_of_fold(models, base, target, weights, folds, self.n_jobs)
         stacked = []
         for models in parts:
             own = [self._predictions(base[folds == k], m) for k, m in enumerate(models)]
@@ -142,7 +144,7 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
                 )
         return self.estimators
 
-    def _base_rows(self, X: Array, codes: NDArray[np.int64], labels: Any) -> BaseRows:
+    def _base_rows(self, X: Array, codes: NDArray[np.int64], labels: Any) -> _BaseRows:
         names = _check_feature_names_in(self, None)
         column = _TASK if self.task_column is None else str(self.task_column)
         if self.task_feature and column in names:
@@ -151,9 +153,9 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
                 "Rename the feature, or use task_feature=False."
             )
         seen = column if self.task_feature else None
-        return BaseRows(pd.DataFrame(X, columns=names), labels, codes, self.categories_, seen)
+        return _BaseRows(pd.DataFrame(X, columns=names), labels, codes, self.categories_, seen)
 
-    def _predictions(self, rows: BaseRows, model: Any) -> Array:
+    def _predictions(self, rows: _BaseRows, model: Any) -> Array:
         return np.asarray(self._stacked(rows.predict(model, self._method), model))
 
     def _fit_features(self, rows: TaskTable) -> None:
@@ -193,3 +195,66 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         rows = self._base_rows(array, codes, labels)
         stacked = [self._predictions(rows, model) for model in self.estimators_]
         return self._columns(array, np.hstack([np.empty((len(array), 0)), *stacked])), labels
+
+
+@dataclass(frozen=True, eq=False)
+class _BaseRows:
+    """Rows as base models see them."""
+
+    features: pd.DataFrame
+    labels: Any  # of the tasks, or "center" or None, for models that take `tasks`
+    codes: NDArray[np.int64]  # numbers of the tasks, -1 for those that are not known
+    categories: NDArray[np.int64]  # numbers of those that other models see as a category
+    column: str | None  # of that category, the last; without it they do not see tasks
+
+    def __getitem__(self, rows: NDArray[np.bool_]) -> _BaseRows:
+        return _BaseRows(
+            self.features[rows], self.labels[rows], self.codes[rows], self.categories, self.column
+        )
+
+    def fit(self, model: Any, y: NDArray[Any], weights: Array | None) -> Any:
+        """Fit a model, with the weights if it takes them."""
+        if hasattr(model, "predict_proba") and len(np.unique(y)) == 1:
+            return DummyClassifier().fit(self.features, y)
+        given = {}
+        if weights is not None and has_fit_parameter(model, "sample_weight"):
+            given["sample_weight"] = weights
+        return model.fit(self._seen_by(model), y, **given, **self._tasks_of(model))
+
+    def predict(self, model: Any, method: str) -> Array:
+        """Predictions of a fitted model."""
+        predict = getattr(model, method)
+        found = predict(self._seen_by(model), **self._tasks_of(model))
+        return np.asarray(found, dtype=np.float64)
+
+    def _tasks_of(self, model: Any) -> dict[str, Any]:
+        return {"tasks": self.labels} if has_fit_parameter(model, "tasks") else {}
+
+    def _seen_by(self, model: Any) -> pd.DataFrame:
+        known = self.column is None or isinstance(model, DummyClassifier)
+        if known or has_fit_parameter(model, "tasks"):
+            return self.features
+        n = len(self.categories)
+        position = np.full(max(self.codes.max(), self.categories.max()) + 2, -1)  # -1 is the last
+        position[self.categories] = np.arange(n)
+        category = pd.Categorical.from_codes(position[self.codes], categories=pd.RangeIndex(n))
+        return self.features.assign(**{str(self.column): category})
+
+
+def _out_of_fold(
+    models: list[Any],
+    rows: _BaseRows,
+    y: NDArray[Any],
+    weights: Array | None,
+    folds: NDArray[np.int64],
+    n_jobs: int | None,
+) -> tuple[list[Any], list[list[Any]]]:
+    """Fit each model on all rows, and on all but each fold: a list of models, a list by model."""
+    keep = [np.ones(len(y), dtype=bool), *(folds != k for k in range(folds.max() + 1))]
+    fitted = Parallel(n_jobs=n_jobs)(
+        delayed(rows[part].fit)(clone(model), y[part], None if weights is None else weights[part])
+        for model in models
+        for part in keep
+    )
+    by_model = [fitted[k : k + len(keep)] for k in range(0, len(fitted), len(keep))]
+    return [own[0] for own in by_model], [own[1:] for own in by_model]

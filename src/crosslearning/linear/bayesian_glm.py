@@ -14,8 +14,6 @@ from crosslearning.linear._bayesian_regression import BayesianRegression
 if TYPE_CHECKING:
     from crosslearning.convex.families import OneScore
 
-__all__ = ["CrossBayesianGLM"]
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CrossBayesianGLM(BayesianRegression):

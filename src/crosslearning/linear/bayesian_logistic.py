@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from crosslearning.convex.design import TaskTable
     from crosslearning.linear._estimator import Array
 
-__all__ = ["CrossBayesianLogisticRegression"]
-
 
 class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
     r"""Logistic regressions for related tasks, at distances that the data find likely.

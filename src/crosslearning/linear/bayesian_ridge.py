@@ -5,8 +5,6 @@ from __future__ import annotations
 from crosslearning.convex.families import Gaussian
 from crosslearning.linear._bayesian_regression import BayesianRegression
 
-__all__ = ["CrossBayesianRidge"]
-
 
 class CrossBayesianRidge(BayesianRegression):
     r"""Linear regressions for related tasks, at distances that the data find likely.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from crosslearning.linear._estimator import Array
     from crosslearning.linear._folds import Judges
 
-__all__ = ["CrossLogisticRegression", "CrossLogisticRegressionCV"]
-
 
 class _LogisticTarget(ClassTarget):
     """Predictions of a cross-learned logistic regression."""

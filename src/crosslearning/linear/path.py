@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from crosslearning.convex.blocks import PerBlock
     from crosslearning.linear._base import CrossTethered
 
-__all__ = ["CrossPath", "cross_logistic_path", "cross_ridge_path"]
-
 _OWN = ("epsilons", "tasks")  # of a path, and not one of its solutions
 
 
@@ -124,7 +122,7 @@ def _path(
     results: list[dict[str, Any]] = []
     solution = None
     for model.epsilon in reversed(epsilons):  # from separate on fewer steps are needed
-        coupling = coupling_of(*model._knobs(), problem)
+        coupling = coupling_of(*model._knobs()[1:], problem)
         solution = problem.fit(coupling, solution)
         model._store(scaling, problem, coupling, solution)
         model._warn_unless_converged(model.tol)

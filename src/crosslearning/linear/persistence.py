@@ -12,8 +12,6 @@ from crosslearning.evaluation import Comparison
 if TYPE_CHECKING:
     import os
 
-__all__ = ["Saved", "model_of", "state_of"]
-
 _DATACLASSES, _KIND = (Comparison,), "linear model"  # dataclasses among fitted attributes
 
 

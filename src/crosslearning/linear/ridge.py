@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from crosslearning.linear._estimator import Array
     from crosslearning.linear._folds import Judges
 
-__all__ = ["CrossRidge", "CrossRidgeCV"]
-
 
 class _RidgeTarget(RealTarget):
     """Targets and predictions of a cross-learned ridge regression."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["SplineFeatures"]
-
 _TAIL = 0.05  # share of the rows beyond the first and the last knot, where curves are straight
 _LEAST = 1e-4  # smallest variance of a curve that is worth a column, relative to the first one's
 

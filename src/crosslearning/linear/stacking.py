@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from crosslearning.convex.design import TaskTable
     from crosslearning.linear._estimator import Array
 
-__all__ = ["CrossStackingClassifier", "CrossStackingRegressor"]
-
 _MARGIN = 0.1  # of the range of the targets, by which predictions may exceed it
 _LEAST_SHARE = 0.01  # of the mean target, the smallest prediction under a logarithmic link
 _BOOSTING = {

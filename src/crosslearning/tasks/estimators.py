@@ -13,15 +13,6 @@ from crosslearning.tasks.labels import TaskIndex, check_tasks, split_task_column
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "TaskClassifier",
-    "TaskRegressor",
-    "as_objects",
-    "codes_to_fit",
-    "codes_to_predict",
-    "separate_labels",
-]
-
 _CENTER = "center"
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from crosslearning.tasks.labels import Labels
 
-__all__ = ["within_task_folds"]
-
 
 def within_task_folds(
     codes: ArrayLike,

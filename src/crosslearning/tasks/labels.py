@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     Labels = Any  # one hashable per row: a sequence, an array, or a column of pandas
 
-__all__ = ["TaskIndex", "check_tasks", "factorize", "split_task_column"]
-
 _LISTED_ROWS = 10
 _LISTED_COLUMNS = 20
 
