@@ -66,28 +66,21 @@ class CrossBayesianModel(LinearModel):
         scaling = Scaling.of(rows.X, rows.weights, center=center, scale=self.standardize)
         columns = scaling.columns(rows.X, intercept=self.fit_intercept)
         options = self._evidence_options(rows.X.shape[1])
-        fit = laplace_fit(self._glm_rows(columns, rows, offset), **options)
-        covariances, own = fit.posterior.covariances(fit.moments), options["task_weights"]
-        weighted = replace(rows, weights=rows.weights * own[rows.tasks])
-        loss = self._loss(columns, weighted, offset, fit.posterior, covariances)
+        glm, own = self._glm_rows(columns, rows, offset), options["task_weights"]
+        fit = laplace_fit(glm, **options)
+        covariances = fit.posterior.covariances(fit.moments)
+        weighted = replace(glm, weights=glm.weights * own[glm.tasks])
+        loss = self._loss(weighted, fit.posterior, covariances)
         self._store(scaling, fit.posterior, covariances, loss, own)
 
     def _evidence_options(self, n_features: int) -> dict[str, Any]:
-        names = ("covariance", "tol", "max_iter")
-        given = {name: getattr(self, name) for name in names}
+        given = {name: getattr(self, name) for name in ("covariance", "tol", "max_iter")}
         blocks, weights = self._blocks(n_features), self._weights_of_tasks()
         return {**given, "blocks": blocks, "task_weights": weights}
 
-    def _loss(
-        self,
-        columns: Array,
-        rows: TaskTable,
-        offset: Array | None,
-        posterior: EvidenceFit,
-        covariances: Array,  # noqa: ARG002
-    ) -> Loss:
+    def _loss(self, rows: GLMRows, posterior: EvidenceFit, covariances: Array) -> Loss:  # noqa: ARG002
         """Minus log-likelihoods of the tasks."""
-        return FamilyLoss(self._glm_rows(columns, rows, offset), posterior.noise_variance)
+        return FamilyLoss(rows, posterior.noise_variance)
 
     def _glm_rows(self, columns: Array, rows: TaskTable, offset: Array | None) -> GLMRows:
         return rows.glm(columns, self._family(), intercept=self.fit_intercept, offset=offset)
@@ -104,7 +97,7 @@ class CrossBayesianModel(LinearModel):
         posterior, glm = self._posterior(), self._glm_rows(columns, rows, offset)
         thetas, self.task_covariances_ = new_tasks(glm, posterior)
         known = replace(posterior, thetas=thetas)
-        loss = self._loss(columns, rows, offset, known, self.task_covariances_)
+        loss = self._loss(glm, known, self.task_covariances_)
         metric = Metric.of(self.covariance_ + self.center_covariance_)
         solution = bounded_tasks(
             loss, metric, self.epsilon, known.center, tol=_AIM * _CERTAIN, max_iter=self.max_iter

@@ -25,6 +25,7 @@ from crosslearning.tasks.estimators import as_objects
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from crosslearning.convex._working import GLMRows
     from crosslearning.convex.design import TaskTable
     from crosslearning.convex.losses import Loss
     from crosslearning.convex.posterior import EvidenceFit
@@ -186,25 +187,16 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         loss = quadratic_loss(moments, posterior.noise_variance, weights)
         self._store(scaling, posterior, posterior.covariances(moments), loss, weights)
 
-    def _loss(
-        self,
-        columns: Array,
-        rows: TaskTable,
-        offset: Array | None,
-        posterior: EvidenceFit,
-        covariances: Array,
-    ) -> Loss:
+    def _loss(self, rows: GLMRows, posterior: EvidenceFit, covariances: Array) -> Loss:
         family, dispersion = self._family(), posterior.noise_variance
         if not isinstance(family, Gaussian):
-            return super()._loss(columns, rows, offset, posterior, covariances)
-        y = rows.y if offset is None else rows.y - offset
-        weights = rows.weights
+            return super()._loss(rows, posterior, covariances)
+        y, weights = rows.y - rows.offset[:, 0], rows.weights
         if isinstance(family, Student):
-            own = self._glm_rows(columns, replace(rows, y=y), None)
-            squares = own.expected_squares(posterior.thetas, covariances) / dispersion
+            squares = rows.expected_squares(posterior.thetas, covariances) / dispersion
             weights = weights * family.precisions(squares)
         moments = Moments.of_rows(
-            columns, y, weights, rows.tasks, rows.n_tasks, intercept=self.fit_intercept
+            rows.X, y, weights, rows.tasks, rows.n_tasks, intercept=self.fit_intercept
         )
         return quadratic_loss(moments, dispersion, np.ones(rows.n_tasks))
 
