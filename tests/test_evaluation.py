@@ -11,7 +11,7 @@ from scipy.stats import ttest_1samp
 
 from crosslearning.evaluation import Comparison, Scores
 from crosslearning.evaluation.choice import best, nested, standard_error
-from crosslearning.evaluation.sentences import extremes, useless, verdict
+from crosslearning.evaluation.sentences import extremes, verdict
 
 NAN = np.nan
 METHODS = ("pooled", "separate", "cross")
@@ -205,12 +205,6 @@ def test_another_method_may_be_better():
         ("pooled", "trees", "cross"), np.arange(3), np.full(3, 9), scores, np.ones(3)
     )
     assert verdict(found).startswith("Sharing is not enough: trees is better by 1.0")
-
-
-def test_models_of_no_use_are_called_so():
-    found = told(-12.0, -11.0, 1.0, 0.25, 8)
-    assert useless(found, 20.0, "the mean") == ""
-    assert useless(found, 9.5, "the mean").startswith("No model is better than predicting the mean")
 
 
 def test_who_gains_and_who_loses_most():

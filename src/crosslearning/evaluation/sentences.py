@@ -78,13 +78,6 @@ def _written(value: float, score: str) -> str:
     return f"{100 * value:.1f} %" if "accuracy" in score else number(abs(value))
 
 
-def useless(comparison: Comparison, error: float, guess: str) -> str:
-    """Say so if no method has a smaller error than a guess; otherwise nothing."""
-    if -comparison.score(comparison.best) < error:
-        return ""
-    return f"No model is better than predicting {guess}, which gives {number(error)}. "
-
-
 def extremes(
     comparison: Comparison, kind: str, score: str, row: str = "row"
 ) -> list[dict[str, str]]:

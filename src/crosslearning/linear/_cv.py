@@ -89,7 +89,15 @@ class CrossLinearModelCV(CrossLinearModel):
             self.best_score_ = search.score(best)
             self.comparison_ = self._compared(search.evaluation, ends, rows)
             self.epsilons_, self.score_path_ = search.path(best)
-            _warn_of_rough_scores(search.evaluation)
+            if n := search.evaluation.n_unconverged:
+                n_fits = len(search.evaluation.folds) * len(search.evaluation.known)
+                warnings.warn(
+                    f"{n} of {n_fits} fits inside the folds did not converge: their scores, and "
+                    "with them the choice, may be off. Leave the smallest `alphas` out, which make "
+                    "fits hard.",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
             self._fit_rows(rows, scaling)
 
     def _search(self, rows: TaskTable, scaling: Scaling) -> tuple[Search, list[float]]:
@@ -132,18 +140,6 @@ class CrossLinearModelCV(CrossLinearModel):
         found = nested(scores, {**methods, "cross": range(len(known))})
         counts = np.bincount(rows.tasks, minlength=rows.n_tasks)
         return Comparison.of(found, self.tasks_, counts, nested=found.n_splits > 1)
-
-
-def _warn_of_rough_scores(evaluation: Evaluation) -> None:
-    if evaluation.n_unconverged:
-        n_fits = len(evaluation.folds) * len(evaluation.known)
-        warnings.warn(
-            f"{evaluation.n_unconverged} of {n_fits} fits inside the folds did not "
-            "converge: their scores, and with them the choice, may be off. Leave the smallest "
-            "`alphas` out, which make fits hard.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
 
 
 def _checked(name: str, values: Any, largest: float = np.inf) -> list[float]:
