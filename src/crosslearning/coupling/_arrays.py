@@ -7,20 +7,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crosslearning.coupling._center import SAFETY, solve
-from crosslearning.coupling._certificate import Certificate, certify, column_blocks
+from crosslearning.coupling._certificate import Certificate, block_width, certify, column_blocks
 from crosslearning.coupling._gram import GramProjection, Request, solve_gram
-from crosslearning.coupling._members import Storage, refuse_not_finite, status_as_stored
+from crosslearning.coupling._members import (
+    Storage,
+    exact_combination,
+    refuse_not_finite,
+    status_as_stored,
+)
 from crosslearning.coupling._newton import CenterFunction, minimise
 from crosslearning.coupling._result import Coupling, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
     from crosslearning.tether import Tether
 
-_FEW = 8  # rows
+_FEW = 64  # rows
+_BAND = 8  # rows of a small product
+_PIECE = 512  # columns of a small product
+_ROW = 1 << 15  # elements of a row that is written
+_EPS = float(np.finfo(np.float64).eps)
 _VISIBLE = 1e-3  # of the largest distance: a Gram matrix knows 10 digits of those above it
 
 
@@ -36,7 +45,6 @@ class ArrayMembers:
         self.z, self.base = z, base
         self.thetas, self.center = np.empty_like(z), np.empty_like(z[0])
         self._squares = np.zeros(len(z))
-        self._room = np.empty(0)
 
     @property
     def tasks(self) -> list[str]:
@@ -45,36 +53,56 @@ class ArrayMembers:
 
     def gram(self) -> NDArray[np.float64]:
         """Inner products of the rows of z - base, subtracted and summed in float64."""
-        gram = np.zeros((1, len(self.z), len(self.z)))
+        n, n_columns = self.z.shape
+        gram = np.zeros((n, n))
+        wide = min(_up(block_width(n)), _up(n_columns))
+        room = np.zeros((n + 1, wide))
         with np.errstate(over="ignore", invalid="ignore"):  # found in the result, and named
-            for _, difference in self._differences():
-                gram += _gram(difference)
-        return gram
+            for block in column_blocks(n_columns, wide):
+                z = self.z[:, block]
+                here = room[:, : _up(z.shape[1])]
+                here[:, z.shape[1] :] = 0.0
+                np.subtract(z, self.base[block], out=here[:n, : z.shape[1]], dtype=np.float64)
+                gram += _upper_gram(here)
+            return (np.triu(gram) + np.triu(gram, 1).T)[np.newaxis]
 
     def move(self, pull: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
         """Move the centre by a combination of the differences, and the tasks towards it."""
-        self._write(pull[0], lambda _, difference: weights[0] @ difference)
+        shares = exact_combination(weights[0], _EPS)
+
+        def others(block: slice, room: NDArray[np.float64]) -> None:
+            np.matmul(shares[:-1], self.z[:, block], out=room)
+
+        self._write(pull[0], shares[-1], others)
 
     def place(self, pull: NDArray[np.float64], offset: NDArray[np.float64]) -> None:
         """Move the centre by this offset, and the tasks towards it."""
-        self._write(pull, lambda block, _: offset[block])
+        self._write(pull, 1.0, lambda block, room: np.copyto(room, offset[block]))
 
-    def _write(self, pull: NDArray[np.float64], offset: Callable[[slice, Any], Any]) -> None:
-        """Write block by block, and measure what was written while it is in the cache."""
+    def _write(
+        self, pull: NDArray[np.float64], own: float, others: Callable[[slice, Any], None]
+    ) -> None:
+        """Write row by row of a block, and measure what was written while it is in the cache."""
         self._squares = np.zeros(len(self.z))
-        together = np.flatnonzero(pull == 1.0)
-        for block, room in self._differences():
-            z, base = self.z[:, block], self.base[block]
-            center, thetas = self.center[block], self.thetas[:, block]
-            np.add(base, offset(block, room), out=center)
-            room -= np.subtract(center, base, dtype=np.float64)
-            room *= pull[:, np.newaxis]
-            # As a move: a task with no pull stays as it is, bit by bit.
-            np.subtract(z, room, out=thetas)
-            if together.size:
-                thetas[together] = center
-            np.subtract(thetas, center, out=room, dtype=np.float64)
-            self._squares += np.vecdot(room, room)
+        rooms = np.empty((2, min(_ROW, self.z.shape[1])))
+        for block in column_blocks(self.z.shape[1], _ROW):
+            center = self.center[block]
+            new, room = rooms[:, : len(center)]
+            others(block, new)
+            np.multiply(self.base[block], own, out=room, dtype=np.float64)
+            np.add(new, room, out=center, casting="same_kind")
+            center = center.astype(np.float64, copy=False)
+            rows = zip(self.z[:, block], self.thetas[:, block], pull.tolist(), strict=True)
+            for i, (z, theta, share) in enumerate(rows):
+                if share in (0.0, 1.0):  # bit by bit
+                    theta[:] = center if share else z
+                else:
+                    moved = theta if theta.dtype == np.float64 else new
+                    np.multiply(z, 1.0 - share, out=moved, dtype=np.float64)
+                    np.multiply(center, share, out=room)
+                    np.add(moved, room, out=theta, casting="same_kind")
+                np.subtract(theta, center, out=room)
+                self._squares[i] += room @ room
 
     def distances(self) -> NDArray[np.float64]:
         """Distances of the written tasks to the written centre."""
@@ -91,19 +119,27 @@ class ArrayMembers:
         """Names of rows that are not finite."""
         return [f"task {row}" for row in np.flatnonzero(~np.isfinite(self.z).all(axis=1))], ""
 
-    def _differences(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Blocks of columns, with the rows of z - base there in room that is used again."""
-        for block in column_blocks(*self.z.shape):
-            z = self.z[:, block]
-            if self._room.size < z.size:
-                self._room = np.empty(z.size)
-            room = self._room[: z.size].reshape(z.shape)
-            yield block, np.subtract(z, self.base[block], out=room, dtype=np.float64)
+
+def _up(width: int) -> int:
+    """Round up to whole pieces."""
+    return -(-width // _PIECE) * _PIECE
 
 
-def _gram(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Inner products of rows; row by row where a product of matrices is slower."""
-    return rows @ rows.T if len(rows) > _FEW else np.vecdot(rows[:, np.newaxis], rows)
+def _upper_gram(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Inner products of rows, the last of which is 0 and left out; right above the diagonal only.
+
+    BLAS has fast kernels for small products of two different matrices; a matrix times its own
+    transpose, or a product of long rows, is slow for few rows.
+    """
+    n = len(rows) - 1
+    if n > _FEW:
+        return rows[:n] @ rows[:n].T
+    gram = np.zeros((n, n))
+    pieces = rows.reshape(n + 1, -1, _PIECE).transpose(1, 0, 2)
+    for i in range(0, n, _BAND):
+        band = pieces[:, i : min(i + _BAND, n)] @ pieces[:, i:].transpose(0, 2, 1)
+        gram[i : i + _BAND, i:] = band.sum(axis=0)[:, :-1]
+    return gram
 
 
 def couple_arrays(members: ArrayMembers, request: Request) -> Coupling:

@@ -115,7 +115,8 @@ def certify(
 ) -> Certificate:
     """Judge checked arrays; `base` is the given centre, or the mean of the tasks (weight 0)."""
     initial, wanted, final, size = np.zeros((4, len(z)))
-    for b in column_blocks(*z.shape):
+    blocks = list(column_blocks(z.shape[1], block_width(len(z))))
+    for b in blocks:
         c = candidate_center[b].astype(np.float64)
         initial += _squares(z[:, b] - base[b].astype(np.float64))
         wanted += _squares(z[:, b] - c)
@@ -124,7 +125,7 @@ def certify(
     wanted, final = np.sqrt(wanted), np.sqrt(final)
     pull = tether.pull(wanted)
     force, misplaced = 0.0, np.zeros(len(z))
-    for b in column_blocks(*z.shape):
+    for b in blocks:
         c = candidate_center[b].astype(np.float64)
         difference = z[:, b] - c
         net = weight * (c - base[b]) - pull @ difference
@@ -147,7 +148,11 @@ def _squares(rows: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     return squares
 
 
-def column_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Slices that cut an array of this shape into blocks of columns of bounded size."""
-    width = max(_NARROWEST, _BLOCK // n_rows)
+def block_width(n_rows: int) -> int:
+    """Columns of so many rows that make a temporary of bounded size."""
+    return max(_NARROWEST, _BLOCK // n_rows)
+
+
+def column_blocks(n_columns: int, width: int) -> Iterator[slice]:
+    """Slices that cut so many columns into blocks of this width."""
     return (slice(start, min(start + width, n_columns)) for start in range(0, n_columns, width))

@@ -130,6 +130,18 @@ class Storage(NamedTuple):
         return bool(change.max() > _FOURTH_DIGIT)
 
 
+def exact_combination(weights: NDArray[np.float64], eps: float) -> NDArray[np.float64]:
+    """Coefficients of tasks and centre that sum to 1 in numbers of this spacing, exactly.
+
+    A sum that is off by one rounding error would scale the whole centre, step after step in the
+    same direction. Rounded to a grid that such numbers hold, the tasks' coefficients change by
+    little, and that little only multiplies differences.
+    """
+    grid = 2.0 * eps
+    rounded = np.round(weights / grid) * grid
+    return np.append(rounded, 1.0 - rounded.sum())
+
+
 def status_as_stored(
     members: Members,
     group: int,

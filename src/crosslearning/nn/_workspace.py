@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from crosslearning.coupling import exact_combination
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -74,7 +76,7 @@ class Workspace:
             self._pull(chunk, self._working(chunk), part, pull[local], shares)
 
     def _coefficients(self, weights: NDArray[np.float64]) -> torch.Tensor:
-        exact = torch.from_numpy(exact_combination(weights, self.dtype))
+        exact = torch.from_numpy(exact_combination(weights, torch.finfo(self.dtype).eps))
         return exact.to(self.flat.device, self.dtype)
 
     def _shares(self, pull: NDArray[np.float64]) -> torch.Tensor | None:
@@ -156,15 +158,3 @@ def _move_one_by_one(tasks: torch.Tensor, center: torch.Tensor, pull: NDArray[np
             task.copy_(center)
         elif share > 0.0:
             task.lerp_(center, share)
-
-
-def exact_combination(weights: NDArray[np.float64], dtype: torch.dtype) -> NDArray[np.float64]:
-    """Coefficients of tasks and centre that sum to 1 in this dtype, exactly.
-
-    A sum that is off by one rounding error would scale the whole centre, step after step in the
-    same direction. Rounded to a grid that the dtype holds, the tasks' coefficients change by
-    little, and that little only multiplies differences.
-    """
-    grid = 2.0 * torch.finfo(dtype).eps
-    rounded = np.round(weights / grid) * grid
-    return np.append(rounded, 1.0 - rounded.sum())
