@@ -449,3 +449,24 @@ def test_few_rows_and_many_columns_take_the_smaller_side(kind):
     ]
     for thin, full in pairs:
         np.testing.assert_allclose(thin, full, atol=1e-8 * np.abs(full).max())
+
+
+@pytest.mark.parametrize("covariance", ["pooled", "levels", "block", "full", "separate"])
+def test_variances_of_a_sample_give_the_posterior_of_all_tasks(covariance):
+    rng = np.random.default_rng(4)
+    tasks, X = np.repeat(np.arange(60), 8), rng.normal(size=(480, 2))
+    y = np.einsum("rj,rj->r", X, rng.normal(size=(60, 2))[tasks]) + rng.normal(size=480)
+    statistics = Statistics.of(X, y, tasks)
+    moments = statistics.moments(statistics.scaling())
+    sample = evidence_fit(moments.take(slice(None, None, 3)), covariance)
+    fit = evidence_fit(moments, covariance, learn_from=20)
+    relative = fit.task_covariance / fit.noise_variance
+    np.testing.assert_allclose(relative, sample.task_covariance / sample.noise_variance, atol=1e-10)
+    whole = evidence_fit(moments, covariance, learn_from=60)
+    np.testing.assert_allclose(whole.thetas, evidence_fit(moments, covariance).thetas)
+    # The posterior mean of every task by its own normal equations.
+    A, b = moments.products[:, :-1, :-1], moments.products[:, :-1, -1]
+    for theta, own, right in zip(fit.thetas, A, b, strict=True):
+        gap = right - own @ fit.center
+        expected = fit.center + relative @ np.linalg.solve(np.eye(3) + own @ relative, gap)
+        np.testing.assert_allclose(theta, expected, atol=1e-8)

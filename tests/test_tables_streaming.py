@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crosslearning import report
 from crosslearning.cli import main
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
@@ -238,3 +239,28 @@ def test_files_may_differ_in_the_size_of_numbers(tmp_path):
     )
     read = [piece.frame for piece in Files.of(str(tmp_path)).pieces(["a"])]
     assert [frame["a"].tolist() for frame in read] == [[1, 2], [3]]
+
+
+def test_of_many_tasks_the_ends_and_some_are_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr("crosslearning.tables.results._MOST_TASKS", 60)
+    monkeypatch.setattr("crosslearning.tables.results._ENDS", (slice(None, 5), slice(-5, None)))
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(300), 6)
+    x = rng.normal(size=1800)
+    y = x * rng.normal(1.0, 0.5, size=300)[task] + rng.normal(size=1800)
+    frame = pd.DataFrame({"task": task, "x": x, "y": y})
+    model = fit_files(written(frame, tmp_path / "data"), task="task", target="y")
+    found = model.results
+    assert found["size"] == {"tasks": 300, "rows": 1800, "smallest": 6, "largest": 6}
+    listed = [row["task"] for row in found["tasks"]]
+    assert 40 < len(listed) <= 60
+    assert [row["task"] for row in found["comparison"]["tasks"]] == listed
+    assert len(found["coefficients"]["tasks"]) == len(found["map"]["tasks"]) == len(listed)
+    distances = model.state["fitted"]["distances_"]
+    assert set(np.argsort(distances)[-5:]) <= set(listed)
+    assert sum(row["count"] for row in found["gain_counts"]) >= 290
+    model.save(tmp_path / "out")
+    page = report.write(tmp_path / "out").read_text()
+    assert "300\xa0tasks: a model" in page
+    assert "the saved model has them all" in page
+    assert len(model.predict(frame.head(7))) == 7

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["read_archive", "write_archive"]
 
 _FORMAT = "crosslearning 1"
+_LARGE = 2**23  # bytes, which would take long to compress, by little
 _PLAIN = (str, bool, int, float, type(None))
 
 
@@ -43,7 +44,9 @@ def write_archive(
     header = {"format": _FORMAT, "kind": kind, "content": _encoded(content, arrays, classes)}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with replacing(Path(path)) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+        large = sum(array.nbytes for array in arrays.values()) > _LARGE
+        write: Any = np.savez if large else np.savez_compressed
+        write(file, **arrays)
 
 
 def read_archive(path: str | os.PathLike[str], kind: str, classes: tuple[type, ...] = ()) -> Any:

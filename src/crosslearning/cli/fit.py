@@ -201,8 +201,8 @@ def _command() -> str:
     return shlex.join(["crosslearning", *sys.argv[1:]])
 
 
-def _sizes(rows: list[int]) -> str:
-    low, high = min(rows), max(rows)
+def _sizes(size: dict[str, int]) -> str:
+    low, high = size["smallest"], size["largest"]
     return f"{low:,} rows each" if low == high else f"{low:,} to {high:,} rows"
 
 
@@ -210,10 +210,10 @@ def _print(results: dict[str, Any], folder: Path, page: Path) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    sizes = [task["rows"] for task in results["tasks"]]
+    size = results["size"]
     console.print(
         f"{results['title']}: {results['target_kind']} ({results['target_rule']}), "
-        f"{sum(sizes):,} rows, {len(sizes):,} tasks of {_sizes(sizes)}, "
+        f"{size['rows']:,} rows, {size['tasks']:,} tasks of {_sizes(size)}, "
         f"{len(results['provenance']['columns'])} columns to learn from"
     )
     for note in results["notes"]:

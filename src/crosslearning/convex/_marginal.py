@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
     from crosslearning.convex._arrays import Array, Indices
 
-AT_ONCE = 2**21  # numbers in the temporary arrays of a chunk of tasks
+AT_ONCE = 2**21  # numbers in temporary arrays
+_CACHED = 2**18  # those that stay in the cache
 
 
 def chunks(n_tasks: int, n_columns: int) -> Iterator[slice]:
     """Slices of tasks whose matrices are small beside memory."""
-    size = max(AT_ONCE // (n_columns + 1) ** 2, 1)
+    size = max(_CACHED // (n_columns + 1) ** 2, 1)
     return (slice(start, start + size) for start in range(0, n_tasks, size))
 
 
@@ -31,19 +32,21 @@ def responses(products: Array, root: Array) -> tuple[Array, Array]:
     """H_i = (I + LᵀA_iL)⁻¹ Lᵀ(A_i, b_i), and log det(I + LᵀA_iL).
 
     L H_i (-β, 1) is the posterior mean of δ_i given β. No S is inverted, so that variances of 0
-    are exact; a root of shape (n_columns,) stands for a diagonal matrix.
+    are exact; a root of shape (n_columns,) stands for a diagonal matrix, of which H_i has the rows
+    that are not 0.
     """
     p = products.shape[1] - 1
     if root.ndim == 1:
-        scaled = root[:, None] * products[:, :p]
-        system = scaled[:, :, :p] * root
+        free = np.flatnonzero(root)
+        scaled = root[free, None] * products[:, free]
+        system = scaled[:, :, free] * root[free]
     else:
         scaled = root.T @ products[:, :p]
         system = scaled[:, :, :p] @ root
-    diagonal = np.arange(p)
+    diagonal = np.arange(system.shape[1])
     system[:, diagonal, diagonal] += 1.0
-    _, logs = np.linalg.slogdet(system)
-    return np.asarray(np.linalg.solve(system, scaled), dtype=np.float64), logs
+    logs = np.log(np.einsum("njj->nj", np.linalg.cholesky(system))).sum(axis=1)
+    return np.asarray(np.linalg.solve(system, scaled), dtype=np.float64), 2.0 * logs
 
 
 def times(rows: Array, root: Array) -> Array:
@@ -101,14 +104,18 @@ class Marginal:
         for part in chunks(n_tasks, width - 1):
             products = self.products[part]
             H, logs[part] = responses(products, self.root)
-            rest = np.negative(self.root[:, None] * H if self.root.ndim == 1 else self.root @ H)
-            diagonal = np.arange(width - 1)
-            rest[:, diagonal, diagonal] += 1.0
-            last = np.zeros((len(rest), 1, width))
-            last[:, :, -1] = 1.0
-            rest = np.concatenate([rest, last], axis=1)
-            # A sum of squares: products minus what is explained would lose digits where S is large.
-            information[part] = rest.swapaxes(1, 2) @ (products @ rest) + H.swapaxes(1, 2) @ H
+            full = self.root.ndim > 1
+            free = np.arange(width - 1) if full else np.flatnonzero(self.root)
+            rest = np.negative(self.root @ H if full else self.root[free, None] * H)
+            rest[:, np.arange(len(free)), free] += 1.0
+            # Rows of I - LH that are those of I are not multiplied. And a sum of squares: products
+            # minus what is explained would lose digits where S is large.
+            own = products.copy()
+            own[:, :, free] = 0.0
+            own += products[:, :, free] @ rest
+            outer = rest.swapaxes(1, 2) @ own[:, free]
+            own[:, free] = 0.0
+            information[part] = own + outer + H.swapaxes(1, 2) @ H
         return information, logs
 
     @property

@@ -15,8 +15,8 @@ import numpy as np
 
 from crosslearning.convex._gaussian import GaussianData
 from crosslearning.convex._row_input import checked_weights
-from crosslearning.convex._search import Search, SearchOptions
-from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus
+from crosslearning.convex._search import Found, Search, SearchOptions
+from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus, symmetric_root
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -38,6 +38,7 @@ def evidence_fit(
     flat_center: bool = False,
     task_weights: ArrayLike | None = None,
     start: EvidenceFit | None = None,
+    learn_from: int | None = None,
     tol: float = 1e-6,
     max_iter: int = 200,
 ) -> EvidenceFit:
@@ -63,6 +64,9 @@ def evidence_fit(
         How many tasks each stands for; 1 by default.
     start : EvidenceFit, optional
         A fit of similar data, whose variances are where the search begins.
+    learn_from : int, optional
+        Largest number of tasks, taken evenly, that variances are learned from; all by default. The
+        posterior is that of all tasks.
     tol, max_iter
         Gain in log evidence that ends the search, and largest number of evaluations.
 
@@ -89,11 +93,13 @@ def evidence_fit(
     flat = np.full(moments.n_columns, flat_center)
     flat[moments.n_columns - moments.intercept :] = True
     data = GaussianData(moments, weights, flat)
-    if moments.n_tasks > 2 * _SAMPLE and start is None:
-        few = slice(None, None, moments.n_tasks // _SAMPLE)
+    if moments.n_tasks > (learn_from or 2 * _SAMPLE) and start is None:
+        few = slice(None, None, -(-moments.n_tasks // (learn_from or _SAMPLE)))
         options = SearchOptions(covariance, blocks, tol, max_iter)._asdict()
         sample, own = moments.take(few), weights[few]
         start = evidence_fit(sample, flat_center=flat_center, task_weights=own, **options)
+        if learn_from is not None:
+            return _posterior(data, start)
         covariance = start.structure
     squares = np.einsum("n,njj->j", weights, moments.products)[:-1]
     mean_squares = np.where(flat, 0.0, squares / max(data.n_rows, 1.0))
@@ -113,6 +119,15 @@ def evidence_fit(
     fit = found.fit(scores)
     noiseless = np.isinf(found.point.n_noise)
     return replace(fit, status=EvidenceStatus.NOISELESS) if noiseless else fit
+
+
+def _posterior(data: GaussianData, fit: EvidenceFit) -> EvidenceFit:
+    """Take the variances of a fit, in units of the noise, for all tasks."""
+    relative = fit.task_covariance / fit.noise_variance
+    root = symmetric_root(relative) if fit.structure == "full" else np.sqrt(np.diag(relative))
+    ratio = fit.center_variances / fit.noise_variance
+    found = Found(fit.structure, data.at(root, ratio), root, ratio, 0.0, fit.n_iter, converged=True)
+    return replace(found.fit(fit.scores), status=fit.status)
 
 
 def check_covariance(covariance: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.convex._marginal import AT_ONCE, chunks, responses, times
+from crosslearning.convex._marginal import AT_ONCE, chunks, responses
 
 if TYPE_CHECKING:
     from crosslearning.convex._arrays import Array, Indices
@@ -59,6 +59,7 @@ class EvidenceFit:
         They take as much memory as the moments; ask for some tasks at a time if they are many.
         """
         root = symmetric_root(self.task_covariance / self.noise_variance)
+        root = root[:, root.any(axis=0)]
         center = self.center_covariance / self.noise_variance
         return self.noise_variance * task_covariances(moments.products, root, center)[0]
 
@@ -75,7 +76,8 @@ def posterior_means(products: Array, root: Array, center: Array) -> Array:
     v = np.append(-center, 1.0)
     for part in chunks(len(products), len(center)):
         u = responses(products[part], root)[0] @ v
-        thetas[part] = center + times(u, root)
+        moved = root if root.ndim > 1 else np.diag(root)[:, root != 0.0]
+        thetas[part] = center + u @ moved.T
     return thetas
 
 
@@ -86,11 +88,11 @@ def task_covariances(products: Array, root: Array, center: Array) -> tuple[Array
     covariance of the centre.
     """
     n_tasks, p = len(products), len(center)
-    L = np.diag(root) if root.ndim == 1 else root
+    L = np.diag(root)[:, root != 0.0] if root.ndim == 1 else root
     covariances, rests = np.empty((n_tasks, p, p)), np.empty((n_tasks, p, p))
     for part in chunks(n_tasks, p):
         A = products[part, :p, :p]
-        V = L @ np.linalg.solve(L.T @ A @ L + np.eye(p), np.broadcast_to(L.T, A.shape))
+        V = L @ np.linalg.solve(L.T @ A @ L + np.eye(L.shape[1]), L.T)
         rests[part] = np.eye(p) - V @ A
         covariances[part] = V + rests[part] @ center @ rests[part].swapaxes(1, 2)
     return covariances, rests

@@ -118,10 +118,11 @@ class Statistics:
         rows = checked_rows(X, y)
         own, task = encode(tasks, labels, len(rows))
         weights = checked_weights(sample_weight, len(rows))
+        cell = task * self.n_folds + self._folds(folds, task)
         used = weights > 0
-        fold = self._folds(folds, task)
-        cell = task * self.n_folds + fold
-        sums = Cells.of_rows(rows[used], weights[used], cell[used], len(own) * self.n_folds)
+        if not used.all():
+            rows, weights, cell = rows[used], weights[used], cell[used]
+        sums = Cells.of_rows(rows, weights, cell, len(own) * self.n_folds)
         shape = (len(own), self.n_folds)
         # Reshaped rather than computed in two axes, so that a cell is a task to `buckets`.
         arrays = (getattr(sums, field.name) for field in fields(sums))

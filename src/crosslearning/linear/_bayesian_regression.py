@@ -66,8 +66,11 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         self._fit(rows, checked_offset(sample_offset, len(rows.y)))
         return self
 
-    def fit_statistics(self, statistics: Statistics) -> Self:
-        """Fit sums of all rows, from wherever they were added up: the same models as from rows."""
+    def fit_statistics(self, statistics: Statistics, *, learn_from: int | None = None) -> Self:
+        """Fit sums of all rows, from wherever they were added up: the same models as from rows.
+
+        With `learn_from`, variances are learned from at most so many tasks, taken evenly.
+        """
         if type(self._family()) is not Gaussian:
             raise ValueError(
                 f"Sums stand for the rows of family='gaussian' alone; got {self.family!r}. Use "
@@ -78,7 +81,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         self.n_features_in_ = statistics.n_features
         self.total_weight_ = float(statistics.cells.weights.sum())
         self.n_tasks_fitted_ = int(np.count_nonzero(statistics.cells.weights.sum(axis=1)))
-        self._fit_sums(statistics)
+        self._fit_sums(statistics, learn_from)
         self.calibration_: dict[str, Array] = {}
         return self
 
@@ -177,13 +180,14 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
     def _fit_task(self, rows: TaskTable, sample_offset: Any = None) -> None:
         self._fit_new(rows, checked_offset(sample_offset, len(rows.y)))
 
-    def _fit_sums(self, statistics: Statistics) -> None:
+    def _fit_sums(self, statistics: Statistics, learn_from: int | None = None) -> None:
         center = self.standardize and self.fit_intercept
         scaling = statistics.scaling(center=center, scale=self.standardize)
         moments = statistics.moments(scaling, intercept=self.fit_intercept)
         self.target_mean_ = moments.target_mean
         options = self._evidence_options(statistics.n_features)
-        posterior, weights = evidence_fit(moments, **options), options["task_weights"]
+        posterior = evidence_fit(moments, learn_from=learn_from, **options)
+        weights = options["task_weights"]
         loss = quadratic_loss(moments, posterior.noise_variance, weights)
         self._store(scaling, posterior, posterior.covariances(moments), loss, weights)
 

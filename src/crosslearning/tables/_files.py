@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Files", "Piece", "is_large", "located"]
 
-_NUMBERS = 2**24  # in a piece
+_NUMBERS = 2**23  # in a piece
 _LARGE = 2**25  # numbers in a file, from which on it is read by pieces
 _BYTES = 8  # of text for a number, about
 _HEAD = 2**22  # bytes of text to recognise types from

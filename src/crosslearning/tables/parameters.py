@@ -40,8 +40,12 @@ def parameters_of(model: Any, axes: NDArray[np.float64] | None = None) -> Parame
     return Parameters(own, intercept + coef @ model.feature_mean_)
 
 
-def coefficients(model: Any, parameters: Parameters, names: list[str]) -> dict[str, Any]:
-    """List the parameters by feature; of more than two classes, for each class."""
+def coefficients(
+    model: Any, parameters: Parameters, names: list[str], some: NDArray[np.intp]
+) -> dict[str, Any]:
+    """List the parameters of some tasks by feature; of more than two classes, for each class."""
+    shown = np.append(some, len(parameters.coef) - 1)
+    parameters = Parameters(parameters.coef[shown], parameters.intercept[shown])
     scores = [_score(parameters, k) for k in range(parameters.coef.shape[1])]
     if not hasattr(model, "classes_"):
         return {"features": names, **scores[0]}
@@ -62,7 +66,7 @@ def _score(parameters: Parameters, k: int) -> dict[str, Any]:
     }
 
 
-def map_of(parameters: Parameters, radius: float) -> dict[str, Any]:
+def map_of(parameters: Parameters, radius: float, some: NDArray[np.intp]) -> dict[str, Any]:
     """Project the tasks on the plane through the centre that shows most of their distances.
 
     Parameters
@@ -71,6 +75,8 @@ def map_of(parameters: Parameters, radius: float) -> dict[str, Any]:
         Of tasks and centre.
     radius : float
         Radius of the ball over all parameters; infinity if there is none.
+    some : array of int
+        The tasks to show.
 
     Returns
     -------
@@ -84,7 +90,7 @@ def map_of(parameters: Parameters, radius: float) -> dict[str, Any]:
     left, sizes, _ = np.linalg.svd(offsets, full_matrices=False)
     total = float(np.sum(sizes**2))
     return {
-        "tasks": left[:, :2] * sizes[:2],
+        "tasks": left[some, :2] * sizes[:2],
         "center": [0.0, 0.0],
         "radius": radius if np.isfinite(radius) else None,
         "explained": float(np.sum(sizes[:2] ** 2)) / total if total > 0 else 1.0,

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["Fit", "results_of"]
 
 VERSION = 2
+_MOST_TASKS = 2000  # that are listed one by one
+_ENDS = (slice(None, 40), slice(-40, None))
 _LIBRARIES = ("numpy", "pandas", "scikit-learn", "scipy")
 _GUESSES = {
     "regression": "the mean of what was learned from",
@@ -92,6 +94,7 @@ def results_of(fit: Fit) -> dict[str, Any]:
     comparison = compared(trials, model.tasks_, counts)
     reference, guess = fit.facts.baseline, _GUESSES[fit.target.kind]
     parameters = parameters_of(model, fit.axes)
+    some = _some(comparison, model)
     words = metric.words
     found = {
         "kind": "table",
@@ -122,15 +125,22 @@ def results_of(fit: Fit) -> dict[str, Any]:
             "why": reason(trials, fit.words),
         },
         "typical_error": _typical(fit),
-        "comparison": _comparison(comparison, metric),
-        "tasks": _tasks(model, counts),
+        "comparison": _comparison(comparison, metric, some),
+        "size": {
+            "tasks": len(counts),
+            "rows": counts.sum(),
+            "smallest": counts.min(),
+            "largest": counts.max(),
+        },
+        "tasks": _tasks(model, counts, some),
         "spread": spread(model, fit.names, fit.axes),
-        "coefficients": coefficients(model, parameters, fit.names),
+        "coefficients": coefficients(model, parameters, fit.names, some),
         "constant_within_tasks": fit.facts.constant,
-        "map": map_of(parameters, np.inf),
+        "map": map_of(parameters, np.inf, some),
         "notes": _notes(fit),
         "provenance": _provenance(fit),
         **_bound(model),
+        **({"gain_counts": _gain_counts(comparison)} if len(some) < len(counts) else {}),
     }
     result: dict[str, Any] = plain(found)
     return result
@@ -194,10 +204,39 @@ def _bound(model: Any) -> dict[str, Any]:
     return {"chosen": {"all": {"epsilon": radius, "epsilon_max": end, "share": share}}}
 
 
-def _comparison(comparison: Comparison, metric: Metric) -> dict[str, Any]:
+def _some(comparison: Comparison, model: Any) -> NDArray[np.intp]:
+    """Tasks to list one by one: all, or of many those at the ends and some of the others."""
+    n_tasks = len(model.tasks_)
+    if n_tasks <= _MOST_TASKS:
+        return np.arange(n_tasks)
+    gains = _gains(comparison)
+    ends = [np.argsort(values)[at] for values in (gains, model.distances_) for at in _ENDS]
+    evenly = np.linspace(0, n_tasks - 1, _MOST_TASKS - sum(map(len, ends))).astype(np.intp)
+    return np.unique(np.concatenate([*ends, evenly]))
+
+
+def _gains(comparison: Comparison) -> NDArray[np.float64]:
+    """Gain of each task over its separate model, 0 where it has no scores."""
+    gains = comparison.scores[-1] - comparison.scores[comparison.methods.index("separate")]
+    return np.where(np.isfinite(gains), gains, 0.0)
+
+
+def _gain_counts(comparison: Comparison) -> list[dict[str, Any]]:
+    """Count gains; the few that are far out, which are among the extremes, are left aside."""
+    values = _gains(comparison)
+    low, high = np.quantile(values, [0.005, 0.995])
+    counts, edges = np.histogram(values, bins=60, range=(low, high))
+    return [
+        {"low": a, "high": b, "gain": a + b, "count": count}
+        for a, b, count in zip(edges[:-1], edges[1:], counts, strict=True)
+    ]
+
+
+def _comparison(comparison: Comparison, metric: Metric, some: NDArray[np.intp]) -> dict[str, Any]:
     overall = comparison.summary.to_dict("index")
     sign = -1.0 if metric.error else 1.0
-    tasks = comparison.tasks.assign(**{m: sign * comparison.tasks[m] for m in comparison.methods})
+    tasks = comparison.tasks.iloc[some]
+    tasks = tasks.assign(**{m: sign * tasks[m] for m in comparison.methods})
     return {
         "overall": [
             {"method": method, **row, "score": sign * row["score"]}
@@ -205,16 +244,20 @@ def _comparison(comparison: Comparison, metric: Metric) -> dict[str, Any]:
         ],
         "tasks": [
             {"task": label, **row}
-            for label, row in zip(comparison.labels, tasks.to_dict("records"), strict=True)
+            for label, row in zip(comparison.labels[some], tasks.to_dict("records"), strict=True)
         ],
     }
 
 
-def _tasks(model: Any, counts: NDArray[np.int64]) -> list[dict[str, Any]]:
+def _tasks(model: Any, counts: NDArray[np.int64], some: NDArray[np.intp]) -> list[dict[str, Any]]:
     return [
         {"task": label, "rows": rows, "distance": {"all": distance}, "force": {"all": force}}
         for label, rows, distance, force in zip(
-            model.tasks_, counts, model.distances_, model.forces_, strict=True
+            model.tasks_[some],
+            counts[some],
+            model.distances_[some],
+            model.forces_[some],
+            strict=True,
         )
     ]
 

@@ -29,15 +29,15 @@ def table(results: Results) -> Chapter:
     """Lay out which model to use, what sharing did for the tasks and how they differ."""
     content = results.content
     tasks = listed(content)
-    rows = sum(task["rows"] for task in tasks)
+    size = content.get("size", {"tasks": len(tasks), "rows": sum(task["rows"] for task in tasks)})
     chosen = content.get("chosen", {})
     return Chapter(
         kind="table",
         title=content["title"],
-        subtitle=f"{count(rows, 'row')}, {count(len(tasks), 'task')}: a model of "
+        subtitle=f"{count(size['rows'], 'row')}, {count(size['tasks'], 'task')}: a model of "
         f"{content['target']} for every {content['task']}",
         sentence=content["sentence"],
-        numbers=(*_use(content), _error(content), *_helped(content, len(tasks))),
+        numbers=(*_use(content), _error(content), *_helped(content, size["tasks"])),
         remarks=tuple(Remark(**remark) for remark in content.get("remarks", [])),
         warnings=tuple(content.get("warnings", [])),
         notes=tuple(f"{capital(note)}." for note in content.get("notes", [])),

@@ -71,10 +71,11 @@ def task_figures(content: dict[str, Any], tasks: list[dict[str, Any]]) -> dict[s
     shown = tasks if len(tasks) <= _MOST_ROWS else tasks[:half] + tasks[-half:]
     return {
         "dumbbells": _dumbbells(content, scored),
-        "gains": _gains(content["task"], scored),
+        "gains": _gains(content, scored),
         "held": [_held(content["task"], tasks, block) for block in content.get("chosen", {})],
         "rows": shown,
-        "hidden": len(tasks) - len(shown),
+        "hidden": content.get("size", {}).get("tasks", len(tasks)) - len(shown),
+        "sampled": "gain_counts" in content,
     }
 
 
@@ -103,17 +104,21 @@ def _dumbbells(content: dict[str, Any], tasks: list[dict[str, Any]]) -> list[Fig
     ]
 
 
-def _gains(kind: str, tasks: list[dict[str, Any]]) -> list[Figure]:
+def _gains(content: dict[str, Any], tasks: list[dict[str, Any]]) -> list[Figure]:
     """Draw gains against sizes; of very many tasks a sample, and how many gain how much."""
     if not tasks:
         return []
+    kind, everyone = content["task"], len(tasks)
+    bins = content.get("gain_counts")
+    if bins:
+        everyone = sum(row["count"] for row in bins)
     points = sample(tasks, _MOST_POINTS)
-    some = f" ({len(points):,} of {len(tasks):,})" if len(points) < len(tasks) else ""
+    some = f" ({len(points):,} of {everyone:,})" if len(points) < everyone else ""
     caption = f"Gain over the separate model, by size of the {kind}{some}; above 0, sharing helps"
     figures = [Figure(caption, gains(_plain(points), kind=kind))]
     if some:
-        caption = f"How many gain how much, all {len(tasks):,}; right of 0, sharing helps"
-        figures.append(Figure(caption, gain_counts(_bins(tasks), kind=kind)))
+        caption = f"How many gain how much, all {everyone:,}; right of 0, sharing helps"
+        figures.append(Figure(caption, gain_counts(bins or _bins(tasks), kind=kind)))
     return figures
 
 

@@ -5,6 +5,7 @@ Colours are CSS variables, so that the page's style sheet decides on them, for l
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import altair as alt
@@ -70,7 +71,8 @@ CONFIG: dict[str, Any] = {
 
 def rows(values: Records) -> alt.InlineData:
     """Give rows to a chart without a data frame between, and with no more digits than show."""
-    return alt.InlineData(values=_short(list(values)))
+    # As text, which `spec` reads again: Altair would check every number of every row.
+    return alt.InlineData(values=json.dumps(_short(list(values))))
 
 
 def _short(value: Any) -> Any:
@@ -121,4 +123,5 @@ def spec(chart: Any, description: str, *, height: int, width: int | str = "conta
     sized = chart.properties(width=width, height=height, description=description, autosize=fit)
     result: Spec = sized.to_dict()
     del result["config"]
+    result["datasets"] = {k: json.loads(text) for k, text in result["datasets"].items()}
     return result
