@@ -140,7 +140,7 @@ def test_radius_zero_keeps_all_rows_equal():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_coefficients_sum_to_one_exactly(dtype):
     """A sum of 1 - 6e-8 would shrink the centre by 0.6 % in 100,000 steps."""
-    from crosslearning.coupling import exact_combination
+    from crosslearning.coupling._members import exact_combination
 
     rng = np.random.default_rng(0)
     for n_tasks in (1, 2, 4, 31):

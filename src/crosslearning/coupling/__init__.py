@@ -6,7 +6,7 @@ from crosslearning.coupling._couple import couple
 from crosslearning.coupling._dual_subgradient import subgradient_iterates
 from crosslearning.coupling._enclosing_ball import smallest_enclosing_ball
 from crosslearning.coupling._gram import GramProjection, prox_gram
-from crosslearning.coupling._members import Members, Storage, exact_combination
+from crosslearning.coupling._members import Members, Storage
 from crosslearning.coupling._project import project, prox
 from crosslearning.coupling._result import Coupling, Projection, Status
 
@@ -20,7 +20,6 @@ __all__ = [
     "Storage",
     "certificate",
     "couple",
-    "exact_combination",
     "nearest_center",
     "project",
     "prox",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from crosslearning.coupling import exact_combination
+from crosslearning.coupling._members import exact_combination
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
