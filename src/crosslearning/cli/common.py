@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["AsJson", "Quiet", "show_help_if_alone", "writing"]
-
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print what was found as JSON and nothing else.")

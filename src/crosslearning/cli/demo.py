@@ -11,8 +11,6 @@ from crosslearning.cli.common import AsJson, Quiet
 from crosslearning.cli.images import describe, require_torch
 from crosslearning.cli.progress import spinner, warnings_in_a_line
 
-__all__ = ["demo"]
-
 Say = Callable[[str], object]
 
 _SETTINGS: dict[str, Any] = {

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crosslearning.cli.common import AsJson, Quiet  # noqa: TC001 - typer reads annotations
 from crosslearning.cli.progress import spinner, warnings_in_a_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["fit"]
 
 Names = list[str] | None
 _METRICS = "mse, mae, poisson-deviance, gamma-deviance; log-loss, accuracy, auc"
@@ -98,10 +98,8 @@ def fit(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the results as JSON and nothing else.")
-    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fit one model per task to a table, and say whether sharing between tasks helps.
 

@@ -13,7 +13,6 @@ from crosslearning.cli.common import AsJson, Quiet
 if TYPE_CHECKING:
     from crosslearning.images import TrainingSettings
 
-__all__ = ["ImageOptions", "Out", "Seeds", "with_image_options"]
 
 Seeds = Annotated[
     int | None,

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from crosslearning.datasets import ImageData
     from crosslearning.images.settings import TrainingSettings
 
-__all__ = ["print_counts", "print_results"]
-
 
 def print_counts(settings: TrainingSettings, data: ImageData) -> None:
     """Print what there is to learn from: images of each domain, and what they are for."""

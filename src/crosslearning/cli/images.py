@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from crosslearning.datasets import ImageData
     from crosslearning.images import TrainingSettings
 
-__all__ = ["describe", "office_home", "require_torch", "train"]
 
 _ICONS = "icons65"
 _LONG = ("runs", "categories", "confusion")  # parts of the results that a summary leaves out

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from crosslearning.tables import Predicted
 
-__all__ = ["predict"]
 
 _NAMED = 5
 

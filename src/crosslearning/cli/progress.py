@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-__all__ = ["progress_bars", "spinner", "warnings_in_a_line"]
-
 
 @contextmanager
 def spinner(*, show: bool) -> Iterator[Callable[[str], object]]:

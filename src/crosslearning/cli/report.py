@@ -1,14 +1,12 @@
 """The command ``crosslearning report``: a page from results that are there."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-__all__ = ["report"]
+from crosslearning.cli.common import AsJson, Quiet
 
 
 def report(
@@ -19,10 +17,8 @@ def report(
         Path | None, typer.Option(help="Page to write; report.html in the folder if not given.")
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the path of the page as JSON and nothing else.")
-    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the report on results as one HTML page that works offline.
 

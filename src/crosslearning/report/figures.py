@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from crosslearning.report.chapters.chapter import Figure
 
-__all__ = ["draw"]
-
 
 def draw(folder: str | os.PathLike[str], formats: Iterable[str] = ("png", "pdf")) -> list[Path]:
     """Draw what the results in a folder have to show, beside them.

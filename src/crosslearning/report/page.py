@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from crosslearning.report.chapters.chapter import Chapter
     from crosslearning.report.reading import Results
 
-__all__ = ["write"]
-
 
 def write(folder: str | os.PathLike[str], *, out: str | os.PathLike[str] | None = None) -> Path:
     """Write the report on the results in a folder as one HTML page that works offline.

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["Results", "read"]
 
 _VERSIONS = {"table": (1, 2), "images": (1,)}
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Spec
 
-__all__ = ["Chapter", "Figure", "Number", "Remark"]
-
 
 @dataclass(frozen=True)
 class Number:

@@ -8,13 +8,11 @@ from crosslearning.evaluation.numbers import capital, number, percent
 from crosslearning.report.chapters.chapter import Figure
 from crosslearning.report.charts.checks import calibration, predicted_actual
 from crosslearning.report.charts.effects import partial_effect
-from crosslearning.report.charts.models import model_errors
-from crosslearning.report.charts.spread import task_spread
+from crosslearning.report.charts.models import model_errors, task_spread
 
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Spec
 
-__all__ = ["checks", "effects", "models", "spread"]
 
 _FEATURES = 20
 _FAR = 4  # times the median distance from the best: beyond, a model would squeeze the others

@@ -11,8 +11,6 @@ from crosslearning.report.charts.gaussian import error_curve
 if TYPE_CHECKING:
     from crosslearning.report.reading import Results
 
-__all__ = ["figures", "gaussian"]
-
 
 def gaussian(results: Results) -> Chapter:
     """Lay out the error of two means against the gap allowed between them."""

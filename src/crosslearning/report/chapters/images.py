@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 from crosslearning.evaluation.numbers import count, percent, points, radius, spread
 from crosslearning.report.chapters.chapter import Chapter, Figure, Number, Remark
-from crosslearning.report.chapters.contact_sheet import contact_sheet
 from crosslearning.report.chapters.provenance import provenance
 from crosslearning.report.charts.images import confusion, domain_bars, improvement_bars
 from crosslearning.report.charts.radius import score_lines, score_path
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from crosslearning.report.reading import Results
 
-__all__ = ["figures", "images"]
 
 METHODS = {"pooled": "pooled", "cross": "cross-learned", "separate": "separate"}
 _PAPER = {"consensus": "pooled", "agnostic": "separate"}  # how the paper calls them
@@ -238,3 +239,16 @@ def _reported(content: dict[str, Any]) -> dict[str, Any] | None:
         if (row["domain"], row["over"]) in ours
     ]
     return {"source": reported["source"], "rows": rows} if rows else None
+
+
+def contact_sheet(path: Path) -> dict[str, str | int] | None:
+    """Return a PNG picture as an address that holds its data, with its size, if there is one."""
+    if not path.is_file():
+        return None
+    data = path.read_bytes()
+    if not data.startswith(b"\x89PNG\r\n\x1a\n") or len(data) < 24:
+        raise ValueError(f"{path} is not a PNG picture. Remove it or make it again.")
+    # The header of the file begins with its size.
+    width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+    address = f"data:image/png;base64,{b64encode(data).decode()}"
+    return {"address": address, "width": width, "height": height}

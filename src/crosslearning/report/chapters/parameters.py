@@ -9,8 +9,6 @@ from crosslearning.report.chapters.chapter import Figure
 from crosslearning.report.chapters.task_list import sample
 from crosslearning.report.charts.parameters import atlas, strips
 
-__all__ = ["coefficients", "parameter_map"]
-
 _FEATURES = 20
 _CLASSES = 6
 _STROKES = 5000

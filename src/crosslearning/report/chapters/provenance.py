@@ -6,8 +6,6 @@ from typing import Any
 
 from crosslearning.evaluation.numbers import duration, number
 
-__all__ = ["provenance"]
-
 _TETHERS = {
     "ball": "a bound: no model is farther than ε from the centre",
     "spring": "a spring: the farther a model is from the centre, the harder it is pulled back",
@@ -17,13 +15,7 @@ _TETHERS = {
 
 
 def provenance(content: dict[str, Any], **facts: Any) -> dict[str, Any]:
-    """Return the command, what there is to say beside it, versions and columns.
-
-    Parameters
-    ----------
-    content : results with ``provenance``
-    **facts : more to say, by name
-    """
+    """Return the command, what there is to say beside it, versions and columns."""
     stored, tether = content["provenance"], content.get("tether")
     known = {
         "made": content.get("created", "").replace("T", " ") or None,

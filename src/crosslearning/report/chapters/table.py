@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from crosslearning.report.reading import Results
 
-__all__ = ["table"]
 
 METHODS = ("pooled", "separate")
 BLOCK_NAMES = {"all": "", "coef": "coefficients", "intercept": "intercept"}

@@ -11,8 +11,6 @@ from crosslearning.evaluation.numbers import named
 from crosslearning.report.chapters.chapter import Figure
 from crosslearning.report.charts.tasks import dumbbells, gain_counts, gains
 
-__all__ = ["listed", "sample", "task_figures"]
-
 _METHODS = ("pooled", "separate", "cross")
 _EITHER_END = 20
 _MOST_ROWS = 1000

@@ -11,7 +11,6 @@ from crosslearning.report.charts.style import METHODS, SOFT, VALUE, rows, short,
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Records, Spec
 
-__all__ = ["calibration", "predicted_actual"]
 
 _HEIGHT = 280
 
@@ -43,13 +42,7 @@ def calibration(points: Records) -> Spec:
 
 
 def predicted_actual(points: Records, *, kind: str) -> Spec:
-    """Draw predictions of rows left out against what they turned out to be.
-
-    Parameters
-    ----------
-    points : rows with `actual`, `predicted` and `task`
-    kind : what a task is
-    """
+    """Draw rows left out, with `actual`, `predicted` and `task`."""
     values = [row[name] for row in points for name in ("actual", "predicted")]
     low, high = min(values), max(values)
     scale = alt.Scale(domain=[low, high], nice=True, zero=False)

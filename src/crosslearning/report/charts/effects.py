@@ -11,19 +11,13 @@ from crosslearning.report.charts.style import INK, METHODS, VALUE, rows, short, 
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Spec
 
-__all__ = ["partial_effect"]
-
 
 def partial_effect(
     effect: dict[str, Any], domain: tuple[float, float], *, kind: str, target: str
 ) -> Spec:
     """Draw the centre as a thick line and the tasks as thin ones; categories as strokes.
 
-    Parameters
-    ----------
-    effect : `feature`, `grid`, `center`, and `tasks` with `task` and `values` each
-    domain : ends of the vertical axis, the same for all effects that are compared
-    kind, target : what a task and what the target is
+    `effect` has `feature`, `grid`, `center`, and `tasks` with `task` and `values` each.
     """
     x = alt.X("x:N", sort=None, title=None, axis=alt.Axis(labelLimit=90, labelAngle=0))
     thin: dict[str, Any] = {"type": "tick", "thickness": 1.5, "orient": "horizontal"}

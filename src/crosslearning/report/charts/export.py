@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from crosslearning.report.chapters.chapter import Figure
     from crosslearning.report.charts.style import Spec
 
-__all__ = ["export"]
 
 _WIDTH = 640
 _SCALE = 2.0  # pixels of a PNG for each of the page

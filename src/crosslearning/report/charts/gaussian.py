@@ -12,8 +12,6 @@ from crosslearning.report.charts.style import INK, METHODS, SOFT, VALUE, level, 
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Spec
 
-__all__ = ["error_curve"]
-
 
 def error_curve(content: dict[str, Any]) -> Spec:
     """Draw the closed form as a line, the simulation as points and the two ends as levels."""

@@ -11,7 +11,6 @@ from crosslearning.report.charts.style import INK, METHODS, rows, spec, tips
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Records, Spec
 
-__all__ = ["confusion", "domain_bars", "improvement_bars"]
 
 _NAMES = {"pooled": "pooled", "cross-learned": "cross", "separate": "separate"}
 

@@ -22,7 +22,6 @@ from crosslearning.report.charts.style import (
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Records, Spec
 
-__all__ = ["atlas", "strips"]
 
 _SIDE, _FLAT = 330, 70
 
@@ -36,11 +35,7 @@ def _diamond(place: Records, size: int) -> Any:
 def strips(values: Records, centers: Records, *, kind: str) -> Spec:
     """Draw coefficients of the tasks as strokes, and of the centre as a diamond.
 
-    Parameters
-    ----------
-    values : rows with `feature`, `label` and `value`
-    centers : rows with `feature` and `value`, in the order to show
-    kind : what a task is
+    Rows have `feature` and `value`, those of tasks a `label`; centers are in the order to show.
     """
     names = alt.Axis(labelLimit=150, labelFontSize=13)
     feature = alt.Y("feature:N", sort=[r["feature"] for r in centers], title=None, axis=names)
@@ -61,15 +56,7 @@ def strips(values: Records, centers: Records, *, kind: str) -> Spec:
 
 
 def atlas(tasks: Records, center: tuple[float, float], radius: float | None, *, kind: str) -> Spec:
-    """Draw tasks in the plane, with the centre and the ball that holds them.
-
-    Parameters
-    ----------
-    tasks : rows with `label`, `rows`, `x`, `y` and `gain`
-    center : its place
-    radius : of the ball, if there is one
-    kind : what a task is
-    """
+    """Draw tasks, rows with `label`, `rows`, `x`, `y` and `gain`, with the ball that holds them."""
     wide, high = (
         1.1 * max(radius or 0.0, *(abs(task[axis] - middle) for task in tasks))
         for axis, middle in zip("xy", center, strict=True)
@@ -104,10 +91,9 @@ def _scale(middle: float, reach: float) -> alt.Scale:
 
 
 def _circle(center: tuple[float, float], radius: float) -> Any:
-    turns = [math.tau * k / 90 for k in range(91)]
     ring = [
         {"turn": t, "x": center[0] + radius * math.cos(t), "y": center[1] + radius * math.sin(t)}
-        for t in turns
+        for t in (math.tau * k / 90 for k in range(91))
     ]
     return alt.Chart(rows(ring)).mark_line(
         color=INK, strokeWidth=1.2, strokeDash=[5, 4], fill=METHODS["cross"], fillOpacity=0.06

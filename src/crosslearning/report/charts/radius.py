@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from crosslearning.report.charts.style import Records, Spec
 
-__all__ = ["score_lines", "score_path"]
 
 _HEIGHT = 300
 _ENDS = ("pooled", "separate")
@@ -108,14 +107,7 @@ def score_path(
 ) -> Spec:
     """Draw one score against ε, with a band, levels to compare with and the choice.
 
-    Parameters
-    ----------
-    points : rows with `epsilon`, `score`, `low` and `high`
-    levels : scores of the methods ``pooled`` and ``separate``
-    chosen : radius to mark
-    name : what the score is
-    form : how to write it
-    ends : what 0 and ∞ mean
+    `points` are rows with `epsilon`, `score`, `low` and `high`; `ends` say what 0 and ∞ mean.
     """
     axis = _Axis.of([float(point["epsilon"]) for point in points])
     placed = [_above_zero(point) for point in _placed(axis, points)]

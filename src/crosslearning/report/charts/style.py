@@ -13,8 +13,6 @@ import altair as alt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CONFIG", "GAIN", "GAINS", "INK", "METHODS", "SERIES", "SHORT", "SOFT", "VALUE"]
-__all__ += ["Records", "Spec", "level", "rows", "short", "spec", "tips"]
 
 Records: TypeAlias = "Sequence[dict[str, Any]]"
 Spec: TypeAlias = dict[str, Any]

@@ -21,17 +21,11 @@ from crosslearning.report.charts.style import (
 if TYPE_CHECKING:
     from crosslearning.report.charts.style import Records, Spec
 
-__all__ = ["dumbbells", "gain_counts", "gains"]
-
 
 def dumbbells(tasks: Records, domain: tuple[float, float], *, name: str, kind: str) -> Spec:
     """Draw the scores of separate, cross-learned and pooled models of tasks, in their order.
 
-    Parameters
-    ----------
-    tasks : rows with `label`, `rows`, `separate`, `cross`, `pooled` and `gain`
-    domain : ends of the axis, the same for all charts that are compared
-    name, kind : what the score and what a task is
+    `tasks` are rows with `label`, `rows`, `separate`, `cross`, `pooled` and `gain`.
     """
     scale = alt.Scale(domain=list(domain), zero=False, nice=False)
     label = alt.Axis(labelLimit=150, grid=True, gridDash=[1, 3])
