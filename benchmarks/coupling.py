@@ -146,8 +146,8 @@ projection moves all tasks. *Before*: the version in which arrays, flat buffers 
 each had their own orchestration, measured by this program on the same machine.
 
 `project` reads the tasks for the Gram matrix, and reads and writes them for the move; the written
-block is measured while it is in the cache. The Gram matrix takes N² S multiplications, which at
-N = 32 take two thirds of the time that was expected of the whole.
+rows are measured while they are in the cache. The Gram matrix takes N² S / 2 multiplications and
+more, which at N = 32 take half of the time that was expected of the whole.
 """
 
 
