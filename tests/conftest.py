@@ -1,6 +1,7 @@
 import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 
 from hypothesis import settings
 

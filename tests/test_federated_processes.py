@@ -71,7 +71,6 @@ class Federation:
         here = Path(sys.executable).parent
         self.environment = {
             **os.environ,
-            "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_HOME": str(folder),
             "RAY_USAGE_STATS_ENABLED": "0",

@@ -59,15 +59,11 @@ def client_app(
     Notes
     -----
     The task is ``task`` or else ``partition-id`` in the configuration of the node. If that also has
-    ``state``, a path, then what stays with the client is kept in that file too, and outlives
-    the process.
+    ``state``, a path, what stays with the client is kept in that file too.
 
     Examples
     --------
-    >>> def train(model, settings):
-    ...     optimizer = torch.optim.SGD(model.parameters(), lr=settings["lr"])
-    ...     return {"loss": 0.0, "num-examples": 1}
-    >>> app = client_app(lambda: torch.nn.Linear(3, 1), train)
+    >>> app = client_app(lambda: torch.nn.Linear(3, 1), train=lambda model, settings: {"loss": 0.1})
     """
     app = ClientApp(mods=mods)
 
@@ -107,7 +103,7 @@ def _task(context: Context) -> str:
     if task is None:
         raise ValueError(
             "Every client needs the name of its task; the configuration of this node has neither "
-            "`task` nor `partition-id`. Start the node with one: --node-config 'task=\"north\"'."
+            '`task` nor `partition-id`. Give it one, such as task="north".'
         )
     return str(task)
 

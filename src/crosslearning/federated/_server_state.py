@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Vectors = list[NDArray[np.floating[Any]]]  # one per block
 
 _KIND = "the state of a federated server"
+_PLAIN = ("run", "round", "versions", "pulls", "distances")  # what JSON can hold
+_LARGE = 1e100  # squares of distances are finite below
 
 
 class ServerState:
@@ -33,6 +35,11 @@ class ServerState:
         self.blocks = divide(list(values), epsilon, tether, n_tasks=0)
         names = [name for block in self.blocks for name in block.parameters]
         self._layout = {name: (values[name].shape, values[name].dtype) for name in names}
+        if any(dtype.kind != "f" for _, dtype in self._layout.values()):
+            raise ValueError(
+                "Only real numbers can be tethered; some of these are whole numbers. Start from "
+                "`parameters_of(module)`, which leaves out buffers."
+            )
         self.center = self.vectors(arrays)
         self.sent: dict[str, Vectors] = {}  # z_i
         self.pulls: dict[str, list[float]] = {}
@@ -41,30 +48,20 @@ class ServerState:
         self.run, self.round = secrets.token_hex(8), 0
 
     @property
-    def counts(self) -> list[int]:
-        """Number of arrays in each block."""
-        return [len(block.parameters) for block in self.blocks]
-
-    @property
     def version(self) -> str:
         """Name of what clients send in the present round."""
         return f"{self.run}:{self.round + 1}"
 
     def vectors(self, arrays: ArrayRecord) -> Vectors:
         """Flatten arrays block by block, or raise ValueError if they are not as expected."""
-        values = {name: array.numpy() for name, array in arrays.items() if name in self._layout}
+        values = {name: arrays[name].numpy() for name in self._layout if name in arrays}
         for name, (shape, dtype) in self._layout.items():
             found = values.get(name)
             if found is None or (found.shape, found.dtype) != (shape, dtype):
                 what = "missing" if found is None else f"{found.dtype} {found.shape}"
                 raise ValueError(f"{name!r} must be {dtype} {shape}; it is {what}.")
-            if dtype.kind != "f":
-                raise ValueError(
-                    f"{name!r} is {dtype}, and only real numbers can be tethered. Start from "
-                    "`parameters_of(module)`, which leaves out buffers."
-                )
-            if not np.isfinite(found).all():
-                raise ValueError(f"{name!r} is NaN or infinite.")
+            if not float(np.abs(found).max(initial=0.0)) < _LARGE:  # or NaN
+                raise ValueError(f"{name!r} is NaN, infinite or beyond {_LARGE:g}.")
         return [
             np.concatenate([values[name].ravel() for name in block.parameters])
             for block in self.blocks
@@ -72,15 +69,10 @@ class ServerState:
 
     def record(self, vectors: Vectors) -> ArrayRecord:
         """Turn around :meth:`vectors`."""
-        arrays = {}
-        for block, vector in zip(self.blocks, vectors, strict=True):
-            start = 0
-            for name in block.parameters:
-                shape, dtype = self._layout[name]
-                stop = start + math.prod(shape)
-                arrays[name] = Array(vector[start:stop].reshape(shape).astype(dtype))
-                start = stop
-        return ArrayRecord(arrays)
+        ends = np.cumsum([math.prod(shape) for shape, _ in self._layout.values()])
+        parts = np.split(np.concatenate(vectors), ends[:-1])
+        laid_out = zip(self._layout.items(), parts, strict=True)
+        return ArrayRecord({n: Array(p.reshape(s).astype(d)) for (n, (s, d)), p in laid_out})
 
     def place(self, task: str | None) -> Vectors:
         """Where a task stands: on its way from what it sent to the centre."""
@@ -111,13 +103,7 @@ class ServerState:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that is there in full or not at all."""
-        content = {
-            "layout": self._described(),
-            "run": self.run,
-            "round": self.round,
-            "tasks": {task: [self.versions[task], self.pulls[task]] for task in self.sent},
-            "distances": self.distances,
-        }
+        content = {name: getattr(self, name) for name in _PLAIN} | {"layout": self._described()}
         named = {"center": self.center, **{f"task {task}": z for task, z in self.sent.items()}}
         tensors = {
             f"{owner}/{number}": torch.from_numpy(vector)
@@ -137,11 +123,10 @@ class ServerState:
             raise ValueError(f"{os.fspath(path)} is of another run: {'; '.join(odd)}. {remedy}")
         numbers = range(len(self.blocks))
         self.center = [tensors[f"center/{number}"].numpy() for number in numbers]
-        for task, (version, pulls) in content["tasks"].items():
+        for task in content["pulls"]:
             self.sent[task] = [tensors[f"task {task}/{number}"].numpy() for number in numbers]
-            self.versions[task], self.pulls[task] = version, pulls
-        self.run, self.round = content["run"], content["round"]
-        self.distances = content["distances"]
+        for name in _PLAIN:
+            setattr(self, name, content[name])
 
     def _described(self) -> dict[str, Any]:
         arrays = {name: f"{dtype} {list(shape)}" for name, (shape, dtype) in self._layout.items()}

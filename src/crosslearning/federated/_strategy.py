@@ -13,7 +13,7 @@ from crosslearning.federated._server_state import ServerState
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from flwr.app import ArrayRecord, MetricRecord
     from flwr.serverapp import Grid
@@ -25,16 +25,13 @@ log = logging.getLogger("flwr.crosslearning")
 
 
 class CrossLearning(FedAvg):
-    r"""Train a model for every client, none farther than ε from a common centre.
+    """Train a model for every client, none farther than ε from a common centre.
 
     In a round, clients train their models and send the parameters; the server takes the exact
     joint step and answers with the centre and each client's pull: the share of its way to the
-    centre that it goes. Both ways together, that is as many bytes as FedAvg takes.
-
-    A client is known by its task: ``task`` or ``partition-id`` in the configuration of its node.
-    One that misses a round keeps its place: what it sent last goes on taking part in the joint
-    step. One that is new starts at the centre. One that sends NaN, or parameters of another shape,
-    is named in the log and left out.
+    centre that it goes. A client that misses a round keeps its place: what it sent last goes on
+    taking part in the joint step. One that is new starts at the centre. One that sends NaN, or
+    parameters of another shape, is named in the log and left out.
 
     Parameters
     ----------
@@ -51,13 +48,7 @@ class CrossLearning(FedAvg):
     checkpoint : path, optional
         A file that the server's state is saved to after every round, and resumed from.
     **options
-        Of :class:`flwr.serverapp.strategy.FedAvg`: ``fraction_train``, ``fraction_evaluate``,
-        ``min_train_nodes``, ``min_evaluate_nodes``, ``min_available_nodes``, …
-
-    Attributes
-    ----------
-    distances : dict from task to float
-        Distances to the centre after the last round.
+        Of :class:`flwr.serverapp.strategy.FedAvg`: ``fraction_train``, ``min_train_nodes``, …
 
     Notes
     -----
@@ -91,7 +82,7 @@ class CrossLearning(FedAvg):
 
     @property
     def distances(self) -> dict[str, float]:
-        """Distances to the centre after the last round."""
+        """Distances of the tasks to the centre after the last round."""
         return dict(self._state.distances)
 
     def arrays(self, task: str | None = None) -> ArrayRecord:
@@ -104,25 +95,13 @@ class CrossLearning(FedAvg):
         initial_arrays: ArrayRecord,
         num_rounds: int = 3,
         timeout: float = 3600,
-        train_config: ConfigRecord | None = None,
-        evaluate_config: ConfigRecord | None = None,
-        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+        **options: Any,
     ) -> Result:
         """Run rounds, or those that are left if there is a checkpoint.
 
-        Parameters
-        ----------
-        grid : Grid
-            As the ServerApp gets it.
-        initial_arrays : ArrayRecord
-            Where the centre starts: :func:`parameters_of` a module.
-        num_rounds, timeout, train_config, evaluate_config, evaluate_fn
-            As in any strategy of Flower; `evaluate_fn` is given the centre.
-
-        Returns
-        -------
-        Result
-            Metrics of the rounds run here, and the centre as ``arrays``.
+        The arguments and the result are those of any strategy of Flower. The centre starts at
+        `initial_arrays`, :func:`parameters_of` a module; it is what `evaluate_fn` is given, and
+        ``arrays`` of the result.
         """
         self._state = state = ServerState(initial_arrays, **self._tethers)
         springs = [block.name for block in state.blocks if not block.tether.is_ball]
@@ -137,8 +116,7 @@ class CrossLearning(FedAvg):
         self._tasks: dict[int, str] = {}  # by node
         self._held: dict[int, str] = {}  # by node: which of its parameters it still has
         left = max(num_rounds - state.round, 0)
-        options = (timeout, train_config, evaluate_config, evaluate_fn)
-        result = super().start(grid, self.arrays(), left, *options)
+        result = super().start(grid, self.arrays(), left, timeout, **options)
         result.arrays = self.arrays()
         return result
 
@@ -147,10 +125,10 @@ class CrossLearning(FedAvg):
     ) -> Iterable[Message]:
         """Send each client of a sample the centre and its pulls."""
         server_round = self._state.round + 1  # of all runs
-        messages = self._personal(super().configure_train(server_round, arrays, config, grid), grid)
+        alike = super().configure_train(server_round, arrays, config, grid)
+        messages = self._personal(list(alike), grid)
         self._asked = [message.metadata.dst_node_id for message in messages]
-        for node in self._asked:
-            self._held[node] = ""  # until it is known what became of it
+        self._held |= dict.fromkeys(self._asked, "")  # until it is known what became of them
         return messages
 
     def configure_evaluate(
@@ -158,30 +136,33 @@ class CrossLearning(FedAvg):
     ) -> Iterable[Message]:
         """Have each client of a sample evaluate its own model."""
         server_round = self._state.round
-        return self._personal(super().configure_evaluate(server_round, arrays, config, grid), grid)
+        alike = super().configure_evaluate(server_round, arrays, config, grid)
+        return self._personal(list(alike), grid)
 
     def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
+        self,
+        server_round: int,  # noqa: ARG002 - of this run
+        replies: Iterable[Message],
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Take the joint step with what arrived, and save the state."""
-        state, accepted, silent = self._state, dict[str, RecordDict](), set(self._asked)
-        version, server_round = state.version, state.round + 1
+        state, accepted = self._state, dict[str, RecordDict]()
+        missing = {self._tasks[node]: "no answer in time." for node in self._asked}
         for reply in replies:
             node = reply.metadata.src_node_id
             task = self._tasks[node]
-            silent.discard(node)
             try:
                 state.sent[task] = self._received(reply, task in accepted)
             except ValueError as problem:
-                _left_out(task, server_round, str(problem))
+                missing[task] = str(problem)
                 continue
             accepted[task] = reply.content
-            self._held[node] = state.versions[task] = version
-        for node in silent:
-            _left_out(self._tasks[node], server_round, "no answer in time.")
+            missing.pop(task)
+            self._held[node] = state.versions[task] = state.version
+        state.round += 1
+        for task, why in missing.items():
+            log.warning("Round %d lacks task %r, which keeps its place: %s", state.round, task, why)
         if accepted:
             state.couple(self._center_weight, self._step_size or 1.0)
-        state.round += 1
         if self._checkpoint is not None:
             state.save(self._checkpoint)
         if not accepted:
@@ -193,24 +174,25 @@ class CrossLearning(FedAvg):
         """Return the vectors in a reply, or raise ValueError with what is wrong with it."""
         if reply.has_error():
             raise ValueError(reply.error.reason)
-        records, metrics = reply.content.array_records, reply.content.metric_records
         if again:
             raise ValueError("two clients have this name. Give each node a `task` of its own.")
-        if len(records) != 1 or len(metrics) != 1:
-            raise ValueError("a reply must have one ArrayRecord and one MetricRecord.")
-        if self.weighted_by_key not in next(iter(metrics.values())):
-            raise ValueError(f"the metrics of a reply must have {self.weighted_by_key!r}.")
-        return self._state.vectors(next(iter(records.values())))
+        arrays = list(reply.content.array_records.values())
+        metrics = list(reply.content.metric_records.values())
+        if len(arrays) != 1 or len(metrics) != 1 or self.weighted_by_key not in metrics[0]:
+            raise ValueError(
+                "a reply must have one ArrayRecord, and one MetricRecord with "
+                f"{self.weighted_by_key!r}."
+            )
+        return self._state.vectors(arrays[0])
 
-    def _personal(self, messages: Iterable[Message], grid: Grid) -> list[Message]:
+    def _personal(self, alike: list[Message], grid: Grid) -> list[Message]:
         """Address each message to its task; nodes that do not tell their task get none."""
-        alike = list(messages)
         self._ask_tasks([message.metadata.dst_node_id for message in alike], grid)
-        center, state = self.arrays(), self._state
-        personal = []
+        center, state, personal = self.arrays(), self._state, []
         for message in alike:
-            node, kind = message.metadata.dst_node_id, message.metadata.message_type
+            node = message.metadata.dst_node_id
             if node not in self._tasks:
+                log.warning("Node %d is left out: it did not tell its task.", node)
                 continue
             task, held = self._tasks[node], self._held[node]
             known = held != "" and held == state.versions.get(task)
@@ -220,30 +202,25 @@ class CrossLearning(FedAvg):
                 "version": state.version,
                 "base": held if known else "",
                 "pulls": state.pulls[task] if known else [1.0] * len(state.blocks),
-                "counts": state.counts,
+                "counts": [len(block.parameters) for block in state.blocks],
             }
             content = {
                 "arrays": center if known else self.arrays(task),
                 "config": message.content[self.configrecord_key],
                 "crosslearning": ConfigRecord(ours),
             }
+            kind = message.metadata.message_type
             personal.append(Message(RecordDict(content), node, kind))
         return personal
 
     def _ask_tasks(self, nodes: list[int], grid: Grid) -> None:
         """Learn the tasks of new nodes, and what parameters they still have."""
         new = [node for node in nodes if node not in self._tasks]
-        if not new:
-            return
         queries = [Message(RecordDict(), node, MessageType.QUERY) for node in new]
-        for reply in grid.send_and_receive(queries, timeout=self._timeout):
+        for reply in grid.send_and_receive(queries, timeout=self._timeout) if new else ():
             node = reply.metadata.src_node_id
             if reply.has_error():
-                log.warning("Node %d did not tell its task: %s", node, reply.error.reason)
+                log.warning("Node %d does not tell its task: %s", node, reply.error.reason)
                 continue
             client = reply.content["client"]
             self._tasks[node], self._held[node] = str(client["task"]), str(client["held"])
-
-
-def _left_out(task: str, server_round: int, why: str) -> None:
-    log.warning("Round %d without task %r, which keeps its place: %s", server_round, task, why)

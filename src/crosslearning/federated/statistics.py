@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["collect_statistics", "statistics_app"]
 
 log = logging.getLogger("flwr.crosslearning")
+_FIELDS = [field.name for field in fields(Cells)]
 
 
 def statistics_app(summarise: Callable[[dict[str, Any]], Statistics]) -> ClientApp:
@@ -45,7 +46,7 @@ def statistics_app(summarise: Callable[[dict[str, Any]], Statistics]) -> ClientA
     @app.query("statistics")
     def _send(message: Message, context: Context) -> Message:
         sums = summarise({**context.run_config, **context.node_config})
-        arrays = {field.name: Array(getattr(sums.cells, field.name)) for field in fields(Cells)}
+        arrays = {name: Array(getattr(sums.cells, name)) for name in _FIELDS}
         record = ArrayRecord({"labels": Array(sums.labels), **arrays})
         header = ConfigRecord({"n_folds": sums.n_folds, "seed": sums.seed})
         return Message(RecordDict({"sums": record, "header": header}), reply_to=message)
@@ -64,18 +65,9 @@ def collect_statistics(grid: Grid, *, min_nodes: int = 2, timeout: float = 3600.
     grid : Grid
         As the ServerApp gets it.
     min_nodes : int, default=2
-        Nodes to wait for.
+        Clients to wait for; RuntimeError is raised if fewer send what can be used.
     timeout : float, default=3600
-        Seconds to wait for nodes, and then for their answers.
-
-    Returns
-    -------
-    Statistics
-
-    Raises
-    ------
-    RuntimeError
-        If fewer than `min_nodes` clients were there or sent what can be used.
+        Seconds to wait for clients, and then for their answers.
     """
     deadline = time.monotonic() + timeout
     while len(nodes := list(grid.get_node_ids())) < min_nodes and time.monotonic() < deadline:
@@ -104,13 +96,12 @@ def _received(reply: Message) -> Statistics:
     header, arrays = reply.content["header"], reply.content["sums"]
     sums = Statistics(header["n_folds"], header["seed"])
     sums.labels = arrays["labels"].numpy()
-    sums.cells = Cells(*(arrays[field.name].numpy() for field in fields(Cells)))
-    n_columns = sums.cells.means.shape[-1]
-    expected = Cells.empty((sums.n_tasks, sums.n_folds), n_columns)
-    for field in fields(Cells):
-        found, empty = getattr(sums.cells, field.name), getattr(expected, field.name)
+    sums.cells = Cells(*(arrays[name].numpy() for name in _FIELDS))
+    expected = Cells.empty((sums.n_tasks, sums.n_folds), sums.cells.means.shape[-1])
+    for name in _FIELDS:
+        found, empty = getattr(sums.cells, name), getattr(expected, name)
         if (found.shape, found.dtype) != (empty.shape, empty.dtype):
-            raise ValueError(f"`{field.name}` is {found.dtype} {found.shape}.")
+            raise ValueError(f"`{name}` is {found.dtype} {found.shape}.")
         if not np.isfinite(found).all():
-            raise ValueError(f"`{field.name}` is NaN or infinite.")
+            raise ValueError(f"`{name}` is NaN or infinite.")
     return sums
