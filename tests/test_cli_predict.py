@@ -163,4 +163,11 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 def test_no_table_is_a_usage_error(folder, capsys):
     assert main(["predict", str(folder)]) == 2
-    assert "missing argument 'table'" in capsys.readouterr().err.casefold()
+    assert "missing argument 'table...'" in capsys.readouterr().err.casefold()
+
+
+def test_what_is_for_images_is_refused_for_a_table(folder, new, capsys):
+    assert main(["predict", str(folder), str(new), "--top", "3"]) == 2
+    check_failure("--top is for predictions of a training on images, and these are of", capsys)
+    assert main(["predict", str(folder), str(new), str(new)]) == 2
+    check_failure("One table is predicted at a time; got 2.", capsys)

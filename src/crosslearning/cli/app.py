@@ -11,6 +11,7 @@ from crosslearning.cli import data, reproduce
 from crosslearning.cli.common import show_help_if_alone
 from crosslearning.cli.demo import demo
 from crosslearning.cli.fit import fit
+from crosslearning.cli.image_models import export
 from crosslearning.cli.images import train
 from crosslearning.cli.predict import predict
 from crosslearning.cli.report import report
@@ -29,6 +30,9 @@ app.command(epilog="Example: crosslearning predict crosslearning-pupils new.csv 
     predict
 )
 app.add_typer(data.app, name="data")
+app.command(epilog="Example: crosslearning export crosslearning-train --task art -o art.pt2")(
+    export
+)
 app.command(epilog="Example: crosslearning report crosslearning-pupils --open")(report)
 app.add_typer(reproduce.app, name="reproduce")
 app.command(epilog="Example: crosslearning train icons65 --epsilon 0.3 --out trained")(train)

@@ -1,4 +1,4 @@
-"""The command ``crosslearning predict``: a table in, the same table with predictions out."""
+"""The command ``crosslearning predict``: a table or images in, predictions out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
 
+    from crosslearning.images import Predictions
     from crosslearning.tables import Predicted
 
 
@@ -20,10 +23,15 @@ _NAMED = 5
 
 
 def predict(
-    folder: Annotated[Path, typer.Argument(help="Folder that `crosslearning fit` wrote.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder that `crosslearning fit` or `crosslearning train` wrote.")
+    ],
     table: Annotated[
-        str,
-        typer.Argument(help="CSV, TSV or Parquet file, gzipped or not; - for standard input."),
+        list[str],
+        typer.Argument(
+            help="CSV, TSV or Parquet file, gzipped or not; - for standard input. After `train`: "
+            "image files, and folders of such."
+        ),
     ],
     out: Annotated[
         str,
@@ -32,44 +40,78 @@ def predict(
         ),
     ] = "-",
     coverage: Annotated[
-        float, typer.Option(help="Probability that a number lies between lower and upper.")
-    ] = 0.9,
+        float | None,
+        typer.Option(help="Probability that a number lies between lower and upper: 0.9."),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(help="Domain of all images; by default the folder that has its name."),
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(help="How many categories to name for each image: 1.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a summary as JSON; needs a file for the table.")
     ] = False,
 ) -> None:
-    """Add predictions to a table, in the order of its rows.
+    """Add predictions to a table, in the order of its rows, or tell the categories of images.
 
     Numbers have an interval and a standard deviation, classes a probability each. Tasks never seen
-    and rows without a label get the centre's. A table that has the target is scored.
+    and rows without a label get the centre's. A table that has the target is scored, and so are
+    images in folders of their categories. Images that cannot be read are named and skipped.
     """
-    from crosslearning.tables import TableModel, is_text, predict_table, write_table
+    from crosslearning.cli.image_models import holds_networks, predict_images, print_remarks
+    from crosslearning.tables import is_text, write_table
 
     to_stdout = out == "-"
     if to_stdout and as_json:
         raise ValueError(
             "The table and --json cannot both go to standard output. Name a file with --out."
         )
-    verbatim = to_stdout or is_text(Path(out))
-    try:
-        model = TableModel.load(folder)
-    except ValueError as error:
-        command = f"crosslearning fit TABLE --task COLUMN --target COLUMN --out {folder}"
-        raise ValueError(f"{error} `{command}` makes one.") from error
-    source = sys.stdin.buffer if table == "-" else table
-    predicted = predict_table(model, source, coverage=coverage, verbatim=verbatim)
+    predicted: Any
+    summary: Callable[..., dict[str, Any]]
+    remark: Callable[..., None]
+    if holds_networks(folder):
+        _refuse("images", "table", **{"--coverage": coverage})
+        predicted = predict_images(folder, table, task, top or 1, hidden=quiet or as_json)
+        summary, remark = _image_summary, print_remarks
+    else:
+        _refuse("a table", "training on images", **{"--task": task, "--top": top})
+        verbatim = to_stdout or is_text(Path(out))
+        predicted = _predict_table(folder, table, 0.9 if coverage is None else coverage, verbatim)
+        summary, remark = _summary, _print_remarks
     if to_stdout:
         _to_stdout(predicted.table)
     else:
         write_table(predicted.table, out)
     if as_json:
-        typer.echo(json.dumps(_summary(predicted, out), indent=2))
+        typer.echo(json.dumps(summary(predicted, out), indent=2))
     elif not quiet:
-        for line in _remarks(predicted):
-            typer.echo(line, err=True)
+        remark(predicted)
         if not to_stdout:
             typer.echo(f"{len(predicted.table):,} predictions in {out}")
+
+
+def _refuse(what: str, other: str, **given: Any) -> None:
+    if names := [name for name, value in given.items() if value is not None]:
+        raise ValueError(f"{names[0]} is for predictions of a {other}, and these are of {what}.")
+
+
+def _predict_table(folder: Path, tables: list[str], coverage: float, verbatim: bool) -> Predicted:
+    from crosslearning.tables import TableModel, predict_table
+
+    try:
+        model = TableModel.load(folder)
+    except ValueError as error:
+        command = f"crosslearning fit TABLE --task COLUMN --target COLUMN --out {folder}"
+        raise ValueError(
+            f"{error} `{command}` makes one; `crosslearning train` makes networks for images."
+        ) from error
+    if len(tables) > 1:
+        raise ValueError(f"One table is predicted at a time; got {len(tables)}.")
+    source = sys.stdin.buffer if tables[0] == "-" else tables[0]
+    return predict_table(model, source, coverage=coverage, verbatim=verbatim)
 
 
 def _to_stdout(table: pd.DataFrame) -> None:
@@ -94,6 +136,21 @@ def _summary(predicted: Predicted, out: str) -> dict[str, Any]:
         "score": plain(predicted.score),
         "file": out,
     }
+
+
+def _image_summary(predicted: Predictions, out: str) -> dict[str, Any]:
+    return {
+        "images": len(predicted.table),
+        "by_centre": predicted.by_centre,
+        "unreadable": predicted.unreadable,
+        "accuracy": predicted.accuracy,
+        "file": out,
+    }
+
+
+def _print_remarks(predicted: Predicted) -> None:
+    for line in _remarks(predicted):
+        typer.echo(line, err=True)
 
 
 def _remarks(predicted: Predicted) -> list[str]:

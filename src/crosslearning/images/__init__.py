@@ -13,20 +13,25 @@ from crosslearning.images.statistics import channel_statistics
 
 if TYPE_CHECKING:
     from crosslearning.images.batches import Augmentation, ImageBatches
+    from crosslearning.images.predicting import Predictions, export, predict
     from crosslearning.images.training import train
 
 __all__ = [
     "Augmentation",
     "ImageBatches",
     "ImageDomains",
+    "Predictions",
     "TrainingSettings",
     "channel_statistics",
+    "export",
+    "predict",
     "split",
     "split_codes",
     "train",
 ]
 
 _WITH_TORCH = {"Augmentation": "batches", "ImageBatches": "batches", "train": "training"}
+_WITH_TORCH |= dict.fromkeys(("Predictions", "export", "predict"), "predicting")
 
 
 def __getattr__(name: str) -> Any:

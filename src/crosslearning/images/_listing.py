@@ -37,8 +37,7 @@ def find_images(root: Path) -> tuple[list[ImageFile], int]:
         categories, others = _folders(_below_images(domain))
         ignored += others
         for path in (path for category in categories for path in category.iterdir()):
-            hidden = path.name.startswith(".")
-            if path.suffix.lower() in _SUFFIXES and not hidden and path.is_file():
+            if _is_image(path):
                 inside, status = path.relative_to(root).as_posix(), path.stat()
                 name, of, kind = map(_composed, (inside, domain.name, path.parent.name))
                 images.append(ImageFile(path, name, of, kind, status.st_size, status.st_mtime_ns))
@@ -50,6 +49,31 @@ def find_images(root: Path) -> tuple[list[ImageFile], int]:
             f"below it, and {ignored} other files or folders. Is it a folder above or below?"
         )
     return sorted(images, key=lambda image: image.name.split("/")), ignored
+
+
+def image_files(
+    images: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    domains: Sequence[str],
+    task: str | None,
+) -> list[ImageFile]:
+    """List files, and images in folders; the domain is the nearest folder that is called so."""
+    found: list[ImageFile] = []
+    for given in map(Path, [images] if isinstance(images, str | os.PathLike) else images):
+        if not given.exists():
+            raise ValueError(f"`images` must be files or folders of images; {given} is not there.")
+        inside = sorted(given.rglob("*")) if given.is_dir() else [given]
+        for path in inside if given.is_file() else filter(_is_image, inside):
+            above = [_composed(folder.name) for folder in path.absolute().parents]
+            domain = next((name for name in above if name in domains), "")
+            found.append(ImageFile(path, path.as_posix(), task or domain, above[0], 0, 0))
+    if not found:
+        raise ValueError(f"`images` must be files or folders of images; found none in {images}.")
+    return found
+
+
+def _is_image(path: Path) -> bool:
+    hidden = path.name.startswith(".")
+    return path.suffix.lower() in _SUFFIXES and not hidden and path.is_file()
 
 
 def _folders(parent: Path) -> tuple[list[Path], int]:

@@ -12,6 +12,7 @@ from crosslearning.evaluation.scores import mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -82,6 +83,11 @@ class Runs:
         keys = self.epsilons, self.seeds, self.domains, self.categories
         names = ["epsilon", "seed", "domain", "category"]
         return pd.DataFrame(columns, pd.MultiIndex.from_product(keys, names=names)).reset_index()
+
+
+def model_file(models: Path, epsilon: float, seed: int) -> Path:
+    """File of the networks of a run."""
+    return models / f"epsilon-{epsilon!r}-seed-{seed}.safetensors"
 
 
 def by_category(counts: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ import crosslearning
 from crosslearning.exceptions import ResolutionWarning
 from crosslearning.files import replacing
 from crosslearning.images import _results
-from crosslearning.images._runs import Runs
+from crosslearning.images._runs import Runs, model_file
 from crosslearning.images.batches import Augmentation, ImageBatches
 from crosslearning.images.contact_sheet import draw_contact_sheet
 from crosslearning.images.networks import default_epsilons, network
@@ -147,7 +147,7 @@ def _prepare_models(
     with replacing(folder / "models" / f"seed-{seed}.json") as temporary:
         temporary.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     for epsilon in settings.epsilons or ():
-        if not _file(folder / "models", epsilon, seed).exists():
+        if not model_file(folder / "models", epsilon, seed).exists():
             for finished in (folder / "runs" / f"seed-{seed}").glob(f"*-{epsilon!r}-*.json"):
                 finished.unlink()
 
@@ -197,10 +197,6 @@ def _sweep(
         )
 
 
-def _file(models: Path, epsilon: float, seed: int) -> Path:
-    return models / f"epsilon-{epsilon!r}-seed-{seed}.safetensors"
-
-
 def _optimizer(settings: TrainingSettings, parameters: Iterable[Any]) -> torch.optim.Optimizer:
     rate, decay = settings.learning_rate, settings.weight_decay
     if settings.optimizer == "adam":
@@ -217,7 +213,7 @@ def _measure(
 ) -> list[dict[str, Any]]:
     """Save the networks, and return what `Runs` needs to know of each domain."""
     if folder is not None:
-        models.save(_file(folder, run["epsilon"], run["seed"]))
+        models.save(model_file(folder, run["epsilon"], run["seed"]))
     validation, test = (_count(models, part) for part in sources[1:])
     return [
         {

@@ -1,0 +1,79 @@
+"""What commands do with trained networks for images: predictions, and the command ``export``."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crosslearning.cli.common import Quiet
+from crosslearning.cli.progress import progress_bars
+
+if TYPE_CHECKING:
+    from crosslearning.images import Predictions
+
+__all__ = ["export", "holds_networks", "predict_images", "print_remarks"]
+
+_NAMED = 5
+
+
+def holds_networks(folder: Path) -> bool:
+    """Whether `crosslearning train` has saved networks in a folder."""
+    return any((folder / "models").glob("seed-*.json"))
+
+
+def predict_images(
+    folder: Path, images: Sequence[str], task: str | None, top: int, *, hidden: bool
+) -> "Predictions":
+    """Predict images, with a bar that shows how far it is."""
+    from crosslearning.images import predict
+
+    with progress_bars(show=not hidden) as bars:
+        bar = bars.add_task("Predicting", total=None)
+        return predict(
+            folder,
+            images,
+            task=task,
+            top=top,
+            progress=lambda done, total: bars.update(bar, completed=done, total=total),
+        )
+
+
+def print_remarks(predicted: "Predictions") -> None:
+    """Say what was skipped, what the centre predicts, and how good it is if that can be told."""
+    if count := len(predicted.unreadable):
+        some = [f"{path} ({why})" for path, why in list(predicted.unreadable.items())[:_NAMED]]
+        more = ", …" if count > _NAMED else ""
+        typer.echo(f"Skipped, as they cannot be read: {count:,}: {', '.join(some)}{more}", err=True)
+    if count := predicted.by_centre:
+        belong = "image belongs" if count == 1 else "images belong"
+        typer.echo(
+            f"{count:,} {belong} to no domain of the training; the centre predicts", err=True
+        )
+    if predicted.accuracy is not None:
+        images = f"{int((predicted.table['truth'] != '').sum()):,} images in folders of categories"
+        typer.echo(f"Accuracy: {100 * predicted.accuracy:.1f} % of {images}", err=True)
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(help="Folder that `crosslearning train` wrote.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="File to write: .pt2 (a program) or .safetensors.")
+    ],
+    task: Annotated[
+        str | None, typer.Option(help="Domain whose network it is; by default the centre.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write the network of one domain of images to a file, to use without this library.
+
+    It takes images of shape (n, 3, size, size) between 0 and 1, and gives a number for each
+    category. A .pt2 file is for torch.export.load, and was found to give the same numbers.
+    """
+    from crosslearning.images import export as write
+
+    about = write(folder, out, task=task)
+    if not quiet:
+        name = "The centre" if task is None else task
+        typer.echo(f"{name} in {out}: {json.dumps(about, ensure_ascii=False)}")
