@@ -12,9 +12,11 @@ import pytest
 pytest.importorskip("flwr", reason="the extra `flower` is not installed")
 torch = pytest.importorskip("torch")
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
 from flwr.server.superlink.fleet.vce.backend import Backend
 from flwr.serverapp import ServerApp
+from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 from torch import nn
 
@@ -108,6 +110,25 @@ def test_a_server_and_its_clients_train_what_one_process_trains(tethers, options
         for name, value in model_of(node, strategy).items():
             torch.testing.assert_close(value, models.export(task)[name], rtol=0, atol=1e-5)
         assert strategy.distances[task] == pytest.approx(models.distances()[row], abs=1e-5)
+
+
+def test_a_radius_of_0_and_a_free_centre_are_fedavg():
+    plain = ClientApp()
+
+    @plain.train()
+    def _(message, context):
+        model = make_model()
+        model.load_state_dict(message.content["arrays"].to_torch_state_dict(), strict=False)
+        train(model, {"task": context.node_config["task"], "lr": LR})
+        sent = {"arrays": parameters_of(model), "metrics": MetricRecord({"num-examples": 1})}
+        return Message(RecordDict(sent), reply_to=message)
+
+    members = [Node(plain, {"task": task}) for task in TASKS]
+    start = parameters_of(make_model())
+    theirs = FedAvg(fraction_evaluate=0.0).start(LocalGrid(members), start, num_rounds=ROUNDS)
+    strategy, ours, _ = run(nodes(), epsilon=0.0, center_weight=0.0)
+    np.testing.assert_allclose(flat(ours.arrays), flat(theirs.arrays), rtol=0, atol=1e-6)
+    assert set(strategy.distances.values()) == {0.0}
 
 
 def flat(record):

@@ -39,7 +39,7 @@ def test_version():
 
 def test_import_is_light():
     loaded = python("import sys, crosslearning; print(*sys.modules)").stdout.split()
-    assert not {"torch", "sklearn", "pandas", "scipy", "numpy"} & set(loaded)
+    assert not {"flwr", "torch", "sklearn", "pandas", "scipy", "numpy"} & set(loaded)
     assert set(crosslearning.__all__) <= set(dir(crosslearning))
     with pytest.raises(AttributeError, match="has no attribute 'projct'"):
         _ = crosslearning.projct

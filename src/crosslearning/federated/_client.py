@@ -10,13 +10,11 @@ import torch
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from crosslearning.federated._server_state import towards
-from crosslearning.nn._files import read_file, write_file
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from flwr.app import Context
+    from numpy.typing import NDArray
 
     Step = Callable[[torch.nn.Module, dict[str, Any]], Mapping[str, Any] | None]
 
@@ -138,6 +136,8 @@ def _kept(context: Context) -> tuple[str, dict[str, torch.Tensor]]:
     path = context.node_config.get("state")
     if path is None or not Path(path).exists():
         return "", {}
+    from crosslearning.nn._files import read_file  # with much else, which most clients can spare
+
     tensors, content = read_file(path, _KIND, "Delete the file to begin anew.")
     return content["held"], tensors
 
@@ -151,4 +151,14 @@ def _keep(model: torch.nn.Module, version: str, context: Context) -> None:
     context.state[_HELD] = ConfigRecord({"held": version})
     path = context.node_config.get("state")
     if path is not None:
+        from crosslearning.nn._files import write_file
+
         write_file(path, _KIND, tensors, {"held": version})
+
+
+def towards(z: NDArray[Any], center: NDArray[Any], pull: float) -> NDArray[Any]:
+    """Move a share of the way to the centre; a pull of 0 or 1 leaves no rounding behind."""
+    if pull == 1.0:
+        return center
+    moved = z - pull * np.subtract(z, center, dtype=np.float64)
+    return moved.astype(z.dtype)

@@ -13,6 +13,7 @@ import torch
 from flwr.app import Array, ArrayRecord
 
 from crosslearning.coupling import prox
+from crosslearning.federated._client import towards
 from crosslearning.nn._checkpoint import differences
 from crosslearning.nn._copies import divide
 from crosslearning.nn._files import encode_tether, read_file, write_file
@@ -132,11 +133,3 @@ class ServerState:
         arrays = {name: f"{dtype} {list(shape)}" for name, (shape, dtype) in self._layout.items()}
         tethers = {block.name: encode_tether(block.tether) for block in self.blocks}
         return {"parameters": arrays, "tethers": tethers}
-
-
-def towards(z: NDArray[Any], center: NDArray[Any], pull: float) -> NDArray[Any]:
-    """Move a share of the way to the centre; a pull of 0 or 1 leaves no rounding behind."""
-    if pull == 1.0:
-        return center
-    moved = z - pull * np.subtract(z, center, dtype=np.float64)
-    return moved.astype(z.dtype)
