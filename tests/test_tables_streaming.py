@@ -12,7 +12,7 @@ from crosslearning import report
 from crosslearning.cli import main
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
-from crosslearning.tables import _files, fit_files, fit_table
+from crosslearning.tables import _files, fit_files, fit_table, predict_files, read_table
 from crosslearning.tables._files import Files, is_large
 from crosslearning.tables._sums import deal, try_sums
 from crosslearning.tables.candidates import candidates
@@ -251,7 +251,13 @@ def test_of_many_tasks_the_ends_and_some_are_listed(tmp_path, monkeypatch):
     frame = pd.DataFrame({"task": task, "x": x, "y": y})
     model = fit_files(written(frame, tmp_path / "data"), task="task", target="y")
     found = model.results
-    assert found["size"] == {"tasks": 300, "rows": 1800, "smallest": 6, "largest": 6}
+    assert found["size"] == {
+        "tasks": 300,
+        "rows": 1800,
+        "smallest": 6,
+        "largest": 6,
+        "compared": 300,
+    }
     listed = [row["task"] for row in found["tasks"]]
     assert 40 < len(listed) <= 60
     assert [row["task"] for row in found["comparison"]["tasks"]] == listed
@@ -264,3 +270,52 @@ def test_of_many_tasks_the_ends_and_some_are_listed(tmp_path, monkeypatch):
     assert "300\xa0tasks: a model" in page
     assert "the saved model has them all" in page
     assert len(model.predict(frame.head(7))) == 7
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv.gz", ".parquet"])
+@pytest.mark.parametrize("source", ["parquet", "csv"])
+def test_predictions_by_pieces_are_those_in_memory(tmp_path, monkeypatch, suffix, source):
+    frame = shops().drop(columns="day")
+    model = fit_table(frame, task="shop", target="sales", family="gaussian")
+    frame.loc[3, "shop"], frame.loc[4, "kind"], frame.loc[5, "sales"] = "new", "z", np.nan
+    frame.insert(0, "note", [f"{k:03d}, odd" for k in range(600)])
+    if source == "csv":
+        path = tmp_path / "shops.csv"
+        frame.to_csv(path, index=False, na_rep="NA")
+    else:
+        path = written(frame, tmp_path / "data", parts=2)
+    monkeypatch.setattr(_files, "_NUMBERS", 6 * 91)
+    monkeypatch.setattr(_files, "_BLOCK", 9000)
+    out = tmp_path / f"out{suffix}"
+    predicted = predict_files(model, path, out)
+    expected = model.predict(frame)
+    result = read_table(out, text=["note"])
+    assert list(result.columns) == [*frame.columns, *expected.columns]
+    np.testing.assert_allclose(result[expected.columns], expected, rtol=1e-12)
+    assert result["note"].tolist() == frame["note"].tolist()
+    assert predicted.rows == 600
+    assert predicted.unknown == {"new": 1}
+    assert predicted.categories == {"kind": {"z": 1}}
+    assert predicted.score == pytest.approx(model.score(frame))
+
+
+def test_predictions_are_written_in_full_or_not_at_all(tmp_path, capsys, monkeypatch):
+    frame = shops()
+    model = fit_files(written(frame, tmp_path / "data"), task="shop", target="sales")
+    model.save(tmp_path / "fit")
+    out = tmp_path / "predicted.parquet"
+    assert main(["predict", str(tmp_path / "fit"), str(tmp_path / "data"), "--out", str(out)]) == 0
+    assert "600 predictions in" in capsys.readouterr().out
+    assert pq.read_metadata(out).num_rows == 600
+    out.unlink()
+    damaged(frame, tmp_path / "data", "infinite")
+    monkeypatch.setattr(_files, "_NUMBERS", 600)
+    assert main(["predict", str(tmp_path / "fit"), str(tmp_path / "data"), "--out", str(out)])
+    assert "part-2.parquet: Column 'size' must hold" in " ".join(capsys.readouterr().err.split())
+    assert [path.name for path in tmp_path.iterdir()].count("predicted.parquet") == 0
+    assert not list(tmp_path.glob(".predicted*"))
+    taken = written(frame.assign(std=1.0), tmp_path / "taken")
+    with pytest.raises(ValueError, match="has a column 'std' already"):
+        predict_files(model, taken, out)
+    with pytest.raises(OSError, match="Cannot write"):
+        predict_files(model, tmp_path / "taken", tmp_path / "none" / "x.csv")

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pandas as pd
+    from collections.abc import Callable, Iterator
 
     from crosslearning.images import Predictions
     from crosslearning.tables import Predicted
@@ -62,7 +61,7 @@ def predict(
     images in folders of their categories. Images that cannot be read are named and skipped.
     """
     from crosslearning.cli.image_models import holds_networks, predict_images, print_remarks
-    from crosslearning.tables import is_text, write_table
+    from crosslearning.tables import write_table
 
     to_stdout = out == "-"
     if to_stdout and as_json:
@@ -78,19 +77,19 @@ def predict(
         summary, remark = _image_summary, print_remarks
     else:
         _refuse("a table", "training on images", **{"--task": task, "--top": top})
-        verbatim = to_stdout or is_text(Path(out))
-        predicted = _predict_table(folder, table, 0.9 if coverage is None else coverage, verbatim)
+        predicted = _predict_table(folder, table, 0.9 if coverage is None else coverage, out)
         summary, remark = _summary, _print_remarks
-    if to_stdout:
-        _to_stdout(predicted.table)
-    else:
-        write_table(predicted.table, out)
+    if predicted.table is not None:
+        with _until_closed():
+            write_table(predicted.table, sys.stdout.buffer if to_stdout else out)
+            sys.stdout.buffer.flush()
     if as_json:
         typer.echo(json.dumps(summary(predicted, out), indent=2))
     elif not quiet:
         remark(predicted)
         if not to_stdout:
-            typer.echo(f"{len(predicted.table):,} predictions in {out}")
+            rows = predicted.rows if predicted.table is None else len(predicted.table)
+            typer.echo(f"{rows:,} predictions in {out}")
 
 
 def _refuse(what: str, other: str, **given: Any) -> None:
@@ -98,8 +97,12 @@ def _refuse(what: str, other: str, **given: Any) -> None:
         raise ValueError(f"{names[0]} is for predictions of a {other}, and these are of {what}.")
 
 
-def _predict_table(folder: Path, tables: list[str], coverage: float, verbatim: bool) -> Predicted:
-    from crosslearning.tables import TableModel, predict_table
+def _predict_table(folder: Path, tables: list[str], coverage: float, out: str) -> Predicted:
+    """Predict a table; what is large is written at once."""
+    from crosslearning.tables import TableModel, is_text, predict_files, predict_table
+    from crosslearning.tables._files import is_large
+
+    verbatim = out == "-" or is_text(Path(out))
 
     try:
         model = TableModel.load(folder)
@@ -110,16 +113,20 @@ def _predict_table(folder: Path, tables: list[str], coverage: float, verbatim: b
         ) from error
     if len(tables) > 1:
         raise ValueError(f"One table is predicted at a time; got {len(tables)}.")
+    if tables[0] != "-" and is_large(tables[0]):
+        with _until_closed():
+            target: Any = sys.stdout.buffer if out == "-" else out
+            return predict_files(model, tables[0], target, coverage=coverage)
+        raise typer.Exit
     source = sys.stdin.buffer if tables[0] == "-" else tables[0]
     return predict_table(model, source, coverage=coverage, verbatim=verbatim)
 
 
-def _to_stdout(table: pd.DataFrame) -> None:
-    from crosslearning.tables import write_table
-
+@contextmanager
+def _until_closed() -> Iterator[None]:
+    """Write as long as somebody reads."""
     try:
-        write_table(table, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        yield
     except BrokenPipeError:
         # The reader, such as `head`, has enough; nor should the interpreter complain on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -130,7 +137,7 @@ def _summary(predicted: Predicted, out: str) -> dict[str, Any]:
 
     unknown = [{"task": plain(label), "rows": rows} for label, rows in predicted.unknown.items()]
     return {
-        "rows": len(predicted.table),
+        "rows": predicted.rows,
         "unknown": unknown,
         "unknown_categories": predicted.categories,
         "score": plain(predicted.score),

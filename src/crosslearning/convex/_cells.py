@@ -77,6 +77,13 @@ class Cells:
         for field in fields(self):
             getattr(self, field.name)[where] = getattr(cells, field.name)
 
+    @property
+    def flat(self) -> Cells:
+        """The same cells in one row, as a view."""
+        n = self.counts.ndim
+        arrays = (getattr(self, field.name) for field in fields(self))
+        return Cells(*(array.reshape(-1, *array.shape[n:]) for array in arrays))
+
     def copy(self) -> Cells:
         """Copy every array."""
         return Cells(*(getattr(self, field.name).copy() for field in fields(self)))

@@ -118,15 +118,15 @@ class Statistics:
         rows = checked_rows(X, y)
         own, task = encode(tasks, labels, len(rows))
         weights = checked_weights(sample_weight, len(rows))
-        cell = task * self.n_folds + self._folds(folds, task)
+        fold = self._folds(folds, task)
         used = weights > 0
         if not used.all():
-            rows, weights, cell = rows[used], weights[used], cell[used]
-        sums = Cells.of_rows(rows, weights, cell, len(own) * self.n_folds)
-        shape = (len(own), self.n_folds)
-        # Reshaped rather than computed in two axes, so that a cell is a task to `buckets`.
-        arrays = (getattr(sums, field.name) for field in fields(sums))
-        self._absorb(own, Cells(*(array.reshape(*shape, *array.shape[1:]) for array in arrays)))
+            rows, weights, task, fold = rows[used], weights[used], task[used], fold[used]
+        if len(own):
+            # Only cells that have rows: of many tasks a piece of a table has few.
+            cell = self._grown(own, rows.shape[1])[task] * self.n_folds + fold
+            found, number = np.unique(cell, return_inverse=True)
+            self.cells.flat.add(found, Cells.of_rows(rows, weights, number, len(found)))
         return self
 
     @property
@@ -200,6 +200,12 @@ class Statistics:
         mean: NDArray[np.float64] = first + np.tensordot(weights, deviations, 2) / weights.sum()
         return mean
 
+    def take(self, tasks: NDArray[np.intp] | slice) -> Statistics:
+        """Return some of the tasks."""
+        part = Statistics(self.n_folds, self.seed)
+        part.labels, part.cells = self.labels[tasks], self.cells[tasks]
+        return part
+
     def scaling(self, *, center: bool = True, scale: bool = True) -> Scaling:
         """Weighted mean and standard deviation of each feature; constant ones keep scale 1."""
         cells = self.cells
@@ -270,14 +276,17 @@ class Statistics:
 
     def _absorb(self, labels: NDArray[Any], cells: Cells) -> None:
         """Add sums of tasks with distinct, sorted labels."""
-        if not len(labels):
-            return
+        if len(labels):
+            where = self._grown(labels, cells.means.shape[-1])
+            self.cells.add(where, cells)
+
+    def _grown(self, labels: NDArray[Any], n_columns: int) -> NDArray[np.intp]:
+        """Make room for tasks with distinct, sorted labels, and tell where they are."""
         if not self.n_tasks:
-            self.labels, self.cells = labels, cells.copy()
-            return
-        if cells.means.shape[-1] != self.cells.means.shape[-1]:
+            self.labels, self.cells = labels, Cells.empty((len(labels), self.n_folds), n_columns)
+        if n_columns != self.n_features + 1:
             raise ValueError(
-                f"All rows must have the same features; got {cells.means.shape[-1] - 1} after "
+                f"All rows must have the same features; got {n_columns - 1} after "
                 f"{self.n_features}."
             )
         if labels.dtype.kind != self.labels.dtype.kind:
@@ -286,13 +295,13 @@ class Statistics:
                 f"{self.labels.dtype}. Convert them, for example to strings."
             )
         known = positions(self.labels, labels)
-        if known is None:
-            union = np.union1d(self.labels, labels)
-            grown = Cells.empty((len(union), self.n_folds), cells.means.shape[-1])
-            grown[np.searchsorted(union, self.labels)] = self.cells
-            self.labels, self.cells = union, grown
-            known = np.searchsorted(union, labels)
-        self.cells.add(known, cells)
+        if known is not None:
+            return known
+        union = np.union1d(self.labels, labels)
+        grown = Cells.empty((len(union), self.n_folds), n_columns)
+        grown[np.searchsorted(union, self.labels)] = self.cells
+        self.labels, self.cells = union, grown
+        return np.searchsorted(union, labels)
 
     def _check_folds(self, other: Statistics) -> None:
         if self.n_folds != other.n_folds:

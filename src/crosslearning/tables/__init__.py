@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from crosslearning.tables._predict_files import predict_files
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.persistence import check_folder
 from crosslearning.tables.prediction import Predicted, predict_table
@@ -19,6 +20,7 @@ __all__ = [
     "fit_files",
     "fit_table",
     "is_text",
+    "predict_files",
     "predict_table",
     "read_table",
     "read_verbatim",

@@ -22,12 +22,17 @@ __all__ = ["Facts", "facts_of"]
 
 
 class Facts(NamedTuple):
-    """Rows of each task, the score of a guess, features constant within tasks, a fingerprint."""
+    """What `results_of` has to know of the rows.
+
+    `counts` are rows of each task, `baseline` is the score of a guess, `constant` names features
+    that do not vary within tasks, and `compared` are the tasks that models were scored on.
+    """
 
     counts: NDArray[np.int64]
     baseline: float
     constant: list[str]
     fingerprint: str
+    compared: NDArray[np.intp]
 
 
 def facts_of(
@@ -36,7 +41,8 @@ def facts_of(
     """Look at rows in memory; `names` are those of the features, if they are the table's."""
     counts = np.bincount(rows.codes, minlength=rows.n_tasks)
     constant = [] if names is None else _constant(rows, names)
-    return Facts(counts, _baseline(rows, splits, metric), constant, _fingerprint(frame))
+    score, everyone = _baseline(rows, splits, metric), np.arange(rows.n_tasks)
+    return Facts(counts, score, constant, _fingerprint(frame), everyone)
 
 
 def _baseline(rows: Rows, splits: Splits, metric: Metric) -> float:

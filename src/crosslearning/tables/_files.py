@@ -18,14 +18,14 @@ from crosslearning.tables.reading import dialect_of, read_table
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-__all__ = ["Files", "Piece", "is_large", "located"]
+__all__ = ["Files", "Piece", "frame_of", "is_large", "located"]
 
 _NUMBERS = 2**23  # in a piece
 _LARGE = 2**25  # numbers in a file, from which on it is read by pieces
 _BYTES = 8  # of text for a number, about
 _HEAD = 2**22  # bytes of text to recognise types from
 _BLOCK = 2**24  # bytes of text to parse at once
-_MISSING = (
+MISSING = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "?", ".", "-", "--",
 )  # fmt: skip
@@ -53,12 +53,15 @@ class Files:
         Separator, encoding and decimal mark of text files.
     n_rows : int, optional
         Number of rows, which only Parquet files tell.
+    verbatim : bool
+        Whether fields of text files are left as they are written.
     """
 
     paths: tuple[Path, ...]
     types: dict[str, Any]
     text: dict[str, str] | None
     n_rows: int | None
+    verbatim: bool = False
 
     @classmethod
     def of(cls, pattern: str, *, text: Collection[str] = ()) -> Files:
@@ -78,22 +81,28 @@ class Files:
 
     def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
         """Read some columns, one file after the other."""
+        for path, start, table in self.tables(columns):
+            yield Piece(path, frame_of(table, start))
+
+    def tables(self, columns: Sequence[str]) -> Iterator[tuple[Path, int, Any]]:
+        """Read pieces as Arrow has them: file, number of the first row, and rows."""
         import pyarrow as pa
 
         size = max(_NUMBERS // max(len(columns), 1), 1)
         for path in self.paths:
             held: list[Any] = []
-            start = 0
+            start = count = 0
             with located(path):
                 for batch in self._batches(path, list(columns)):
                     held.append(batch)
-                    if sum(len(part) for part in held) >= size:
-                        frame = _frame(pa.Table.from_batches(held), start)
+                    count += len(batch)
+                    if count >= size:
+                        table = pa.Table.from_batches(held)
                         held.clear()
-                        start += len(frame)
-                        yield Piece(path, frame)
-            if held and any(len(part) for part in held):
-                yield Piece(path, _frame(pa.Table.from_batches(held), start))
+                        yield path, start, table
+                        start, count = start + count, 0
+            if count:
+                yield path, start, pa.Table.from_batches(held)
 
     def _batches(self, path: Path, columns: list[str]) -> Iterator[Any]:
         if self.text is None:
@@ -104,25 +113,24 @@ class Files:
                 for batch in file.iter_batches(_NUMBERS // max(len(columns), 1), columns=columns):
                     yield _cast(batch, self.types)
             return
+        import pyarrow as pa
         from pyarrow import csv
 
         # Without threads, for errors to name the row.
         read = csv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding=self.text["encoding"])
         parse = csv.ParseOptions(delimiter=self.text["sep"], newlines_in_values=True)
         convert = csv.ConvertOptions(
-            column_types={name: self.types[name] for name in columns},
+            column_types={n: pa.string() if self.verbatim else self.types[n] for n in columns},
             include_columns=columns,
-            null_values=_MISSING,
-            strings_can_be_null=True,
+            null_values=[] if self.verbatim else MISSING,
+            strings_can_be_null=not self.verbatim,
             true_values=["True", "TRUE", "true"],
             false_values=["False", "FALSE", "false"],
             decimal_point=self.text["decimal"],
         )
-        import pyarrow as pa
-
         with pa.input_stream(path) as stream, csv.open_csv(stream, read, parse, convert) as reader:
             for batch in reader:
-                yield _stripped(batch)
+                yield batch if self.verbatim else _stripped(batch)
 
 
 @contextmanager
@@ -248,10 +256,10 @@ def _stripped(batch: Any) -> Any:
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
-def _frame(table: Any, start: int) -> pd.DataFrame:
+def frame_of(table: Any, start: int) -> pd.DataFrame:
     """Strings become categories: their rows are then numbers."""
     frame: pd.DataFrame = table.replace_schema_metadata(None).to_pandas(
-        strings_to_categorical=True, split_blocks=True, self_destruct=True, date_as_object=False
+        strings_to_categorical=True, split_blocks=True, date_as_object=False
     )
     frame.index = pd.RangeIndex(start, start + len(frame))
     return frame

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Summed", "deal", "try_sums", "uniform"]
+__all__ = ["COMPARED", "Summed", "deal", "try_sums", "uniform"]
 
+COMPARED = 50_000  # tasks that are enough to compare models by
 _LEARNED = 2**10  # tasks that are enough for variances to compare models by
 _MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of SplitMix64
 
@@ -81,9 +83,15 @@ def try_sums(
 ) -> Summed:
     """Fit candidates on all folds but one, and score them on that one, by squared errors.
 
-    No model is kept: of many tasks they are large. `sample` holds rows, of the given folds, to
-    look at predictions of.
+    Of very many tasks some decide, and no model is kept, since they are large. `sample` holds
+    rows, of the given folds, to look at predictions of.
     """
+    counts = sums.cells.counts.sum(axis=1)
+    squares = np.einsum("nfjj->j", sums.total().cells.scatters)[:-1]
+    constant = [name for name, square in zip(names, squares, strict=True) if square == 0]
+    among = np.arange(0, sums.n_tasks, -(-sums.n_tasks // COMPARED))
+    everyone, sums = sums, sums.take(among)
+    sample, folds = _of_tasks(sample, folds, among)
     n_folds, n_tasks = sums.n_folds, sums.n_tasks
     values = np.full((len(candidates), n_folds, n_tasks), np.nan)
     guesses = np.empty((1, n_folds, n_tasks))
@@ -106,11 +114,19 @@ def try_sums(
     weights = sums.cells.weights.T
     scores = Scores(list(said), values, weights)
     baseline = -float(np.nanmean(Scores(["guess"], guesses, weights).by_task[0]))
-    squares = np.einsum("nfjj->j", sums.total().cells.scatters)[:-1]
-    constant = [name for name, square in zip(names, squares, strict=True) if square == 0]
-    counts = sums.cells.counts.sum(axis=1)
-    facts = Facts(counts, baseline, constant, _fingerprint(sums))
+    facts = Facts(counts, baseline, constant, _fingerprint(everyone), among)
     return Summed(Trials(candidates, scores, scores, {}, seconds), said, facts)
+
+
+def _of_tasks(
+    rows: Rows, folds: NDArray[np.intp], among: NDArray[np.intp]
+) -> tuple[Rows, NDArray[np.intp]]:
+    """Rows of some tasks, under the numbers that these have among themselves."""
+    position = np.full(rows.n_tasks, -1)
+    position[among] = np.arange(len(among))
+    own = np.flatnonzero(position[rows.codes] >= 0)
+    part = rows.take(own)
+    return replace(part, codes=position[part.codes], n_tasks=len(among)), folds[own]
 
 
 def without(sums: Statistics, fold: int) -> Statistics:

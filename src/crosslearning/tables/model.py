@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TableModel"]
 
-_NOBODY = object()  # a label that no task has
-
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
@@ -122,13 +120,14 @@ class TableModel:
         X = self.encoder.encode(numbered)
         if self.rotation is not None:
             X = self.rotation.apply(X)
-        return X, self._tasks.encode(self._labels(numbered))
+        return X, recognised(numbered[self.task], self._tasks)
 
     def unknown_tasks(self, frame: pd.DataFrame) -> dict[Any, int]:
         """Count the rows of each task that the fit has not seen; None stands for no label."""
-        labels = self._labels(frame)
-        counts = Counter(labels[self._tasks.encode(labels) < 0]).most_common()
-        return {None if label is _NOBODY else label: rows for label, rows in counts}
+        labels = tidy(frame[self.task])
+        new = labels[recognised(labels, self._tasks) < 0].astype(object)
+        counts = Counter(new.where(new.notna(), None)).most_common()
+        return dict(counts)
 
     def unknown_categories(self, frame: pd.DataFrame) -> dict[str, dict[str, int]]:
         """Count the rows of each category that the fit has not seen, by column."""
@@ -138,9 +137,11 @@ class TableModel:
         """Score predictions of a table that has targets, as the fit was; else None."""
         if self.target not in frame.columns or not frame[self.target].notna().any():
             return None
-        from crosslearning.tables.scoring import score_frame  # needs scikit-learn
+        from crosslearning.tables.scoring import Scorer  # needs scikit-learn
 
-        return score_frame(self, frame)
+        scorer = Scorer(self)
+        scorer.add(frame)
+        return scorer.score
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write ``model.npz``, to predict with, and ``results.json``, to report, into a folder.
@@ -154,8 +155,3 @@ class TableModel:
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """Read a model from its folder or its file, without unpickling."""
         return cls(**read_model(folder))
-
-    def _labels(self, frame: pd.DataFrame) -> pd.Series[Any]:
-        """Labels of the rows as the fit has them; one that no task has where there is none."""
-        labels = tidy(frame[self.task]).astype(object)
-        return recognised(labels.where(labels.notna(), _NOBODY), self._tasks.labels)

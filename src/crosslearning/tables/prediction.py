@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from crosslearning.tables.model import TableModel
 
-__all__ = ["Predicted", "predict_table"]
+__all__ = ["Predicted", "predict_table", "refuse_taken"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,20 +24,24 @@ class Predicted:
 
     Attributes
     ----------
-    table : DataFrame
-        All columns of the input, then those of :meth:`TableModel.predict`.
+    table : DataFrame, optional
+        All columns of the input, then those of :meth:`TableModel.predict`; none if it
+        is written by pieces.
     unknown : dict
         Number of rows by task that the centre stood in for; None stands for no label.
     categories : dict
         Number of rows by category never seen, by column.
     score : dict or None
         Metric, score and number of rows, if the table has the target.
+    rows : int
+        Number of rows.
     """
 
-    table: pd.DataFrame
+    table: pd.DataFrame | None
     unknown: dict[Any, int]
     categories: dict[str, dict[str, int]]
     score: dict[str, Any] | None
+    rows: int
 
 
 def predict_table(
@@ -67,15 +71,20 @@ def predict_table(
     again: Any = io.BytesIO(source.read()) if hasattr(source, "read") else source
     frame = read_table(again, text=model.text_columns)
     predictions = model.predict(frame, coverage=coverage)
+    refuse_taken(predictions, frame)
+    found = model.unknown_tasks(frame), model.unknown_categories(frame), model.score(frame)
+    if verbatim:
+        if again is not source:
+            again.seek(0)
+        frame = read_verbatim(again)
+    return Predicted(pd.concat([frame, predictions], axis=1), *found, len(frame))
+
+
+def refuse_taken(predictions: pd.DataFrame, frame: pd.DataFrame) -> None:
+    """Refuse a table that has columns where predictions are to go."""
     taken = [name for name in predictions.columns if name in frame.columns]
     if taken:
         raise ValueError(
             f"The table has a column {taken[0]!r} already, where predictions are to go. "
             "Rename or drop it."
         )
-    found = model.unknown_tasks(frame), model.unknown_categories(frame), model.score(frame)
-    if verbatim:
-        if again is not source:
-            again.seek(0)
-        frame = read_verbatim(again)
-    return Predicted(pd.concat([frame, predictions], axis=1), *found)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from crosslearning.tasks import TaskIndex
-
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+    from crosslearning.tasks import TaskIndex
 
 __all__ = ["kept_as_text", "recognised", "tidy"]
 
@@ -33,34 +35,24 @@ def tidy(labels: pd.Series[Any]) -> pd.Series[Any]:
     return stripped.where(stripped != "", None)
 
 
-def recognised(labels: pd.Series[Any], tasks: Sequence[Hashable]) -> pd.Series[Any]:
-    """Put the label of the fit where another stands for it: equal in text, or as a number.
+def recognised(labels: pd.Series[Any], index: TaskIndex) -> NDArray[np.int64]:
+    """Position of the task that each label stands for: equal, equal in text, or as a number.
 
-    Parameters
-    ----------
-    labels : Series of object
-        Labels, none missing.
-    tasks : sequence of hashables
-        Labels of the fit.
-
-    Returns
-    -------
-    Series of object
-        Those equal to a task and those that stand for none are left as they are.
+    Those that stand for none, or are missing, have -1.
 
     Examples
     --------
-    >>> recognised(pd.Series(["1", "2.0", "03", "new"], dtype=object), [1, 2, 3]).tolist()
-    [1, 2, 3, 'new']
+    >>> from crosslearning.tasks import TaskIndex
+    >>> recognised(pd.Series(["1", "2.0", "03", "new", None]), TaskIndex((1, 2, 3))).tolist()
+    [0, 1, 2, -1, -1]
     """
-    found = labels.to_numpy(dtype=object, copy=True)
-    texts = {str(label): label for label in tasks}
-    numbers: dict[Any, Any] = {label: label for label in tasks if isinstance(label, int | float)}
-    for row in np.flatnonzero(TaskIndex(tuple(tasks)).encode(labels) < 0):
-        label = found[row]
-        task = texts.get(str(label))
-        found[row] = numbers.get(_number(label), label) if task is None else task
-    return pd.Series(found, index=labels.index, dtype=object)
+    rows, found = pd.factorize(tidy(labels))
+    distinct = pd.Series(np.asarray(found), dtype=object)
+    positions = index.encode(distinct)
+    for k in np.flatnonzero(positions < 0):
+        text = index.texts.get(str(distinct[k]))
+        positions[k] = index.position(_number(distinct[k])) if text is None else text
+    return np.append(positions, -1)[rows]
 
 
 def _number(label: object) -> float | None:

@@ -90,11 +90,12 @@ class Fit:
 def results_of(fit: Fit) -> dict[str, Any]:
     """Collect the findings; errors are positive, and infinity is the string "inf"."""
     model, trials, metric = fit.estimator, fit.trials, fit.metric
-    counts = fit.facts.counts
-    comparison = compared(trials, model.tasks_, counts)
+    counts, among = fit.facts.counts, fit.facts.compared
+    comparison = compared(trials, model.tasks_[among], counts[among])
     reference, guess = fit.facts.baseline, _GUESSES[fit.target.kind]
     parameters = parameters_of(model, fit.axes)
-    some = _some(comparison, model)
+    listed = _some(comparison, model.distances_[among])
+    some = among[listed]
     words = metric.words
     found = {
         "kind": "table",
@@ -125,9 +126,10 @@ def results_of(fit: Fit) -> dict[str, Any]:
             "why": reason(trials, fit.words),
         },
         "typical_error": _typical(fit),
-        "comparison": _comparison(comparison, metric, some),
+        "comparison": _comparison(comparison, metric, listed),
         "size": {
             "tasks": len(counts),
+            "compared": len(among),
             "rows": counts.sum(),
             "smallest": counts.min(),
             "largest": counts.max(),
@@ -204,13 +206,13 @@ def _bound(model: Any) -> dict[str, Any]:
     return {"chosen": {"all": {"epsilon": radius, "epsilon_max": end, "share": share}}}
 
 
-def _some(comparison: Comparison, model: Any) -> NDArray[np.intp]:
+def _some(comparison: Comparison, distances: NDArray[np.float64]) -> NDArray[np.intp]:
     """Tasks to list one by one: all, or of many those at the ends and some of the others."""
-    n_tasks = len(model.tasks_)
+    n_tasks = len(distances)
     if n_tasks <= _MOST_TASKS:
         return np.arange(n_tasks)
     gains = _gains(comparison)
-    ends = [np.argsort(values)[at] for values in (gains, model.distances_) for at in _ENDS]
+    ends = [np.argsort(values)[at] for values in (gains, distances) for at in _ENDS]
     evenly = np.linspace(0, n_tasks - 1, _MOST_TASKS - sum(map(len, ends))).astype(np.intp)
     return np.unique(np.concatenate([*ends, evenly]))
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from crosslearning.convex.statistics import Statistics
 from crosslearning.tables._files import Files, located
-from crosslearning.tables._sums import deal, try_sums
+from crosslearning.tables._sums import COMPARED, deal, try_sums
 from crosslearning.tables._survey import Survey, usable
 from crosslearning.tables.candidates import candidates
 from crosslearning.tables.columns import ROW_NUMBER, as_numbers
@@ -40,11 +40,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from crosslearning.tables._facts import Facts
     from crosslearning.tables.encoding import TableEncoder
     from crosslearning.tables.target import Target
 
 __all__ = ["Engine", "Plan", "Shown", "fit_engine", "fit_files", "numbers_of"]
 
+_LEARNED = 2**14  # tasks that are enough for variances
 _SHOWN = 20_000  # rows to look at predictions of
 
 
@@ -170,7 +172,7 @@ def fit_engine(
     goal, chosen = _recognised(survey, sample, task, target, features, weights, types)
     encoder = survey.encoder(chosen.of("number"), chosen.of("category"), chosen.of("date"))
     written, labels = survey.tasks()
-    share = _SHOWN / max(survey.n_rows, 1)
+    share = _SHOWN * max(len(labels) / COMPARED, 1.0) / survey.n_rows
     plan = Plan(task, target, weights, drop, encoder, written, folds, seed, share)
     sums, shown = engine.sums(plan)
     rows = Rows(shown.X, shown.y, shown.codes, len(labels))
@@ -185,10 +187,12 @@ def fit_engine(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         say(f"Fitting the best of them, {trials.chosen.label}, on all rows")
-        model = clone(trials.chosen.estimator).fit_statistics(sums.total())
+        model, total = clone(trials.chosen.estimator), sums.total()
+        del sums  # of many tasks they are large
+        model.fit_statistics(total, learn_from=_LEARNED)
         model.tasks_ = as_objects(labels.tolist())
     rng = np.random.default_rng(seed)
-    errors, findings = summary(said[trials.chosen.name], model.tasks_, rng)
+    errors, findings = summary(said[trials.chosen.name], model.tasks_[facts.compared], rng)
     state = state_to_keep(model)
     result = TableModel(task, target, "mse", encoder, None, state, errors)
     findings["effects"] = effects(result, sample)
@@ -198,7 +202,7 @@ def fit_engine(
         "seed": seed,
         "seconds": round(clock.perf_counter() - started, 3),
         "dropped": survey.dropped,
-        "notes": _notes(survey, sample, chosen, encoder),
+        "notes": _notes(survey, sample, chosen, encoder) + _compared(facts),
     }
     fit = Fit(
         model, None, names, task, goal, chosen, trials, METRICS["mse"], "on rows not seen", facts,
@@ -311,6 +315,11 @@ def _notes(
         gaps = ", and medians in place of gaps" if encoder.flagged else ""
         notes.insert(0, f"columns were recognised from {len(sample):,} rows drawn at random{gaps}")
     return notes
+
+
+def _compared(facts: Facts) -> list[str]:
+    some, of = len(facts.compared), len(facts.counts)
+    return [f"models were compared on {some:,} of {of:,} tasks"] if some < of else []
 
 
 def _python(task: str, target: str) -> str:

@@ -13,7 +13,7 @@ from crosslearning.files import replacing
 if TYPE_CHECKING:
     import os
 
-__all__ = ["is_text", "write_table"]
+__all__ = ["format_of", "is_text", "write_table"]
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _SUFFIXES = ".csv, .tsv (either with .gz) or .parquet"
@@ -33,21 +33,29 @@ def write_table(frame: pd.DataFrame, target: str | os.PathLike[str] | BinaryIO) 
         _write_text(frame, target, ",", None)
         return
     path = Path(target)
-    text = is_text(path)
+    text, separator, packed = format_of(path)
     if not text:
         require("Writing Parquet files", "pyarrow")
     try:
         with replacing(path) as temporary:
             if text:
-                packed = path.suffix == ".gz"
-                kind = Path(path.stem).suffix if packed else path.suffix
-                _write_text(frame, temporary, _SEPARATORS[kind], "gzip" if packed else None)
+                _write_text(frame, temporary, separator, "gzip" if packed else None)
             else:
                 frame.to_parquet(temporary)
     except OSError as error:
         raise OSError(
             f"Cannot write {path}: {error.strerror or error}. Choose another file."
         ) from error
+
+
+def format_of(target: str | os.PathLike[str] | BinaryIO) -> tuple[bool, str, bool]:
+    """Return whether a table goes to text, what separates its fields, and whether it is packed."""
+    if hasattr(target, "write"):
+        return True, ",", False
+    path = Path(target)
+    packed = path.suffix == ".gz"
+    suffix = Path(path.stem).suffix if packed else path.suffix
+    return is_text(path), _SEPARATORS.get(suffix, ""), packed
 
 
 def is_text(path: Path) -> bool:

@@ -71,6 +71,15 @@ class TaskIndex:
     def _positions(self) -> dict[Hashable, int]:
         return {label: position for position, label in enumerate(self.labels)}
 
+    @cached_property
+    def texts(self) -> dict[str, int]:
+        """Position of each label by its text."""
+        return {str(label): position for position, label in enumerate(self.labels)}
+
+    def position(self, label: Hashable) -> int:
+        """Position of a label; -1 if it is none."""
+        return self._positions.get(label, -1)
+
     def _lookup(self, labels: list[Hashable]) -> NDArray[np.int64]:
         return np.array([self._positions.get(label, -1) for label in labels], dtype=np.int64)
 

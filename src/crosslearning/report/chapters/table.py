@@ -36,7 +36,7 @@ def table(results: Results) -> Chapter:
         subtitle=f"{count(size['rows'], 'row')}, {count(size['tasks'], 'task')}: a model of "
         f"{content['target']} for every {content['task']}",
         sentence=content["sentence"],
-        numbers=(*_use(content), _error(content), *_helped(content, size["tasks"])),
+        numbers=(*_use(content), _error(content), *_helped(content, size)),
         remarks=tuple(Remark(**remark) for remark in content.get("remarks", [])),
         warnings=tuple(content.get("warnings", [])),
         notes=tuple(f"{capital(note)}." for note in content.get("notes", [])),
@@ -109,16 +109,16 @@ def _overall(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["method"]: row for row in content["comparison"]["overall"]}
 
 
-def _helped(content: dict[str, Any], tasks: int) -> list[Number]:
+def _helped(content: dict[str, Any], size: dict[str, int]) -> list[Number]:
     """Tell how many tasks do better than with the best alternative, that of the sentence."""
     sign = 1 if content["score"]["greater_is_better"] else -1
     rivals = [row for row in content["comparison"]["overall"] if row["method"] != "cross"]
     if not rivals:
         return []
     best = max(rivals, key=lambda row: sign * (row["score"] or 0.0))
-    name = NAMES.get(best["method"], best["method"])
+    name, scored = NAMES.get(best["method"], best["method"]), size.get("compared", size["tasks"])
     note = f"do better than with {name}, the best alternative; {best['hurt']:,} do worse"
-    return [Number("Tasks helped by sharing", f"{best['helped']:,} of {tasks:,}", note)]
+    return [Number("Tasks helped by sharing", f"{best['helped']:,} of {scored:,}", note)]
 
 
 def _choice(block: str, choice: dict[str, Any]) -> str:
