@@ -51,7 +51,15 @@ class CrossPath:
 
 
 def cross_ridge_path(
-    X: ArrayLike, y: ArrayLike, tasks: ArrayLike | None = None, **parameters: Any
+    X: ArrayLike,
+    y: ArrayLike,
+    tasks: ArrayLike | None = None,
+    *,
+    epsilons: Sequence[PerBlock] | None = None,
+    n_epsilons: int = 20,
+    smallest: float = 1e-3,
+    sample_weight: ArrayLike | None = None,
+    **parameters: Any,
 ) -> CrossPath:
     """Ridge regressions for related tasks, from pooled to separate.
 
@@ -59,15 +67,17 @@ def cross_ridge_path(
     ----------
     X, y, tasks
         As in :meth:`CrossRidge.fit`.
+    epsilons : sequence of float or of dict by block, optional
+        Radii in an order in which neighbours are similar. By default 0, a geometric progression
+        up to the radius at which the tasks become independent, and infinity.
+    n_epsilons : int, default=20
+        Number of positive finite radii.
+    smallest : float, default=1e-3
+        The smallest of them, as a share of the largest.
+    sample_weight : array of shape (n_samples,), optional
+        Weights of the rows.
     **parameters
-        ``sample_weight``, and parameters of :class:`CrossRidge`, such as ``alpha``. Instead of
-        ``epsilon``:
-
-        - ``epsilons``, radii in an order in which neighbours are similar: numbers, or dicts by
-          block. By default 0, some in geometric progression up to the radius from which on the
-          tasks are independent, and infinity.
-        - ``n_epsilons`` (default 20), the number of positive finite radii.
-        - ``smallest`` (default 1e-3), the smallest of them, as a share of the largest.
+        Parameters of :class:`CrossRidge` other than ``epsilon``, such as ``alpha``.
 
     Returns
     -------
@@ -83,24 +93,15 @@ def cross_ridge_path(
     >>> bool((np.diff(path.objective) < 1e-6).all())
     True
     """
-    return _path(CrossRidge, X, y, tasks, **parameters)
+    return _path(
+        CrossRidge(**parameters), X, y, tasks, epsilons, n_epsilons, smallest, sample_weight
+    )
 
 
 def cross_logistic_path(
-    X: ArrayLike, y: ArrayLike, tasks: ArrayLike | None = None, **parameters: Any
-) -> CrossPath:
-    """Logistic regressions for related tasks, from pooled to separate.
-
-    Parameters are those of :func:`cross_ridge_path` and :class:`CrossLogisticRegression`.
-    """
-    return _path(CrossLogisticRegression, X, y, tasks, **parameters)
-
-
-def _path(
-    kind: type[CrossTethered],
     X: ArrayLike,
     y: ArrayLike,
-    tasks: ArrayLike | None,
+    tasks: ArrayLike | None = None,
     *,
     epsilons: Sequence[PerBlock] | None = None,
     n_epsilons: int = 20,
@@ -108,7 +109,32 @@ def _path(
     sample_weight: ArrayLike | None = None,
     **parameters: Any,
 ) -> CrossPath:
-    model = kind(**parameters)
+    """Logistic regressions for related tasks, from pooled to separate.
+
+    Parameters are those of :func:`cross_ridge_path` and :class:`CrossLogisticRegression`.
+    """
+    return _path(
+        CrossLogisticRegression(**parameters),
+        X,
+        y,
+        tasks,
+        epsilons,
+        n_epsilons,
+        smallest,
+        sample_weight,
+    )
+
+
+def _path(
+    model: CrossTethered,
+    X: ArrayLike,
+    y: ArrayLike,
+    tasks: ArrayLike | None,
+    epsilons: Sequence[PerBlock] | None,
+    n_epsilons: int,
+    smallest: float,
+    sample_weight: ArrayLike | None,
+) -> CrossPath:
     model._validate_params()
     rows = model._check_rows(X, y, tasks, sample_weight)
     scaling = model._prepare(rows)
