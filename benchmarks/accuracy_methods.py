@@ -34,6 +34,7 @@ from crosslearning.linear import (
     CrossStackingClassifier,
     CrossStackingRegressor,
 )
+from crosslearning.tables import fit_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +90,29 @@ def stacked(**parameters: Any) -> Method:
     }
 
 
+def fit(data: Data) -> Forecast:
+    """What ``crosslearning fit`` makes of the table as it is, the task among its columns."""
+    metric = {"counts": "poisson-deviance"}.get(data.kind)
+    family = {"regression": "regression", "classes": "classification"}.get(data.kind, "regression")
+    train, test = (
+        rows.features.assign(**{TASK: rows.tasks, TARGET: rows.y})
+        for rows in (data.train, data.test)
+    )
+    limit = 600.0  # by the clock, whatever else the machine does
+    model = fit_table(
+        train, task=TASK, target=TARGET, kind=family, metric=metric, time_budget=limit
+    )
+    said = model.predict(test.drop(columns=TARGET))
+    if data.n_classes:
+        known = [f"probability_{c}" for c in range(data.n_classes)]
+        return Forecast(said.reindex(columns=known, fill_value=0.0).to_numpy())
+    intervals = {}
+    for share in COVERAGES:
+        own = model.predict(test.drop(columns=TARGET), coverage=share)
+        intervals[share] = own["lower"].to_numpy(), own["upper"].to_numpy()
+    return Forecast(said["prediction"].to_numpy(), intervals)
+
+
 def separate(data: Data) -> Forecast:
     kind = CrossLogisticRegressionCV if data.n_classes else CrossRidgeCV
     strengths = SHARES * len(data.train)
@@ -119,9 +143,16 @@ OURS: dict[str, Method] = {
     "splines, evidence": stacked(estimators=[], splines=True),
     "stacked boosting, evidence": stacked(),
     "splines + boosting, evidence": stacked(splines=True),
+    "fit": everywhere(fit),
 }
 METHODS = PEERS | OURS
-WITH_INTERVALS = ("mixed, intercept", "mixed, slopes", "GPBoost")  # and estimators with the method
+TASK, TARGET = "the task", "the target"
+WITH_INTERVALS = (
+    "mixed, intercept",
+    "mixed, slopes",
+    "GPBoost",
+    "fit",
+)  # and estimators with the method
 
 
 def gives_intervals(name: str, kind: str) -> bool:

@@ -143,7 +143,7 @@ def test_a_reader_that_has_enough(folder, tmp_path):
             "none holds no fit of a table, which is a file",
         ),
         (["{folder}", "{new}", "--json"], "cannot both go to standard output. Name a file"),
-        (["{folder}", "{new}", "-o", "out.xlsx"], "must end in .csv, .tsv"),
+        (["{folder}", "{new}", "-o", "out.xls"], "must end in .csv, .tsv"),
         (["{folder}", "{new}", "-o", "none/out.csv"], "Cannot write none/out.csv"),
         (["{folder}", "{bad}"], "The table has no column 'price' for the model"),
     ],

@@ -25,12 +25,12 @@ def classes(names):
 
 @pytest.fixture(scope="module")
 def regression():
-    return fit_table(shops(), task="shop", target="sales", command="a command")
+    return fit_table(shops(), task="shop", target="sales", base="linear", command="a command")
 
 
 @pytest.fixture(scope="module")
 def binary():
-    return fit_table(classes(["few", "many"]), task="shop", target="sales")
+    return fit_table(classes(["few", "many"]), task="shop", target="sales", base="linear")
 
 
 def test_results_say_what_was_found(regression):
@@ -67,9 +67,14 @@ def test_headline_list_and_saved_model_agree(regression):
     assert chosen["score"] == pytest.approx(found["typical_error"]["value"] ** 2)
     structure = {"cross": "auto"}.get(chosen["name"], chosen["name"])
     assert regression.state["parameters"]["covariance"] == structure
+    assert found["chosen_model"]["parts"][0] == {
+        "name": chosen["name"],
+        "label": chosen["label"],
+        "weight": 1.0,
+    }
     assert {"pooled", "levels", "cross", "separate", "robust"} == {
         m["name"] for m in found["models"]
-    }
+    } - {"blend"}
     assert "choosing the model without the rows" in found["score"]["explanation"]
 
 
@@ -85,14 +90,14 @@ def test_labels_that_mean_nothing_do_not_help():
     """At most one in twenty of such tables may say that sharing helps beyond one model."""
     wrong = 0
     for seed in range(40):
-        found = fit_table(tasks_alike(seed), task="g", target="y").results
+        found = fit_table(tasks_alike(seed), task="g", target="y", base="splines").results
         wrong += "does not help beyond" not in found["sentence"]
     assert wrong <= 2
 
 
 def test_pooled_is_saved_where_it_is_best():
     for seed in range(10):
-        model = fit_table(tasks_alike(seed), task="g", target="y")
+        model = fit_table(tasks_alike(seed), task="g", target="y", base="linear")
         if model.results["chosen_model"]["name"] == "pooled":
             break
     frame = tasks_alike(seed)
@@ -107,9 +112,7 @@ def test_tasks_that_have_nothing_in_common_have_models_of_their_own():
     frame = tasks_alike(0, tasks=4, rows=80)
     slopes = np.array([30.0, -1.0, 0.0, -0.3])[frame["g"]]
     frame["y"] = slopes * frame["x"] + 0.1 * rng.normal(size=len(frame))
-    model = fit_table(frame, task="g", target="y")
-    name = model.results["chosen_model"]["name"]
-    assert name in ("separate", "cross", "robust")
+    model = fit_table(frame, task="g", target="y", base="none")
     coef = model.estimator.coef_[:, 0]
     np.testing.assert_allclose(coef, [30.0, -1.0, 0.0, -0.3], atol=0.05)
 
@@ -334,7 +337,9 @@ def test_groups_are_left_out_as_a_whole():
 
 
 def test_rows_of_another_table_score_every_model(regression):
-    found = fit_table(shops(), task="shop", target="sales", held_out=shops(80, 5, seed=1)).results
+    other = shops(80, 5, seed=1)
+    model = fit_table(shops(), task="shop", target="sales", base="linear", held_out=other)
+    found = model.results
     assert found["holdout"]["rows"] == 80
     assert set(found["holdout"]["scores"]) == {model["name"] for model in found["models"]}
     assert found["models"][0]["score"] == regression.results["models"][0]["score"]
@@ -399,7 +404,7 @@ def test_axes_are_exact_where_tasks_differ_alike():
 def test_rows_without_a_target_are_left_out_and_counted(regression):
     frame = shops()
     gaps = pd.concat([frame, frame.head(7).assign(sales=np.nan, shop=None)])
-    found = fit_table(gaps, task="shop", target="sales").results
+    found = fit_table(gaps, task="shop", target="sales", base="linear").results
     assert found["notes"][0] == "7 rows without a target left out"
     assert found["provenance"]["dropped"] == 7
     same = regression.results
@@ -640,9 +645,12 @@ def test_other_files_are_refused(regression, tmp_path):
 
 def test_progress_is_told():
     said = []
-    fit_table(shops(), task="shop", target="sales", progress=said.append)
-    assert said[:2] == ["Looking at the columns", "Trying one pooled model (1 of 5)"]
-    assert said[-1].startswith("Fitting the best of them")
+    fit_table(shops(), task="shop", target="sales", progress=lambda *told: said.append(told))
+    texts, shares = zip(*said, strict=True)
+    assert texts[:2] == ("Looking at the columns", "Trying one pooled model")
+    assert texts[-1].startswith("Fitting the best of them")
+    assert list(shares) == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
 
 
 def test_a_table_with_the_target_is_scored(regression, binary):

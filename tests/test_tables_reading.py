@@ -83,7 +83,7 @@ def test_a_named_index_becomes_columns(tmp_path):
         (b"a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),
         (b"a,b\n1,\xe9\0\n", "it is not text"),
         (b"g,x,g\n1,2,3\n", "two columns have the name 'g'. Rename one of them"),
-        (b"PK\x03\x04 something", "spreadsheet or an archive. Save the table as CSV"),
+        (b"PK\x03\x04 something", "an archive or an old spreadsheet. Save it as .xlsx or CSV"),
         (b"PAR1 something", "Cannot read"),
         (b"\x1f\x8b something", "Cannot read"),
     ],
@@ -115,7 +115,7 @@ def test_an_index_that_says_something_is_written():
     assert stream.getvalue() == b",n\na,1\nb,2\n"
 
 
-@pytest.mark.parametrize("name", ["t", "t.xlsx", "t.gz", "t.parquet.gz"])
+@pytest.mark.parametrize("name", ["t", "t.xls", "t.gz", "t.parquet.gz"])
 def test_a_suffix_that_names_no_format_is_refused(name, tmp_path):
     with pytest.raises(ValueError, match=r"must end in \.csv, .* got "):
         write_table(FRAME, tmp_path / name)
@@ -133,3 +133,20 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
         read_table(tmp_path / "t.parquet")
     with pytest.raises(ImportError, match=r'needs pyarrow.*pip install "crosslearning\[app\]"'):
         write_table(FRAME, tmp_path / "u.parquet")
+
+
+def test_excel_files_come_back_as_they_were(tmp_path):
+    frame = pd.DataFrame({"g": ["a", "b"], "x": [1.5, None], "code": ["01", "2"], "n": [3, 4]})
+    write_table(frame, tmp_path / "t.xlsx")
+    found = read_table(tmp_path / "t.xlsx")
+    pd.testing.assert_frame_equal(found, frame, check_dtype=False)
+    assert found["n"].dtype.kind == "i"
+    assert read_table(tmp_path / "t.xlsx", text=["n"])["n"].tolist() == ["3", "4"]
+
+
+def test_predictions_are_written_in_the_dialect_of_the_table():
+    table = read_verbatim(io.BytesIO(b"school;ses\nnorth;0,5\n"))
+    table["prediction"] = [1.25]
+    out = io.BytesIO()
+    write_table(table, out)
+    assert out.getvalue() == b"school;ses;prediction\nnorth;0,5;1,25\n"

@@ -88,6 +88,17 @@ def fit(
         str | None, typer.Option(help="Another table to score the models on.")
     ] = None,
     folds: Annotated[int, typer.Option(help="Parts that are left out in turn.")] = 5,
+    base: Annotated[
+        str,
+        typer.Option(
+            help="What models see beside the columns: splines (curves of them), boosting (what "
+            "boosted trees predict), linear or none (nothing), or auto (all are tried).",
+            autocompletion=_one_of("auto", "linear", "splines", "boosting", "none"),
+        ),
+    ] = "auto",
+    time_budget: Annotated[
+        float, typer.Option(help="Seconds, beyond which no more than linear models are tried.")
+    ] = 60.0,
     drop_unlabelled: Annotated[
         bool, typer.Option("--drop-unlabelled", help="Drop rows without a task.")
     ] = False,
@@ -136,6 +147,7 @@ def fit(
                 time=time is None,
                 group=group is None,
                 holdout=holdout is None,
+                base=base in ("auto", "linear", "none"),
             )
             model = fit_files(
                 table,
@@ -157,6 +169,8 @@ def fit(
                 metric=metric,
                 time=time,
                 group=group,
+                base=base,
+                time_budget=time_budget,
                 held_out=None if holdout is None else read_table(holdout, text=category or ()),
                 **shared,
             )

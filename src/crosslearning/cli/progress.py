@@ -15,17 +15,23 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def spinner(*, show: bool) -> Iterator[Callable[[str], object]]:
-    """Show what is being done and for how long, on a terminal."""
+def spinner(*, show: bool) -> Iterator[Callable[..., object]]:
+    """Show what is being done, which share of it is behind, and for how long, on a terminal."""
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    text = TextColumn("{task.description}", markup=False)
+    columns = SpinnerColumn(), BarColumn(20), TimeElapsedColumn(), text
     disable = not (show and console.is_terminal)
     with Progress(*columns, console=console, transient=True, disable=disable) as progress:
-        step = progress.add_task("")
-        yield lambda text: progress.update(step, description=text)
+        step = progress.add_task("", total=None)
+
+        def say(text: str, share: float | None = None) -> None:
+            known = {} if share is None else {"total": 1.0, "completed": share}
+            progress.update(step, description=text, **known)  # type: ignore[arg-type]
+
+        yield say
 
 
 def progress_bars(*, show: bool) -> Progress:

@@ -63,12 +63,15 @@ def full_covariance(
         return -(point.value + prior), -np.append(slope, by_ratio)
 
     start = np.append(np.zeros(len(rows)), np.log(ratio))
-    best = minimize(
-        negative,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": max_iter, "ftol": 1e-12, "gtol": 1e3 * tol},
-    )
+    try:
+        best = minimize(
+            negative,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": max_iter, "ftol": 1e-12, "gtol": 1e3 * tol},
+        )
+    except np.linalg.LinAlgError:  # rows leave no noise, and S grows beyond rounding
+        return np.sqrt(variances), ratio, 1, True
     ratio = np.exp(best.x[len(rows) :])
     return unpacked(best.x)[1], ratio, int(best.nfev), bool(best.success)

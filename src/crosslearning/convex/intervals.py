@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from crosslearning.convex._arrays import Array
     from crosslearning.convex.families import OneScore
 
-__all__ = ["limits", "predictive_interval"]
+__all__ = ["capped", "limits", "predictive_interval"]
 
 _SMALLEST = 1e-12  # of what a count varies beyond Poisson's, relative to its mean
 
@@ -28,6 +28,12 @@ def predictive_interval(
     tails = np.array([[0.5 * (1.0 - coverage)], [0.5 * (1.0 + coverage)]])
     ends = _quantiles(family, mean, sd, dispersion, tails)
     return ends[0], ends[1]
+
+
+def capped(mean: Array, sd: Array, largest: Array | float) -> tuple[Array, Array]:
+    """Shrink means beyond the largest that is believed, and their deviations alike."""
+    share = np.minimum(1.0, largest / np.maximum(mean, np.finfo(np.float64).tiny))
+    return (mean, sd) if np.all(share == 1.0) else (share * mean, share * sd)
 
 
 def limits(family: OneScore, mean: Array, reach: Array) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from crosslearning.convex.evidence import evidence_fit
 from crosslearning.convex.families import Gaussian, OneScore, Student
-from crosslearning.convex.intervals import limits, predictive_interval
+from crosslearning.convex.intervals import capped, limits, predictive_interval
 from crosslearning.convex.losses import quadratic_loss
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import quadratic_forms
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from crosslearning.linear._estimator import Array
 
 _METHODS = ("evidence", "conformal")
+_FARTHEST = 2.0  # times the largest target: no mean under a logarithmic link is believed beyond
 
 
 class BayesianRegression(RealTarget, CrossBayesianModel):
@@ -83,6 +84,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         self.n_tasks_fitted_ = int(np.count_nonzero(statistics.cells.weights.sum(axis=1)))
         self._fit_sums(statistics, learn_from)
         self.calibration_: dict[str, Array] = {}
+        self.largest_mean_ = np.inf
         return self
 
     def predict(
@@ -153,11 +155,12 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
     ) -> tuple[Array, Array, NDArray[np.int64]]:
         """Mean and standard deviation of targets, and the number of each row's task."""
         scores, spread, codes = self._scored(X, tasks)
-        score = scores[:, 0] + checked_offset(sample_offset, len(scores))
+        offset = checked_offset(sample_offset, len(scores))
         family = self._family()
         dispersion = self.noise_sd_**2 if family.has_dispersion else 1.0
-        mean, variance = family.predictive(score, spread[:, 0, 0], dispersion)
-        return mean, np.sqrt(variance), codes
+        mean, variance = family.predictive(scores[:, 0] + offset, spread[:, 0, 0], dispersion)
+        exposure = 1.0 if isinstance(family, Gaussian) else np.exp(offset)
+        return *capped(mean, np.sqrt(variance), self.largest_mean_ * exposure), codes
 
     def _learn_target(self, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
         self.target_mean_ = 0.0  # until the sums are known
@@ -175,6 +178,10 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
             self._fit_likelihood(replace(rows, y=rows.y - offset - self.target_mean_), None)
         else:
             self._fit_likelihood(rows, offset)
+        self.largest_mean_ = np.inf
+        if not isinstance(family, Gaussian):
+            own = (rows.y * np.exp(-offset))[rows.weights > 0]
+            self.largest_mean_ = _FARTHEST * float(own.max())
         self.calibration_ = self._calibrated(rows, offset)
 
     def _fit_task(self, rows: TaskTable, sample_offset: Any = None) -> None:

@@ -14,34 +14,40 @@ from crosslearning.linear import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["Candidate", "candidates"]
+    from numpy.typing import NDArray
+
+__all__ = ["BASES", "Candidate", "based", "candidates"]
 
 Sharing = Literal["cross", "baseline", "pooled", "separate"]
+BASES = ("auto", "linear", "splines", "boosting", "none")
 _WIDE = 60  # features; of more, tasks differ in all by one variance
+_SLOW = 20  # features; of more, other families are too slow to try unless asked for
 _ROUGH = 1e-3  # gain in log evidence that is enough there
 _ROBUST_ROWS = 50_000  # beyond which wild targets are few among many
+_ENDS: dict[str, tuple[str, Sharing, str]] = {
+    "pooled": ("one pooled model", "pooled", "pooled"),
+    "levels": ("common slopes, a level per task", "baseline", "levels"),
+    "cross": ("cross-learned", "cross", "auto"),
+    "separate": ("separate models", "separate", "separate"),
+}
+_TRIED = {
+    "splines": ("with curves", ("pooled", "cross", "separate")),
+    "boosting": ("on boosted trees", ("cross",)),
+    "both": ("on boosted trees, with curves", ("pooled", "cross")),
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A model to try.
-
-    Attributes
-    ----------
-    name, label : str
-        Short, and for people.
-    sharing : {"cross", "baseline", "pooled", "separate"}
-        What tasks have in common.
-    estimator : estimator
-        Not fitted; takes tasks.
-    """
+    """A model to try: names, what tasks have in common, an estimator, and what it sees."""
 
     name: str
     label: str
     sharing: Sharing
     estimator: Any
+    base: str = "linear"
 
 
 def candidates(
@@ -54,56 +60,61 @@ def candidates(
     n_features: int,
     n_rows: int,
 ) -> list[Candidate]:
-    """Return the models to try on a target of this kind and family, simplest first.
-
-    Parameters
-    ----------
-    kind : {"regression", "classification"}
-        What is predicted.
-    family : str
-        Distribution of a target that is a number.
-    only : bool
-        Whether to try no other family: a normal one may be as good for counts and amounts.
-    epsilon : float
-        Largest distance to the centre in standard deviations of the tasks; finite if it is given.
-    rotated : bool
-        Whether features are principal axes, which are not to be scaled again.
-    n_features, n_rows : int
-        Size of the table.
-    """
-    wide = n_features > _WIDE
-    free = "block" if wide else "auto"
+    """Return the linear models to try on a target of this kind and family, simplest first."""
     shared: dict[str, Any] = {"epsilon": epsilon, "standardize": not rotated}
-    if wide:
-        shared["tol"] = _ROUGH
-    if kind == "classification":
-        return _four(CrossBayesianLogisticRegression, free, shared)
-    normal = _four(CrossBayesianRidge, free, shared)
+    if kind == "classification" or only:
+        return _models(kind, family, list(_ENDS), n_features, shared)
+    normal = _models(kind, "gaussian", list(_ENDS), n_features, shared)
     if family == "gaussian":
-        robust = CrossBayesianGLM("student", covariance=free, **shared)
-        if n_rows <= _ROBUST_ROWS and not wide:
+        if n_rows <= _ROBUST_ROWS and n_features <= _WIDE:
+            robust = CrossBayesianGLM("student", tol=_ROUGH, **shared)
             normal.append(Candidate("robust", "cross-learned, robust", "cross", robust))
         return normal
-    own = _four(partial(CrossBayesianGLM, family), free, shared, family)
-    return own if only else normal + own
+    if family == "poisson":
+        return normal + _models(kind, family, list(_ENDS), n_features, shared)
+    own = ["cross"] if n_features <= _SLOW else []  # others extrapolate wildly
+    return normal + _models(kind, family, own, n_features, shared)
 
 
-def _four(
-    model: Callable[..., Any], free: str, shared: dict[str, Any], family: str = ""
+def based(
+    kind: str, family: str, blocks: Mapping[str, NDArray[Any]], epsilon: float
 ) -> list[Candidate]:
-    """Return a model and the ends to compare it with, simplest first."""
-    ends: tuple[tuple[str, str, Sharing, str], ...] = (
-        ("pooled", "one pooled model", "pooled", "pooled"),
-        ("levels", "common slopes, a level per task", "baseline", "levels"),
-        ("cross", "cross-learned", "cross", free),
-        ("separate", "separate models", "separate", "separate"),
-    )
-    return [
-        Candidate(
-            f"{name}-{family}" if family else name,
-            f"{label} ({family})" if family else label,
-            sharing,
-            model(covariance=covariance, **shared | ({} if name == "cross" else {"epsilon": inf})),
+    """Return models on curves and boosted trees; `blocks` are those of the columns by base."""
+    found = []
+    for base, own in blocks.items():
+        words, ends = _TRIED[base]
+        ends = ends if len(own) <= _WIDE else ("cross",)
+        shared = {"epsilon": epsilon, "standardize": False, "blocks": own}
+        found += _models(kind, family, ends, len(own), shared, base, words)
+    return found
+
+
+def _models(
+    kind: str,
+    family: str,
+    ends: Sequence[str],
+    n_features: int,
+    shared: dict[str, Any],
+    base: str = "linear",
+    words: str = "",
+) -> list[Candidate]:
+    """Models of one family on one base."""
+    wide = n_features > _WIDE
+    model: Any = CrossBayesianLogisticRegression
+    if kind == "regression":
+        plain = family == "gaussian"
+        model = CrossBayesianRidge if plain else partial(CrossBayesianGLM, family)
+    other = family if kind == "regression" and family != "gaussian" else ""
+    found = []
+    for end in ends:
+        label, sharing, covariance = _ENDS[end]
+        own = (
+            shared
+            | ({"tol": _ROUGH} if wide else {})
+            | ({} if end == "cross" else {"epsilon": inf})
         )
-        for name, label, sharing, covariance in ends
-    ]
+        own["covariance"] = "block" if wide and end == "cross" else covariance
+        name = "-".join(filter(None, (end, other, base if base != "linear" else "")))
+        label = " ".join(filter(None, (label, words, f"({other})" if other else "")))
+        found.append(Candidate(name, label, sharing, model(**own), base))
+    return found

@@ -50,21 +50,7 @@ _CODES = re.compile(r"(^|[^a-z])(zip|zip.?code|post.?code|postal.?code|plz)([^a-
 
 @dataclass(frozen=True)
 class Column:
-    """One column and what is to be done with it.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    type : {"number", "category", "date", "unusable"}
-        What it holds.
-    levels : int
-        Number of categories; 0 for numbers.
-    missing : int
-        Number of missing values.
-    reason : str
-        Why it is left out; empty if it is not.
-    """
+    """One column and what is to be done with it."""
 
     name: str
     type: Literal["number", "category", "date", "unusable"]
@@ -75,13 +61,6 @@ class Column:
 
 def column_of(values: pd.Series[Any], wanted: str | None = None) -> Column:
     """Recognise what a column holds.
-
-    Parameters
-    ----------
-    values : Series
-        The column.
-    wanted : {"number", "category"}, optional
-        What to take it for.
 
     Examples
     --------

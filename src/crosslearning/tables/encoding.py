@@ -33,19 +33,6 @@ class TableEncoder:
     column per level, one in all if there are two; levels with fewer than 10 rows (or 2 % of a
     small table) and those beyond the 30 most frequent share one, and so do levels never seen.
     Missing is a level of its own. A date is three numbers: year, month, and days since 1970.
-
-    Attributes
-    ----------
-    numbers : dict
-        Median by name of a column of numbers, and of the parts of dates.
-    flagged : list of str
-        Those of them that had missing values.
-    levels : dict
-        Levels by name of a column of categories: None stands for all that are not listed.
-    dates : list of str
-        Columns of dates.
-    rare : dict
-        Levels that were seen and are not listed, by name of the column.
     """
 
     numbers: dict[str, float]

@@ -9,8 +9,9 @@ import pandas as pd
 from scipy.special import chdtri
 
 from crosslearning.evaluation.scores import mean
+from crosslearning.evaluation.scoring import Predicted
 from crosslearning.tables.columns import as_numbers
-from crosslearning.tables.trials import predicted
+from crosslearning.tables.forecast import forecast, probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
     from crosslearning.tables.model import TableModel
     from crosslearning.tables.rows import Rows
     from crosslearning.tables.splits import Splits
+    from crosslearning.tables.trials import Trials
 
     Array = NDArray[np.float64]
 
 __all__ = ["effects", "holdout", "left_out", "spread", "summary"]
 
 _LEVELS = (0.5, 0.8, 0.9, 0.95)
-_MOST_ERRORS, _MOST_SHOWN = 20_000, 2_000
+_MOST_SHOWN = 2_000
 _MOST_EFFECTS, _MOST_TASKS, _GRID = 12, 60, 21
 
 
@@ -112,7 +114,7 @@ def _typical(model: TableModel, frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def left_out(
-    models: list[Any], rows: Rows, splits: Splits, labels: list[Any], seed: int
+    trials: Trials, rows: Rows, splits: Splits, labels: Sequence[Any], seed: int
 ) -> tuple[Array, dict[str, Any]]:
     """Look at rows that were left out: sorted errors, how often intervals hold, and examples.
 
@@ -121,15 +123,10 @@ def left_out(
     """
     if rows.classes is not None:
         return np.empty(0), {}
-    rng = np.random.default_rng(seed)
-    room = _MOST_ERRORS // len(models)
-    said = []
-    for model, (_, test) in zip(models, splits.parts, strict=True):
-        some = rng.permutation(test)[:room]
-        if model is not None and len(some):
-            part = rows.take(np.sort(some))
-            said.append((part, *model.predict(part.X, tasks=part.codes, return_std=True)))
-    return summary(said, labels, rng)
+    means, sds = (found[trials.chosen.name] for found in (trials.said, trials.spreads))
+    told = [test[np.isfinite(sds[test]) & np.isfinite(means[test])] for _, test in splits.parts]
+    said = [(rows.take(some), means[some], sds[some]) for some in told if len(some)]
+    return summary(said, labels, np.random.default_rng(seed))
 
 
 def summary(
@@ -166,14 +163,16 @@ def _calibration(errors: list[Array]) -> list[dict[str, float]]:
     return found
 
 
-def holdout(
-    models: dict[str, Any], rows: Rows, metric: Metric, labels: NDArray[Any]
-) -> dict[str, float]:
-    """Score fitted models on rows of another table."""
+def holdout(states: dict[str, dict[str, Any]], rows: Rows, metric: Metric) -> dict[str, float]:
+    """Score stored models on rows of another table."""
     codes = np.where(rows.codes < 0, rows.n_tasks, rows.codes)
     scores = {}
-    for name, model in models.items():
-        said = predicted(model, rows, labels)
+    for name, state in states.items():
+        if rows.classes is None:
+            said = Predicted(forecast(state, rows.X, rows.codes, spread=False).mean)
+        else:
+            shares = probabilities(state, rows.X, rows.codes)
+            said = Predicted(rows.classes[shares.argmax(axis=1)], rows.classes, shares, None)
         by_task, weights = metric.of_tasks(
             rows.y, said, rows.given_weights, codes, rows.n_tasks + 1
         )

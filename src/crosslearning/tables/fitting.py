@@ -11,11 +11,14 @@ import numpy as np
 
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
+from crosslearning.tables._basis import BLOCKS
 from crosslearning.tables._facts import facts_of
-from crosslearning.tables.candidates import candidates
+from crosslearning.tables._spaces import Spaces
+from crosslearning.tables.candidates import BASES, based, candidates
 from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.encoding import TableEncoder
 from crosslearning.tables.findings import effects, holdout, left_out
+from crosslearning.tables.forecast import blend
 from crosslearning.tables.metrics import METRICS, metric_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.plain import plain
@@ -41,7 +44,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from crosslearning.tables.candidates import Candidate
+    from crosslearning.tables.metrics import Metric
+    from crosslearning.tables.splits import Splits
     from crosslearning.tables.target import Target
+    from crosslearning.tables.trials import Trials
 
 __all__ = ["check_rows", "check_settings", "fit_table", "state_to_keep"]
 
@@ -66,10 +73,12 @@ def fit_table(
     group: str | None = None,
     held_out: pd.DataFrame | None = None,
     folds: int = 5,
+    base: str = "auto",
+    time_budget: float = 60.0,
     drop_unlabelled: bool = False,
     seed: int = 0,
     command: str = "",
-    progress: Callable[[str], object] | None = None,
+    progress: Callable[[str, float], object] | None = None,
 ) -> TableModel:
     """Learn to predict a column of a table, one model per task, and say whether sharing helps.
 
@@ -106,6 +115,13 @@ def fit_table(
         Rows to score the models on that nothing has been learned from.
     folds : int, default=5
         Number of parts that are left out in turn.
+    base : {"auto", "linear", "splines", "boosting", "none"}, default="auto"
+        What models see beside the columns: curves of them, what boosted trees predict, or both of
+        these; "linear" and "none" are the columns alone. By default all are tried, trees only
+        where the evidence finds them worth it, and of more than 50,000 rows or 100 columns the
+        columns alone.
+    time_budget : float, default=60.0
+        Seconds, beyond which no other than linear models in the columns are begun.
     drop_unlabelled : bool, default=False
         Whether to drop rows without a task instead of refusing them.
     seed : int, default=0
@@ -113,7 +129,7 @@ def fit_table(
     command : str, optional
         What to note as the way to repeat this.
     progress : callable, optional
-        Called with what is being done.
+        Called with what is being done, and with the share of the work that is behind.
 
     Returns
     -------
@@ -123,34 +139,37 @@ def fit_table(
     Notes
     -----
     The scores are of rows that a model has not seen; its strength comes from the evidence of the
-    others. The model that is returned is the best of all that were tried, fitted on all rows.
-    Medians and levels of the encoding are those of all rows, held out or not; they know no target.
+    others. The model that is returned is the best of all that were tried, fitted on all rows; a
+    blend of them, weighed by predictions of rows not seen, is one of them. Medians, levels and
+    knots are those of all rows, held out or not; they know no target.
 
     Examples
     --------
     >>> from crosslearning.datasets import load_hsb82
     >>> from crosslearning.tables import fit_table
     >>> pupils = load_hsb82().frame.head(400)
-    >>> model = fit_table(pupils, task="school", target="math", features=["ses"])
-    >>> model.results["target_kind"], len(model.results["models"])
-    ('regression', 5)
+    >>> model = fit_table(pupils, task="school", target="math", features=["ses"], base="linear")
+    >>> model.results["target_kind"], model.results["models"][-1]["label"]
+    ('regression', 'separate models')
     >>> model.predict(pupils.head(2)).columns.tolist()
     ['prediction', 'lower', 'upper', 'std']
     """
-    say = progress or (lambda _: None)
+    say: Callable[[str, float], object] = progress or (lambda *_: None)
     started = clock.perf_counter()
-    say("Looking at the columns")
+    say("Looking at the columns", 0.0)
     check_settings(frame, task, target, epsilon, seed, folds)
+    if base not in BASES:
+        raise ValueError(f"`base` must be one of {', '.join(BASES)}; got {base!r}.")
     roles = {"the weights": weights, "the time": time, "the group": group}
     for role, column in roles.items():
         require_columns(frame, [column] if column else [], role)
     table = _usable_rows(frame, task, target, drop=drop_unlabelled)
-    goal = target_of(table[target], kind, family)
     types = dict.fromkeys(numbers, "number") | dict.fromkeys(categories, "category")
+    goal = target_of(table[target], _kind(kind, family, types.pop(target, None)), family)
     chosen = features_of(table, task, target, features, excluded=(weights, group), types=types)
     encoder = TableEncoder.of(table, chosen.of("number"), chosen.of("category"), chosen.of("date"))
     rows, labels, rotation = _rows(table, task, goal, encoder, weights)
-    scored, plain_metric = metric_of(metric, goal.kind), _plain_metric(goal)
+    scored = metric_of(metric, goal.kind)
     splits = splits_of(
         rows.codes,
         folds,
@@ -159,33 +178,37 @@ def fit_table(
         time=table[time] if time else None,
         group=table[group] if group else None,
     )
-    tried = candidates(
-        goal.kind,
-        goal.family,
-        only=family != "auto",
-        epsilon=epsilon,
-        rotated=rotation is not None,
-        n_features=rows.X.shape[1],
-        n_rows=len(rows.y),
-    )
+    only = family != "auto"
+    spaces, tried = _to_try(rows, splits, goal, only, epsilon, rotation is not None, base, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is not chosen does not matter
-        trials = run(tried, rows, splits, scored, plain_metric, say)
+        left = time_budget - (clock.perf_counter() - started)
+        plain_metric = METRICS["mse" if goal.kind == "regression" else "accuracy"]
+        trials = run(
+            tried,
+            spaces,
+            splits,
+            scored,
+            plain_metric,
+            seed=seed,
+            blend=epsilon == np.inf,  # a bound is one of a single model
+            budget=left,
+            say=say,
+        )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        say(f"Fitting the best of them, {trials.chosen.label}, on all rows")
-        model = _final(trials.chosen.estimator, rows, labels)
-        errors, findings = left_out(
-            trials.models[trials.chosen.name], rows, splits, labels.tolist(), seed
-        )
-        result = TableModel(
-            task, target, scored.name, encoder, rotation, state_to_keep(model), errors
-        )
+        say(f"Fitting the best of them, {trials.chosen.label}, on all rows", 1.0)
+        final = Final(spaces, trials, labels)
+        errors, findings = left_out(trials, rows, splits, labels.tolist(), seed)
+        state = final.state(trials.parts)
+        result = TableModel(task, target, scored.name, encoder, rotation, state, errors)
         findings["effects"] = effects(result, table) if rotation is None else []
         if held_out is not None:
-            findings["holdout"] = _held_out(result, tried, rows, labels, held_out, scored)
+            findings["holdout"] = _held_out(result, final, held_out, scored)
+        model = final.model(trials.described)
     messages = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     notes = [] if time else looks_like_time(table, [c.name for c in chosen.used])
+    notes += [f"no time for {label}" for label in trials.skipped]
     settings = {
         "command": command,
         "seed": seed,
@@ -193,10 +216,10 @@ def fit_table(
         "dropped": len(frame) - len(table),
         "notes": notes,
     }
-    axes = None if rotation is None else rotation.axes
     used = [task, target, *(column.name for column in chosen.used)]
     names = encoder.feature_names
     facts = facts_of(table[used], rows, splits, scored, names if rotation is None else None)
+    axes = None if rotation is None else rotation.axes
     fit = Fit(model, axes, names, task, goal, chosen, trials, scored, splits.words, facts, settings)
     results = results_of(fit) | plain(
         findings | {"command": command, "python": _python(fit), "warnings": messages}
@@ -204,6 +227,92 @@ def fit_table(
     for message in messages:
         warnings.warn(message, stacklevel=2)
     return replace(result, results=results)
+
+
+def _kind(kind: str, family: str, wanted: str | None) -> str:
+    """Return the kind of target that is asked for, also by naming it a number or a category."""
+    if wanted is None or kind != "auto" or family != "auto":
+        return kind
+    return {"number": "regression", "category": "classification"}[wanted]
+
+
+def _to_try(
+    rows: Rows,
+    splits: Splits,
+    goal: Target,
+    only: bool,
+    epsilon: float,
+    rotated: bool,
+    base: str,
+    seed: int,
+) -> tuple[Spaces, list[Candidate]]:
+    """Return the models to try, and the rows as they see them."""
+    n_rows, n_features = rows.X.shape
+    linear = candidates(
+        goal.kind,
+        goal.family,
+        only=only,
+        epsilon=epsilon,
+        rotated=rotated,
+        n_features=n_features,
+        n_rows=n_rows,
+    )
+    family = goal.family if only or goal.family == "poisson" else "gaussian"
+    spaces = Spaces(rows, splits, "linear" if rotated else base, family, seed)
+    more = based(goal.kind, family, spaces.blocks, epsilon)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        on_trees = [c for c in more if c.base in ("boosting", "both")]
+        if on_trees and base == "auto" and not spaces.trees_help(on_trees[0].estimator):
+            more = [c for c in more if c not in on_trees]
+    return spaces, linear + more
+
+
+class Final:
+    """Models of all rows, each fitted once."""
+
+    def __init__(self, spaces: Spaces, trials: Trials, labels: NDArray[Any]) -> None:
+        self.spaces, self.trials, self.labels = spaces, trials, labels
+        self._known: dict[str, Any] = {}
+
+    def model(self, candidate: Candidate) -> Any:
+        """Fit on all rows; from sums where rows are many."""
+        if candidate.name not in self._known:
+            rows = self.spaces.of(candidate.base, None)
+            self._known[candidate.name] = self._fitted(candidate.estimator, rows)
+        return self._known[candidate.name]
+
+    def _fitted(self, estimator: Any, rows: Rows) -> Any:
+        if not isinstance(estimator, CrossBayesianRidge) or len(rows.y) <= _MANY_ROWS:
+            return fitted(estimator, rows, self.labels[rows.codes])
+        from sklearn.base import clone
+
+        from crosslearning.convex.statistics import Statistics
+
+        numbers = np.arange(rows.n_tasks)
+        sums = Statistics.of(rows.X, rows.y, rows.codes, labels=numbers, sample_weight=rows.weights)
+        model = clone(estimator).fit_statistics(sums)
+        model.tasks_ = self.labels
+        return model
+
+    def state(self, weights: dict[str, float]) -> dict[str, Any]:
+        """Return what predictions of a blend of models need."""
+        by_name = {c.name: c for c in self.trials.candidates}
+        used = {by_name[name]: weight for name, weight in weights.items()}
+        if [c.base for c in used] == ["linear"]:
+            return state_to_keep(self.model(next(iter(used))))
+        trees = any("stacked" in BLOCKS.get(c.base, ()) for c in used)
+        curved = any(c.base != "linear" for c in used)
+        basis = self.spaces.final(trees=trees) if curved else None
+        parts = [
+            (
+                weight,
+                None if c.base == "linear" or basis is None else basis.seen(c.base),
+                state_to_keep(self.model(c)),
+            )
+            for c, weight in used.items()
+        ]
+        return blend(parts, basis)
 
 
 def check_settings(
@@ -277,26 +386,6 @@ def _weights(table: pd.DataFrame, name: str | None) -> NDArray[np.float64] | Non
     return values
 
 
-def _plain_metric(goal: Target) -> Any:
-    return METRICS["mse" if goal.kind == "regression" else "accuracy"]
-
-
-def _final(estimator: Any, rows: Rows, labels: NDArray[Any]) -> Any:
-    """Fit on all rows; from sums where rows are many."""
-    if not isinstance(estimator, CrossBayesianRidge) or len(rows.y) <= _MANY_ROWS:
-        return fitted(estimator, rows, labels[rows.codes])
-    from sklearn.base import clone
-
-    from crosslearning.convex.statistics import Statistics
-
-    sums = Statistics.of(
-        rows.X, rows.y, rows.codes, labels=np.arange(rows.n_tasks), sample_weight=rows.weights
-    )
-    model = clone(estimator).fit_statistics(sums)
-    model.tasks_ = labels
-    return model
-
-
 def state_to_keep(model: Any) -> dict[str, Any]:
     """Return what predictions need."""
     state = state_of(model)
@@ -305,28 +394,21 @@ def state_to_keep(model: Any) -> dict[str, Any]:
 
 
 def _held_out(
-    result: TableModel,
-    tried: Sequence[Any],
-    rows: Rows,
-    labels: NDArray[Any],
-    frame: pd.DataFrame,
-    metric: Any,
+    result: TableModel, final: Final, frame: pd.DataFrame, metric: Metric
 ) -> dict[str, Any]:
     """Score all candidates on rows of another table."""
     require_columns(frame, [result.target], "the target")
     known = frame[frame[result.target].notna()].reset_index(drop=True)
     X, codes = result.encode(known)
-    goal = known[result.target]
+    goal, rows = known[result.target], final.spaces.rows
     y = as_numbers(goal) if rows.classes is None else goal.to_numpy(dtype=rows.classes.dtype)
     test = Rows(X, y, codes, rows.n_tasks, None, rows.classes)
-    names = np.append(labels, np.array([_Nobody()], dtype=object))[codes]
-    models = {c.name: _final(c.estimator, rows, labels) for c in tried}
-    scores = holdout(models, test, metric, names)
-    return {"rows": len(known), "scores": scores}
-
-
-class _Nobody:
-    """The label of a task that no model has seen."""
+    trials = final.trials
+    states = {
+        name: final.state(trials.weights if name == "blend" else {name: 1.0})
+        for name in trials.names
+    }
+    return {"rows": len(known), "scores": holdout(states, test, metric)}
 
 
 def _python(fit: Fit) -> str:

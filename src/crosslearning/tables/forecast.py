@@ -20,7 +20,7 @@ from crosslearning.convex.families import (
     Student,
     Tweedie,
 )
-from crosslearning.convex.intervals import predictive_interval
+from crosslearning.convex.intervals import capped, predictive_interval
 from crosslearning.convex.posterior import score_covariances
 from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.scaling import Scaling
@@ -28,9 +28,11 @@ from crosslearning.convex.scaling import Scaling
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from crosslearning.tables._basis import Basis
+
     Array = NDArray[np.float64]
 
-__all__ = ["Forecast", "forecast", "intervals", "probabilities"]
+__all__ = ["Forecast", "blend", "forecast", "intervals", "main_part", "probabilities"]
 
 _AT_ONCE = 2**16  # rows
 
@@ -44,21 +46,71 @@ class Forecast:
     seen: NDArray[np.bool_]
 
 
-def forecast(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Forecast:
-    """Predict numbers; -1 is a task never seen."""
+def blend(parts: list[tuple[float, Any, dict[str, Any]]], basis: Basis | None) -> dict[str, Any]:
+    """State of several models: weight, columns and state of each.
+
+    Columns are positions in what a basis makes of the features, or None for the features.
+    """
+    fitted = {name: parts[0][2]["fitted"].get(name) for name in ("tasks_", "classes_")}
+    known = {name: value for name, value in fitted.items() if value is not None}
+    return {"class": "Blend", "fitted": known, "parts": parts, "basis": basis}
+
+
+def main_part(state: dict[str, Any]) -> dict[str, Any]:
+    """State of the model that weighs most."""
+    if "parts" not in state:
+        return state
+    heaviest: dict[str, Any] = max(state["parts"], key=lambda part: part[0])[2]
+    return heaviest
+
+
+def _blended(state: dict[str, Any], X: Array) -> list[tuple[float, dict[str, Any], Array]]:
+    """Weight and state of each model, and what it sees of the rows."""
+    if "parts" not in state:
+        return [(1.0, state, X)]
+    basis = state["basis"]
+    Z = X if basis is None else basis.apply(X)
+    return [
+        (weight, own, X if columns is None else Z[:, columns])
+        for weight, columns, own in state["parts"]
+    ]
+
+
+def forecast(
+    state: dict[str, Any], X: Array, codes: NDArray[np.int64], *, spread: bool = True
+) -> Forecast:
+    """Predict numbers; -1 is a task never seen. Without `spread` a normal one is not told."""
+    mean, sd = np.zeros(len(X)), np.zeros(len(X))
+    for weight, own, Z in _blended(state, X):
+        told = _forecast(own, Z, codes, spread=spread)
+        mean, sd = mean + weight * told[0], sd + weight * told[1]
+    return Forecast(mean, sd, codes >= 0)
+
+
+def _forecast(
+    state: dict[str, Any], X: Array, codes: NDArray[np.int64], *, spread: bool
+) -> tuple[Array, Array]:
     family = _family(state)
     assert isinstance(family, OneScore)
+    if isinstance(family, Gaussian) and not spread:
+        return linear_scores(state["fitted"], X, codes)[:, 0], np.zeros(len(X))
     dispersion = state["fitted"]["noise_sd_"] ** 2 if family.has_dispersion else 1.0
     parts = [
-        family.predictive(scores[:, 0], spread[:, 0, 0], dispersion)
-        for scores, spread in _scored(state, X, codes)
+        family.predictive(scores[:, 0], variance[:, 0, 0], dispersion)
+        for scores, variance in _scored(state, X, codes)
     ]
     means, variances = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Forecast(means, np.sqrt(variances), codes >= 0)
+    return capped(means, np.sqrt(variances), state["fitted"].get("largest_mean_", np.inf))
 
 
 def probabilities(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Array:
     """Predict shares of classes: means over what is not known of the parameters."""
+    return np.asarray(
+        sum(weight * _probabilities(own, Z, codes) for weight, own, Z in _blended(state, X))
+    )
+
+
+def _probabilities(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Array:
     family = _family(state)
     parts = []
     for scores, spread in _scored(state, X, codes):
@@ -75,22 +127,10 @@ def probabilities(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> 
 def intervals(
     state: dict[str, Any], said: Forecast, errors: Array, coverage: float
 ) -> tuple[Array, Array]:
-    """Return lower and upper ends.
-
-    Parameters
-    ----------
-    state : dict
-        The model.
-    said : Forecast
-        Of the rows.
-    errors : array
-        Absolute errors of rows left out, in predicted standard deviations, sorted: they widen or
-        narrow intervals of real targets. Tasks never seen are given no less than the model says.
-    coverage : float
-        Probability that a target lies between them.
-    """
+    """Return lower and upper ends."""
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
+    state = main_part(state)
     family = _family(state)
     assert isinstance(family, OneScore)
     noise = state["fitted"]["noise_sd_"] ** 2

@@ -23,19 +23,7 @@ _SMALLEST = 1e-12  # probability, and mean of a positive target, that still has 
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A score: the greater, the better.
-
-    Attributes
-    ----------
-    name : str
-        What the command calls it.
-    words : str
-        What people call it.
-    of_rows : callable, optional
-        Scores of rows from targets and predictions; none for the area under a curve.
-    error : bool
-        Whether people read minus the score, as an error.
-    """
+    """A score: the greater, the better."""
 
     name: str
     words: str

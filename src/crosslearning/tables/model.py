@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
-from crosslearning.tables.forecast import forecast, intervals, probabilities
+from crosslearning.tables.forecast import forecast, intervals, main_part, probabilities
 from crosslearning.tables.persistence import read_model, save
 from crosslearning.tables.recognition import kept_as_text, recognised, tidy
 from crosslearning.tables.schema import check_names, require_columns
@@ -62,10 +62,13 @@ class TableModel:
 
     @cached_property
     def estimator(self) -> Any:
-        """One model per task, fitted: a CrossBayesianRidge or one of its relatives."""
+        """One model per task, fitted: a CrossBayesianRidge or one of its relatives.
+
+        Of a blend it is the one that weighs most.
+        """
         from crosslearning.linear.persistence import model_of  # needs scikit-learn, which is slow
 
-        return model_of(self.state)
+        return model_of(main_part(self.state))
 
     @cached_property
     def _tasks(self) -> TaskIndex:

@@ -15,15 +15,7 @@ __all__ = ["Parameters", "coefficients", "map_of", "parameters_of"]
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """Parameters per standard deviation of a feature, with intercepts at the features' means.
-
-    Attributes
-    ----------
-    coef : array of shape (n_tasks + 1, n_scores, n_features)
-        Coefficients; the centre is last.
-    intercept : array of shape (n_tasks + 1, n_scores)
-        Intercepts.
-    """
+    """Parameters per standard deviation of a feature, with intercepts at the features' means."""
 
     coef: NDArray[np.float64]
     intercept: NDArray[np.float64]
@@ -67,23 +59,7 @@ def _score(parameters: Parameters, k: int) -> dict[str, Any]:
 
 
 def map_of(parameters: Parameters, radius: float, some: NDArray[np.intp]) -> dict[str, Any]:
-    """Project the tasks on the plane through the centre that shows most of their distances.
-
-    Parameters
-    ----------
-    parameters : Parameters
-        Of tasks and centre.
-    radius : float
-        Radius of the ball over all parameters; infinity if there is none.
-    some : array of int
-        The tasks to show.
-
-    Returns
-    -------
-    dict
-        ``tasks`` and ``center`` as points, ``radius`` in the same unit or None, and the share of
-        squared distances that is ``explained``.
-    """
+    """Project some tasks on the plane through the centre that shows most of their distances."""
     count = len(parameters.intercept)
     everyone = np.hstack([parameters.coef.reshape(count, -1), parameters.intercept])
     offsets = everyone[:-1] - everyone[-1]

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crosslearning.archive import read_archive, write_archive
+from crosslearning.convex.curves import Curves
+from crosslearning.tables._basis import Basis, Stacked
+from crosslearning.tables._trees import Trees
 from crosslearning.tables.encoding import TableEncoder
 from crosslearning.tables.rotation import Rotation
 
@@ -22,7 +25,7 @@ __all__ = ["check_folder", "read_model", "save"]
 _MODEL, _RESULTS = "model.npz", "results.json"
 _KIND = "table model"
 _PARTS = ("task", "target", "metric", "encoder", "rotation", "state", "errors")
-_CLASSES = (TableEncoder, Rotation)
+_CLASSES = (TableEncoder, Rotation, Basis, Curves, Stacked, Trees)
 
 
 def check_folder(folder: str | os.PathLike[str]) -> None:

@@ -77,7 +77,9 @@ def predict_table(
         if again is not source:
             again.seek(0)
         frame = read_verbatim(again)
-    return Predicted(pd.concat([frame, predictions], axis=1), *found, len(frame))
+    table = pd.concat([frame, predictions], axis=1)
+    table.attrs = frame.attrs
+    return Predicted(table, *found, len(frame))
 
 
 def refuse_taken(predictions: pd.DataFrame, frame: pd.DataFrame) -> None:

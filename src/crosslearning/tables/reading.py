@@ -1,4 +1,4 @@
-"""Tables in files: CSV and its relatives, and Parquet; gzipped or not."""
+"""Tables in files: CSV and its relatives, Parquet and Excel; gzipped or not."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from zipfile import ZipFile, is_zipfile
 
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
@@ -37,9 +38,9 @@ def read_table(
     Parameters
     ----------
     source : path or binary stream
-        Parquet, or text in UTF-8, UTF-16 or Latin-1 with a header and fields separated by comma,
-        semicolon, tab or bar, and then with a decimal comma if the numbers have one; gzipped or
-        not.
+        Parquet, Excel (the first sheet), or text in UTF-8, UTF-16 or Latin-1 with a header and
+        fields separated by comma, semicolon, tab or bar, and then with a decimal comma if the
+        numbers have one; gzipped or not.
     text : collection of str, optional
         Columns of text files to leave as they are. Columns of digits with leading zeros, and of
         more digits than a number has, are left so in any case: they are codes.
@@ -113,7 +114,7 @@ def _parsed(
         named = [name for name in stored.index.names if name is not None]
         return stored.reset_index(named) if named else stored
     if head.startswith((b"PK", b"\xd0\xcf\x11\xe0")):
-        raise ValueError("this is a spreadsheet or an archive. Save the table as CSV or Parquet.")
+        return _workbook(stream, {"na_values": options.get("na_values")}, text)
     encoding = _encoding(stream, head)
     separator, decimal = _dialect(head.decode(encoding, errors="ignore"))
     shared: dict[str, Any] = {"sep": separator, "encoding": encoding}
@@ -124,9 +125,23 @@ def _parsed(
         shared |= {"index_col": False, "low_memory": False, **options}
         if text is None:
             frame: pd.DataFrame = pd.read_csv(stream, **shared)
+            frame.attrs["dialect"] = (separator, decimal)
             return frame
         frame = pd.read_csv(stream, decimal=decimal, dtype=dict.fromkeys(text, str), **shared)
         return _with_codes(stream, frame, shared)
+
+
+def _workbook(
+    stream: BinaryIO, options: dict[str, Any], text: Collection[str] | None
+) -> pd.DataFrame:
+    """Read the first sheet of an Excel file."""
+    if not is_zipfile(stream) or "xl/workbook.xml" not in ZipFile(stream).namelist():
+        raise ValueError("this is an archive or an old spreadsheet. Save it as .xlsx or CSV.")
+    require("Reading Excel files", "openpyxl")
+    stream.seek(0)
+    # Cells as they are: otherwise "01" would become a number.
+    frame: pd.DataFrame = pd.read_excel(stream, engine="openpyxl", dtype=object, **options)
+    return frame.astype(dict.fromkeys(text or (), "string")).infer_objects()
 
 
 def _encoding(stream: BinaryIO, head: bytes) -> str:

@@ -46,33 +46,7 @@ _GUESSES = {
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fit of a table and all that is to be told of it.
-
-    Attributes
-    ----------
-    estimator : estimator
-        The chosen one, fitted on all rows.
-    axes : array, optional
-        Principal axes that its features are.
-    names : list of str
-        Names of the encoded features.
-    task : str
-        Column of task labels.
-    target : Target
-        What was predicted.
-    features : Features
-        The columns that were learned from.
-    trials : Trials
-        What was tried.
-    metric : Metric
-        What it was scored by.
-    words : str
-        Which rows were scored.
-    facts : Facts
-        What only the rows could tell.
-    settings : mapping
-        Seed, command, seconds, notes, number of rows dropped: for the record.
-    """
+    """A fit of a table and all that is to be told of it."""
 
     estimator: Any
     axes: Any
@@ -124,6 +98,7 @@ def results_of(fit: Fit) -> dict[str, Any]:
             "name": trials.chosen.name,
             "label": trials.chosen.label,
             "why": reason(trials, fit.words),
+            "parts": _parts(trials),
         },
         "typical_error": _typical(fit),
         "comparison": _comparison(comparison, metric, listed),
@@ -153,6 +128,13 @@ def _useless(fit: Fit, reference: float, guess: str) -> str:
     if best > (-reference if fit.metric.error else reference):
         return ""
     return f"No model is better than predicting {guess}, which gives {number(reference)}. "
+
+
+def _parts(trials: Trials) -> list[dict[str, Any]]:
+    """Models that make up the chosen one, and their weights."""
+    labels = {c.name: c.label for c in trials.candidates}
+    found = sorted(trials.parts.items(), key=lambda part: -part[1])
+    return [{"name": n, "label": labels[n], "weight": weight} for n, weight in found]
 
 
 def _models(fit: Fit) -> list[dict[str, Any]]:
@@ -271,7 +253,10 @@ def _notes(fit: Fit) -> list[str]:
     left_out = [
         f"column {column.name} left out: {column.reason}" for column in fit.features.ignored
     ]
-    return [*[rows] * (dropped > 0), *left_out, *fit.settings["notes"]]
+    described, chosen = fit.trials.described, fit.trials.chosen
+    told = f"coefficients, and how much tasks differ, are those of another model: {described.label}"
+    other = [told] * (described is not chosen)
+    return [*[rows] * (dropped > 0), *left_out, *fit.settings["notes"], *other]
 
 
 def _provenance(fit: Fit) -> dict[str, Any]:

@@ -24,13 +24,6 @@ class Rotation:
 
     Where tasks differ in all coefficients by one variance, models of all axes are those of the
     features: the prior is the same in every direction, and rows say nothing of the others.
-
-    Attributes
-    ----------
-    mean, scale : array of shape (n_features,)
-        Of the features.
-    axes : array of shape (n_features, n_axes)
-        Orthonormal columns.
     """
 
     mean: Array

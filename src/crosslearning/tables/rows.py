@@ -15,23 +15,7 @@ __all__ = ["Rows"]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a table that models learn from, or are scored on.
-
-    Attributes
-    ----------
-    X : array of shape (n_rows, n_features)
-        Encoded features.
-    y : array of shape (n_rows,)
-        Targets.
-    codes : array of int of shape (n_rows,)
-        Number of each row's task; -1 is a task never seen.
-    n_tasks : int
-        Number of tasks.
-    weights : array of shape (n_rows,), optional
-        Weights of the rows.
-    classes : array, optional
-        The classes, if the target is one of them.
-    """
+    """Rows of a table that models learn from, or are scored on."""
 
     X: NDArray[np.float64]
     y: NDArray[Any]

@@ -107,19 +107,7 @@ def features_of(
     excluded: Sequence[str | None] = (),
     types: Mapping[str, str] | None = None,
 ) -> Features:
-    """Choose the columns to learn from: those wanted, or all that can be used.
-
-    Parameters
-    ----------
-    frame, task, target
-        The table, and the columns of task and target.
-    wanted : sequence of str or None
-        Columns that are asked for.
-    excluded : sequence of str
-        Columns with another role, which are no features unless asked for.
-    types : mapping, optional
-        "number" or "category" by name of a column whose content is known.
-    """
+    """Choose the columns to learn from: those wanted, or all that can be used."""
     names: list[Hashable] = [
         name for name in frame.columns if name not in (task, target, *excluded)
     ]

@@ -23,17 +23,7 @@ _FEWEST = 2  # values of a column of times, or of groups
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Splits of the rows of a table.
-
-    Attributes
-    ----------
-    parts : list of (rows to fit on, rows to score on)
-        One pair for each split.
-    words : str
-        What the rows are that are scored.
-    folds : array of int, optional
-        Fold of each row, if every row is scored once, by models of all others.
-    """
+    """Splits of the rows of a table."""
 
     parts: list[tuple[Rows, Rows]]
     words: str
@@ -49,23 +39,7 @@ def splits_of(
     time: pd.Series[Any] | None = None,
     group: pd.Series[Any] | None = None,
 ) -> Splits:
-    """Divide rows: within tasks, by what came later, or by groups that stay together.
-
-    Parameters
-    ----------
-    codes : array of int
-        Number of each row's task.
-    n_splits : int
-        Number of splits.
-    seed : int
-        Of folds at random.
-    classes : array, optional
-        Classes of the rows: every one of them is in several folds.
-    time : Series, optional
-        When a row was: rows of the last half are predicted by what was before them.
-    group : Series, optional
-        What a row belongs to beside its task: whole groups are left out.
-    """
+    """Divide rows: within tasks, by what came later, or by groups that stay together."""
     if time is not None and group is not None:
         raise ValueError(
             f"Rows can be left out by time or by group; got {time.name!r} and {group.name!r}. "

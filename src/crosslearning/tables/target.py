@@ -28,21 +28,7 @@ _FEW, _NEARLY_ALL = 10, 0.9  # more different values, and this share of them num
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The values to predict and how they were understood.
-
-    Attributes
-    ----------
-    name : str
-        Name of the column.
-    kind : {"regression", "classification"}
-        What is predicted.
-    y : array of shape (n_rows,)
-        Numbers, or class labels: strings, whole numbers or booleans.
-    why : str
-        The rule that decided.
-    family : str
-        Distribution of numbers.
-    """
+    """The values to predict and how they were understood."""
 
     name: str
     kind: Kind
@@ -57,19 +43,6 @@ def target_of(column: pd.Series[Any], kind: str = "auto", family: str = "auto") 
     Strings, booleans and numbers of which there are two are classes; others are numbers. Whole
     numbers from 0 that lean to the right are counts, and so are decimals above 0 that lean far to
     the right positive amounts; their logarithm is then linear.
-
-    Parameters
-    ----------
-    column : Series
-        The target.
-    kind : {"auto", "regression", "classification"}, default="auto"
-        What to take it for.
-    family : {"auto", "gaussian", "student", "poisson", "gamma", "tweedie"}, default="auto"
-        Distribution of a target that is a number.
-
-    Returns
-    -------
-    Target
 
     Examples
     --------

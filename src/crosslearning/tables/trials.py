@@ -11,50 +11,53 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.choice import nested
 from crosslearning.evaluation.scores import Scores
 from crosslearning.evaluation.scoring import Predicted
 from crosslearning.linear import CrossBayesianRidge
+from crosslearning.linear.persistence import state_of
+from crosslearning.tables._blending import blend_weights
+from crosslearning.tables.candidates import Candidate
+from crosslearning.tables.forecast import forecast, probabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from crosslearning.tables.candidates import Candidate
+    from crosslearning.tables._spaces import Spaces
     from crosslearning.tables.metrics import Metric
     from crosslearning.tables.rows import Rows
     from crosslearning.tables.splits import Splits
 
-__all__ = ["Trials", "fitted", "over_tasks", "predicted", "run"]
+    Array = NDArray[np.float64]
+
+__all__ = ["Trials", "fitted", "over_tasks", "run", "told"]
 
 _ROUNDING = 1e-9  # relative to the best score: differences below decide nothing
 _MOST_SUMS = 5e7  # numbers in the sums of tasks and folds, beyond which rows are summed again
+_MOST_SPREADS = 20_000  # rows that are told how far off they may be
+_MOST_BLENDED = 200_000  # rows
 
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """What candidates did on rows that they have not seen.
+    """What candidates, simplest first, did on rows that they have not seen.
 
-    Attributes
-    ----------
-    candidates : sequence of Candidate
-        Simplest first.
-    scores, plain : Scores
-        By the metric of the choice, and squared errors or shares that are correct.
-    models : dict of list
-        Fitted models by name of the candidate, one for each split; None where it failed.
-    seconds : dict
-        Time spent on each.
+    `scores` are by the metric of the choice, `plain` squared errors or shares that are correct;
+    `said` and `spreads` hold predictions of all rows and standard deviations of some, by name, NaN
+    where there is none; `weights` those of a blend.
     """
 
     candidates: Sequence[Candidate]
     scores: Scores
     plain: Scores
-    models: dict[str, list[Any]] = field(default_factory=dict)
+    said: dict[str, Array] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    spreads: dict[str, Array] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -62,14 +65,35 @@ class Trials:
         return [candidate.name for candidate in self.candidates]
 
     @property
-    def means(self) -> NDArray[np.float64]:
+    def means(self) -> Array:
         """Mean score over the tasks; minus infinity for what could not be fitted."""
         return over_tasks(self.scores)
 
     @property
     def chosen(self) -> Candidate:
-        """The candidate with the best score; the simplest of equal ones."""
-        return self.best_of("pooled", "baseline", "cross", "separate")
+        """The blend, unless another model is better by more than a standard error; else that.
+
+        To choose one by a noisy score costs more than to weigh several. Of equal ones the simplest
+        is taken.
+        """
+        best = self.best_of("pooled", "baseline", "cross", "separate")
+        if not self.weights or best.base == "blend":
+            return best
+        scores = self.scores.by_task[[self.names.index(best.name), -1]]
+        ahead = (scores[0] - scores[1])[np.isfinite(scores).all(axis=0)]
+        error = ahead.std(ddof=1) / len(ahead) ** 0.5 if len(ahead) > 1 else 0.0
+        return best if ahead.mean() > error else self.candidates[-1]
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Weights of the models that make up the chosen one."""
+        chosen = self.chosen.name
+        return self.weights if chosen == "blend" else {chosen: 1.0}
+
+    @property
+    def described(self) -> Candidate:
+        """The chosen model if it is linear in the columns, else the best that is and shares."""
+        return self.chosen if self.chosen.base == "linear" else self.best_of("cross", base="linear")
 
     @property
     def nested_score(self) -> float:
@@ -77,10 +101,14 @@ class Trials:
         everyone = {"chosen": range(len(self.candidates))}
         return float(over_tasks(nested(self.scores, everyone))[0])
 
-    def best_of(self, *sharing: str) -> Candidate:
+    def best_of(self, *sharing: str, base: str | None = None) -> Candidate:
         """Return the best candidate of some kinds."""
         means = self.means
-        own = [k for k, c in enumerate(self.candidates) if c.sharing in sharing]
+        own = [
+            k
+            for k, c in enumerate(self.candidates)
+            if c.sharing in sharing and base in (None, c.base)
+        ]
         top = max(means[k] for k in own)
         if top == -np.inf:
             raise ValueError(
@@ -90,7 +118,7 @@ class Trials:
         return next(self.candidates[k] for k in own if means[k] >= top - _ROUNDING * abs(top))
 
 
-def over_tasks(scores: Scores) -> NDArray[np.float64]:
+def over_tasks(scores: Scores) -> Array:
     """Mean over the tasks that all settings have a score of; minus infinity if one has none."""
     values = scores.by_task
     usable = np.isfinite(values).any(axis=1)
@@ -99,48 +127,168 @@ def over_tasks(scores: Scores) -> NDArray[np.float64]:
     return np.where(usable, means, -np.inf)
 
 
+class _Trial:
+    """All candidates on all splits."""
+
+    def __init__(
+        self, spaces: Spaces, splits: Splits, metric: Metric, plain: Metric, seed: int
+    ) -> None:
+        self.spaces, self.splits, self.metrics = spaces, splits, (metric, plain)
+        rng, room = np.random.default_rng(seed), _MOST_SPREADS // len(splits.parts)
+        self.shown = [np.sort(rng.permutation(test)[:room]) for _, test in splits.parts]
+        self.sums: dict[str, Statistics | None] = {}
+        shape = (2, len(splits.parts), spaces.rows.n_tasks)
+        self.no_scores, self.weights = np.full(shape, np.nan), np.zeros(shape[1:])
+
+    def of(self, candidate: Candidate) -> Iterator[tuple[int, Array, Array]]:
+        """Predictions of all rows and standard deviations of some, after each split."""
+        rows = self.spaces.rows
+        shape = (len(rows.y),) if rows.classes is None else (len(rows.y), len(rows.classes))
+        said, spread = np.full(shape, np.nan), np.full(len(rows.y), np.nan)
+        estimator = candidate.estimator
+        for s, (train, test) in enumerate(self.splits.parts):
+            try:
+                own = self.spaces.of(candidate.base, s)
+                model = self._model(candidate, estimator, own, train, s)
+            except ValueError:  # such as a training part with a single class
+                yield s, said, spread
+                continue
+            estimator = _settled(estimator, model)
+            said[test] = told(model, own.take(test), rows.classes)[0]
+            if rows.classes is None and len(self.shown[s]):
+                some = self.shown[s]
+                spread[some] = told(model, own.take(some), None, spread=True)[1]
+            yield s, said, spread
+
+    def _model(
+        self, candidate: Candidate, estimator: Any, rows: Rows, train: NDArray[np.intp], s: int
+    ) -> Any:
+        if isinstance(estimator, CrossBayesianRidge):
+            base = candidate.base
+            if base not in self.sums:
+                fixed = base in ("linear", "splines")  # the same in all splits
+                self.sums[base] = _sums(rows, self.splits) if fixed else None
+            sums = self.sums[base]
+            part = _of_rows(rows.take(train)) if sums is None else _without(sums, s)
+            model = clone(estimator).fit_statistics(part)
+        else:
+            model = fitted(estimator, rows.take(train))
+        if candidate.base in ("boosting", "both"):
+            weight = model.center_coef_ if np.ndim(model.center_coef_) == 1 else np.zeros(1)
+            if weight[-1] < 0:
+                raise ValueError("Trees that count negatively are not to be trusted.")
+        return model
+
+    def scored(self, said: Array) -> Array:
+        """Scores by both metrics, shape (2, n_splits, n_tasks)."""
+        scores = self.no_scores.copy()
+        for s, (_, test) in enumerate(self.splits.parts):
+            part = self.spaces.rows.take(test)
+            if len(test) and np.isfinite(said[test]).all():
+                given = part.y, _told(said[test], part), part.given_weights, part.codes
+                for m, metric in enumerate(self.metrics):
+                    scores[m, s], self.weights[s] = metric.of_tasks(*given, part.n_tasks)
+        return scores
+
+
 def run(
     candidates: Sequence[Candidate],
-    rows: Rows,
+    spaces: Spaces,
     splits: Splits,
     metric: Metric,
     plain: Metric,
-    say: Callable[[str], object],
+    *,
+    seed: int = 0,
+    blend: bool = True,
+    budget: float = np.inf,
+    say: Callable[[str, float], object] = lambda *_: None,
 ) -> Trials:
     """Fit every candidate on the training part of every split, and score it on the other.
 
-    Settings of a model are found by the evidence of its training part alone.
+    Settings of a model are found by the evidence of its training part alone. Of models that are
+    not linear only those are tried that `budget`, in seconds, has time for; then a blend of all, if
+    that is wanted.
     """
-    shape = (len(candidates), len(splits.parts), rows.n_tasks)
-    values, correct = np.full(shape, np.nan), np.full(shape, np.nan)
-    weights = np.zeros(shape[1:])
-    models: dict[str, list[Any]] = {}
+    trial = _Trial(spaces, splits, metric, plain, seed)
+    started, n_splits = time.perf_counter(), len(splits.parts)
     seconds: dict[str, float] = {}
-    sums = _sums(rows, splits, candidates)
+    said: dict[str, Array] = {}
+    spreads: dict[str, Array] = {}
+    scores: list[Array] = []
+    kept: list[Candidate] = []
     for m, candidate in enumerate(candidates):
-        say(f"Trying {candidate.label} ({m + 1} of {len(candidates)})")
-        started = time.perf_counter()
-        estimator, kept = candidate.estimator, list[Any]()
-        for s, (train, test) in enumerate(splits.parts):
-            try:
-                if sums is not None and _by_sums(candidate):
-                    model = clone(estimator).fit_statistics(_without(sums, s))
-                else:
-                    model = fitted(estimator, rows.take(train))
-                    estimator = _settled(estimator, model)
-            except ValueError:  # such as a training part with a single class
-                kept.append(None)
-                continue
-            kept.append(model)
-            part = rows.take(test)
-            said = predicted(model, part)
-            given = part.y, said, part.given_weights, part.codes, rows.n_tasks
-            values[m, s], weights[s] = metric.of_tasks(*given)
-            correct[m, s] = plain.of_tasks(*given)[0]
-        models[candidate.name], seconds[candidate.name] = kept, time.perf_counter() - started
-    names = [candidate.name for candidate in candidates]
-    return Trials(
-        candidates, Scores(names, values, weights), Scores(names, correct, weights), models, seconds
+        begun = time.perf_counter()
+        for s, *told_of in trial.of(candidate):
+            say(f"Trying {candidate.label}", (m + (s + 1) / n_splits) / len(candidates))
+            said[candidate.name], spreads[candidate.name] = told_of
+            now = time.perf_counter()
+            ends = now - started + (n_splits - s) * (now - begun) / (s + 1)
+            if candidate.base != "linear" and ends > budget:
+                break
+        else:
+            kept.append(candidate)
+            seconds[candidate.name] = time.perf_counter() - begun
+            scores.append(trial.scored(said[candidate.name]))
+    skipped = [candidate.label for candidate in candidates if candidate not in kept]
+    trials = _collected(trial, kept, scores, said, seconds, spreads, skipped)
+    return _with_blend(trial, trials, metric, scores) if blend else trials
+
+
+def _collected(
+    trial: _Trial,
+    candidates: list[Candidate],
+    scores: list[Array],
+    said: dict[str, Array],
+    seconds: dict[str, float],
+    spreads: dict[str, Array],
+    skipped: list[str],
+    weights: dict[str, float] | None = None,
+) -> Trials:
+    names, values = [c.name for c in candidates], np.stack(scores, axis=1)
+    chosen_by, plain = (Scores(names, own, trial.weights) for own in values)
+    return Trials(candidates, chosen_by, plain, said, seconds, spreads, weights or {}, skipped)
+
+
+def _with_blend(trial: _Trial, trials: Trials, metric: Metric, scores: list[Array]) -> Trials:
+    """Add the blend of all candidates; for a split it is weighed by the others."""
+    rows, begun = trial.spaces.rows, time.perf_counter()
+    known = np.zeros(len(rows.y), dtype=bool)
+    known[np.concatenate([test for _, test in trial.splits.parts])] = True
+    names = [name for name in trials.names if np.isfinite(trials.said[name][known]).all()]
+    if len(rows.y) > _MOST_BLENDED or len(trial.splits.parts) < 2 or len(names) < 2:
+        return trials
+    everyone = np.stack([trials.said[name] for name in names])
+
+    def weights(use: NDArray[np.bool_]) -> Array:
+        return blend_weights(everyone[:, use], rows.take(np.flatnonzero(use)), metric.name)
+
+    blended = np.full_like(everyone[0], np.nan)
+    for _, test in trial.splits.parts:
+        others = known.copy()
+        others[test] = False
+        if others.any():
+            blended[test] = np.tensordot(weights(others), everyone[:, test], 1)
+    final = dict(zip(names, weights(known).tolist(), strict=True))
+    final = {name: weight for name, weight in final.items() if weight > 0}
+    if len(final) < 2:
+        return trials
+    shares: dict[str, float] = {}
+    for candidate in trials.candidates:
+        share = shares.get(candidate.sharing, 0.0) + final.get(candidate.name, 0.0)
+        shares[candidate.sharing] = share
+    most: Any = max(shares, key=lambda sharing: shares[sharing])
+    blend = Candidate("blend", f"blend of {len(final)} models", most, None, "blend")
+    # Standard deviations of a mean are at most the mean of those.
+    spread = sum(weight * trials.spreads[name] for name, weight in final.items())
+    return _collected(
+        trial,
+        [*trials.candidates, blend],
+        [*scores, trial.scored(blended)],
+        trials.said | {"blend": blended},
+        trials.seconds | {"blend": time.perf_counter() - begun},
+        trials.spreads | {"blend": np.asarray(spread)},
+        trials.skipped,
+        final,
     )
 
 
@@ -151,33 +299,33 @@ def fitted(estimator: Any, rows: Rows, tasks: NDArray[Any] | None = None) -> Any
     return clone(estimator).fit(rows.X, rows.y, tasks=labels, **given)
 
 
-def predicted(model: Any, rows: Rows, tasks: NDArray[Any] | None = None) -> Predicted:
-    """Ask a model about rows, whose tasks are called as in :func:`fitted`."""
-    labels = rows.codes if tasks is None else tasks
+def told(
+    model: Any, rows: Rows, classes: NDArray[Any] | None, *, spread: bool = False
+) -> tuple[Array, Array | None]:
+    """Predictions of a model that calls tasks by their numbers, and standard deviations."""
+    known = np.asarray(model.tasks_.tolist())
+    at = np.clip(np.searchsorted(known, rows.codes), 0, len(known) - 1)
+    codes = np.where(known[at] == rows.codes, at, -1)
+    state = state_of(model)
+    if classes is None:
+        said = forecast(state, rows.X, codes, spread=spread)
+        return said.mean, said.sd
+    shares = np.zeros((len(rows.y), len(classes)))
+    shares[:, np.searchsorted(classes, model.classes_)] = probabilities(state, rows.X, codes)
+    return shares, None
+
+
+def _told(said: Array, rows: Rows) -> Predicted:
     if rows.classes is None:
-        if _by_sums_alone(model) and tasks is None:
-            return Predicted(linear_scores(vars(model), rows.X, rows.codes)[:, 0])
-        return Predicted(np.asarray(model.predict(rows.X, tasks=labels)))
-    shares = np.zeros((len(rows.y), len(rows.classes)))
-    own = np.searchsorted(rows.classes, model.classes_)
-    shares[:, own] = model.predict_proba(rows.X, tasks=labels)
-    return Predicted(rows.classes[shares.argmax(axis=1)], rows.classes, shares, None)
+        return Predicted(said)
+    return Predicted(rows.classes[said.argmax(axis=1)], rows.classes, said, None)
 
 
 def _settled(estimator: Any, model: Any) -> Any:
     """Let other splits have the structure of the first: to find it takes most of the time."""
-    if getattr(estimator, "covariance", None) != "auto" or isinstance(model, CrossBayesianRidge):
+    if getattr(estimator, "covariance", None) != "auto":
         return estimator
     return clone(estimator).set_params(covariance=model.structure_)
-
-
-def _by_sums(candidate: Candidate) -> bool:
-    return isinstance(candidate.estimator, CrossBayesianRidge)
-
-
-def _by_sums_alone(model: Any) -> bool:
-    """Whether a model was fitted from sums, where tasks are called by their numbers."""
-    return isinstance(model, CrossBayesianRidge) and not model.calibration_
 
 
 def _without(sums: Statistics, fold: int) -> Statistics:
@@ -186,18 +334,15 @@ def _without(sums: Statistics, fold: int) -> Statistics:
     return reduce(add, others)
 
 
-def _sums(rows: Rows, splits: Splits, candidates: Sequence[Candidate]) -> Statistics | None:
-    """Sum rows by task and fold, where that is all that candidates need and not too much."""
+def _sums(rows: Rows, splits: Splits) -> Statistics | None:
+    """Sum rows by task and fold, where that is not too much."""
     n_folds, width = len(splits.parts), rows.X.shape[1] + 1
-    large = rows.n_tasks * n_folds * width**2 > _MOST_SUMS
-    if splits.folds is None or large or not any(map(_by_sums, candidates)):
+    if splits.folds is None or rows.n_tasks * n_folds * width**2 > _MOST_SUMS:
         return None
-    return Statistics.of(
-        rows.X,
-        rows.y,
-        rows.codes,
-        labels=np.arange(rows.n_tasks),
-        sample_weight=rows.weights,
-        folds=splits.folds,
-        n_folds=n_folds,
-    )
+    return _of_rows(rows, folds=splits.folds, n_folds=n_folds)
+
+
+def _of_rows(rows: Rows, **folds: Any) -> Statistics:
+    labels = np.arange(rows.n_tasks)
+    weights = rows.weights
+    return Statistics.of(rows.X, rows.y, rows.codes, labels=labels, sample_weight=weights, **folds)

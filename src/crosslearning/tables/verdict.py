@@ -40,8 +40,8 @@ def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Compar
 def verdict(comparison: Comparison, trials: Trials, metric: str) -> str:
     """Say whether sharing helps beyond one model, and beyond separate ones."""
     chosen, subject = trials.chosen, sharer(trials)
-    label = "cross-learning"
-    if subject.sharing == "baseline":
+    label = "the blend" if subject.base == "blend" else "cross-learning"
+    if subject.sharing == "baseline" and subject.base != "blend":
         label = f"the model with {subject.label.replace(', ', ' and ')}"
     pooled, separate = comparison.verdict("pooled"), comparison.verdict("separate")
     if chosen.sharing == "pooled":
@@ -79,8 +79,14 @@ def reason(trials: Trials, words: str) -> str:
     means = dict(zip(trials.names, trials.means, strict=True))
     second = max(others, key=lambda c: means[c.name])
     near = number(abs(means[second.name])), number(abs(means[chosen.name]))
-    return (
-        f"{capital(words)} it has the best mean over tasks of {len(trials.candidates)} models: "
-        f"{near[1]} against {near[0]} of the next best, {second.label}. Of equal ones the simplest "
-        "would be taken."
-    )
+    compared_with = f"{near[1]} against {near[0]} of {second.label}"
+    if means[second.name] > means[chosen.name]:
+        why = "no model is better by more than a standard error than a blend of all, weighed"
+        why += f" without the rows that it is scored on: {compared_with}."
+    else:
+        why = f"it has the best mean over tasks of {len(trials.candidates)} models: {compared_with}"
+        why += ", the next best. Of equal ones the simplest would be taken."
+    labels = {c.name: c.label for c in trials.candidates}
+    heaviest = sorted(trials.weights.items(), key=lambda part: -part[1])
+    parts = ", ".join(f"{labels[name]} {weight:.0%}" for name, weight in heaviest)
+    return f"{capital(words)} {why}" + f" It is {parts}." * (chosen.base == "blend")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["format_of", "is_text", "write_table"]
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_SUFFIXES = ".csv, .tsv (either with .gz) or .parquet"
+_SUFFIXES = ".csv, .tsv (either with .gz), .parquet or .xlsx"
 
 
 def write_table(frame: pd.DataFrame, target: str | os.PathLike[str] | BinaryIO) -> None:
@@ -25,21 +25,26 @@ def write_table(frame: pd.DataFrame, target: str | os.PathLike[str] | BinaryIO) 
     Parameters
     ----------
     frame : DataFrame
-        The table; an index that only numbers the rows is left out of text.
+        The table; an index that only numbers the rows is left out of text. One that was read
+        verbatim is written with the separator and the decimal mark that it had.
     target : path or binary stream
-        Where to; a path ends in .csv, .tsv (either with .gz) or .parquet.
+        Where to; a path ends in .csv, .tsv (either with .gz), .parquet or .xlsx.
     """
     if hasattr(target, "write"):
         _write_text(frame, target, ",", None)
         return
     path = Path(target)
     text, separator, packed = format_of(path)
+    excel = path.suffix == ".xlsx"
     if not text:
-        require("Writing Parquet files", "pyarrow")
+        module = "openpyxl" if excel else "pyarrow"
+        require(f"Writing {'Excel' if excel else 'Parquet'} files", module)
     try:
         with replacing(path) as temporary:
             if text:
                 _write_text(frame, temporary, separator, "gzip" if packed else None)
+            elif excel:
+                frame.to_excel(temporary, index=False, engine="openpyxl")
             else:
                 frame.to_parquet(temporary)
     except OSError as error:
@@ -60,7 +65,7 @@ def format_of(target: str | os.PathLike[str] | BinaryIO) -> tuple[bool, str, boo
 
 def is_text(path: Path) -> bool:
     """Whether the suffix names a text format; anything that names no format is refused."""
-    if path.suffix == ".parquet":
+    if path.suffix in (".parquet", ".xlsx"):
         return False
     kind = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
     if kind not in _SEPARATORS:
@@ -70,4 +75,6 @@ def is_text(path: Path) -> bool:
 
 def _write_text(frame: pd.DataFrame, target: Any, separator: str, compression: Any) -> None:
     index = not isinstance(frame.index, pd.RangeIndex)
-    frame.to_csv(target, sep=separator, index=index, compression=compression)
+    own, decimal = frame.attrs.get("dialect", (separator, "."))
+    own = own if separator == "," else separator
+    frame.to_csv(target, sep=own, decimal=decimal, index=index, compression=compression)

@@ -1,0 +1,70 @@
+"""Weights of a blend of models, from predictions of rows that they have not seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import nnls
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.tables.rows import Rows
+
+    Array = NDArray[np.float64]
+
+__all__ = ["blend_weights"]
+
+_LEAST = 0.05  # smallest weight that is worth a model
+_SHRINKAGE = 0.01  # of the smallest squared error: what it costs to leave the best model
+_ROUNDS, _LEAST_SHARE = 200, 1e-12
+_POWERS = {"poisson-deviance": 1.0, "gamma-deviance": 2.0}  # of the mean, that variances go with
+
+
+def blend_weights(said: Array, rows: Rows, metric: str) -> Array:
+    """Weights of models that are not negative and sum to 1.
+
+    Notes
+    -----
+    Tasks count the same, up to the square root of how large their errors are: otherwise a few
+    tasks with large errors would decide alone.
+    """
+    counts = np.bincount(rows.codes, rows.given_weights, rows.n_tasks)
+    share = rows.given_weights / counts[rows.codes]
+    if rows.classes is None:
+        weights = _least_squares(said, rows, share, _POWERS.get(metric, 0.0))
+    else:
+        own = said[:, np.arange(len(rows.y)), np.searchsorted(rows.classes, rows.y)]
+        weights = _likeliest(np.maximum(own, _LEAST_SHARE), share / share.sum())
+    weights = np.where(weights < min(_LEAST, weights.max()), 0.0, weights)
+    return np.asarray(weights / weights.sum())
+
+
+def _least_squares(said: Array, rows: Rows, share: Array, power: float) -> Array:
+    """Minimise squared errors, over variances that are a power of the mean."""
+    errors = said - rows.y
+    scale = np.maximum(said.mean(axis=0), _LEAST_SHARE) ** power
+    squares = np.median(errors**2, axis=0) / scale
+    of_tasks = np.bincount(rows.codes, share * squares, rows.n_tasks)
+    present = of_tasks[of_tasks > 0]
+    floor = 1e-6 * present.max() if len(present) else 1.0
+    weight = share / scale / np.sqrt(np.maximum(of_tasks, floor))[rows.codes]
+    gram = (errors * weight) @ errors.T
+    best = np.eye(len(said))[gram.diagonal().argmin()]
+    values, vectors = np.linalg.eigh(gram)
+    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    shrink = np.sqrt(_SHRINKAGE * gram.diagonal().min())
+    total = 1e3 * np.sqrt(gram.diagonal().max())  # in effect a constraint on the sum
+    design = np.vstack([root, shrink * np.eye(len(said)), np.full(len(said), total)])
+    return np.asarray(nnls(design, np.concatenate([0.0 * best, shrink * best, [total]]))[0])
+
+
+def _likeliest(own: Array, share: Array) -> Array:
+    """Maximise the mean log probability of a mixture (expectation maximisation)."""
+    best = np.eye(len(own))[(np.log(own) @ share).argmax()]
+    weights = np.full(len(own), 1.0 / len(own))
+    for _ in range(_ROUNDS):
+        weights = weights * ((own / (weights @ own)) @ share)
+        weights = (weights + _SHRINKAGE * best) / (weights.sum() + _SHRINKAGE)
+    return weights

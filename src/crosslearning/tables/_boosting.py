@@ -1,0 +1,128 @@
+"""Boosted trees as features: predictions for rows that they have not seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crosslearning.tables._basis import Stacked
+from crosslearning.tables._trees import Trees
+from crosslearning.tasks import within_task_folds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.tables.rows import Rows
+    from crosslearning.tables.splits import Splits
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Boosting"]
+
+_SETTINGS: dict[str, Any] = {
+    "learning_rate": 0.1,
+    "max_iter": 150,
+    "max_leaf_nodes": 7,
+    "min_samples_leaf": 5,
+    "early_stopping": False,
+}
+_MARGIN = 0.1  # of the range of the targets, by which predictions may exceed it
+_LEAST_SHARE = 0.01  # of the mean target, the smallest prediction under a logarithmic link
+_LOSSES = {"poisson": "poisson", "tweedie": "poisson", "gamma": "gamma"}
+_INNER = 5  # folds of a training part, where splits are no folds
+
+
+class Boosting:
+    """Trees of one table, pooled over tasks, fitted without the folds that they predict.
+
+    For a split its training rows are predicted by trees without the split's test rows and without
+    their own fold. Trees without folds j and k serve the splits j and k alike.
+    """
+
+    def __init__(self, rows: Rows, splits: Splits, family: str, seed: int) -> None:
+        self.rows, self.splits, self.family, self.seed = rows, splits, family, seed
+        self._known: dict[Any, Trees] = {}
+
+    @cached_property
+    def final(self) -> tuple[Stacked, Array]:
+        """Trees of all rows, and columns of rows predicted without their fold."""
+        low, high = self._bounds()
+        everyone = np.arange(len(self.rows.y))
+        none, one = np.zeros(1), np.ones(1)
+        raw = Stacked(self._trees(None, None, everyone), low, high, none, one)
+        column = self._out_of_fold(raw, None, everyone)
+        scale = column.std(axis=0)
+        stacked = replace(raw, mean=column.mean(axis=0), scale=np.where(scale > 0, scale, 1.0))
+        return stacked, (column - stacked.mean) / stacked.scale
+
+    def columns(self, split: int) -> Array:
+        """Columns of all rows: of the training part out of folds, of others by all of it."""
+        stacked, _ = self.final
+        train, test = self.splits.parts[split]
+        own = replace(stacked, trees=self._trees(split, None, train))
+        found = np.zeros((len(self.rows.y), len(stacked.mean)))
+        found[train] = self._out_of_fold(stacked, split, train)
+        found[test] = own.bounded(self.rows.X[test])
+        return np.asarray((found - stacked.mean) / stacked.scale)
+
+    def _out_of_fold(self, stacked: Stacked, split: int | None, rows: NDArray[np.intp]) -> Array:
+        own = self._folds[rows]
+        parts = {
+            k: replace(stacked, trees=self._trees(split, k, rows[own != k])).bounded(
+                self.rows.X[rows[own == k]]
+            )
+            for k in np.unique(own).tolist()
+        }
+        # A fold that is high leaves low rows to learn from: its mean would tell.
+        mean = np.mean([part.mean(axis=0) for part in parts.values()], axis=0)
+        found = np.empty((len(rows), len(mean)))
+        for k, part in parts.items():
+            found[own == k] = part - part.mean(axis=0) + mean
+        return found
+
+    @cached_property
+    def _folds(self) -> NDArray[np.int64]:
+        if self.splits.folds is not None:
+            return self.splits.folds
+        return within_task_folds(self.rows.codes, _INNER, self.seed)
+
+    def _trees(self, split: int | None, fold: int | None, rows: NDArray[np.intp]) -> Trees:
+        without = (split, fold) if self.splits.folds is None else frozenset({split, fold})
+        if without not in self._known:
+            self._known[without] = self._fitted(rows)
+        return self._known[without]
+
+    def _fitted(self, rows: NDArray[np.intp]) -> Trees:
+        from sklearn.ensemble import (  # takes long
+            HistGradientBoostingClassifier,
+            HistGradientBoostingRegressor,
+        )
+
+        part = self.rows.take(rows)
+        if part.classes is None:
+            loss = _LOSSES.get(self.family, "squared_error")
+            model = HistGradientBoostingRegressor(loss=loss, random_state=self.seed, **_SETTINGS)
+        elif len(np.unique(part.y)) < len(part.classes):
+            raise ValueError("A class is missing in a part of the rows.")
+        else:
+            model = HistGradientBoostingClassifier(random_state=self.seed, **_SETTINGS)
+        return Trees.of(model.fit(part.X, part.y, sample_weight=part.weights))
+
+    def _bounds(self) -> tuple[float, float]:
+        """Scores of trees are cut off beyond the range of targets, a little widened."""
+        y, classes = self.rows.y, self.rows.classes
+        if classes is not None:
+            least = 1.0 / (len(y) + 2.0)
+            top = float(np.log1p(-least))
+            return float(np.log(least)) - (top if len(classes) == 2 else 0.0), (
+                top - float(np.log(least)) if len(classes) == 2 else top
+            )
+        lowest, highest = float(y.min()), float(y.max())
+        margin = _MARGIN * (highest - lowest)
+        if self.family in _LOSSES:
+            lowest = max(lowest, _LEAST_SHARE * float(y.mean()))
+            return float(np.log(lowest)), float(np.log(highest + margin))
+        return lowest - margin, highest + margin

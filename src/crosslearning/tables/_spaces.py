@@ -1,0 +1,93 @@
+"""The rows of a table as models see them: columns, with curves, with boosted trees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+from crosslearning.linear import SplineFeatures
+from crosslearning.tables._basis import BLOCKS, Basis
+from crosslearning.tables._boosting import Boosting
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from crosslearning.tables.rows import Rows
+    from crosslearning.tables.splits import Splits
+
+__all__ = ["Spaces"]
+
+_MANY_ROWS = 50_000  # beyond which only linear models are tried unless others are asked for
+_WIDEST = 100  # features, likewise
+_WORTH, _WORTH_A_ROW = 2.0, 0.0025  # gain in log evidence for which trees are tried
+_FEWEST_ROWS = 60  # that trees can learn from
+
+
+class Spaces:
+    """Bases that can be tried, and rows in them."""
+
+    def __init__(self, rows: Rows, splits: Splits, base: str, family: str, seed: int) -> None:
+        self.rows = rows
+        n, p = rows.X.shape
+        linear = base in ("linear", "none") or (base == "auto" and (n > _MANY_ROWS or p > _WIDEST))
+        self.names: list[str] = []
+        if linear:
+            return
+        splines = SplineFeatures().fit(rows.X, sample_weight=rows.weights)
+        self.basis = Basis(splines.mean_, splines.scale_, splines.curves_)
+        self._columns = self.basis.apply(rows.X)
+        self.boosting = Boosting(rows, splits, family, seed)
+        if splines.curves_ and base != "boosting":
+            self.names.append("splines")
+        if base != "splines" and n >= _FEWEST_ROWS:
+            self.names += ["boosting", *["both"] * bool(splines.curves_)]
+
+    @property
+    def blocks(self) -> dict[str, NDArray[Any]]:
+        """Blocks of the columns of each base."""
+        if not self.names:
+            return {}
+        known = np.append(self.basis.blocks, np.repeat("stacked", self._n_stacked))
+        return {name: known[np.isin(known, BLOCKS[name])] for name in self.names}
+
+    @property
+    def _n_stacked(self) -> int:
+        classes = self.rows.classes
+        return 1 if classes is None or len(classes) == 2 else len(classes)
+
+    def of(self, base: str, split: int | None) -> Rows:
+        """Rows of a base; those that a split learns from are predicted by trees without them."""
+        if base == "linear":
+            return self.rows
+        X = self._columns[:, self.basis.seen(base)]
+        if "stacked" in BLOCKS[base]:
+            own = self.boosting.final[1] if split is None else self.boosting.columns(split)
+            X = np.hstack([X, own])
+        return replace(self.rows, X=X)
+
+    def final(self, *, trees: bool) -> Basis:
+        """Return what turns new rows into columns."""
+        return replace(self.basis, stacked=self.boosting.final[0]) if trees else self.basis
+
+    def trees_help(self, estimator: Any) -> bool:
+        """Whether a model has less noise, or more evidence, if it sees what trees predict."""
+        from crosslearning.tables.trials import fitted
+
+        both = "both" if "both" in self.names else "boosting"
+        try:
+            rows = self.of(both, None)
+        except ValueError:  # such as a class that a part lacks
+            return False
+        stacked = self.blocks[both] == "stacked"
+        found = []
+        for seen in (stacked | True, ~stacked):
+            simple = {"covariance": "levels", "epsilon": np.inf, "blocks": self.blocks[both][seen]}
+            model = clone(estimator).set_params(**simple)
+            found.append(fitted(model, replace(rows, X=rows.X[:, seen])))
+        n, gain = len(rows.y), found[0].log_evidence_ - found[1].log_evidence_
+        if rows.classes is None:  # a quasi-likelihood has no evidence to compare
+            gain = n * np.log(found[1].noise_sd_ / found[0].noise_sd_)
+        return bool(gain > _WORTH + _WORTH_A_ROW * n)

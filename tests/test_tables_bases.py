@@ -1,0 +1,168 @@
+"""Curves, boosted trees and blends of models on tables."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+from crosslearning.tables import TableModel, fit_table
+from crosslearning.tables._blending import blend_weights
+from crosslearning.tables._boosting import Boosting
+from crosslearning.tables._trees import Trees
+from crosslearning.tables.rows import Rows
+from crosslearning.tables.splits import splits_of
+
+
+def curved(seed=0, tasks=8, rows=40, step=False):
+    """Tasks with one bend in common; an interaction that no curve has, if asked for."""
+    rng = np.random.default_rng(seed)
+    n = tasks * rows
+    x, z, g = rng.uniform(-2, 2, n), rng.uniform(-2, 2, n), np.arange(n) % tasks
+    y = (4.0 * ((x > 0) ^ (z > 0)) if step else x**2) + 0.3 * g + 0.3 * rng.normal(size=n)
+    return pd.DataFrame({"x": x, "z": z, "g": [f"t{k}" for k in g], "y": y})
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "poisson", "log_loss", "several"])
+def test_trees_as_arrays_predict_the_same(loss):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 4))
+    settings = {"max_iter": 20, "max_leaf_nodes": 7}
+    if loss in ("log_loss", "several"):
+        y = rng.integers(0, 2 if loss == "log_loss" else 4, len(X)) + (X[:, 0] > 1)
+        model = HistGradientBoostingClassifier(**settings).fit(
+            X, y % 4 if loss == "several" else y > 0
+        )
+        expected = model.decision_function(X)
+    else:
+        model = HistGradientBoostingRegressor(loss=loss, **settings)
+        model.fit(X, rng.poisson(np.exp(X[:, 0])))
+        expected = model.predict(X) if loss == "squared_error" else np.log(model.predict(X))
+    found = Trees.of(model).scores(X)
+    np.testing.assert_allclose(found, expected.reshape(len(X), -1), atol=1e-12)
+
+
+def rows_of(frame):
+    codes = frame["g"].str[1:].astype(int).to_numpy()
+    return Rows(frame[["x", "z"]].to_numpy(), frame["y"].to_numpy(), codes, codes.max() + 1)
+
+
+def test_trees_do_not_know_the_targets_that_they_are_features_of():
+    frame = curved(step=True)
+    rows = rows_of(frame)
+    splits = splits_of(rows.codes, 4, 0)
+    unknown = np.isin(splits.folds, [1, 2])
+    rng = np.random.default_rng(0)
+    other = Rows(rows.X, rows.y.copy(), rows.codes, rows.n_tasks)
+    other.y[unknown] = rng.permutation(other.y[unknown])  # the range stays
+    columns = []
+    for known in (rows, other):
+        boosting = Boosting(known, splits, "gaussian", 0)
+        stacked, _ = boosting.final
+        columns.append(boosting.columns(1)[:, 0] * stacked.scale[0])
+    own, test = splits.folds == 2, splits.folds == 1
+    # Up to a constant: columns of a fold are moved to a common mean.
+    assert np.ptp((columns[0] - columns[1])[own]) < 1e-9
+    assert np.ptp((columns[0] - columns[1])[splits.folds == 0]) > 1e-3
+    everyone = Boosting(rows, splits, "gaussian", 0).columns(1)[:, 0]
+    assert np.corrcoef(everyone[test], rows.y[test])[0, 1] > 0.8
+
+
+def test_weights_of_a_blend():
+    rng = np.random.default_rng(0)
+    codes = np.arange(600) % 6
+    a, b, bad = rng.normal(size=(3, 600))
+    rows = Rows(np.empty((600, 0)), 0.3 * a + 0.7 * b, codes, 6)
+    found = blend_weights(np.stack([a, b, bad]), rows, "mse")
+    np.testing.assert_allclose(found, [0.3, 0.7, 0.0], atol=0.02)
+    y = rng.integers(0, 2, 600)
+    knows = np.where(y[:, None] == [0, 1], 0.9, 0.1)
+    half = (codes < 3)[:, None]
+    said = np.stack([np.where(half, knows, 0.5), np.where(half, 0.5, knows), 0.0 * knows + 0.5])
+    both = blend_weights(said, Rows(rows.X, y, codes, 6, None, np.array([0, 1])), "log-loss")
+    np.testing.assert_allclose(both, [0.5, 0.5, 0.0], atol=0.06)
+
+
+@pytest.mark.parametrize("step", [False, True], ids=["curves", "trees"])
+def test_what_is_not_linear_is_learned_saved_and_loaded(tmp_path, step):
+    frame, new = curved(step=step), curved(1, step=step)
+    linear = fit_table(frame, task="g", target="y", base="linear")
+    model = fit_table(frame, task="g", target="y")
+    bases = {
+        name.split("-")[-1] for name in (p["name"] for p in model.results["chosen_model"]["parts"])
+    }
+    assert bases & ({"boosting", "both"} if step else {"splines", "both"})
+    assert model.score(new)["score"] < 0.5 * linear.score(new)["score"]
+    said = model.predict(new)
+    inside = (said["lower"] <= new["y"]) & (new["y"] <= said["upper"])
+    assert inside.mean() == pytest.approx(0.9, abs=0.06)
+    model.save(tmp_path / "model")
+    loaded = TableModel.load(tmp_path / "model")
+    pd.testing.assert_frame_equal(loaded.predict(new), said)
+    code = f"""
+import sys
+from crosslearning.tables import TableModel
+import pandas as pd
+model = TableModel.load({str(tmp_path / "model")!r})
+print(len(model.predict(pd.DataFrame({{"x": [0.1], "z": [9.0], "g": ["new"]}}))))
+assert not {{"sklearn", "skops", "torch"}} & set(sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "1\n"
+
+
+def test_a_base_does_not_extrapolate_wildly():
+    model = fit_table(curved(step=True), task="g", target="y", base="boosting")
+    far = pd.DataFrame({"x": [1e3, -1e3], "z": [2.0, 2.0], "g": "t1"})
+    trees = model.state["basis"].stacked.bounded(far[["x", "z"]].to_numpy())
+    y = curved(step=True)["y"]
+    assert trees.min() >= y.min() - 0.1 * np.ptp(y)
+    assert trees.max() <= y.max() + 0.1 * np.ptp(y)
+
+
+def test_what_there_is_no_time_for_is_not_tried():
+    found = fit_table(curved(), task="g", target="y", time_budget=0.0).results
+    names = {model["name"] for model in found["models"]}
+    assert names - {"blend"} == {"pooled", "levels", "cross", "separate", "robust"}
+    assert any(note.startswith("no time for cross-learned with curves") for note in found["notes"])
+    with pytest.raises(ValueError, match="`base` must be one of auto, linear, splines"):
+        fit_table(curved(), task="g", target="y", base="trees")
+
+
+@pytest.mark.parametrize("labels", [["a", "b"], ["a", "b", "c"]])
+def test_classes_on_trees(labels, tmp_path):
+    frame = curved(rows=60, step=True)
+    cut = np.quantile(frame["y"], np.linspace(0, 1, len(labels) + 1)[1:-1])
+    frame["y"] = np.array(labels)[np.searchsorted(cut, frame["y"])]
+    model = fit_table(frame, task="g", target="y", base="boosting")
+    linear = fit_table(frame, task="g", target="y", base="linear")
+    assert model.results["models"][0]["score"] < 0.8 * linear.results["models"][0]["score"]
+    said = model.predict(frame.drop(columns="y"))
+    shares = said[[f"probability_{label}" for label in labels]]
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    model.save(tmp_path / "model")
+    pd.testing.assert_frame_equal(TableModel.load(tmp_path / "model").predict(frame), said)
+
+
+def test_time_and_groups_with_trees():
+    frame = curved(step=True).assign(year=np.repeat(np.arange(2000, 2010), 32))
+    later = fit_table(frame, task="g", target="y", time="year", base="boosting").results
+    assert later["models"][0]["score"] < 1.0
+    wards = fit_table(frame.rename(columns={"year": "ward"}), task="g", target="y", group="ward")
+    assert wards.results["models"][0]["score"] < 1.0
+
+
+def test_counts_on_trees_and_a_held_out_table():
+    rng = np.random.default_rng(0)
+    frame, new = curved(step=True), curved(1, step=True)
+    for part in (frame, new):
+        part["y"] = rng.poisson(np.exp(0.5 * part["y"].clip(upper=5.0)))
+    metric = "poisson-deviance"
+    model = fit_table(frame, task="g", target="y", metric=metric, held_out=new)
+    scores = model.results["holdout"]["scores"]
+    name = model.results["chosen_model"]["name"]
+    assert set(scores) == {m["name"] for m in model.results["models"]}
+    assert scores[name] == pytest.approx(model.score(new)["score"], rel=1e-6)
+    assert scores[name] < 0.9 * scores["cross-poisson"]
