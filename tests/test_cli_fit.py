@@ -153,3 +153,18 @@ def test_an_earlier_fit_survives_a_failure(table, tmp_path, capsys):
     capsys.readouterr()
     after = {path.name: path.read_bytes() for path in (tmp_path / "crosslearning-shops").iterdir()}
     assert after == before
+
+
+def test_options_from_a_file(table, tmp_path, capsys):
+    config = tmp_path / "fit.toml"
+    config.write_text('task = "shop"\ntarget = "sales"\nfeatures = ["price"]\nbase = "linear"\n')
+    assert main(["fit", table, "--config", str(config), "--json", "--seed", "2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [column["name"] for column in found["provenance"]["columns"]] == ["price"]
+    assert not any("curves" in model["label"] for model in found["models"])
+    config.write_text("tsak = 1")
+    assert main(["fit", table, "--config", str(config)]) == 2
+    assert "'tsak' is none. See --help." in capsys.readouterr().err
+    config.write_text("task")
+    assert main(["fit", table, "--config", str(config)]) == 2
+    assert "as TOML" in capsys.readouterr().err

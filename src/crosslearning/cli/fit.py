@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +26,24 @@ _FAMILIES = "auto, gaussian, student, poisson, gamma or tweedie"
 def _one_of(*values: str) -> Any:
     """Offer values to the shell's completion."""
     return lambda incomplete: [value for value in values if value.startswith(incomplete)]
+
+
+def _from_file(context: typer.Context, path: Path | None) -> Path | None:
+    """Take options that are not given from a file."""
+    if path is not None:
+        try:
+            given = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"Cannot read {path} as TOML: {error}. See --help.") from error
+        given = {name.replace("-", "_"): value for name, value in given.items()}
+        known = {str(option.name) for option in context.command.params} - {"table", "config"}
+        strange = sorted(set(given) - known)
+        if strange:
+            raise ValueError(
+                f"{path} may hold options of the command; {strange[0]!r} is none. See --help."
+            )
+        context.default_map = given
+    return path
 
 
 def fit(
@@ -109,6 +128,14 @@ def fit(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 0,
+    config: Annotated[  # noqa: ARG001 - its callback does the work
+        Path | None,
+        typer.Option(
+            help="TOML file with options, such as task = 'school', for those not given here.",
+            callback=_from_file,
+            is_eager=True,
+        ),
+    ] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -234,8 +261,11 @@ def _print(results: dict[str, Any], folder: Path, page: Path) -> None:
     _print_models(console, results)
     _print_spread(console, results)
     console.print(results["sentence"], style="bold")
+    model = results["chosen_model"]
+    parts = ", ".join(f"{part['label']} {part['weight']:.0%}" for part in model["parts"])
+    named = f"{model['label']}: {parts}" if len(model["parts"]) > 1 else model["label"]
     console.print(
-        f"\nModel    {results['chosen_model']['label']}\nReport   {page}\n"
+        f"\nModel    {named}\nReport   {page}\n"
         f"Predict  crosslearning predict {shlex.quote(str(folder))} TABLE"
     )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["blend_weights"]
 
-_LEAST = 0.05  # smallest weight that is worth a model
+_LEAST = 0.1  # smallest weight that is worth a model
 _SHRINKAGE = 0.01  # of the smallest squared error: what it costs to leave the best model
 _ROUNDS, _LEAST_SHARE = 200, 1e-12
 _POWERS = {"poisson-deviance": 1.0, "gamma-deviance": 2.0}  # of the mean, that variances go with

@@ -13,12 +13,13 @@ from sklearn.base import clone
 
 from crosslearning.convex.statistics import Statistics
 from crosslearning.tables._files import Files, located
+from crosslearning.tables._final import state_to_keep
+from crosslearning.tables._prepared import check_rows, check_settings
 from crosslearning.tables._sums import COMPARED, deal, try_sums
 from crosslearning.tables._survey import Survey, usable
 from crosslearning.tables.candidates import candidates
 from crosslearning.tables.columns import ROW_NUMBER, as_numbers
 from crosslearning.tables.findings import effects, summary
-from crosslearning.tables.fitting import check_rows, check_settings, state_to_keep
 from crosslearning.tables.metrics import METRICS
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.plain import plain

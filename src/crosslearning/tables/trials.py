@@ -20,6 +20,7 @@ from crosslearning.linear.persistence import state_of
 from crosslearning.tables._blending import blend_weights
 from crosslearning.tables.candidates import Candidate
 from crosslearning.tables.forecast import forecast, probabilities
+from crosslearning.tables.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -130,9 +131,8 @@ def over_tasks(scores: Scores) -> Array:
 class _Trial:
     """All candidates on all splits."""
 
-    def __init__(
-        self, spaces: Spaces, splits: Splits, metric: Metric, plain: Metric, seed: int
-    ) -> None:
+    def __init__(self, spaces: Spaces, splits: Splits, metric: Metric, seed: int) -> None:
+        plain = METRICS["mse" if spaces.rows.classes is None else "accuracy"]
         self.spaces, self.splits, self.metrics = spaces, splits, (metric, plain)
         rng, room = np.random.default_rng(seed), _MOST_SPREADS // len(splits.parts)
         self.shown = [np.sort(rng.permutation(test)[:room]) for _, test in splits.parts]
@@ -196,7 +196,6 @@ def run(
     spaces: Spaces,
     splits: Splits,
     metric: Metric,
-    plain: Metric,
     *,
     seed: int = 0,
     blend: bool = True,
@@ -209,7 +208,7 @@ def run(
     not linear only those are tried that `budget`, in seconds, has time for; then a blend of all, if
     that is wanted.
     """
-    trial = _Trial(spaces, splits, metric, plain, seed)
+    trial = _Trial(spaces, splits, metric, seed)
     started, n_splits = time.perf_counter(), len(splits.parts)
     seconds: dict[str, float] = {}
     said: dict[str, Array] = {}

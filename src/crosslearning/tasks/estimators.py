@@ -71,7 +71,8 @@ class TaskClassifier(_TaskPredictor, ClassifierMixin):  # type: ignore[misc]
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"A classifier needs at least 2 classes; got one class, {self.classes_[0]!r}."
+                f"A classifier needs at least 2 classes; got one class, "
+                f"{self.classes_.tolist()[0]!r}."
             )
         return np.asarray(codes)
 

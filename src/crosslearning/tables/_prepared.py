@@ -1,0 +1,165 @@
+"""A table, understood: what is predicted from what, the rows as numbers, and the splits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from crosslearning.tables.columns import as_numbers
+from crosslearning.tables.encoding import TableEncoder
+from crosslearning.tables.recognition import tidy
+from crosslearning.tables.rotation import Rotation
+from crosslearning.tables.rows import Rows
+from crosslearning.tables.schema import (
+    check_names,
+    check_tasks_of,
+    features_of,
+    looks_like_time,
+    require_columns,
+)
+from crosslearning.tables.splits import splits_of
+from crosslearning.tables.target import target_of
+from crosslearning.tasks import TaskIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from crosslearning.tables.schema import Features
+    from crosslearning.tables.splits import Splits
+    from crosslearning.tables.target import Target
+
+__all__ = ["Prepared", "check_rows", "check_settings", "prepared"]
+
+_FEWEST_ROWS = 10
+
+
+class Prepared(NamedTuple):
+    """Rows of a table that has been understood."""
+
+    task: str
+    table: pd.DataFrame
+    goal: Target
+    features: Features
+    encoder: TableEncoder
+    rotation: Rotation | None
+    rows: Rows
+    labels: NDArray[Any]
+    splits: Splits
+    notes: list[str]
+
+
+def prepared(
+    frame: pd.DataFrame,
+    task: str,
+    target: str,
+    *,
+    features: Sequence[str] | None,
+    types: dict[str, str],
+    kind: str,
+    family: str,
+    roles: Mapping[str, str | None],
+    folds: int,
+    drop: bool,
+    seed: int,
+) -> Prepared:
+    """Understand a table; `roles` are the columns of weights, times and groups."""
+    for role, column in roles.items():
+        require_columns(frame, [column] if column else [], f"the {role}")
+    weights, time, group = (roles[role] for role in ("weights", "time", "group"))
+    table = _usable_rows(frame, task, target, drop=drop)
+    goal = target_of(table[target], _kind(kind, family, types.pop(target, None)), family)
+    used = features_of(table, task, target, features, excluded=(weights, group), types=types)
+    encoder = TableEncoder.of(table, used.of("number"), used.of("category"), used.of("date"))
+    rows, labels, rotation = _rows(table, task, goal, encoder, weights)
+    splits = splits_of(
+        rows.codes,
+        folds,
+        seed,
+        classes=rows.y if rows.classes is not None else None,
+        time=table[time] if time else None,
+        group=table[group] if group else None,
+    )
+    notes = [] if time else looks_like_time(table, [c.name for c in used.used])
+    return Prepared(task, table, goal, used, encoder, rotation, rows, labels, splits, notes)
+
+
+def _kind(kind: str, family: str, wanted: str | None) -> str:
+    """Return the kind of target that is asked for, also by naming it a number or a category."""
+    if wanted is None or kind != "auto" or family != "auto":
+        return kind
+    return {"number": "regression", "category": "classification"}[wanted]
+
+
+def check_settings(
+    frame: pd.DataFrame, task: str, target: str, epsilon: float, seed: int, folds: int
+) -> None:
+    """Refuse columns that are not there, and settings that make no sense."""
+    check_names(frame)
+    require_columns(frame, [task], "the task")
+    require_columns(frame, [target], "the target")
+    if task == target:
+        raise ValueError(f"Task and target must be two columns; got {task!r} for both.")
+    if seed < 0:
+        raise ValueError(f"`seed` must be at least 0; got {seed}.")
+    if folds < 2:
+        raise ValueError(f"`folds` must be at least 2; got {folds}.")
+    if not epsilon >= 0:
+        raise ValueError(
+            f"`epsilon` is a distance and must be at least 0; got {epsilon}. Use 0 for one pooled "
+            "model, inf for no bound."
+        )
+
+
+def _usable_rows(frame: pd.DataFrame, task: str, target: str, *, drop: bool) -> pd.DataFrame:
+    """Rows with a target, under the numbers that they have in the table."""
+    numbered = frame.reset_index(drop=True)
+    missing = numbered[target].isna()
+    labels = tidy(numbered[task])
+    if drop:
+        missing |= labels.isna()
+    if labels is not numbered[task]:
+        numbered = numbered.assign(**{task: labels})
+    rows = numbered[~missing] if missing.any() else numbered
+    check_rows(len(rows), len(frame), target)
+    check_tasks_of(rows[task])
+    return rows
+
+
+def check_rows(usable: int, of: int, target: str) -> None:
+    """Refuse a table of very few rows."""
+    if usable < _FEWEST_ROWS:
+        raise ValueError(
+            f"A fit needs at least {_FEWEST_ROWS} rows with a target; {target!r} has a value in "
+            f"{usable} of {of} rows. Add rows."
+        )
+
+
+def _rows(
+    table: pd.DataFrame, task: str, goal: Target, encoder: TableEncoder, weights: str | None
+) -> tuple[Rows, NDArray[Any], Rotation | None]:
+    """Turn a table into numbers."""
+    index, codes = TaskIndex.of(table[task])
+    labels = np.empty(len(index), dtype=object)
+    labels[:] = index.labels
+    X = encoder.encode(table)
+    rotation = Rotation.of(X)
+    if rotation is not None:
+        X = rotation.apply(X)
+    classes = np.unique(goal.y) if goal.kind == "classification" else None
+    return Rows(X, goal.y, codes, len(index), _weights(table, weights), classes), labels, rotation
+
+
+def _weights(table: pd.DataFrame, name: str | None) -> NDArray[np.float64] | None:
+    if name is None:
+        return None
+    values = as_numbers(table[name])
+    if np.isnan(values).any() or values.min() < 0 or not values.any():
+        raise ValueError(
+            f"The weights in {name!r} must be at least 0 in every row and not all 0; got "
+            f"{np.nanmin(values)} as the smallest and {int(np.isnan(values).sum())} gaps."
+        )
+    return values
