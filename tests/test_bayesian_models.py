@@ -392,3 +392,20 @@ def test_counts_that_vary_more_than_poisson_do_not_make_tasks_differ():
     lower, upper = model.predict_interval(X, tasks=tasks, method="conformal")
     assert np.all((lower % 1 == 0) & (upper % 1 == 0) & (lower >= 0))
     assert covered((lower, upper), y) == pytest.approx(0.9, abs=0.03)
+
+
+@pytest.mark.parametrize("family", TARGETS)
+def test_an_exponential_does_not_extrapolate_wildly(family):
+    X, score, _, tasks = simulated(13, n_tasks=10, n=16, sds=(0.0, 0.2, 0.6))
+    rng = np.random.default_rng(1)
+    exposure = rng.uniform(-1.0, 1.0, len(score))
+    y = TARGETS[family](np.exp(0.5 * score + exposure), rng).astype(float) + (family == "gamma")
+    model = CrossBayesianGLM(family, covariance="levels")
+    model.fit(X, y, tasks, sample_offset=exposure)
+    far = np.array([[50.0, -50.0]])
+    mean, sd = model.predict(far, tasks[:1], sample_offset=[0.7], return_std=True)
+    most = 1.25 * np.max(y * np.exp(-exposure)) * np.exp(0.7)
+    assert mean[0] == pytest.approx(most)
+    assert 0 < sd[0] < np.inf
+    near = model.predict(X, tasks, sample_offset=exposure)
+    assert np.mean(near < model.largest_mean_ * np.exp(exposure)) > 0.99

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from crosslearning.linear._estimator import Array
 
 _METHODS = ("evidence", "conformal")
-_FARTHEST = 2.0  # times the largest target: no mean under a logarithmic link is believed beyond
+_FARTHEST = 1.25  # times the largest target: no mean under a logarithmic link is believed beyond
 
 
 class BayesianRegression(RealTarget, CrossBayesianModel):

@@ -46,8 +46,8 @@ class CrossBayesianGLM(BayesianRegression):
     noise_sd_ : float
         Square root of the family's dispersion.
     largest_mean_ : float
-        Means under a logarithmic link are cut off here, at twice the largest target (over its
-        exposure): an exponential would extrapolate wildly.
+        Means under a logarithmic link are cut off here, at 1.25 times the largest target (over
+        its exposure): an exponential would extrapolate wildly.
     tasks_, distances_, forces_, epsilon_, log_evidence_, covariance_, and all others
         As in :class:`CrossBayesianRidge`.
 

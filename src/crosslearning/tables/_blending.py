@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["blend_weights"]
 
-_LEAST = 0.1  # smallest weight that is worth a model
+_LEAST, _MOST = 0.05, 0.9  # smallest weight that is worth a model, and one that leaves no room
 _SHRINKAGE = 0.01  # of the smallest squared error: what it costs to leave the best model
 _ROUNDS, _LEAST_SHARE = 200, 1e-12
 _POWERS = {"poisson-deviance": 1.0, "gamma-deviance": 2.0}  # of the mean, that variances go with
@@ -38,6 +38,8 @@ def blend_weights(said: Array, rows: Rows, metric: str) -> Array:
         own = said[:, np.arange(len(rows.y)), np.searchsorted(rows.classes, rows.y)]
         weights = _likeliest(np.maximum(own, _LEAST_SHARE), share / share.sum())
     weights = np.where(weights < min(_LEAST, weights.max()), 0.0, weights)
+    if weights.max() >= _MOST * weights.sum():
+        weights = np.eye(len(weights))[weights.argmax()]
     return np.asarray(weights / weights.sum())
 
 

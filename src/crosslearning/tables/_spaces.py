@@ -30,7 +30,7 @@ class Spaces:
     """Bases that can be tried, and rows in them."""
 
     def __init__(self, rows: Rows, splits: Splits, base: str, family: str, seed: int) -> None:
-        self.rows = rows
+        self.rows, self.family = rows, family
         n, p = rows.X.shape
         linear = base in ("linear", "none") or (base == "auto" and (n > _MANY_ROWS or p > _WIDEST))
         self.names: list[str] = []
@@ -88,6 +88,6 @@ class Spaces:
             model = clone(estimator).set_params(**simple)
             found.append(fitted(model, replace(rows, X=rows.X[:, seen])))
         n, gain = len(rows.y), found[0].log_evidence_ - found[1].log_evidence_
-        if rows.classes is None:  # a quasi-likelihood has no evidence to compare
+        if self.family in ("poisson", "tweedie"):  # quasi-likelihoods have no evidence to compare
             gain = n * np.log(found[1].noise_sd_ / found[0].noise_sd_)
         return bool(gain > _WORTH + _WORTH_A_ROW * n)
