@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="the extra `torch` is not installed")
+torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
+
+from safetensors.torch import load_file  # noqa: E402
+
+from tests.killed_rank import STEPS, train  # noqa: E402
 
 pytestmark = pytest.mark.ranks
 
@@ -34,6 +38,7 @@ def torchrun(n_ranks, *arguments, restarts=0):
         "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo",
         "PYTHONPATH": os.pathsep.join(sys.path),
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # which keeps addresses of the dead
     }
     process = subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, **settings}, start_new_session=True,
@@ -61,3 +66,15 @@ def test_ranks(n_ranks, checks, tmp_path):
         assert list(outcomes) == checks
         wrong = [text for text in outcomes.values() if text != "passed"]
         assert not wrong, f"rank {rank}: " + "\n".join(wrong) + output
+
+
+def test_a_rank_that_is_killed(tmp_path):
+    """Two ranks, of which one dies, resume and finish; a single rank then goes on."""
+    for n_ranks, epochs, expected in [(2, 2, [1, 2 * STEPS - 3]), (1, 3, [0, STEPS])]:
+        torchrun(n_ranks, "tests.killed_rank", tmp_path, epochs, restarts=1)
+        assert json.loads((tmp_path / "steps.json").read_text()) == expected
+        torch.set_num_threads(1)
+        models, _ = train(epochs)
+        found = load_file(tmp_path / "models.safetensors")
+        for name, value in models.state_dict().items():
+            assert torch.equal(found[name], value), name
