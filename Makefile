@@ -34,6 +34,7 @@ bench: $(VENV)/.bench ## measure speed; tables and plots go to benchmarks/result
 	$(BIN)/python benchmarks/evidence.py
 	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/networks.py
+	$(BIN)/python benchmarks/distributed.py
 	$(BIN)/python benchmarks/images.py
 
 clean: ## remove the environment and everything that was generated

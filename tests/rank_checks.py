@@ -4,6 +4,7 @@
 Every rank leaves a file in FOLDER that says, for each, "passed" or what went wrong.
 """
 
+import copy
 import json
 import os
 import sys
@@ -91,6 +92,7 @@ def check_local_tasks():
     assert [task for part in parts for task in part] == list(TASKS)
     assert dict(models.items()).keys() == set(models.local_tasks)
     (other,) = {parts[0][0], parts[-1][0]} - set(models.local_tasks[:1]) or {parts[1][0]}
+    assert_same(copy.deepcopy(models), models)
     with pytest.raises(KeyError, match=r"Loop over `models.local_tasks`"):
         models[other]
 
@@ -289,6 +291,28 @@ def check_sharded(where=None):
     expected = one.export("art")["0.weight"]
     if "art" in many.local_tasks:
         torch.testing.assert_close(many.export("art")["0.weight"], expected, rtol=0, atol=ALIKE)
+
+
+def check_shard_is_checked():
+    where = mesh(names=("data",))
+    given = {"tasks": TASKS, "epsilon": 0.1}
+    with pytest.raises(ValueError, match="needs a `mesh` with a dimension 'data'"):
+        TaskModels(network(), **given, mesh=spread(), shard=fully_shard)
+    with pytest.raises(ValueError, match=r"'0.weight' is still whole. Use shard=fully_shard"):
+        TaskModels(network(), **given, mesh=where, shard=lambda module, mesh: None)  # noqa: ARG005
+    models = TaskModels(network(False), **given, mesh=where, shard=fully_shard)
+    with pytest.raises(ValueError, match="sharded cannot be converted"):
+        models.double()
+    with pytest.raises(ValueError, match="'threads' if they are not sharded; got 'threads'"):
+        train(models, data(), engine="threads")
+
+
+def check_data_elsewhere():
+    """A task's data were given to a rank that does not hold it."""
+    models = TaskModels(network(), TASKS, epsilon=0.1, mesh=spread())
+    foreign = {task: rows for task, rows in data().items() if task not in models.local_tasks}
+    with pytest.raises(ValueError, match="must be given to the rank that holds it; those of 'art'"):
+        evaluate(models, foreign)
 
 
 def check_sharded_on_2_by_2():

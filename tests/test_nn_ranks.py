@@ -22,6 +22,7 @@ TOGETHER = ["projection_is_bit_equal", "training"]
 ON_2 = [
     *TOGETHER, "local_tasks", "start", "file", "not_finite", "loss_not_finite", "vmap",
     "uneven_batches", "stops_together", "mesh_is_checked", "sharded", "sharded_not_finite",
+    "shard_is_checked", "data_elsewhere",
     "checkpoint", "sharded_checkpoint",
 ]  # fmt: skip
 ON_4 = [*TOGETHER, "mesh_2_by_2", "own_loop_on_2_by_2", "sharded_on_2_by_2"]
@@ -45,7 +46,7 @@ def torchrun(n_ranks, *arguments, restarts=0):
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     try:
-        output, _ = process.communicate(timeout=150)
+        output, _ = process.communicate(timeout=300)
     finally:
         try:
             os.killpg(process.pid, signal.SIGKILL)

@@ -81,7 +81,7 @@ def score_sources(
     for scored, tasks in models._ranks.objects((own, list(sources))):
         scores |= scored
         asked |= dict.fromkeys(tasks)
-    lost = [task for task in asked if task not in scores]
+    lost = [task for task in models.tasks if task in asked and task not in scores]
     if lost:
         raise ValueError(
             "Data of a task must be given to the rank that holds it; those of "
