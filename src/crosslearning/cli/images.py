@@ -14,6 +14,7 @@ import typer
 from crosslearning.cli.common import writing
 from crosslearning.cli.image_options import ImageOptions, Out, Seeds, with_image_options
 from crosslearning.cli.progress import progress_bars
+from crosslearning.cli.ranks import Ranks
 from crosslearning.extras import missing
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def train(
     Validation images choose the radius, test images judge it. By default a small convolutional
     network with BatchNorm, images of 64 by 64 pixels and 12 epochs: minutes for a few thousand
     images. Stopped and started again, it resumes where it was. The networks are saved in
-    OUT/models, and OUT/report.html is about them.
+    OUT/models, and OUT/report.html is about them. Under torchrun the domains are spread over its
+    processes.
     """
     require_torch()
     from crosslearning.images import TrainingSettings
@@ -105,16 +107,23 @@ def sweep(
     from crosslearning import report
     from crosslearning.cli import image_tables
 
-    with progress_bars(show=not options.hidden) as bars:
-        data = _load(images, settings.image_size, about_files, bars)
-    if not options.hidden:
-        image_tables.print_counts(settings, data)
-    command = shlex.join(["crosslearning", *sys.argv[1:]])
-    with progress_bars(show=not options.hidden) as bars, writing(out):
-        shown = {"name": Path(images).name, "progress": _show(bars), "command": command}
-        results = train(data, out, settings, **shown)
-        report.draw(out)
-        report.write(out)
+    ranks = Ranks()
+    shown = ranks.is_first and not options.hidden
+    with ranks.connected():
+        with ranks.first_alone(), progress_bars(show=shown) as bars:
+            data = _load(images, settings.image_size, about_files, bars)
+        if shown:
+            image_tables.print_counts(settings, data)
+        command = shlex.join(["crosslearning", *sys.argv[1:]])
+        about = {"name": Path(images).name, "command": command}
+        with progress_bars(show=shown) as bars, writing(out):
+            mesh = ranks.mesh(len(data.domains))
+            results = train(data, out, settings, progress=_show(bars), mesh=mesh, **about)
+            if ranks.is_first:
+                report.draw(out)
+                report.write(out)
+    if not ranks.is_first:
+        return
     if options.as_json:
         typer.echo(json.dumps({k: v for k, v in results.items() if k not in _LONG}, indent=2))
     elif not options.quiet:

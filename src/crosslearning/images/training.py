@@ -26,10 +26,13 @@ from crosslearning.images.networks import default_epsilons, network
 from crosslearning.images.splits import divide
 from crosslearning.images.statistics import channel_statistics
 from crosslearning.nn import evaluate, sweep
+from crosslearning.nn._ranks import Ranks
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable
+
+    from torch.distributed.device_mesh import DeviceMesh
 
     from crosslearning.datasets import ImageData
     from crosslearning.datasets.images import Pixels
@@ -49,6 +52,7 @@ def train(
     keep_models: bool = True,
     progress: Callable[[dict[str, Any]], object] = lambda _: None,
     command: str = "",
+    mesh: DeviceMesh | None = None,
     more: Callable[[dict[str, Any]], dict[str, Any]] = lambda _: {},
 ) -> dict[str, Any]:
     """Train a network for each domain at every radius from every seed, and choose a radius.
@@ -73,6 +77,8 @@ def train(
     progress : callable, optional
         Called after each epoch with a dict: ``epsilon`` and ``seed`` of the run, ``run``, its
         number of ``runs``, and ``epoch`` of ``epochs``.
+    mesh : DeviceMesh, optional
+        Spreads the domains over ranks, which all call it alike; the first writes.
     more : callable, optional
         Returns what else to keep with the results, given these.
 
@@ -86,9 +92,11 @@ def train(
     for seed in settings.seeds:
         divide(settings, data, seed)  # which may be refused, and then before anything is written
     settings = replace(settings, epsilons=settings.epsilons or default_epsilons(make))
-    _claim(folder, settings, data)
-    pixels = data.pixels(settings.image_size)
-    draw_contact_sheet(data, pixels, folder / "contact_sheet.png")
+    ranks = Ranks(mesh, len(data.domains))
+    with ranks.first_alone():
+        _claim(folder, settings, data)
+        pixels = data.pixels(settings.image_size)
+        draw_contact_sheet(data, pixels, folder / "contact_sheet.png")
     order = [(epsilon, seed) for seed in settings.seeds for epsilon in settings.epsilons or ()]
 
     def tell(run: dict[str, Any], record: EpochRecord) -> None:
@@ -97,7 +105,7 @@ def train(
         progress({**run, **at})
 
     tables = [
-        _sweep(settings, data, pixels, make, seed, folder, keep_models, tell)
+        _sweep(settings, data, pixels, make, seed, folder, keep_models, tell, ranks)
         for seed in settings.seeds
     ]
     runs = Runs.of(pd.concat(tables), data.categories)
@@ -108,7 +116,8 @@ def train(
         "versions": {"crosslearning": crosslearning.__version__, "torch": version("torch")},
         "seconds": runs.seconds.sum(),
     }
-    return _results.write(folder, results | more(results), runs)
+    results |= more(results)
+    return _results.write(folder, results, runs) if ranks.is_first else results
 
 
 def _claim(folder: Path, settings: TrainingSettings, data: ImageData) -> None:
@@ -161,6 +170,7 @@ def _sweep(
     folder: Path,
     keep_models: bool,
     on_epoch: Callable[[dict[str, Any], EpochRecord], None],
+    ranks: Ranks,
 ) -> pd.DataFrame:
     """Train a network for each domain at every radius from one seed."""
     parts = divide(settings, data, seed)
@@ -173,7 +183,8 @@ def _sweep(
         for part in parts
     ]
     if keep_models:
-        _prepare_models(folder, settings, data, seed, statistics)
+        with ranks.first_alone():
+            _prepare_models(folder, settings, data, seed, statistics)
     cosine = partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=settings.epochs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResolutionWarning)  # noted in the results instead
@@ -194,6 +205,7 @@ def _sweep(
             folder=folder / "runs" / f"seed-{seed}",
             measure=partial(_measure, sources, folder / "models" if keep_models else None),
             on_epoch=on_epoch,
+            mesh=ranks.mesh,
         )
 
 
@@ -238,4 +250,5 @@ def _count(models: TaskModels, sources: dict[str, ImageBatches]) -> list[list[li
         return 0.0
 
     evaluate(models, sources, count)
-    return tables
+    ranks = models._ranks
+    return [one for part in ranks.objects(tables)[: ranks.size] for one in part]

@@ -5,6 +5,7 @@ Without a mesh there is one rank that holds all tasks, and nothing is communicat
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
     from torch.distributed.device_mesh import DeviceMesh
@@ -119,6 +120,15 @@ class Ranks:
     def sum_tasks(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum over the dimension "task", the same on all its ranks."""
         return values if self.size == 1 else self._sum(values, self.tasks)
+
+    @contextmanager
+    def first_alone(self) -> Iterator[None]:
+        """Let the first rank do something to files before the others do it too."""
+        if not self.is_first:
+            self.barrier()
+        yield
+        if self.is_first:
+            self.barrier()
 
     def barrier(self) -> None:
         """Wait for all ranks."""

@@ -16,6 +16,8 @@ from crosslearning.tether import Tether
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
+    from torch.distributed.device_mesh import DeviceMesh
+
     from crosslearning.nn._history import EpochRecord, History
     from crosslearning.nn._sampling import Augment
     from crosslearning.nn._sources import Source
@@ -89,6 +91,7 @@ class Plan:
     measure: Measure | None
     on_epoch: Callable[[dict[str, Any], EpochRecord], Any] | None
     checkpoint_every: int | None
+    mesh: DeviceMesh | None
 
     def __post_init__(self) -> None:
         for name, kind in (("module", nn.Module), ("optimizer", torch.optim.Optimizer)):

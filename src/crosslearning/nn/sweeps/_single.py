@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +31,17 @@ def train_single(
 ) -> list[dict[str, Any]]:
     """Train one setting with one seed, and return its rows of the table, task by task."""
     module, weight = build(plan.module, seed), plan.center_weight
-    models = TaskModels(module, plan.data, tether=setting.tether, center_weight=weight)
+    models = TaskModels(
+        module, plan.data, tether=setting.tether, center_weight=weight, mesh=plan.mesh
+    )
     run = setting.run(seed)
     history = _fit(plan, models, run, seed, engine, checkpoint)
     if setting.method == "fine-tuned":
-        models = TaskModels(dict(models.items()), epsilon=math.inf, same_start=False)
+        pooled = {
+            task: models[task] if task in models.local_tasks else models.center
+            for task in models.tasks
+        }
+        models = TaskModels(pooled, epsilon=math.inf, same_start=False, mesh=plan.mesh)
         second = checkpoint and checkpoint.with_suffix(".fine.safetensors")
         history = _fit(plan, models, run, derive(seed, "fine-tuned"), engine, second)
     last, distances = history.records[-1], models.distances()
@@ -79,7 +86,7 @@ class Folder:
     """A folder with one file per finished run, and what all of them have in common."""
 
     def __init__(self, path: str | os.PathLike[str], plan: Plan) -> None:
-        self.path = Path(path)
+        self.path, self._mesh = Path(path), plan.mesh
         self.path.mkdir(parents=True, exist_ok=True)
         about, wanted = self.path / "sweep.json", _description(plan)
         if not about.exists():
@@ -102,10 +109,13 @@ class Folder:
         _write(self._file(setting, seed, "json"), rows)
         for suffix in ("safetensors", "fine.safetensors"):
             self._file(setting, seed, suffix).unlink(missing_ok=True)
+            shutil.rmtree(self._file(setting, seed, f"ranks.{suffix}"), ignore_errors=True)
 
     def checkpoint(self, setting: Setting, seed: int) -> Path:
-        """File for the state of a run that is not finished."""
-        return self._file(setting, seed, "safetensors")
+        """File, or folder of ranks, for the state of a run that is not finished."""
+        return self._file(
+            setting, seed, "safetensors" if self._mesh is None else "ranks.safetensors"
+        )
 
     def _file(self, setting: Setting, seed: int, suffix: str) -> Path:
         return self.path / f"{setting.key}-seed-{seed}.{suffix}"

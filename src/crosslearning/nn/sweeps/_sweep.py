@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 from joblib import Parallel, delayed
 
+from crosslearning.nn._ranks import Ranks
 from crosslearning.nn.sweeps._settings import Plan, settings_of
 from crosslearning.nn.sweeps._single import Folder, train_single
 from crosslearning.nn.sweeps._stacked import train_stacked, why_not_stacked
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     import torch
     from torch import nn
+    from torch.distributed.device_mesh import DeviceMesh
 
     from crosslearning.nn._evaluation import Metric
     from crosslearning.nn._history import EpochRecord
@@ -50,6 +52,7 @@ def sweep(
     checkpoint_every: int | None = None,
     measure: Measure | None = None,
     on_epoch: Callable[[dict[str, Any], EpochRecord], Any] | None = None,
+    mesh: DeviceMesh | None = None,
 ) -> pd.DataFrame:
     """Train with every radius and seed, and with the usual baselines, and judge the models.
 
@@ -96,6 +99,9 @@ def sweep(
         Runs are not stacked then.
     on_epoch : callable, optional
         Called as ``on_epoch(run, record)`` after each epoch. Runs are not stacked then.
+    mesh : DeviceMesh, optional
+        Spreads the tasks of every run over ranks; see :class:`TaskModels`. All ranks need all
+        data, and call it alike. Runs are not stacked then.
 
     Returns
     -------
@@ -125,10 +131,14 @@ def sweep(
     """
     plan = Plan(
         module, data, loss, optimizer, epochs, test, metric, batch_size, sampling, project_every,
-        center_weight, scheduler, augment, measure, on_epoch, checkpoint_every,
+        center_weight, scheduler, augment, measure, on_epoch, checkpoint_every, mesh,
     )  # fmt: skip
     settings = settings_of(epsilons, baselines, stiffness)
-    kept = None if folder is None else Folder(folder, plan)
+    ranks = Ranks(mesh, len(data))
+    if ranks.mesh is not None and n_jobs not in (None, 1):
+        raise ValueError(f"Runs on a mesh are trained one after the other; got n_jobs={n_jobs}.")
+    with ranks.first_alone():
+        kept = None if folder is None else Folder(folder, plan)
     starts = [seeds] if isinstance(seeds, int) else list(seeds)
     wanted = [(setting, seed) for setting in settings for seed in starts]
     runs = {run: kept.find(*run) for run in wanted} if kept else dict.fromkeys(wanted)
@@ -143,7 +153,7 @@ def sweep(
         finished = Parallel(n_jobs=n_jobs, return_as="generator")(work)
     for run, rows in zip(missing, finished, strict=True):
         runs[run] = rows
-        if kept:
+        if kept and ranks.is_first:
             kept.keep(*run, rows)
     return pd.DataFrame(
         [
