@@ -82,7 +82,7 @@ def sources_of(module: Any, labels: tuple[Hashable, ...], ranks: Ranks) -> list[
     """Return the module to copy for each task; a single one is that of the first rank."""
     if ranks.mesh is not None and isinstance(module, nn.Module):
         module = copy.deepcopy(module).to(ranks.device)
-        ranks.start_alike(list(module.state_dict().values()))
+        ranks.start_alike([*module.parameters(), *module.buffers()])
     given = module if isinstance(module, Mapping) else dict.fromkeys(labels, module)
     for one in given.values():
         if not isinstance(one, nn.Module):
@@ -163,7 +163,7 @@ def _local_copies(sources: list[nn.Module], ranks: Ranks) -> Iterator[nn.Module]
     for source in [*sources[ranks.local], sources[0]]:
         module = copy.deepcopy(source).to(ranks.device)
         module.zero_grad(set_to_none=True)
-        ranks.copy_first(list(module.state_dict().values()))
+        ranks.copy_first([*module.parameters(), *module.buffers()])
         yield module
 
 

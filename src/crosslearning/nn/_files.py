@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from crosslearning.files import replacing
 from crosslearning.nn._copies import ALL
-from crosslearning.nn._ranks import own_whole
+from crosslearning.nn._ranks import whole
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def save_models(models: TaskModels, path: str | os.PathLike[str]) -> None:
                 f"{task!r}. Use its name as the label."
             )
     ranks = models._ranks
-    tensors = ranks.gather_first({k: own_whole(v) for k, v in models.state_dict().items()})
+    tensors = ranks.gather_first({k: whole(v) for k, v in models.state_dict().items()})
     content = {
         "tasks": labels,
         "tethers": {block.name: encode_tether(block.tether) for block in models.blocks},

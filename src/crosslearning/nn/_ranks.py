@@ -185,7 +185,7 @@ def _coalesced(tensors: Iterable[torch.Tensor], operation: Callable[[torch.Tenso
             tensor.copy_(part.view(tensor.shape))
 
 
-def own_whole(value: torch.Tensor) -> torch.Tensor:
-    """Copy a tensor; one that is sharded is gathered by all ranks that have a part of it."""
-    whole = value.full_tensor() if hasattr(value, "full_tensor") else value
-    return whole.detach().clone()
+def whole(value: torch.Tensor) -> torch.Tensor:
+    """Return a tensor; one that is sharded is gathered by all ranks that have a part of it."""
+    gathered: torch.Tensor = value.full_tensor() if hasattr(value, "full_tensor") else value
+    return gathered

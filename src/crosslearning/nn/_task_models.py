@@ -24,7 +24,7 @@ from crosslearning.nn._files import decode_state, encode_state, load_models, sav
 from crosslearning.nn._flat_members import FlatMembers
 from crosslearning.nn._linked_modules import LinkedModules
 from crosslearning.nn._rank_members import RankMembers
-from crosslearning.nn._ranks import Ranks, own_whole
+from crosslearning.nn._ranks import Ranks, whole
 
 if TYPE_CHECKING:
     import os
@@ -278,7 +278,7 @@ class TaskModels(LinkedModules):
         ``models[task].state_dict()`` holds views; written to a file, they drag all tasks along.
         """
         module = self.center if task is None else self[task]
-        return {name: own_whole(value) for name, value in module.state_dict().items()}
+        return {name: whole(value.detach()).clone() for name, value in module.state_dict().items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one safetensors file, which is there in full or not at all.

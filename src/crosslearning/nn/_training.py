@@ -62,7 +62,7 @@ def fit(
     data : mapping from task to data
         For each task a pair of tensors (x, y); or an object with a length and
         ``batch(indices) -> (x, y)``; or a map-style dataset of pairs; or a DataLoader, which keeps
-        its own order and batch size.
+        its own order and batch size. With a mesh, those of the rank's own tasks will do.
     loss : callable
         ``loss(output, target)``, a scalar; usually a mean over rows.
     optimizer : Optimizer or callable
@@ -110,10 +110,11 @@ def fit(
         the result that it would have had without the interruption (bit by bit on the CPU with
         the loop). Give the same arguments again; more epochs are fine. Tasks, architecture,
         tethers, optimizer, seed and sizes are compared with the file; functions cannot be.
+        With a mesh it is a folder, for ranks of any number.
     checkpoint_every : int, optional
         Save also whenever the number of steps is a multiple of this.
     progress : bool, default=False
-        Show a bar with losses, distances and the time left on the error stream.
+        Show a bar with losses, distances and the time left on the error stream of the first rank.
 
     Returns
     -------
