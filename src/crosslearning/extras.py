@@ -7,7 +7,14 @@ from importlib import import_module
 __all__ = ["missing", "require"]
 
 _NAMES = {"PIL": "Pillow", "vl_convert": "vl-convert-python"}
-_EXTRAS = {"flwr": "flower", "torch": "torch", "PIL": "torch", "safetensors": "torch"}
+_EXTRAS = {
+    "dask": "dask",
+    "distributed": "dask",
+    "flwr": "flower",
+    "torch": "torch",
+    "PIL": "torch",
+    "safetensors": "torch",
+}
 
 
 def require(purpose: str, *modules: str) -> None:

@@ -17,6 +17,8 @@ from crosslearning.cli.progress import spinner, warnings_in_a_line
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from crosslearning.tables import TableModel
+
 
 Names = list[str] | None
 _METRICS = "mse, mae, poisson-deviance, gamma-deviance; log-loss, accuracy, auc"
@@ -136,6 +138,10 @@ def fit(
             is_eager=True,
         ),
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Address of a Dask scheduler, whose workers can read the files."),
+    ] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -145,7 +151,7 @@ def fit(
     table, and the best of several models on rows that it has not seen is kept.
     """
     from crosslearning import report
-    from crosslearning.tables import check_folder, fit_files, fit_table, read_table
+    from crosslearning.tables import check_folder, fit_table, read_table
     from crosslearning.tables._files import is_large
 
     folder = out or Path(f"crosslearning-{'table' if table == '-' else _stem(table)}")
@@ -166,7 +172,7 @@ def fit(
             "command": _command(),
             "progress": say,
         }
-        if table != "-" and is_large(table):
+        if scheduler is not None or (table != "-" and is_large(table)):
             _refuse(
                 kind=kind in ("auto", "regression"),
                 family=family in ("auto", "gaussian"),
@@ -176,8 +182,9 @@ def fit(
                 holdout=holdout is None,
                 base=base in ("auto", "linear", "none"),
             )
-            model = fit_files(
+            model = _fit_files(
                 table,
+                scheduler,
                 features=None if features is None else _split(features, set()),
                 numbers=_split(number or [], set()),
                 categories=_split(category or [], set()),
@@ -215,6 +222,17 @@ def _stem(table: str) -> str:
     path = Path(table)
     name = path.resolve().parent.name if "*" in path.name or "?" in path.name else path.name
     return name.split(".")[0] or "table"
+
+
+def _fit_files(table: str, scheduler: str | None, **settings: Any) -> TableModel:
+    """Fit large tables, here or by the workers of a scheduler."""
+    if scheduler is not None:
+        from crosslearning.tables import dask
+
+        return dask.fit_files(table, scheduler=scheduler, **settings)
+    from crosslearning.tables import fit_files
+
+    return fit_files(table, **settings)
 
 
 def _refuse(**possible: bool) -> None:

@@ -80,6 +80,10 @@ class Survey:
         )
         self.add(seen)
 
+    def copy(self) -> Survey:
+        """Return one that can be added to."""
+        return replace(self, missing=dict(self.missing), levels=dict(self.levels))
+
     def add(self, other: Survey) -> None:
         """Take rows of another survey into account."""
         self.n_rows += other.n_rows

@@ -1,0 +1,263 @@
+"""Tables on many machines: parts of a table are summed where they are, by Dask."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from crosslearning.convex.statistics import Statistics
+from crosslearning.extras import require
+from crosslearning.tables._files import Files, located
+from crosslearning.tables._sums import deal
+from crosslearning.tables._survey import Survey, usable
+from crosslearning.tables.streaming import Plan, Shown, fit_engine, numbers_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from crosslearning.tables.model import TableModel
+
+__all__ = ["fit_files", "fit_table"]
+
+_AT_ONCE = 8  # sums, or surveys, that are merged in one step
+_RANGE = 2**23  # numbers in the sums of a range of tasks
+
+
+def fit_table(
+    frame: Any,
+    *,
+    task: str,
+    target: str,
+    features: Sequence[str] | None = None,
+    numbers: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    epsilon: float = np.inf,
+    weights: str | None = None,
+    folds: int = 5,
+    drop_unlabelled: bool = False,
+    seed: int = 0,
+    command: str = "",
+    progress: Callable[[str], object] | None = None,
+) -> TableModel:
+    """Fit a Dask data frame, by the scheduler that Dask uses at the moment.
+
+    Partitions are looked at and then summed where they are. Sums hold the tasks that a partition
+    has, and are merged on the workers by ranges of tasks; what a lost worker had is done again.
+
+    Parameters
+    ----------
+    frame : dask.dataframe.DataFrame
+        The table.
+    task, target, features, numbers, categories, epsilon, weights, folds, drop_unlabelled, seed
+        As in :func:`crosslearning.tables.fit_files`, and the result is the same.
+    command, progress
+        As in :func:`crosslearning.tables.fit_table`.
+
+    Returns
+    -------
+    TableModel
+    """
+    require("Fitting Dask data frames", "dask")
+    return fit_engine(
+        _Cluster(list(frame.columns), frame.to_delayed(), progress),
+        task=task,
+        target=target,
+        features=features,
+        types=dict.fromkeys(numbers, "number") | dict.fromkeys(categories, "category"),
+        epsilon=epsilon,
+        weights=weights,
+        folds=folds,
+        drop=drop_unlabelled,
+        seed=seed,
+        command=command,
+        say=progress or (lambda _: None),
+    )
+
+
+def fit_files(
+    source: str | os.PathLike[str],
+    *,
+    task: str,
+    target: str,
+    scheduler: str | None = None,
+    categories: Sequence[str] = (),
+    progress: Callable[[str], object] | None = None,
+    **settings: Any,
+) -> TableModel:
+    """Fit files that all workers can read, each of them a part of the work.
+
+    Parameters
+    ----------
+    source : path
+        A folder or a pattern, as in :func:`crosslearning.tables.fit_files`.
+    scheduler : str, optional
+        Address of the scheduler; the one that Dask uses at the moment by default.
+    task, target, categories, progress, **settings
+        As in :func:`fit_table`.
+
+    Returns
+    -------
+    TableModel
+    """
+    require("Fitting on a cluster", "dask", "distributed")
+    files = Files.of(str(source), text=[task, *categories])
+    parts = [replace(files, paths=(path,)) for path in files.paths]
+    with _client(scheduler):
+        return fit_table(
+            _Parts(list(files.types), parts),
+            task=task,
+            target=target,
+            categories=categories,
+            progress=progress,
+            **settings,
+        )
+
+
+@contextmanager
+def _client(address: str | None) -> Iterator[None]:
+    from distributed import Client
+
+    try:
+        found = nullcontext() if address is None else Client(address, timeout="10s")
+    except OSError as error:
+        raise OSError(f"No scheduler answers at {address}. Check the address.") from error
+    with found:
+        yield
+
+
+class _Parts:
+    """What a data frame of files would be."""
+
+    def __init__(self, columns: list[str], parts: list[Files]) -> None:
+        self.columns, self.parts = columns, parts
+
+    def to_delayed(self) -> list[Files]:
+        return self.parts
+
+
+class _Cluster:
+    """Goes over parts of a table where they are."""
+
+    def __init__(self, columns: list[str], parts: list[Any], progress: Any) -> None:
+        self.columns, self.parts = columns, parts
+        self.say = progress or (lambda _: None)
+        self.counts: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
+
+    def survey(self, start: Survey, columns: list[str], types: dict[str, str], seed: int) -> Survey:
+        """Look at all rows, and count those of each task in every part."""
+        import dask
+
+        self.say(f"Looking at {len(self.parts):,} parts")
+        look = dask.delayed(_look, nout=2)
+        looked = [look(p, k, columns, start, types, seed) for k, p in enumerate(self.parts)]
+        merged = _tree(dask.delayed(_merged), [survey for survey, _ in looked])
+        found, *self.counts = dask.compute(merged, *(counts for _, counts in looked))
+        survey: Survey = found
+        return survey
+
+    def sums(self, plan: Plan) -> tuple[Statistics, Shown]:
+        """Sum all rows; and draw some."""
+        import dask
+
+        self.say(f"Adding up {len(self.parts):,} parts")
+        n_tasks, width = len(plan.labels), len(plan.encoder.feature_names) + 1
+        n_ranges = min(-(-n_tasks * plan.n_folds * width**2 // _RANGE), n_tasks)
+        bounds = np.linspace(0, n_tasks, n_ranges + 1).astype(np.intp)
+        add, shared = dask.delayed(_added, nout=n_ranges + 1), dask.delayed(plan)
+        seen, outs = np.zeros(n_tasks, dtype=np.int64), []
+        for k, (part, (labels, counts)) in enumerate(zip(self.parts, self.counts, strict=True)):
+            where = plan.labels.get_indexer(pd.Index(labels))
+            outs.append(add(part, k, shared, bounds, where, seen[where]))
+            seen[where] += counts
+        ranges = zip(*(list(out)[:-1] for out in outs), strict=True)
+        merged = [_tree(dask.delayed(sum), list(parts)) for parts in ranges]
+        *found, shown = dask.compute(*merged, [out[n_ranges] for out in outs])
+        sums = Statistics.empty(np.arange(n_tasks), width - 1, plan.n_folds)
+        for part in found:
+            sums += part
+        return sums, Shown(*(np.concatenate(part) for part in zip(*shown, strict=True)))
+
+
+def _tree(merge: Any, parts: list[Any]) -> Any:
+    """Merge a few at a time, so that no worker has to hold many."""
+    while len(parts) > 1:
+        parts = [merge(parts[k : k + _AT_ONCE]) for k in range(0, len(parts), _AT_ONCE)]
+    return parts[0]
+
+
+def _merged(surveys: list[Survey]) -> Survey:
+    first = surveys[0].copy()
+    for survey in surveys[1:]:
+        first.add(survey)
+    return first
+
+
+@contextmanager
+def _named(part: Any, number: int) -> Iterator[None]:
+    """Say in errors which part."""
+    if isinstance(part, Files):
+        with located(part.paths[0]):
+            yield
+        return
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"Partition {number}: {error}") from error
+
+
+def _frames(part: Any, columns: list[str]) -> Iterator[pd.DataFrame]:
+    """Rows of a part, by pieces if it is a file."""
+    if isinstance(part, Files):
+        yield from (piece.frame for piece in part.pieces(columns))
+        return
+    absent = [name for name in columns if name not in part.columns]
+    if absent:
+        raise ValueError(f"All partitions must have the same columns; it has no {absent[0]!r}.")
+    yield part[columns].reset_index(drop=True)
+
+
+def _look(
+    part: Any, number: int, columns: list[str], start: Survey, types: dict[str, str], seed: int
+) -> tuple[Survey, tuple[NDArray[Any], NDArray[np.int64]]]:
+    """Survey a part, and count the rows of its tasks."""
+    survey = start.copy()
+    counts = pd.Series(dtype=np.int64)
+    with _named(part, number):
+        for frame in _frames(part, columns):
+            survey.look(frame, number, types, seed)
+            _, codes, labels = usable(frame, start.task, start.target, drop=start.drop)
+            found = pd.Series(np.bincount(codes, minlength=len(labels)), index=labels)
+            counts = counts.add(found.groupby(level=0).sum(), fill_value=0).astype(np.int64)
+    return survey, (counts.index.to_numpy(), counts.to_numpy())
+
+
+def _added(
+    part: Any,
+    number: int,
+    plan: Plan,
+    bounds: NDArray[np.intp],
+    where: NDArray[np.intp],
+    before: NDArray[np.int64],
+) -> list[Any]:
+    """Sum a part, by ranges of tasks, and draw some of its rows."""
+    seen = np.zeros(len(plan.labels), dtype=np.int64)
+    seen[where] = before
+    sums, shown = Statistics(plan.n_folds), []
+    with _named(part, number):
+        for frame in _frames(part, plan.columns):
+            X, y, codes, weights = numbers_of(plan, frame)
+            folds, keys = deal(codes, seen, plan.n_folds, plan.seed)
+            sums.partial_fit(X, y, codes, sample_weight=weights, folds=folds)
+            few = keys < plan.share
+            shown.append(Shown(X[few], y[few], codes[few], folds[few]))
+    cuts = np.searchsorted(sums.labels, bounds)
+    ranges: list[Any] = [sums.take(slice(*pair)) for pair in pairwise(cuts)]
+    return [*ranges, Shown(*(np.concatenate(part) for part in zip(*shown, strict=True)))]
