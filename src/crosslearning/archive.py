@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from crosslearning.files import replacing
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping
 
 __all__ = ["read_archive", "write_archive"]
 

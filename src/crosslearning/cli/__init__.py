@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from crosslearning.extras import missing
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Before anything starts a thread pool: waiting OpenMP workers would keep the processors busy.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

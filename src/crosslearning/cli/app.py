@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -16,9 +17,6 @@ from crosslearning.cli.images import train
 from crosslearning.cli.predict import predict
 from crosslearning.cli.report import report
 from crosslearning.extras import missing
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # The base class of the errors typer raises itself, wherever this version of it keeps that.
 _CommandError: type[Exception] = typer.BadParameter.__mro__[2]

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from crosslearning.coupling._newton import CenterFunction, minimise
+from crosslearning.coupling._newton import CenterFunction, CenterPoint, minimise
 from crosslearning.tether import Tether
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from crosslearning.coupling._newton import CenterPoint
 
 SAFETY = 1e-2  # the solver aims below the tolerance that it promises
 _ROUNDING = 1e-14  # pulls that a task exactly on its bound may show

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import reprlib
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.tether import Tether
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 _LARGEST = 1e150  # squares beyond this overflow
 _SMALLEST_WEIGHT = 1e-9  # a centre with less weight is lost in rounding

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from crosslearning.coupling._arrays import ArrayMembers, couple_arrays
 from crosslearning.coupling._gram import Request, solve_gram
 from crosslearning.coupling._members import (
+    Members,
     refuse_not_finite,
     status_as_stored,
     warn_unless_converged,
@@ -16,13 +18,6 @@ from crosslearning.coupling._members import (
 )
 from crosslearning.coupling._result import Coupling
 from crosslearning.tether import Tether
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from crosslearning.coupling._members import Members
 
 
 def couple(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count, islice
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.coupling._checks import (
     check_center_weight,
@@ -14,11 +15,6 @@ from crosslearning.coupling._checks import (
     check_tether,
 )
 from crosslearning.tether import Tether
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike, NDArray
 
 
 def subgradient_iterates(

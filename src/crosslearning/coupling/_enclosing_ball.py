@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.coupling._checks import check_vectors
 from crosslearning.coupling._newton import CenterFunction, minimise
 from crosslearning.tether import Tether
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 _NEAR = 1e-4  # relative accuracy of the radius at which the support is handed over
 _ROUNDING = 1e-13

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from crosslearning.coupling._arrays import ArrayMembers, measured
 from crosslearning.coupling._checks import check_problem, is_positive
@@ -15,9 +16,6 @@ from crosslearning.coupling._gram import Request
 from crosslearning.coupling._members import refuse_not_finite, warn_unless_converged
 from crosslearning.coupling._result import Coupling, Projection, Status
 from crosslearning.tether import Tether
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 _DEFAULTS = {"newton": (1e-10, 100), "subgradient": (1e-6, 20_000)}
 

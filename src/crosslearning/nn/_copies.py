@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,6 @@ from crosslearning.nn._rank_members import Columns
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
-
     from crosslearning.nn._ranks import Ranks
 
 ALL = "all"  # name of the block that holds every parameter

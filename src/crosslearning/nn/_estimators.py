@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from crosslearning.nn._cross_net import CrossNet
 from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class CrossNetRegressor(TaskRegressor, CrossNet):

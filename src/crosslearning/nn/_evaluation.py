@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from crosslearning.nn._sources import Batches, as_sources
+from crosslearning.nn._sources import Batches, Source, as_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping
-
     from torch import nn
 
-    from crosslearning.nn._sources import Source
     from crosslearning.nn._task_models import TaskModels
 
 Metric = Callable[[Any, Any], Any]

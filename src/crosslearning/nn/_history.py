@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 _NUMBERS = ("epoch", "step", "score", "learning_rate", "stationarity", "seconds")
 _PER_TASK = ("losses", "distances", "pulls", "scores")

@@ -7,6 +7,7 @@ its own. A step takes the next piece of it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -14,15 +15,12 @@ import torch
 
 from crosslearning.nn._checks import check_count
 from crosslearning.nn._seeds import derive, seed_globals
-from crosslearning.nn._sources import Batches, Collated, Pair
+from crosslearning.nn._sources import Batches, Collated, Pair, RowSource, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-
     from crosslearning.nn._ranks import Ranks
-    from crosslearning.nn._sources import RowSource, Source
 
-    Augment = Callable[[Any, torch.Generator], Any]
+Augment = Callable[[Any, torch.Generator], Any]
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sized
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Hashable, Iterator, Mapping, Sized
+from typing import Any, Protocol
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from crosslearning.nn._seeds import seed_globals
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
 
 Batch = tuple[Any, Any]
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from crosslearning.nn._checkpoint import Checkpoint
 from crosslearning.nn._checks import check_count
 from crosslearning.nn._engines import choose_engine
-from crosslearning.nn._evaluation import Validation, check_validation, mode
+from crosslearning.nn._evaluation import Metric, Validation, check_validation, mode
 from crosslearning.nn._optimizers import make_optimizer, make_scheduler
 from crosslearning.nn._progress import Bar
 from crosslearning.nn._run import Run
-from crosslearning.nn._sampling import Feed, schedule
+from crosslearning.nn._sampling import Augment, Feed, schedule
 from crosslearning.nn._seeds import forked_generators
-from crosslearning.nn._sources import as_sources
+from crosslearning.nn._sources import Source, as_sources
 
 if TYPE_CHECKING:
     import os
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from crosslearning.nn._evaluation import Metric
     from crosslearning.nn._history import EpochRecord, History
-    from crosslearning.nn._sampling import Augment
-    from crosslearning.nn._sources import Source
     from crosslearning.nn._task_models import TaskModels
 
 

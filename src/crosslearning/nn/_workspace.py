@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from crosslearning.coupling._members import exact_combination
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from numpy.typing import NDArray
 
 _ELEMENTS = 1 << 20  # of a chunk: its temporaries stay in the cache
 _NARROWEST = 1 << 14  # narrower chunks cost more in calls than in arithmetic

@@ -8,15 +8,12 @@ All of them are sequences of named parts, so that tethers can be given by name: 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from torch import nn
 
 from crosslearning.nn._checks import check_count, check_counts, check_dropout
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["batchnorm_cnn", "linear", "mlp", "small_cnn"]
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from crosslearning.extras import require
 from crosslearning.files import replacing
-from crosslearning.report.reading import read
+from crosslearning.report.reading import Results, read
 
 if TYPE_CHECKING:
     import os
 
     from crosslearning.report.chapters.chapter import Chapter
-    from crosslearning.report.reading import Results
 
 
 def write(folder: str | os.PathLike[str], *, out: str | os.PathLike[str] | None = None) -> Path:
@@ -84,11 +83,7 @@ def _render(chapters: list[Chapter]) -> str:
         _templates()
         .get_template("page.html")
         .render(
-            chapters=chapters,
-            title=title,
-            version=__version__,
-            config=CONFIG,
-            bundle=_bundle(),
+            chapters=chapters, title=title, version=__version__, config=CONFIG, bundle=_bundle()
         )
     )
     return page

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
+from pathlib import Path
+from typing import Any
 
 _VERSIONS = {"table": (1, 2), "images": (1,)}
 

@@ -12,7 +12,7 @@ import torch
 
 from crosslearning.evaluation import Comparison, Scores
 from crosslearning.evaluation.choice import best, nested
-from crosslearning.nn._sources import Batches, Pair, as_sources
+from crosslearning.nn._sources import Batches, Pair, RowSource, as_sources
 from crosslearning.nn.sweeps._sweep import sweep
 from crosslearning.tasks import within_task_folds
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from crosslearning.nn._evaluation import Metric
-    from crosslearning.nn._sources import RowSource
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import nn
 
 from crosslearning.nn._evaluation import as_metric
-from crosslearning.nn._sources import as_sources
+from crosslearning.nn._sources import Source, as_sources
 from crosslearning.tether import Tether
 
 if TYPE_CHECKING:
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 
     from crosslearning.nn._history import EpochRecord, History
     from crosslearning.nn._sampling import Augment
-    from crosslearning.nn._sources import Source
     from crosslearning.nn._task_models import TaskModels
 
-    Measure = Callable[[dict[str, Any], TaskModels, History], Sequence[dict[str, Any]]]
-
+Measure: TypeAlias = "Callable[[dict[str, Any], TaskModels, History], Sequence[dict[str, Any]]]"
 _BASELINES = ("pooled", "separate", "spring", "fine-tuned")
 _ENDS = {0.0: "pooled", math.inf: "separate"}
 

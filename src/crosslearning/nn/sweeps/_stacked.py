@@ -12,7 +12,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.utils import parameters_to_vector
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from crosslearning.coupling import Status, couple
+from crosslearning.coupling import Status, Storage, couple
 from crosslearning.nn._evaluation import in_order, mode
 from crosslearning.nn._flat_members import dtype_storage
 from crosslearning.nn._optimizers import ELEMENTWISE, advance, learning_rate, make_scheduler
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from crosslearning.coupling import Storage
     from crosslearning.nn.sweeps._settings import Plan, Setting
     from crosslearning.tether import Tether
 

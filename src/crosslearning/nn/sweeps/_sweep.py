@@ -8,7 +8,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 from crosslearning.nn._ranks import Ranks
-from crosslearning.nn.sweeps._settings import Plan, settings_of
+from crosslearning.nn.sweeps._settings import Measure, Plan, Setting, settings_of
 from crosslearning.nn.sweeps._single import Folder, train_single
 from crosslearning.nn.sweeps._stacked import train_stacked, why_not_stacked
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from crosslearning.nn._evaluation import Metric
     from crosslearning.nn._history import EpochRecord
     from crosslearning.nn._sampling import Augment
-    from crosslearning.nn.sweeps._settings import Measure, Setting
 
 
 def sweep(

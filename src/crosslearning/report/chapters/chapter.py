@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from crosslearning.report.charts.style import Spec
+    from crosslearning.report.charts.pieces import Spec
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from crosslearning.report.charts.effects import partial_effect
 from crosslearning.report.charts.models import model_errors, task_spread
 
 if TYPE_CHECKING:
-    from crosslearning.report.charts.style import Spec
+    from crosslearning.report.charts.pieces import Spec
 
 
 _FEATURES = 20

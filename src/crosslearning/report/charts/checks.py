@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 
-from crosslearning.report.charts.style import METHODS, SOFT, VALUE, rows, short, spec, tips
-
-if TYPE_CHECKING:
-    from crosslearning.report.charts.style import Records, Spec
-
+from crosslearning.report.charts.pieces import Records, Spec, chart, short, spec, tips
+from crosslearning.report.charts.style import CROSS, SOFT, VALUE
 
 _HEIGHT = 280
 
 
 def _diagonal(low: float, high: float, scale: alt.Scale) -> Any:
-    ends = rows([{"x": low, "y": low}, {"x": high, "y": high}])
-    line = alt.Chart(ends).mark_line(color=SOFT, strokeDash=[5, 4], strokeWidth=1.5)
+    ends = chart([{"x": low, "y": low}, {"x": high, "y": high}])
+    line = ends.mark_line(color=SOFT, strokeDash=[5, 4], strokeWidth=1.5)
     return line.encode(x=alt.X("x:Q", scale=scale), y=alt.Y("y:Q", scale=scale))
 
 
@@ -25,18 +22,16 @@ def calibration(points: Records) -> Spec:
     """Draw the share of rows inside intervals against the share that was promised."""
     scale = alt.Scale(domain=[0, 1], nice=False)
     axis: dict[str, Any] = {"format": "%", "values": [0, 0.25, 0.5, 0.75, 1]}
-    base = alt.Chart(rows(points)).encode(
+    base = chart(points).encode(
         x=alt.X("nominal:Q", scale=scale, axis=alt.Axis(title="promised", grid=False, **axis)),
         y=alt.Y("observed:Q", scale=scale, axis=alt.Axis(title="came true", **axis)),
         tooltip=tips(("nominal:Q", "promised", ".0%"), ("observed:Q", "came true", ".1%")),
     )
     return spec(
-        alt.layer(
-            _diagonal(0, 1, scale),
-            base.mark_line(color=METHODS["cross"], strokeWidth=2),
-            base.mark_point(filled=True, size=90, opacity=1, color=METHODS["cross"]),
-        ),
         "Share of rows left out that were inside their intervals, against the share promised",
+        _diagonal(0, 1, scale),
+        base.mark_line(color=CROSS, strokeWidth=2),
+        base.mark_point(filled=True, size=90, opacity=1, color=CROSS),
         height=_HEIGHT,
     )
 
@@ -46,16 +41,13 @@ def predicted_actual(points: Records, *, kind: str) -> Spec:
     values = [row[name] for row in points for name in ("actual", "predicted")]
     low, high = min(values), max(values)
     scale = alt.Scale(domain=[low, high], nice=True, zero=False)
-    base = alt.Chart(rows(points)).encode(
+    base = chart(points).encode(
         x=alt.X("predicted:Q", scale=scale, axis=short(title="predicted", grid=False)),
         y=alt.Y("actual:Q", scale=scale, axis=short(title="actual")),
         tooltip=tips(
             ("task:N", kind), ("actual:Q", "actual", VALUE), ("predicted:Q", "predicted", VALUE)
         ),
     )
-    dots = base.mark_point(filled=True, size=22, opacity=0.35, color=METHODS["cross"])
-    return spec(
-        dots + _diagonal(low, high, scale),
-        "Actual against predicted values of rows left out",
-        height=_HEIGHT,
-    )
+    dots = base.mark_point(filled=True, size=22, opacity=0.35, color=CROSS)
+    about = "Actual against predicted values of rows left out"
+    return spec(about, dots, _diagonal(low, high, scale), height=_HEIGHT)

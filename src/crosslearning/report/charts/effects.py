@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 
-from crosslearning.report.charts.style import INK, METHODS, VALUE, rows, short, spec, tips
-
-if TYPE_CHECKING:
-    from crosslearning.report.charts.style import Spec
+from crosslearning.report.charts.pieces import Spec, chart, short, spec, tips
+from crosslearning.report.charts.style import CROSS, INK, VALUE
 
 
 def partial_effect(
@@ -32,14 +30,12 @@ def partial_effect(
         "center": [("centre", effect["center"])],
     }
     marks = {
-        "tasks": thin | {"color": METHODS["cross"], "opacity": 0.4},
+        "tasks": thin | {"color": CROSS, "opacity": 0.4},
         "center": thick | {"color": INK, "opacity": 1},
     }
     # Lists are shorter than a row for every point.
     layers = [
-        alt.Chart(
-            rows([{"task": task, "x": effect["grid"], "y": values} for task, values in lines[part]])
-        )
+        chart([{"task": task, "x": effect["grid"], "y": values} for task, values in lines[part]])
         .transform_flatten(["x", "y"])
         .mark_point()
         .properties(mark=mark)
@@ -53,7 +49,7 @@ def partial_effect(
         if lines[part]
     ]
     return spec(
-        alt.layer(*layers),
         f"Partial effect of {effect['feature']} on {target}: every {kind} around the centre",
+        *layers,
         height=180,
     )

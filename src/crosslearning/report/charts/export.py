@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from crosslearning.report.chapters.chapter import Figure
-    from crosslearning.report.charts.style import Spec
+    from crosslearning.report.charts.pieces import Spec
 
 
 _WIDTH = 640

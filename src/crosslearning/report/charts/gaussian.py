@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import altair as alt
 
 from crosslearning.evaluation.numbers import number
-from crosslearning.report.charts.style import INK, METHODS, SOFT, VALUE, level, rows, spec, tips
-
-if TYPE_CHECKING:
-    from crosslearning.report.charts.style import Spec
+from crosslearning.report.charts.pieces import Spec, chart, level, spec, tips
+from crosslearning.report.charts.style import CROSS, INK, SOFT, VALUE
 
 
 def error_curve(content: dict[str, Any]) -> Spec:
@@ -23,7 +21,7 @@ def error_curve(content: dict[str, Any]) -> Spec:
         axis=alt.Axis(tickCount=7, grid=False),
     )
     y = alt.Scale(domain=[bottom, top], zero=False, nice=False)
-    base = alt.Chart(rows(content["curve"])).encode(x=x)
+    base = chart(content["curve"]).encode(x=x)
     tooltip = tips(
         ("max_gap:Q", "gap allowed", ".3~g"),
         ("mse:Q", "closed form", VALUE),
@@ -31,7 +29,7 @@ def error_curve(content: dict[str, Any]) -> Spec:
     )
     layers = [
         *_levels(content, top),
-        base.mark_line(color=METHODS["cross"], strokeWidth=2.5, clip=True).encode(
+        base.mark_line(color=CROSS, strokeWidth=2.5, clip=True).encode(
             y=alt.Y("mse:Q", title=None, scale=y)
         ),
         base.mark_point(color=INK, size=28, strokeWidth=1, opacity=0.8, clip=True).encode(
@@ -41,8 +39,8 @@ def error_curve(content: dict[str, Any]) -> Spec:
         *_lowest(content["minimum_at"], low, content["curve"][-1]["max_gap"]),
     ]
     return spec(
-        alt.layer(*layers),
         "Mean squared error of two cross-learned means against the gap allowed between them",
+        *layers,
         height=300,
     )
 
@@ -75,7 +73,7 @@ def _truth(gap: float, error: float, end: float) -> list[alt.Chart]:
     """Mark the true gap from the curve up, with its name above the chart."""
     if gap > end:
         return []
-    base = alt.Chart(rows([{"gap": gap, "error": error}])).encode(x="gap:Q")
+    base = chart([{"gap": gap, "error": error}]).encode(x="gap:Q")
     align: Literal["left", "right", "center"] = (
         "left" if gap < 0.1 * end else "right" if gap > 0.9 * end else "center"
     )
@@ -88,7 +86,7 @@ def _truth(gap: float, error: float, end: float) -> list[alt.Chart]:
 
 
 def _lowest(place: float, error: float, end: float) -> list[alt.Chart]:
-    base = alt.Chart(rows([{"place": place, "error": error}])).encode(x="place:Q", y="error:Q")
+    base = chart([{"place": place, "error": error}]).encode(x="place:Q", y="error:Q")
     share = place / end
     return [
         base.mark_point(size=130, color=INK, strokeWidth=2),

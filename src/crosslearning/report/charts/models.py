@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import altair as alt
 
-from crosslearning.report.charts.style import (
-    GAIN,
-    INK,
-    METHODS,
-    SOFT,
-    VALUE,
-    rows,
-    short,
-    spec,
-    tips,
-)
-
-if TYPE_CHECKING:
-    from crosslearning.report.charts.style import Records, Spec
-
+from crosslearning.report.charts.pieces import Records, Spec, chart, names, short, spec, tips
+from crosslearning.report.charts.style import CROSS, GAIN, INK, METHODS, SOFT, VALUE
 
 _COLOURS = {**METHODS, "baseline": SOFT}
 
@@ -35,8 +20,8 @@ def model_errors(models: Records, *, name: str) -> Spec:
     room = (end - start) or abs(end) or 1.0  # on the right for the text
     scale = alt.Scale(domain=[start - 0.06 * room, end + 0.34 * room], nice=False, zero=False)
     colours = alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values()))
-    base = alt.Chart(rows(models)).encode(
-        y=alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=170, labelFontSize=13)),
+    base = chart(models).encode(
+        y=names("label", labelLimit=170),
         x=alt.X("at:Q", scale=scale, axis=short(orient="top", grid=False)),
         color=alt.Color("kind:N", scale=colours, legend=None),
         tooltip=tips(
@@ -50,7 +35,7 @@ def model_errors(models: Records, *, name: str) -> Spec:
     chosen = base.transform_filter(alt.datum.chosen)
     shape = alt.condition("datum.kind == 'baseline'", alt.value("cross"), alt.value("circle"))
     layers = [
-        alt.Chart(rows([row for row in models if row["chosen"]]))
+        chart([row for row in models if row["chosen"]])
         .mark_rule(color=INK, strokeDash=[3, 3])
         .encode(x="at:Q"),
         base.mark_rule(strokeWidth=3, opacity=0.45).encode(x="low:Q", x2="high:Q"),
@@ -58,9 +43,7 @@ def model_errors(models: Records, *, name: str) -> Spec:
         chosen.mark_point(size=240, strokeWidth=2).encode(color=alt.value(INK)),
         base.mark_text(align="left", dx=10).encode(x="high:Q", text="text:N", color=alt.value(INK)),
     ]
-    return spec(
-        alt.layer(*layers), f"{name} of every model that was tried", height=30 * len(models)
-    )
+    return spec(f"{name} of every model that was tried", *layers, height=30 * len(models))
 
 
 def task_spread(values: Records, *, kind: str, unit: str) -> Spec:
@@ -68,8 +51,8 @@ def task_spread(values: Records, *, kind: str, unit: str) -> Spec:
 
     `values` are rows with `what`, `sd`, `at`, `low`, `high`, `center` and, of the noise, `text`.
     """
-    base = alt.Chart(rows(values)).encode(
-        y=alt.Y("what:N", sort=None, title=None, axis=alt.Axis(labelLimit=150, labelFontSize=13)),
+    base = chart(values).encode(
+        y=names("what"),
         x=alt.X("at:Q", axis=short(orient="top"), scale=alt.Scale(zero=True)),
         tooltip=tips(
             ("what:N", " "),
@@ -80,16 +63,16 @@ def task_spread(values: Records, *, kind: str, unit: str) -> Spec:
         ),
     )
     tasks, noise = (base.transform_filter(test) for test in ("!datum.text", "datum.text"))
-    bar = tasks.mark_rule(color=METHODS["cross"], strokeWidth=4, opacity=0.4)
+    bar = tasks.mark_rule(color=CROSS, strokeWidth=4, opacity=0.4)
     layers = [
         bar.encode(x="low:Q", x2="high:Q"),
-        tasks.mark_point(filled=True, size=90, opacity=1, color=METHODS["cross"]),
+        tasks.mark_point(filled=True, size=90, opacity=1, color=CROSS),
     ]
     if any("text" in row for row in values):
         layers.append(noise.mark_point(shape="diamond", size=90, strokeWidth=2, color=SOFT))
         layers.append(noise.mark_text(align="right", dx=-12).encode(text="text:N"))
     return spec(
-        alt.layer(*layers),
         f"Standard deviation between every {kind}, of the level and of each effect",
+        *layers,
         height=28 * len(values),
     )

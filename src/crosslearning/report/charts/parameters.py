@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 
-from crosslearning.report.charts.style import (
-    GAIN,
-    GAINS,
-    INK,
-    METHODS,
-    VALUE,
-    rows,
-    short,
-    spec,
-    tips,
-)
-
-if TYPE_CHECKING:
-    from crosslearning.report.charts.style import Records, Spec
-
+from crosslearning.report.charts.pieces import Records, Spec, chart, names, short, spec, tips
+from crosslearning.report.charts.style import CROSS, GAIN, GAINS, INK, VALUE
 
 _SIDE, _FLAT = 330, 70
 
 
 def _diamond(place: Records, size: int) -> Any:
     """Mark the centre."""
-    chart = alt.Chart(rows(place))
-    return chart.mark_point(shape="diamond", size=size, filled=True, color=INK, opacity=1)
+    look: Any = {"shape": "diamond", "filled": True, "color": INK, "opacity": 1}
+    return chart(place).mark_point(size=size, **look)
 
 
 def strips(values: Records, centers: Records, *, kind: str) -> Spec:
@@ -37,20 +24,17 @@ def strips(values: Records, centers: Records, *, kind: str) -> Spec:
 
     Rows have `feature` and `value`, those of tasks a `label`; centers are in the order to show.
     """
-    names = alt.Axis(labelLimit=150, labelFontSize=13)
-    feature = alt.Y("feature:N", sort=[r["feature"] for r in centers], title=None, axis=names)
+    feature = names("feature", [row["feature"] for row in centers])
     axis = short(orient="top", tickCount=6)
     value = alt.X("value:Q", axis=axis, scale=alt.Scale(zero=False))
-    strokes = alt.Chart(rows(values)).mark_tick(
-        thickness=1.5, size=22, opacity=0.45, color=METHODS["cross"]
-    )
+    strokes = chart(values).mark_tick(thickness=1.5, size=22, opacity=0.45, color=CROSS)
     name, number = ("feature:N", "feature"), ("value:Q", "coefficient", VALUE)
     return spec(
-        strokes.encode(y=feature, x=value, tooltip=tips(("label:N", kind), name, number))
-        + _diamond(centers, 110).encode(
+        f"Coefficients of every {kind} around those of the centre",
+        strokes.encode(y=feature, x=value, tooltip=tips(("label:N", kind), name, number)),
+        _diamond(centers, 110).encode(
             y=feature, x=value, tooltip=tips(name, ("value:Q", "centre", VALUE))
         ),
-        f"Coefficients of every {kind} around those of the centre",
         height=(38 if len(centers) < 6 else 28) * len(centers),
     )
 
@@ -70,7 +54,7 @@ def atlas(tasks: Records, center: tuple[float, float], radius: float | None, *, 
     }
     hover = tips(("label:N", kind), ("rows:Q", "rows", ","), ("gain:Q", "gain over separate", GAIN))
     size = alt.Size("rows:Q", scale=alt.Scale(range=[18, 160]), legend=None)
-    points = alt.Chart(rows(tasks)).mark_point(filled=True, opacity=0.7)
+    points = chart(tasks).mark_point(filled=True, opacity=0.7)
     middle = _diamond([{"x": center[0], "y": center[1]}], 150)
     layers = [
         points.encode(**place, **GAINS, size=size, tooltip=hover),
@@ -79,8 +63,8 @@ def atlas(tasks: Records, center: tuple[float, float], radius: float | None, *, 
     if radius:
         layers.insert(0, _circle(center, radius).encode(**place, order="turn:Q"))
     return spec(
-        alt.layer(*layers),
         f"Map of the parameters of every {kind} around the centre",
+        *layers,
         height=height,
         width=_SIDE,
     )
@@ -95,6 +79,6 @@ def _circle(center: tuple[float, float], radius: float) -> Any:
         {"turn": t, "x": center[0] + radius * math.cos(t), "y": center[1] + radius * math.sin(t)}
         for t in (math.tau * k / 90 for k in range(91))
     ]
-    return alt.Chart(rows(ring)).mark_line(
-        color=INK, strokeWidth=1.2, strokeDash=[5, 4], fill=METHODS["cross"], fillOpacity=0.06
+    return chart(ring).mark_line(
+        color=INK, strokeWidth=1.2, strokeDash=[5, 4], fill=CROSS, fillOpacity=0.06
     )

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.numbers import radius as written
-from crosslearning.report.charts.style import (
-    INK,
-    METHODS,
-    SERIES,
-    SHORT,
-    VALUE,
-    level,
-    rows,
-    spec,
-    tips,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from crosslearning.report.charts.style import Records, Spec
-
+from crosslearning.report.charts.pieces import Records, Spec, chart, level, spec, tips
+from crosslearning.report.charts.style import CROSS, INK, SERIES, SHORT, VALUE
 
 _HEIGHT = 300
 _ENDS = ("pooled", "separate")
@@ -111,7 +97,7 @@ def score_path(
     """
     axis = _Axis.of([float(point["epsilon"]) for point in points])
     placed = [_above_zero(point) for point in _placed(axis, points)]
-    base = alt.Chart(rows(placed)).encode(x=axis.encoding(ends))
+    base = chart(placed).encode(x=axis.encoding(ends))
     score = alt.Y("score:Q", title=None, scale=alt.Scale(zero=False), axis=_vertical(form))
     banded = any(point["low"] is not None for point in points)
     tooltip = [
@@ -121,19 +107,19 @@ def score_path(
     near = alt.selection_point(
         on="pointerover", nearest=True, fields=["place"], empty=False, clear="pointerout"
     )
-    band = base.mark_area(color=METHODS["cross"], opacity=0.14).encode(y="low:Q", y2="high:Q")
+    band = base.mark_area(color=CROSS, opacity=0.14).encode(y="low:Q", y2="high:Q")
     layers = [
         *([band] if banded else []),
-        base.mark_line(color=METHODS["cross"], strokeWidth=2.5).encode(y=score),
-        base.mark_circle(color=METHODS["cross"], opacity=1)
+        base.mark_line(color=CROSS, strokeWidth=2.5).encode(y=score),
+        base.mark_circle(color=CROSS, opacity=1)
         .encode(y=score, size=alt.condition(near, alt.value(110), alt.value(28)), tooltip=tooltip)
         .add_params(near),
         *_choice(placed, axis.place(chosen), axis),
         *_levels(levels, placed, axis.place(chosen), form),
     ]
     return spec(
-        alt.layer(*layers),
         f"{name} against the radius ε, which was chosen as {written(chosen)}",
+        *layers,
         height=_HEIGHT,
     )
 
@@ -165,7 +151,7 @@ def _choice(placed: Records, place: float, axis: _Axis) -> list[alt.Chart]:
     """Mark the chosen radius by a line and a label above the chart."""
     left = place > (axis.low + axis.high) / 2
     nearest = min(placed, key=lambda point: abs(point["place"] - place))
-    base = alt.Chart(rows([{**nearest, "place": place}])).encode(x="place:Q")
+    base = chart([{**nearest, "place": place}]).encode(x="place:Q")
     return [
         base.mark_rule(color=INK, strokeWidth=1),
         base.mark_point(shape="circle", size=130, color=INK, strokeWidth=2).encode(y="score:Q"),
@@ -185,7 +171,7 @@ def score_lines(points: Records, *, name: str, form: str = ".1%") -> Spec:
     """Draw a score against ε, a line for each `series` of the points."""
     axis = _Axis.of([float(point["epsilon"]) for point in points])
     names = list(dict.fromkeys(point["series"] for point in points))
-    base = alt.Chart(rows(_placed(axis, points))).encode(
+    base = chart(_placed(axis, points)).encode(
         x=axis.encoding(_ENDS),
         y=alt.Y("score:Q", title=None, scale=alt.Scale(zero=False), axis=_vertical(form)),
         color=alt.Color("series:N", sort=names, scale=alt.Scale(domain=names, range=SERIES)),
@@ -195,4 +181,4 @@ def score_lines(points: Records, *, name: str, form: str = ".1%") -> Spec:
     layers = alt.layer(
         base.mark_line(strokeWidth=2), base.mark_point(filled=True, size=60, opacity=1)
     )
-    return spec(layers, f"{name} against the radius ε, by domain", height=_HEIGHT)
+    return spec(f"{name} against the radius ε, by domain", layers, height=_HEIGHT)

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 
-from crosslearning.report.charts.style import (
-    GAIN,
-    GAINS,
-    METHODS,
-    SOFT,
-    VALUE,
-    rows,
-    short,
-    spec,
-    tips,
-)
-
-if TYPE_CHECKING:
-    from crosslearning.report.charts.style import Records, Spec
+from crosslearning.report.charts.pieces import Records, Spec, chart, short, spec, tips
+from crosslearning.report.charts.style import CROSS, GAIN, GAINS, METHODS, SOFT, VALUE
 
 
 def dumbbells(tasks: Records, domain: tuple[float, float], *, name: str, kind: str) -> Spec:
@@ -29,7 +17,7 @@ def dumbbells(tasks: Records, domain: tuple[float, float], *, name: str, kind: s
     """
     scale = alt.Scale(domain=list(domain), zero=False, nice=False)
     label = alt.Axis(labelLimit=150, grid=True, gridDash=[1, 3])
-    base = alt.Chart(rows(tasks)).encode(
+    base = chart(tasks).encode(
         y=alt.Y("label:N", sort=None, title=None, axis=label),
         tooltip=tips(
             ("label:N", kind),
@@ -51,7 +39,7 @@ def dumbbells(tasks: Records, domain: tuple[float, float], *, name: str, kind: s
         return mark.encode(x=at(method))
 
     layers = [
-        base.mark_rule(color=METHODS["cross"], strokeWidth=3, opacity=0.45).encode(
+        base.mark_rule(color=CROSS, strokeWidth=3, opacity=0.45).encode(
             x=at("separate"), x2="cross:Q"
         ),
         point("pooled", "diamond", filled=False),
@@ -59,8 +47,8 @@ def dumbbells(tasks: Records, domain: tuple[float, float], *, name: str, kind: s
         point("cross", "circle", filled=True),
     ]
     return spec(
-        alt.layer(*layers),
         f"{name} of separate, cross-learned and pooled models, by {kind}",
+        *layers,
         height=19 * len(tasks),
     )
 
@@ -69,7 +57,7 @@ def gains(tasks: Records, *, kind: str) -> Spec:
     """Draw the gain of tasks over their separate models, against their numbers of rows."""
     sizes = [task["rows"] for task in tasks]
     wide = max(sizes) > 20 * max(min(sizes), 1)
-    points = alt.Chart(rows(tasks)).encode(
+    points = chart(tasks).encode(
         x=alt.X(
             "rows:Q",
             title=f"rows of the {kind}",
@@ -80,17 +68,18 @@ def gains(tasks: Records, *, kind: str) -> Spec:
         **GAINS,
         tooltip=tips(("label:N", kind), ("rows:Q", "rows", ","), ("gain:Q", "gain", GAIN)),
     )
-    zero = alt.Chart(rows([{"gain": 0}])).mark_rule(color=SOFT).encode(y="gain:Q")
+    zero = chart([{"gain": 0}]).mark_rule(color=SOFT).encode(y="gain:Q")
     return spec(
-        zero + points.mark_point(filled=True, size=45, opacity=0.75),
         f"Gain over separate models against the rows of each {kind}",
+        zero,
+        points.mark_point(filled=True, size=45, opacity=0.75),
         height=280,
     )
 
 
 def gain_counts(bins: Records, *, kind: str) -> Spec:
     """Draw how many tasks gain how much; bins are rows with `low`, `high`, `gain` and `count`."""
-    bars = alt.Chart(rows(bins)).encode(
+    bars = chart(bins).encode(
         x=alt.X("low:Q", scale=alt.Scale(nice=False, zero=False), axis=short(grid=False)),
         x2="high:Q",
         y=alt.Y("count:Q", axis=short(), scale=alt.Scale(zero=True)),
@@ -98,4 +87,4 @@ def gain_counts(bins: Records, *, kind: str) -> Spec:
         color=GAINS["color"],
         tooltip=tips(("low:Q", "gain from", GAIN), ("high:Q", "to", GAIN), ("count:Q", kind, ",")),
     )
-    return spec(bars.mark_rect(), f"Number of each {kind} by its gain", height=180)
+    return spec(f"Number of each {kind} by its gain", bars.mark_rect(), height=180)

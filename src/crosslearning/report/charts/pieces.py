@@ -1,0 +1,82 @@
+"""The pieces that charts are made of, and how a chart becomes a specification."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import altair as alt
+
+from crosslearning.report.charts.style import METHODS, SHORT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+Records: TypeAlias = "Sequence[dict[str, Any]]"
+Spec: TypeAlias = dict[str, Any]
+
+
+def chart(values: Records) -> alt.Chart:
+    """Give rows to a chart without a data frame between, and with no more digits than show."""
+    # As text, which `spec` reads again: Altair would check every number of every row.
+    return alt.Chart(alt.InlineData(values=json.dumps(_short(list(values)))))
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _short(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_short(each) for each in value]
+    return float(f"{value:.7g}") if isinstance(value, float) else value
+
+
+def tips(*fields: tuple[str, ...]) -> list[alt.Tooltip]:
+    """Say what the pointer shows: name and type of a field, its title, and its format if any."""
+    return [
+        alt.Tooltip(name, title=title, format=form[0] if form else alt.Undefined)
+        for name, title, *form in fields
+    ]
+
+
+def short(**options: Any) -> alt.Axis:
+    """Return an axis of numbers where room is short."""
+    return alt.Axis(**{"title": None, "labelExpr": SHORT, "tickCount": 5, **options})
+
+
+def names(field: str, sort: list[str] | None = None, **options: Any) -> alt.Y:
+    """Return an axis of names, down the side of a chart."""
+    axis = {"labelLimit": 150, "labelFontSize": 13, **options}
+    return alt.Y(f"{field}:N", sort=sort, title=None, axis=alt.Axis(**axis))
+
+
+def level(
+    method: str, text: str, place: dict[str, float], *, left: bool, above: bool
+) -> list[alt.Chart]:
+    """Draw a dashed line at a score to compare with, and its name on one side of one end.
+
+    `place` has the score as ``level`` and the end by the field of the chart's horizontal axis.
+    """
+    (end,) = place.keys() - {"level"}
+    base = chart([place]).encode(y="level:Q")
+    name = base.mark_text(
+        text=text,
+        color=METHODS[method],
+        align="left" if left else "right",
+        baseline="bottom" if above else "top",
+        dy=-4 if above else 4,
+        fontWeight="bold",
+    )
+    rule = base.mark_rule(color=METHODS[method], strokeDash=[5, 4], strokeWidth=1.5)
+    return [rule, name.encode(x=f"{end}:Q")]
+
+
+def spec(description: str, *layers: Any, height: int, width: int | str = "container") -> Spec:
+    """Return the specification of a chart, without the theme Altair adds."""
+    fit = "fit-x" if width == "container" else "pad"
+    drawn = alt.layer(*layers) if len(layers) > 1 else layers[0]
+    sized = drawn.properties(width=width, height=height, description=description, autosize=fit)
+    result: Spec = sized.to_dict()
+    del result["config"]
+    result["datasets"] = {k: json.loads(text) for k, text in result["datasets"].items()}
+    return result
