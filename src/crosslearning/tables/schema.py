@@ -132,7 +132,8 @@ def features_of(
             f"No column can be learned from besides task and target ({because}). "
             "Add a column of numbers or categories that varies."
         )
-    return Features(tuple(used), tuple(column for column in columns if column not in used))
+    names_used = {column.name for column in used}
+    return Features(tuple(used), tuple(c for c in columns if c.name not in names_used))
 
 
 def looks_like_time(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["compared", "reason", "verdict"]
 
 _SHARES = ("cross", "baseline")
+_NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however sure it is
 
 
 def sharer(trials: Trials) -> Candidate:
@@ -44,6 +45,9 @@ def verdict(comparison: Comparison, trials: Trials, metric: str) -> str:
     if subject.sharing == "baseline" and subject.base != "blend":
         label = f"the model with {subject.label.replace(', ', ' and ')}"
     pooled, separate = comparison.verdict("pooled"), comparison.verdict("separate")
+    scores = comparison.summary["score"]
+    if scores["cross"] - scores["pooled"] <= _NEGLIGIBLE * abs(scores["pooled"]):
+        pooled = min(pooled, 0)
     if chosen.sharing == "pooled":
         return (
             "One model for all is best here: sharing among these tasks does not help beyond it. "
