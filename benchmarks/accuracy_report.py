@@ -45,8 +45,8 @@ PROTOCOL = """\
 - *ARMUL*: `CrossRidgeCV(tether="tension")`. *ball*: `CrossRidgeCV()`; *auto*: with
   `tether="auto"`; for classes `CrossLogisticRegressionCV`. All with `n_epsilons=12`, and with
   `metric="standard"` unless a learned metric is named.
-- *fit*: what `crosslearning fit` makes of the table, with its columns as they are: linear, curved and
-  boosted models and their blend, chosen on the training rows; for counts with
+- *fit*: what `crosslearning fit` makes of the table, with its columns as they are: linear, curved
+  and boosted models and their blend, chosen on the training rows; for counts with
   `--metric poisson-deviance`, and with time for all models.
 - A fit has 60 s of CPU time on one thread; *seconds* are the median of CPU seconds."""
 
