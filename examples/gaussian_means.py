@@ -1,7 +1,7 @@
 """Means of related groups: sharing a little beats sharing nothing and sharing all.
 
 Twelve groups of 4 samples in 3 dimensions; the true means are close to each other, but not equal.
-Each is estimated by its own sample mean, by the mean of all, and by sample means that are held
+Each is estimated by its own sample mean, by the overall mean, and by a sample mean that is held
 within a radius of a common centre.
 
 Run it with ``python examples/gaussian_means.py``.
@@ -18,7 +18,7 @@ SIGMA_M = 1 / math.sqrt(SAMPLES)  # standard deviation of a sample mean
 
 
 def main() -> None:
-    """Print errors of two groups, which are exact, and of twelve, which are simulated."""
+    """Print the exact errors of two groups and the simulated errors of twelve."""
     print("Two groups with means 1 apart, in closed form:")
     best = best_max_gap(gap=1, sigma_m=SIGMA_M)
     for name, max_gap in [("one mean for both", 0), ("best bound", best), ("separate", math.inf)]:

@@ -1,7 +1,7 @@
 """Networks for images of four styles: colour, duotone, outline and solid icons.
 
-Each style is a task with a network of its own. The same training runs at several radii, from one
-shared network (0) to four separate ones (inf), on eight kinds of things and few images of each.
+Each style is a task with its own network. The same training runs at several radii, from one
+shared network (0) to four separate ones (inf), on eight categories with few images of each.
 
 Run it with ``python examples/images.py``. Needs ``pip install "crosslearning[torch]"``.
 """
@@ -24,7 +24,7 @@ RADII = [0.0, 0.3, math.inf]
 
 
 def main() -> None:
-    """Train at every radius, and print the accuracy of each style on images not seen."""
+    """Train at every radius, and print the accuracy of each style on held-out images."""
     icons = load_icons65()
     pixels = icons.pixels(SIZE)
     labels = np.array([THINGS.index(name) if name in THINGS else -1 for name in icons.categories])

@@ -1,4 +1,4 @@
-"""A table with a group column: fit, read the verdict, predict, from files and back to files.
+"""A table with a group column: fit, read the verdict, predict, from files to files.
 
 The same as these commands, which need no Python::
 
@@ -21,7 +21,7 @@ from crosslearning.tables import TableModel, fit_table
 
 
 def main(folder: Path) -> None:
-    """Fit 25 schools, save, load, and predict for pupils of a known and of a new school."""
+    """Fit 25 schools, save, load, and predict pupils of a known and of a new school."""
     pupils = load_hsb82().frame
     schools = pupils["school"].unique()[:25]
     table = pupils[pupils["school"].isin(schools)]

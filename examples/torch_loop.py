@@ -1,7 +1,7 @@
-"""Your own torch training loop, with three lines more.
+"""Your own torch training loop, with three additional lines.
 
-Six noisy sine waves of different height and phase, 8 points each: too few to learn a wave from,
-but the waves have much in common. The same loop runs at three radii.
+Six noisy sine waves of different height and phase, with 8 points each: too few to learn a wave
+from, but the waves have much in common. The same loop runs at three radii.
 
 Run it with ``python examples/torch_loop.py``. Needs ``pip install "crosslearning[torch]"``.
 """
@@ -29,7 +29,7 @@ def waves(points: int, noise: float, seed: int) -> dict[str, tuple[torch.Tensor,
 
 
 def train(epsilon: float) -> TaskModels:
-    """Train one small network per wave, none farther than epsilon from the centre."""
+    """Train one small network per wave, all within epsilon of the centre."""
     torch.manual_seed(0)
     data = waves(POINTS, noise=0.3, seed=1)
     models = TaskModels(mlp(1, 1, hidden=(32,)), TASKS, epsilon=epsilon)  # one
@@ -46,7 +46,7 @@ def train(epsilon: float) -> TaskModels:
 def main() -> None:
     """Print test errors at three radii."""
     test = waves(200, noise=0.0, seed=2)
-    print("Mean squared error on points not seen, without noise:")
+    print("Mean squared error on held-out points, without noise:")
     for name, epsilon in [("pooled", 0.0), ("cross-learned", 1.0), ("separate", math.inf)]:
         models = train(epsilon)
         with torch.no_grad():

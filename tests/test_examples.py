@@ -40,7 +40,7 @@ def test_scikit_learn():
     out = run("scikit_learn.py")
     assert number(out, "cross-learned") < 0.95 * number(out, "one model for all")
     assert "Sharing helps" in out
-    assert 11 < number(out, "A neighbourhood never seen gets the centre:") < 13
+    assert 11 < number(out, "A new neighbourhood is predicted by the centre:") < 13
 
 
 @needs_torch

@@ -1,4 +1,4 @@
-"""Train related tasks together, each with its own model, none farther than ε from a common centre.
+"""Train related tasks together, each with its own model, all within ε of a common centre.
 
 >>> from crosslearning import project
 >>> project([[4.0, 0.0], [0.0, 0.0], [-1.0, 0.0]], epsilon=2.0).center

@@ -1,1 +1,1 @@
-"""Schools as clients of Flower: one model for each, none farther than ε from a common centre."""
+"""Schools as clients of Flower: one model for each, all within ε of a common centre."""

@@ -1,4 +1,4 @@
-"""A school: its pupils, and an ordinary training function of torch."""
+"""A school: its pupils, and an ordinary torch training function."""
 
 import numpy as np
 import torch
@@ -9,13 +9,13 @@ from crosslearning.federated import client_app
 
 
 def make_model():
-    """Return a network with the same start everywhere."""
+    """Return a network with the same initial values everywhere."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
 
 
 def pupils(settings):
-    """Rows of this school: the one with the number of this client."""
+    """Return the rows of the school with this client's number."""
     data = load_hsb82()
     schools = np.asarray(data.tasks)
     rows = schools == np.unique(schools)[int(settings["partition-id"])]
@@ -37,7 +37,7 @@ def train(model, settings):
 
 
 def evaluate(model, settings):
-    """Judge this school's own model."""
+    """Evaluate this school's model."""
     x, y = pupils(settings)
     with torch.no_grad():
         return {"mse": nn.functional.mse_loss(model(x), y).item(), "num-examples": len(y)}

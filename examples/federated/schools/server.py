@@ -1,4 +1,4 @@
-"""The server: it sees parameters, and no rows."""
+"""The server: it sees parameters but no rows."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ app = ServerApp()
 
 @app.main()
 def main(grid, context):
-    """Train for some rounds, and write down what came of it."""
+    """Train for some rounds and write the result."""
     settings = context.run_config
     strategy = CrossLearning(
         epsilon=settings["epsilon"],

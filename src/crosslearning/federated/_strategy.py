@@ -25,7 +25,7 @@ log = logging.getLogger("flwr.crosslearning")
 
 
 class CrossLearning(FedAvg):
-    """Train a model for every client, none farther than ε from a common centre.
+    """Train a model for every client, all within ε of a common centre.
 
     In a round, clients train their models and send the parameters; the server takes the exact
     joint step and answers with the centre and each client's pull: the share of its way to the

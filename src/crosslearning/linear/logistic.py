@@ -39,7 +39,7 @@ class _LogisticTarget(ClassTarget):
 
 
 class CrossLogisticRegression(_LogisticTarget, CrossTethered):
-    r"""Logistic regressions for related tasks, none farther than ε from a common centre.
+    r"""Logistic regressions for related tasks, all within ε of a common centre.
 
     Like :class:`CrossRidge`, with the log-loss of classes in place of squared errors.
     ``epsilon=0`` is ``LogisticRegression(C=1 / alpha)`` on the merged data. Two classes have one

@@ -37,7 +37,7 @@ class _RidgeTarget(RealTarget):
 
 
 class CrossRidge(_RidgeTarget, CrossTethered):
-    r"""Linear regressions for related tasks, none farther than ε from a common centre.
+    r"""Linear regressions for related tasks, all within ε of a common centre.
 
     .. math::
 

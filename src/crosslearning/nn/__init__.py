@@ -1,4 +1,4 @@
-"""Cross-learn any torch module: one model per task, none farther than ε from a common centre."""
+"""Cross-learn any torch module: one model per task, all within ε of a common centre."""
 
 try:
     import torch as _torch  # noqa: F401

@@ -14,7 +14,7 @@ from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
 
 
 class CrossNetRegressor(TaskRegressor, CrossNet):
-    """Networks for related regressions, none farther than ε from a common centre.
+    """Networks for related regressions, all within ε of a common centre.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class CrossNetRegressor(TaskRegressor, CrossNet):
 
 
 class CrossNetClassifier(TaskClassifier, CrossNet):
-    """Networks for related classifications, none farther than ε from a common centre.
+    """Networks for related classifications, all within ε of a common centre.
 
     Parameters and attributes are those of :class:`CrossNetRegressor`, and ``classes_``. The
     networks have an output for every class, also for tasks whose rows miss some.

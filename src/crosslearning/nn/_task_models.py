@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class TaskModels(LinkedModules):
-    r"""Copies of a module, one per task, none farther than ε from a common centre.
+    r"""Copies of a module, one per task, all within ε of a common centre.
 
     Keep the training loop: give the optimizer ``models.parameters()``, compute each task's loss
     with ``models[task]``, and call ``models.project()`` after each step. It moves tasks and centre

@@ -52,7 +52,7 @@ def two_means(x: ArrayLike, y: ArrayLike, max_gap: float) -> TwoMeans:
 
 
 def cross_means(samples: Sequence[ArrayLike], epsilon: float) -> Projection:
-    """Estimate the means of several groups, none farther than ``epsilon`` from a free centre.
+    """Estimate the means of several groups, all within ``epsilon`` of a free centre.
 
     `samples` are N arrays of shape (n_samples,) or (n_samples, S), whose means are projected
     together; every group counts the same, whatever its size. Radius 0 gives every group the mean
