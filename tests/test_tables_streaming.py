@@ -102,7 +102,9 @@ def test_scores_of_sums_are_those_of_rows():
         "regression", "gaussian", only=True, epsilon=np.inf, rotated=False, n_features=2,
         n_rows=10**6,
     )  # fmt: skip
-    found = try_sums(tried, sums, Rows(X, y, codes, 5), folds, ["a", "b"], lambda _: None)
+    found = try_sums(
+        tried, sums, sums.total(), Rows(X, y, codes, 5), folds, ["a", "b"], lambda _: None
+    )
     for m, candidate in enumerate(tried):
         for s in range(3):
             train, test = folds != s, folds == s

@@ -79,6 +79,8 @@ def _encoded(value: Any, arrays: dict[str, np.ndarray[Any, Any]], classes: tuple
     if isinstance(value, np.ndarray) and value.dtype != object:
         arrays[f"array{len(arrays)}"] = value
         return {"array": f"array{len(arrays) - 1}"}
+    if isinstance(value, np.ndarray) and set(map(type, value)) <= {str, int}:
+        return {"objects": value.tolist()}  # labels, of which there may be very many
     tag, parts = _parts(value, classes)
     return {tag: [_encoded(part, arrays, classes) for part in parts]}
 

@@ -142,7 +142,9 @@ class CrossBayesianModel(LinearModel):
 
     def _weights_of_tasks(self) -> Array:
         """How many tasks each stands for."""
-        given = self.task_weights or {}
+        if not self.task_weights:
+            return np.ones(len(self.tasks_))
+        given = self.task_weights
         unknown = set(given) - set(self.tasks_.tolist())
         if unknown:
             raise ValueError(

@@ -76,6 +76,7 @@ def deal(
 def try_sums(
     candidates: Sequence[Candidate],
     sums: Statistics,
+    total: Statistics,
     sample: Rows,
     folds: NDArray[np.intp],
     names: list[str],
@@ -87,7 +88,7 @@ def try_sums(
     rows, of the given folds, to look at predictions of.
     """
     counts = sums.cells.counts.sum(axis=1)
-    squares = np.einsum("nfjj->j", sums.total().cells.scatters)[:-1]
+    squares = np.einsum("nfjj->j", total.cells.scatters)[:-1]
     constant = [name for name, square in zip(names, squares, strict=True) if square == 0]
     among = np.arange(0, sums.n_tasks, -(-sums.n_tasks // COMPARED))
     everyone, sums = sums, sums.take(among)

@@ -176,6 +176,7 @@ def fit_engine(
     share = _SHOWN * max(len(labels) / COMPARED, 1.0) / survey.n_rows
     plan = Plan(task, target, weights, drop, encoder, written, folds, seed, share)
     sums, shown = engine.sums(plan)
+    total = sums.total()
     rows = Rows(shown.X, shown.y, shown.codes, len(labels))
     names = encoder.feature_names
     tried = candidates(
@@ -184,13 +185,12 @@ def fit_engine(
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is not chosen does not matter
-        trials, said, facts = try_sums(tried, sums, rows, shown.folds, names, say)
+        trials, said, facts = try_sums(tried, sums, total, rows, shown.folds, names, say)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         say(f"Fitting the best of them, {trials.chosen.label}, on all rows")
-        model, total = clone(trials.chosen.estimator), sums.total()
         del sums  # of many tasks they are large
-        model.fit_statistics(total, learn_from=_LEARNED)
+        model = clone(trials.chosen.estimator).fit_statistics(total, learn_from=_LEARNED)
         model.tasks_ = as_objects(labels.tolist())
     rng = np.random.default_rng(seed)
     errors, findings = summary(said[trials.chosen.name], model.tasks_[facts.compared], rng)
