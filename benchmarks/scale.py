@@ -136,8 +136,8 @@ def _page(found: dict[str, dict[str, float]], growth: dict[tuple[int, int, int],
     first = next(iter(found.values()))
     rate = (first["look"] + first["sums"]) / 20
     estimate = (
-        f"**10⁹ rows × 20 columns × 10,000 tasks**: {rate:.1f} s of processor time per million rows "
-        f"for both passes make {1000 * rate / 3600:.1f} hours of one core, so "
+        f"**10⁹ rows × 20 columns × 10,000 tasks**: {rate:.1f} s of processor time per million "
+        f"rows for both passes make {1000 * rate / 3600:.1f} hours of one core, so "
         f"{1000 * rate / 64 / 60:.1f} minutes on 64 cores. That assumes partitions of a million "
         "rows or more, files that are read as fast as here, and sums of 0.2 GB for each partition "
         "that are merged in a tree of 8: three or four steps of some seconds each. Trials and the "

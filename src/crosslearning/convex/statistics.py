@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -241,8 +241,11 @@ class Statistics:
             products[:, p, p] = cells.weights
         return Moments(products, cells.counts, cells.log_weights, intercept, target_mean)
 
-    def save(self, path: str | Path) -> None:
-        """Write an npz file with a JSON header; nothing is pickled, so labels may be no objects."""
+    def save(self, path: str | Path | BinaryIO) -> None:
+        """Write an npz file with a JSON header, or to a binary stream.
+
+        Nothing is pickled, so labels may be no objects.
+        """
         if self.labels.dtype.hasobject:
             raise ValueError(
                 "Only task labels that are strings, numbers or dates can be saved; got objects, "
@@ -250,12 +253,15 @@ class Statistics:
             )
         header = {"format": _FORMAT, "n_folds": self.n_folds, "seed": self.seed}
         arrays = {field.name: getattr(self.cells, field.name) for field in fields(self.cells)}
+        text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        if not isinstance(path, str | Path):
+            np.savez(path, header=text, labels=self.labels, **arrays)
+            return
         with replacing(Path(path)) as temporary, temporary.open("wb") as file:
-            text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
             np.savez(file, header=text, labels=self.labels, **arrays)
 
     @classmethod
-    def load(cls, path: str | Path) -> Statistics:
+    def load(cls, path: str | Path | BinaryIO) -> Statistics:
         """Read what :meth:`save` has written."""
         with np.load(path, allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes()) if "header" in file else {}
