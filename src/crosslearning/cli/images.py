@@ -42,6 +42,13 @@ def train(
             "and 20 % of the norm of the network.",
         ),
     ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            help="Linear heads on the features of a pretrained network in place of training: "
+            "efficientnet_lite0, timm/NAME, torchvision/NAME or package.module:function."
+        ),
+    ] = None,
     seeds: Seeds = 1,
     out: Out = Path("crosslearning-train"),
 ) -> None:
@@ -49,15 +56,17 @@ def train(
 
     Validation images choose the radius, test images judge it. By default a small convolutional
     network with BatchNorm, images of 64 by 64 pixels and 12 epochs: minutes for a few thousand
-    images. Stopped and started again, it resumes where it was. The networks are saved in
-    OUT/models, and OUT/report.html is about them. Under torchrun the domains are spread over its
-    processes.
+    images. With --backbone, linear heads on frozen features, of 224 by 224 pixels. Stopped and
+    started again, it resumes where it was. The networks are saved in OUT/models, and
+    OUT/report.html is about them. Under torchrun the domains are spread over its processes.
     """
     require_torch()
     from crosslearning.images import TrainingSettings
     from crosslearning.images import train as run
 
-    sweep(run, options.configure(TrainingSettings(), epsilon, seeds), images, options, out)
+    size = 224 if backbone and images != _ICONS else 64
+    base = TrainingSettings(backbone=backbone, image_size=size)
+    sweep(run, options.configure(base, epsilon, seeds), images, options, out)
 
 
 @with_image_options
@@ -155,6 +164,10 @@ def _show(bars: "Progress") -> Callable[[dict[str, Any]], None]:
     task = bars.add_task("Training", total=None)
 
     def show(now: dict[str, Any]) -> None:
+        if "embedded" in now:
+            done, total = now["embedded"], now["images"]
+            bars.update(task, completed=done, total=total, description="Features of images")
+            return
         done, total = (now["run"] - 1) * now["epochs"] + now["epoch"], now["runs"] * now["epochs"]
         bars.update(task, completed=done, total=total, description=describe(now))
 

@@ -13,6 +13,7 @@ from crosslearning.images.statistics import channel_statistics
 
 if TYPE_CHECKING:
     from crosslearning.images.batches import Augmentation, ImageBatches
+    from crosslearning.images.embedding import features
     from crosslearning.images.predicting import Predictions, export, predict
     from crosslearning.images.training import train
 
@@ -24,6 +25,7 @@ __all__ = [
     "TrainingSettings",
     "channel_statistics",
     "export",
+    "features",
     "predict",
     "split",
     "split_codes",
@@ -32,6 +34,7 @@ __all__ = [
 
 _WITH_TORCH = {"Augmentation": "batches", "ImageBatches": "batches", "train": "training"}
 _WITH_TORCH |= dict.fromkeys(("Predictions", "export", "predict"), "predicting")
+_WITH_TORCH["features"] = "embedding"
 
 
 def __getattr__(name: str) -> Any:

@@ -90,6 +90,14 @@ def model_file(models: Path, epsilon: float, seed: int) -> Path:
     return models / f"epsilon-{epsilon!r}-seed-{seed}.safetensors"
 
 
+def count(truth: Any, predicted: Any) -> list[list[int]]:
+    """[truth, predicted, count] of codes, for the counts that are not 0."""
+    pairs = np.stack([np.asarray(truth), np.asarray(predicted)])
+    different, counts = np.unique(pairs, axis=1, return_counts=True)
+    table: list[list[int]] = np.vstack([different, counts]).T.tolist()
+    return table
+
+
 def by_category(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     """Share of each category's images that was recognised; NaN without images."""
     with np.errstate(invalid="ignore"):

@@ -49,12 +49,17 @@ def default_epsilons(make: Callable[[], torch.nn.Module]) -> tuple[float, ...]:
 
 
 def _function(model: str) -> Callable[[int], Any]:
-    module, colon, name = model.rpartition(":")
-    if not colon and model not in _NAMES:
+    if ":" not in model and model not in _NAMES:
         raise ValueError(
             f"`model` must be {' or '.join(map(repr, _NAMES))}, or 'package.module:function'; "
             f"got {model!r}."
         )
+    return named_function(model)
+
+
+def named_function(model: str) -> Callable[..., Any]:
+    """Find ``package.module:function``, or a function in `architectures`."""
+    module, colon, name = model.rpartition(":")
     try:
         found = getattr(import_module(module) if colon else architectures, name)
     except (ImportError, AttributeError) as error:

@@ -18,6 +18,8 @@ from crosslearning.files import replacing
 from crosslearning.images._listing import image_files
 from crosslearning.images._pixel_cache import decode_all
 from crosslearning.images._runs import model_file
+from crosslearning.images.embedding import load_backbone
+from crosslearning.images.heads import head
 from crosslearning.images.networks import network
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.nn import TaskModels
@@ -184,12 +186,18 @@ def _open(folder: Path, epsilon: float | None, seed: int | None) -> tuple[Any, T
         raise ValueError(f"There are no networks {file.stem} in {models}; there are {there}.")
     chosen = models / f"seed-{seeds[0] if seed is None else seed}.json"
     about = json.loads(chosen.read_text(encoding="utf-8"))
+    if name := about.get("backbone"):
+        about["body"] = load_backbone(name)
+        zeros = torch.zeros(about["features"])
+        return about, TaskModels.load(file, head(zeros, zeros, len(about["categories"])))
     settings = TrainingSettings(model=about["model"], image_size=about["image_size"])
     return about, TaskModels.load(file, network(settings, len(about["categories"]))())
 
 
 def _network(models: TaskModels, domain: str | None, about: Any) -> nn.Module:
     module = dict(models.items()).get(domain, models.center)
+    if "body" in about:
+        return nn.Sequential(about["body"], module).eval()
     return ImageNetwork(module, about["mean"], about["std"]).eval()
 
 

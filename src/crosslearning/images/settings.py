@@ -25,6 +25,10 @@ _RULES: list[tuple[str, str, Callable[[Any], bool]]] = [
     ("train_fraction", "a share above 0 and at most 1", lambda value: 0 < value <= 1),
     ("epsilons seeds", "one or more numbers of at least 0", _all_at_least_0),
 ]
+_OF_TRAINING = (
+    "model", "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay",
+    "schedule", "augment", "flip",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,13 @@ class TrainingSettings:
     augment, flip : bool
         Whether to shift training images a little and change their colours at random, and whether
         to mirror every second one as well: not where left and right make a difference.
+    backbone : str, optional
+        In place of a network to train: linear heads on the features of this one, as `features`
+        names it. The options of training are not for heads, which are solved.
     epsilons : tuple of float, optional
         Radii; 0 pools the domains, ``math.inf`` separates them. By default both ends and, between
-        them, 2, 6 and 20 % of the norm of the network before training.
+        them, 2, 6 and 20 % of the norm of the network before training; of heads, 3 to 70 % of the
+        radius at which they are separate.
     seeds : tuple of int
         Each decides a split, a start and an order of the images.
     train, validation, train_fraction : float
@@ -73,6 +81,7 @@ class TrainingSettings:
     schedule: str = "cosine"
     augment: bool = True
     flip: bool = True
+    backbone: str | None = None
     epsilons: tuple[float, ...] | None = None
     seeds: tuple[int, ...] = (0,)
     train: float = 0.8
@@ -85,6 +94,12 @@ class TrainingSettings:
                 value = getattr(self, name)
                 if not (holds(value) or (name == "epsilons" and value is None)):
                     raise ValueError(f"`{name}` must be {rule}; got {value!r}.")
+        for name in _OF_TRAINING if self.backbone else ():
+            if getattr(self, name) != getattr(type(self), name):
+                raise ValueError(
+                    f"`{name}` is for networks that are trained, and heads on a backbone are "
+                    "solved. Leave one of the two out."
+                )
         for name in ("epsilons", "seeds"):
             if (values := getattr(self, name)) is not None:
                 object.__setattr__(self, name, tuple(sorted(set(values))))
@@ -92,6 +107,8 @@ class TrainingSettings:
     @property
     def model_name(self) -> str:
         """The function that makes the network, without its module."""
+        if self.backbone:
+            return f"linear heads on {self.backbone.rpartition(':')[2]}"
         return self.model.rpartition(":")[2]
 
     def identity(self) -> dict[str, Any]:

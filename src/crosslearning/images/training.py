@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -17,11 +15,12 @@ import torch
 
 import crosslearning
 from crosslearning.exceptions import ResolutionWarning
-from crosslearning.files import replacing
 from crosslearning.images import _results
-from crosslearning.images._runs import Runs, model_file
+from crosslearning.images._folder import claim, numbered, prepare_models
+from crosslearning.images._runs import Runs, count, model_file
 from crosslearning.images.batches import Augmentation, ImageBatches
 from crosslearning.images.contact_sheet import draw_contact_sheet
+from crosslearning.images.head_training import train_heads
 from crosslearning.images.networks import default_epsilons, network
 from crosslearning.images.splits import divide
 from crosslearning.images.statistics import channel_statistics
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from crosslearning.images.settings import TrainingSettings
     from crosslearning.nn import EpochRecord, History, TaskModels
 
-_VERSION = 3  # of the files of runs
 _STEPS = 500  # between two checkpoints inside of an epoch
 
 
@@ -76,9 +74,11 @@ def train(
         what it takes to use them. A run whose networks are gone is trained again.
     progress : callable, optional
         Called after each epoch with a dict: ``epsilon`` and ``seed`` of the run, ``run``, its
-        number of ``runs``, and ``epoch`` of ``epochs``.
+        number of ``runs``, and ``epoch`` of ``epochs``; before, with a backbone, with the number
+        of images that are ``embedded``, of ``images``.
     mesh : DeviceMesh, optional
-        Spreads the domains over ranks, which all call it alike; the first writes.
+        Spreads the domains over ranks, which all call it alike; the first writes. Not for heads
+        on a backbone.
     more : callable, optional
         Returns what else to keep with the results, given these.
 
@@ -88,26 +88,15 @@ def train(
         The content of ``results.json``.
     """
     folder = Path(folder)
-    make = network(settings, len(data.categories))
     for seed in settings.seeds:
         divide(settings, data, seed)  # which may be refused, and then before anything is written
-    settings = replace(settings, epsilons=settings.epsilons or default_epsilons(make))
     ranks = Ranks(mesh, len(data.domains))
-    with ranks.first_alone():
-        _claim(folder, settings, data)
-        pixels = data.pixels(settings.image_size)
-        draw_contact_sheet(data, pixels, folder / "contact_sheet.png")
-    order = [(epsilon, seed) for seed in settings.seeds for epsilon in settings.epsilons or ()]
-
-    def tell(run: dict[str, Any], record: EpochRecord) -> None:
-        number = 1 + order.index((run["epsilon"], run["seed"]))
-        at = {"run": number, "runs": len(order), "epoch": record.epoch, "epochs": settings.epochs}
-        progress({**run, **at})
-
-    tables = [
-        _sweep(settings, data, pixels, make, seed, folder, keep_models, tell, ranks)
-        for seed in settings.seeds
-    ]
+    if settings.backbone is None:
+        settings, tables = _train_networks(data, folder, settings, keep_models, progress, ranks)
+    elif mesh is None:
+        settings, tables = train_heads(data, folder, settings, keep_models, progress)
+    else:
+        raise ValueError("Heads on a backbone are solved in one process; train them without ranks.")
     runs = Runs.of(pd.concat(tables), data.categories)
     images = {"name": name, "fingerprint": data.fingerprint, "images": len(data)}
     results = _results.assemble(settings, runs, images)
@@ -120,45 +109,29 @@ def train(
     return _results.write(folder, results, runs) if ranks.is_first else results
 
 
-def _claim(folder: Path, settings: TrainingSettings, data: ImageData) -> None:
-    """Write down what the runs in the folder share, or refuse a folder of other runs."""
-    mine = settings.identity() | {"images": data.fingerprint, "version": _VERSION}
-    path, runs = folder / "settings.json", folder / "runs"
-    if (folder / "results.json").exists() and not path.exists():
-        raise ValueError(f"{folder} holds results of something else. Choose another folder.")
-    if not path.exists() or not any(runs.rglob("*-seed-*.*")):
-        shutil.rmtree(runs, ignore_errors=True)  # of other settings, and nothing in it
-        folder.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(mine, indent=2) + "\n")
-    try:
-        stored = json.loads(path.read_text())
-    except ValueError:
-        stored = None
-    if not isinstance(stored, dict):
-        raise ValueError(f"{path} does not hold settings of runs. Choose another folder.")
-    for name in mine:
-        if stored.get(name) != mine[name]:
-            raise ValueError(
-                f"{folder} holds runs of other settings: {name} is {stored.get(name)!r} there and "
-                f"{mine[name]!r} here. Choose another folder."
-            )
+def _train_networks(
+    data: ImageData,
+    folder: Path,
+    settings: TrainingSettings,
+    keep_models: bool,
+    progress: Any,
+    ranks: Ranks,
+) -> tuple[TrainingSettings, list[pd.DataFrame]]:
+    """Train whole networks; return the settings with radii, and a table for each seed."""
+    make = network(settings, len(data.categories))
+    settings = replace(settings, epsilons=settings.epsilons or default_epsilons(make))
+    with ranks.first_alone():
+        claim(folder, settings, data)
+        pixels = data.pixels(settings.image_size)
+        draw_contact_sheet(data, pixels, folder / "contact_sheet.png")
 
+    def tell(run: dict[str, Any], record: EpochRecord) -> None:
+        progress(numbered(settings, run, epoch=record.epoch, epochs=settings.epochs))
 
-def _prepare_models(
-    folder: Path, settings: TrainingSettings, data: ImageData, seed: int, statistics: Any
-) -> None:
-    """Write down what it takes to use a seed's networks; forget runs whose networks are gone."""
-    about = {"model": settings.model, "image_size": settings.image_size}
-    about |= {"categories": data.categories, "domains": data.domains}
-    about |= {"mean": statistics[0].tolist(), "std": statistics[1].tolist()}
-    (folder / "models").mkdir(exist_ok=True)
-    with replacing(folder / "models" / f"seed-{seed}.json") as temporary:
-        temporary.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    for epsilon in settings.epsilons or ():
-        if not model_file(folder / "models", epsilon, seed).exists():
-            for finished in (folder / "runs" / f"seed-{seed}").glob(f"*-{epsilon!r}-*.json"):
-                finished.unlink()
+    return settings, [
+        _sweep(settings, data, pixels, make, seed, folder, keep_models, tell, ranks)
+        for seed in settings.seeds
+    ]
 
 
 def _sweep(
@@ -184,7 +157,7 @@ def _sweep(
     ]
     if keep_models:
         with ranks.first_alone():
-            _prepare_models(folder, settings, data, seed, statistics)
+            prepare_models(folder, settings, data, seed, statistics)
     cosine = partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=settings.epochs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResolutionWarning)  # noted in the results instead
@@ -243,12 +216,10 @@ def _count(models: TaskModels, sources: dict[str, ImageBatches]) -> list[list[li
     """For each domain [truth, predicted, count], for the counts that are not 0."""
     tables: list[list[list[int]]] = []
 
-    def count(output: torch.Tensor, target: torch.Tensor) -> float:
-        pairs = torch.stack([target, output.argmax(1)]).cpu().numpy()
-        different, counts = np.unique(pairs, axis=1, return_counts=True)
-        tables.append(np.vstack([different, counts]).T.tolist())
+    def note(output: torch.Tensor, target: torch.Tensor) -> float:
+        tables.append(count(target.cpu(), output.argmax(1).cpu()))
         return 0.0
 
-    evaluate(models, sources, count)
+    evaluate(models, sources, note)
     ranks = models._ranks
     return [one for part in ranks.objects(tables)[: ranks.size] for one in part]

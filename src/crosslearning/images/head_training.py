@@ -1,0 +1,185 @@
+"""Training of linear heads on the features of a backbone, in the folder of a training."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from crosslearning.coupling import smallest_enclosing_ball
+from crosslearning.files import replacing
+from crosslearning.images._folder import claim, numbered, prepare_models
+from crosslearning.images._runs import count, model_file
+from crosslearning.images.contact_sheet import draw_contact_sheet
+from crosslearning.images.embedding import features, load_backbone
+from crosslearning.images.heads import Heads, fit_heads, head, objective
+from crosslearning.images.splits import divide
+from crosslearning.nn import TaskModels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from crosslearning.datasets import ImageData
+    from crosslearning.images.settings import TrainingSettings
+
+RIDGES = (1e-4, 1e-3, 1e-2)
+_SHARES = (0.03, 0.1, 0.2, 0.4, 0.7)  # of the radius at which heads are separate
+
+
+def train_heads(
+    data: ImageData, folder: Path, settings: TrainingSettings, keep_models: bool, progress: Any
+) -> tuple[TrainingSettings, list[pd.DataFrame]]:
+    """Train linear heads on the features of a backbone at several radii."""
+    backbone = load_backbone(settings.backbone or "")
+    claim(folder, settings, data)
+    draw_contact_sheet(data, data.pixels(settings.image_size), folder / "contact_sheet.png")
+    vectors = features(
+        data,
+        backbone,
+        image_size=settings.image_size,
+        progress=lambda done, total: progress({"embedded": done, "images": total}),
+    )
+    tables = []
+    for seed in settings.seeds:
+        training = HeadTraining(settings, data, vectors, seed)
+        if settings.epsilons is None:
+            settings = replace(settings, epsilons=training.default_epsilons())
+        if keep_models:
+            normalised = backbone.mean.flatten(), backbone.std.flatten()
+            prepare_models(folder, settings, data, seed, normalised, vectors.shape[1])
+        models = folder / "models" if keep_models else None
+        tables.append(_finished_or_run(training, settings, folder, models, progress))
+    return settings, tables
+
+
+class HeadTraining:
+    """Heads of all domains at several radii for one seed, by validation the best ridge of each."""
+
+    def __init__(
+        self, settings: TrainingSettings, data: ImageData, vectors: NDArray[np.float32], seed: int
+    ) -> None:
+        self.data, self.seed = data, seed
+        self.rows = divide(settings, data, seed)
+        training = torch.from_numpy(vectors[np.concatenate(self.rows[0])])
+        self.mean, std = training.mean(0), training.std(0)
+        self.std = torch.where(std > 0, std, 1.0)
+        self.parts = [
+            [
+                (
+                    (torch.from_numpy(vectors[rows]) - self.mean) / self.std,
+                    torch.from_numpy(data.category_codes[rows]),
+                )
+                for rows in part
+            ]
+            for part in self.rows
+        ]
+        shape = len(data.domains), vectors.shape[1] + 1, len(data.categories)
+        self.zeros = torch.zeros(shape)
+
+    def default_epsilons(self) -> tuple[float, ...]:
+        """Both ends, and shares of the radius at which the heads are separate."""
+        separate = fit_heads(self.parts[0], self.zeros, math.inf, RIDGES[1])
+        largest = smallest_enclosing_ball(separate.thetas.flatten(1).numpy())[1]
+        return (0.0, *(float(f"{share * largest:.2g}") for share in _SHARES), math.inf)
+
+    def run(
+        self, epsilons: Sequence[float], models: Path | None, told: Callable[[float], object]
+    ) -> list[dict[str, Any]]:
+        """Fit at every radius, save the networks, and return a row for each radius and domain."""
+        starts, table = dict.fromkeys(RIDGES, self.zeros), []
+        for epsilon in epsilons:
+            began = time.perf_counter()
+            found = {}
+            for ridge in RIDGES:
+                found[ridge] = fit_heads(self.parts[0], starts[ridge], epsilon, ridge)
+                starts[ridge] = found[ridge].thetas
+            ridge = min(RIDGES, key=lambda one: sum(self._losses(found[one], 1)))
+            heads, seconds = found[ridge], time.perf_counter() - began
+            networks = self._networks(heads, epsilon)
+            if models is not None:
+                networks.save(model_file(models, epsilon, self.seed))
+            table += self._rows(heads, networks, epsilon, ridge, seconds)
+            told(epsilon)
+        return table
+
+    def _losses(self, heads: Heads, part: int) -> list[float]:
+        return [objective([pair], theta[None], 0.0)[0] for theta, pair in self._pairs(heads, part)]
+
+    def _pairs(self, heads: Heads, part: int) -> Any:
+        return zip(heads.thetas, self.parts[part], strict=True)
+
+    def _networks(self, heads: Heads, epsilon: float) -> TaskModels:
+        module = head(self.mean, self.std, self.zeros.shape[-1])
+        networks = TaskModels(module, self.data.domains, epsilon=epsilon, center_weight=0.0)
+        with torch.no_grad():
+            modules = [networks[domain] for domain in networks.tasks]
+            for one, theta in zip(
+                [*modules, networks.center], [*heads.thetas, heads.center], strict=True
+            ):
+                one.head.weight.copy_(theta[:-1].T)  # type: ignore[union-attr,operator]
+                one.head.bias.copy_(theta[-1])  # type: ignore[union-attr,operator]
+        return networks
+
+    def _rows(
+        self, heads: Heads, networks: TaskModels, epsilon: float, ridge: float, seconds: float
+    ) -> list[dict[str, Any]]:
+        tables = [
+            [
+                count(y, (x @ theta[:-1] + theta[-1]).argmax(1))
+                for theta, (x, y) in self._pairs(heads, k)
+            ]
+            for k in (1, 2)
+        ]
+        losses, distances = self._losses(heads, 0), networks.distances()
+        return [
+            {
+                "epsilon": epsilon,
+                "seed": self.seed,
+                "task": domain,
+                "images": [len(part[d]) for part in self.rows],
+                "validation": tables[0][d],
+                "test": tables[1][d],
+                "distance": float(distances[d]),
+                "pull": float(heads.pull[d]),
+                "losses": [losses[d]],
+                "seconds": seconds,
+                "ridge": ridge,
+            }
+            for d, domain in enumerate(self.data.domains)
+        ]
+
+
+def _finished_or_run(
+    training: HeadTraining,
+    settings: TrainingSettings,
+    folder: Path,
+    models: Path | None,
+    progress: Any,
+) -> pd.DataFrame:
+    """Fit the heads of one seed, unless the folder has the same radii of it finished."""
+    seed, epsilons = training.seed, settings.epsilons or ()
+
+    def told(epsilon: float) -> None:
+        if epsilon in epsilons:
+            progress(numbered(settings, {"epsilon": epsilon, "seed": seed}, epoch=1, epochs=1))
+
+    file = folder / "runs" / f"seed-{seed}" / f"heads-seed-{seed}.json"
+    stored = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+    radii = {float(row["epsilon"]) for row in stored}
+    kept = models is None or all(model_file(models, one, seed).exists() for one in epsilons)
+    if not (radii >= set(epsilons) and kept):
+        stored = training.run(sorted(radii | set(epsilons)), models, told)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as temporary:
+            temporary.write_text(json.dumps(stored), encoding="utf-8")
+    table = pd.DataFrame(stored)
+    return table[table["epsilon"].isin(epsilons)]

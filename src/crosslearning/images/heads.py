@@ -1,0 +1,128 @@
+"""Linear heads on frozen features: one per domain, none farther than ε from their centre.
+
+A head is a multinomial regression with a ridge term. All heads together are solved by a spectral
+projected gradient method: steps as long as the curvature allows, the exact joint projection, and
+a line search along the way to it; each radius starts at the solution of the one before.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import nn
+
+from crosslearning.coupling import prox_gram
+from crosslearning.exceptions import ConvergenceWarning
+from crosslearning.tether import Tether
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Domains = Sequence[tuple[torch.Tensor, torch.Tensor]]
+
+_TOLERANCE = 3e-4  # of the projected gradient, relative to the gradient where all numbers are 0
+_MOST_STEPS = 1000
+_DECREASE, _LOOK_BACK, _SHORTEST = 1e-4, 5, 1e-4  # of the line search
+
+
+class Heads(NamedTuple):
+    """Heads of shape (n_domains, n_features + 1, n_categories), the last row for intercepts."""
+
+    thetas: torch.Tensor
+    center: torch.Tensor
+    pull: NDArray[np.float64]
+    residual: float  # norm of the projected gradient, relative to the gradient at 0
+
+
+def fit_heads(
+    data: Domains, start: torch.Tensor, epsilon: float, ridge: float, tol: float = _TOLERANCE
+) -> Heads:
+    """Minimise the sum over domains of the mean log-loss + ridge / 2 · squared norm.
+
+    The intercept is in it: without, that of a category which a domain lacks would have no limit.
+    """
+    scale = float(objective(data, torch.zeros_like(start), ridge)[1].norm())
+    thetas, _, pull = _project(start, epsilon, None)
+    value, gradient = objective(data, thetas, ridge)
+    values, step, residual = [value], 1.0, math.inf
+    for k in range(_MOST_STEPS):
+        target, _, pull = _project(thetas - step * gradient, epsilon, pull)
+        way = target - thetas
+        residual = float(way.norm()) / (step * scale)
+        if residual <= tol:
+            break
+        slope, share = float(torch.sum(gradient * way)), 1.0
+        while True:
+            new = thetas + share * way
+            value, new_gradient = objective(data, new, ridge)
+            allowed = max(values[-_LOOK_BACK:]) + _DECREASE * share * slope
+            if value <= allowed or share < _SHORTEST:
+                break
+            share /= 3
+        moved, change = new - thetas, new_gradient - gradient
+        along = float(torch.sum(moved * change))
+        if along > 0:  # the two steps of Barzilai and Borwein in turn
+            long = float(moved.square().sum()) / along
+            step = long if k % 2 else along / float(change.square().sum())
+        thetas, gradient = new, new_gradient
+        values.append(value)
+    else:
+        text = f"Heads at ε = {epsilon:.3g} have a residual of {residual:.1e} after {k + 1} steps."
+        warnings.warn(text, ConvergenceWarning, stacklevel=2)
+    thetas, center, _ = _project(thetas, epsilon, None)  # which finds the centre again
+    return Heads(thetas, center, pull, residual)
+
+
+def objective(data: Domains, thetas: torch.Tensor, ridge: float) -> tuple[float, torch.Tensor]:
+    """Objective and gradient."""
+    value, gradient = 0.0, torch.empty_like(thetas)
+    for theta, slot, (x, y) in zip(thetas, gradient, data, strict=True):
+        logs = torch.addmm(theta[-1], x, theta[:-1]).log_softmax(1)
+        value -= float(logs.gather(1, y[:, None]).mean())
+        value += 0.5 * ridge * float(theta.square().sum())
+        errors = logs.exp_()
+        errors[torch.arange(len(y)), y] -= 1
+        errors /= len(y)
+        torch.addmm(theta[:-1], x.T, errors, beta=ridge, out=slot[:-1])
+        torch.add(errors.sum(0), theta[-1], alpha=ridge, out=slot[-1])
+    return value, gradient
+
+
+def _project(
+    thetas: torch.Tensor, epsilon: float, start: NDArray[np.float64] | None
+) -> tuple[torch.Tensor, torch.Tensor, NDArray[np.float64]]:
+    """Move heads as little as possible into a ball of the radius, wherever its centre is."""
+    mean = thetas.mean(0)
+    differences = (thetas - mean).flatten(1).double()
+    gram = (differences @ differences.T).numpy()
+    step = prox_gram(gram, Tether(epsilon=epsilon), center_weight=0.0, start=start)
+    shift = torch.from_numpy(step.weights) @ differences
+    center = mean + shift.to(mean).view_as(mean)
+    pull = torch.from_numpy(step.pull).to(mean)[:, None, None]
+    return thetas.lerp(center, pull), center, step.pull
+
+
+class Standardise(nn.Module):
+    """Subtract the mean of each feature, and divide by its standard deviation."""
+
+    def __init__(self, mean: torch.Tensor, std: torch.Tensor) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean.clone())
+        self.register_buffer("std", std.clone())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Standardised features."""
+        return (x - self.mean) / self.std  # type: ignore[operator]
+
+
+def head(mean: torch.Tensor, std: torch.Tensor, n_categories: int) -> nn.Module:
+    """Return the network of one domain, after the backbone."""
+    parts = OrderedDict(scale=Standardise(mean, std), head=nn.Linear(len(mean), n_categories))
+    return nn.Sequential(parts)
