@@ -319,6 +319,24 @@ def check_sharded_on_2_by_2():
     check_sharded(mesh(2, 2))
 
 
+def check_empty_shards():
+    """One row of a block's only parameter, of which most ranks hold nothing."""
+    for where in (mesh(2, 2), mesh(1, 4)):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(13, 17), nn.Linear(17, 1, bias=False))
+        make = {"tasks": TASKS, "epsilon": {"0": 0.3, "1": 0.1}}
+        one, many = TaskModels(net, **make), TaskModels(net, **make, mesh=where, shard=fully_shard)
+        for models in (one, many):
+            for task in models.local_tasks:
+                torch.manual_seed(TASKS.index(task))
+                loss = models[task](torch.randn(8, 13)).square().mean()
+                loss.backward()
+            torch.optim.SGD(models.parameters(), lr=0.5).step()
+            models.project()
+        assert_same(many, one, ALIKE)
+        np.testing.assert_allclose(many.distances("1"), one.distances("1"), rtol=1e-5)
+
+
 def check_sharded_not_finite():
     """Only one rank holds the shard with the NaN."""
     models = TaskModels(

@@ -28,7 +28,7 @@ ON_2 = [
     "shard_is_checked", "data_elsewhere",
     "checkpoint", "sharded_checkpoint",
 ]  # fmt: skip
-ON_4 = [*TOGETHER, "mesh_2_by_2", "own_loop_on_2_by_2", "sharded_on_2_by_2"]
+ON_4 = [*TOGETHER, "mesh_2_by_2", "own_loop_on_2_by_2", "sharded_on_2_by_2", "empty_shards"]
 
 
 def torchrun(n_ranks, *arguments, restarts=0):

@@ -1,8 +1,8 @@
 """Tasks that are spread over ranks as members of a coupling; every operation is collective.
 
 Each rank has the whole vectors of its own tasks, and the centre. For the Gram matrix the columns
-are divided in place of the tasks: a rank gets some columns of all tasks, by one all-to-all. It
-multiplies them in the chunks that one process would take; all ranks get the products of all chunks
+are divided in place of the tasks: a rank gets some columns of all tasks, by an all-to-all for each
+of the chunks that one process would take, and multiplies them; all ranks get the products of all
 and sum them in the same order, so that all solve the same problem, bit by bit. Each then computes
 its columns of the new centre, and all gather them and move their own tasks.
 """
@@ -20,7 +20,7 @@ from crosslearning.nn._flat_members import FRESH, FlatMembers, dtype_storage
 from crosslearning.nn._workspace import Workspace, sum_of_products
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,31 +38,36 @@ class Columns:
         self.local, self.ranks = local, ranks  # rows of the local tasks, all columns
         n_columns, wide = local.flat.shape[1], local.wide
         self.n_chunks = -(-n_columns // wide)
-        self.most = -(-self.n_chunks // ranks.size)  # chunks of one rank
-        cuts = [min(r * self.most * wide, n_columns) for r in range(ranks.size + 1)]
-        self.cuts = [slice(*pair) for pair in pairwise(cuts)]
-        self.mine = self.cuts[ranks.rank]
-        shape = ranks.n_tasks + 1, self.mine.stop - self.mine.start
-        self.own = Workspace(local.flat.new_empty(shape), wide)
+        self.most = max(1, -(-self.n_chunks // ranks.size))  # chunks of one rank
+        cuts = [min(chunk * wide, n_columns) for chunk in range(self.most * ranks.size + 1)]
+        self.chunks = [slice(*pair) for pair in pairwise(cuts)]
+        first = ranks.rank * self.most
+        self.mine = self.chunks[first : first + self.most]
+        self.width = self.mine[-1].stop - self.mine[0].start
+        # Chunk after chunk in memory, so that each is received where it is to stay.
+        n_rows, new = ranks.n_tasks + 1, local.flat.new_empty
+        own = [new((n_rows, cut.stop - cut.start)) for cut in self.mine]
+        self.own = Workspace(new((n_rows, 0)), wide, own)
+        self._packed = new((len(local.flat) - 1) * ranks.size * wide)
 
-    def exchange(self) -> None:
-        """Fetch the columns of this rank of all tasks, and send away those of others."""
-        tasks, own = self.local.flat[:-1], self.own.flat
-        dist.all_to_all_single(
-            own[:-1].view(-1),
-            torch.cat([tasks[:, cut].reshape(-1) for cut in self.cuts]),
-            [own.shape[1] * (part.stop - part.start) for part in self.ranks.parts],
-            [len(tasks) * (cut.stop - cut.start) for cut in self.cuts],
-            group=self.ranks.tasks,
-        )
-        own[-1] = self.local.flat[-1, self.mine]
+    def fetch(self) -> Iterator[torch.Tensor]:
+        """Exchange one chunk of every rank after the other; return those of this rank."""
+        for number, (cut, chunk) in enumerate(zip(self.mine, self.own.chunks, strict=True)):
+            tasks = self.local.flat[:-1]
+            sent = [tasks[:, one].reshape(-1) for one in self.chunks[number :: self.most]]
+            sizes = [len(one) for one in sent]
+            packed = torch.cat(sent, out=self._packed[: sum(sizes)])
+            counts = [chunk.shape[1] * (part.stop - part.start) for part in self.ranks.parts]
+            received = chunk[:-1].view(-1)
+            dist.all_to_all_single(received, packed, counts, sizes, group=self.ranks.tasks)
+            chunk[-1] = self.local.flat[-1, cut]
+            yield chunk
 
     def gram(self) -> NDArray[np.float64]:
         """Gram matrix of all tasks, the same on all ranks."""
-        self.exchange()
         n_tasks = self.ranks.n_tasks
-        products = self.own.flat.new_zeros((self.most, n_tasks, n_tasks), dtype=self.own.dtype)
-        for place, product in zip(products, self.own.products(), strict=False):
+        products = self.local.flat.new_zeros((self.most, n_tasks, n_tasks), dtype=self.own.dtype)
+        for place, product in zip(products, self.own.products(self.fetch()), strict=True):
             place.copy_(product)
         found = self.ranks.gather_tensors(products).flatten(0, 1)[: self.n_chunks]
         return sum_of_products(found, n_tasks, found.device)
@@ -75,13 +80,13 @@ class Columns:
 
     def mean(self) -> torch.Tensor:
         """Mean of all tasks."""
-        self.exchange()
-        return self._gathered(lambda part: part.copy_(self.own.flat[:-1].mean(dim=0)))
+        means = torch.cat([chunk[:-1].mean(dim=0) for chunk in self.fetch()])
+        return self._gathered(lambda part: part.copy_(means))
 
     def _gathered(self, write: Callable[[torch.Tensor], object]) -> torch.Tensor:
         """Vector of which every rank writes its columns."""
-        part = self.own.flat.new_zeros(self.most * self.local.wide, dtype=self.own.dtype)
-        write(part[: self.own.flat.shape[1]])
+        part = self.local.flat.new_zeros(self.most * self.local.wide, dtype=self.own.dtype)
+        write(part[: self.width])
         return self.ranks.gather_tensors(part).view(-1)[: self.local.flat.shape[1]]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -21,11 +21,13 @@ class Workspace:
     passes share these. Numbers of less than 32 bits are worked on in float32.
     """
 
-    def __init__(self, flat: torch.Tensor, wide: int) -> None:
+    def __init__(
+        self, flat: torch.Tensor, wide: int, chunks: Sequence[torch.Tensor] | None = None
+    ) -> None:
         n_rows = len(flat)
         self.flat, self.wide = flat, wide
         self.dtype = torch.float64 if flat.dtype is torch.float64 else torch.float32
-        self._chunks = torch.split(flat, wide, dim=1)
+        self.chunks = torch.split(flat, wide, dim=1) if chunks is None else chunks
         self._rows = torch.empty((n_rows, wide), dtype=self.dtype, device=flat.device)
         self._center = torch.empty(wide, dtype=self.dtype, device=flat.device)
         # Sums are in float64: on the CPU where the matrix' own device cannot.
@@ -36,13 +38,13 @@ class Workspace:
 
         Subtracted first, multiplied in chunks of columns, and summed over the chunks in float64.
         """
-        return sum_of_products(self.products(), len(self.flat) - 1, self._sums)
+        return sum_of_products(self.products(self.chunks), len(self.flat) - 1, self._sums)
 
-    def products(self) -> Iterator[torch.Tensor]:
-        """Gram matrices of the chunks, each in the memory of the one before."""
+    def products(self, chunks: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
+        """Gram matrices of chunks, each in the memory of the one before."""
         shape = (len(self.flat) - 1,) * 2
         product = torch.empty(shape, dtype=self.dtype, device=self.flat.device)
-        for chunk in self._chunks:
+        for chunk in chunks:
             difference = self._differences(chunk)
             yield torch.mm(difference, difference.T, out=product)
 
@@ -53,7 +55,7 @@ class Workspace:
         """
         if pull.any() or weights.any():
             coefficients, shares = self._coefficients(weights), self._shares(pull)
-            for chunk in self._chunks:
+            for chunk in self.chunks:
                 rows, center = self._working(chunk), self._center[: chunk.shape[1]]
                 torch.mv(rows.T, coefficients, out=center)
                 self._pull(chunk, rows, center, pull, shares)
@@ -61,14 +63,14 @@ class Workspace:
     def new_center(self, weights: NDArray[np.float64], out: torch.Tensor) -> None:
         """Write θ_g to a vector, and leave the matrix as it is."""
         coefficients = self._coefficients(weights)
-        for chunk, part in zip(self._chunks, out.split(self.wide), strict=True):
+        for chunk, part in zip(self.chunks, out.split(self.wide), strict=False):
             torch.mv(self._working(chunk).T, coefficients, out=part)
 
     def pull_to(self, center: torch.Tensor, pull: NDArray[np.float64], local: slice) -> None:
         """Move to a new centre, where the matrix has the rows of some tasks only."""
         shares = self._shares(pull)
         shares = None if shares is None else shares[local]
-        for chunk, part in zip(self._chunks, center.split(self.wide), strict=True):
+        for chunk, part in zip(self.chunks, center.split(self.wide), strict=True):
             self._pull(chunk, self._working(chunk), part, pull[local], shares)
 
     def _coefficients(self, weights: NDArray[np.float64]) -> torch.Tensor:
@@ -108,11 +110,11 @@ class Workspace:
         """
         double = exactly and self._sums == self.flat.device
         dtype = torch.float64 if double else self.dtype
-        return self._norms((self._differences(chunk) for chunk in self._chunks), dtype)
+        return self._norms((self._differences(chunk) for chunk in self.chunks), dtype)
 
     def norm(self) -> float:
         """Norm of the first task, which stands for all."""
-        return float(self._norms((chunk[:1] for chunk in self._chunks), self.dtype)[0])
+        return float(self._norms((chunk[:1] for chunk in self.chunks), self.dtype)[0])
 
     def _norms(self, chunks: Iterable[torch.Tensor], dtype: torch.dtype) -> NDArray[np.float64]:
         """Norms of rows that come in chunks, summed in this dtype in them and in float64 over."""
