@@ -184,7 +184,8 @@ all tasks on every rank would receive (1 - 1/R) N.
 
 Bytes received over the bandwidth of a rank, and a latency per message (50, 10 and 5 µs): R - 1
 messages each for the all-to-all, the products and the centre, 2 (R - 1) for the all-reduce; an
-all-to-all for every chunk of a rank is one where there are as many ranks as chunks. The arithmetic is that of one process divided by R.
+all-to-all for every chunk of a rank is one where there are as many ranks as chunks. The
+arithmetic is that of one process divided by R.
 """
 
 
