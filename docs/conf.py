@@ -28,7 +28,7 @@ extensions = [
 exclude_patterns = ["_build", "_generated"]
 nitpicky = True
 smartquotes = False  # options begin with two dashes
-nitpick_ignore_regex = [("py:.*", r"sklearn\..*")]  # other projects' pages are not looked up
+nitpick_ignore_regex = [("py:.*", r"(flwr|sklearn)\..*")]  # other projects' pages are not looked up
 
 html_theme = "furo"
 html_title = "crosslearning"

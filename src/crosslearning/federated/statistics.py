@@ -33,7 +33,7 @@ def statistics_app(summarise: Callable[[dict[str, Any]], Statistics]) -> ClientA
     Parameters
     ----------
     summarise : callable
-        ``summarise(settings)`` returns the :class:`~crosslearning.Statistics` of the client's rows;
+        ``summarise(settings)`` returns the ``Statistics`` of the client's rows;
         `settings` has what is configured for the run and the node.
 
     Examples
