@@ -389,6 +389,6 @@ def test_the_simulation_of_flower_trains_what_one_process_trains(monkeypatch):
         assert settings["num-partitions"] == len(TASKS)
         return train(model, {"lr": LR, "task": TASKS[settings["partition-id"]]})
 
-    run_simulation(server, client_app(make_model, named, evaluate), len(TASKS))
+    run_simulation(server, client_app(make_model, named, evaluate), len(TASKS), "here")
     center, thetas = reference([TASKS] * ROUNDS)
     assert_as(done[0], center, {str(TASKS.index(task)): thetas[task] for task in TASKS})

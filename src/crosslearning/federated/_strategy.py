@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp.strategy import FedAvg
+from flwr.serverapp.strategy.strategy_utils import sample_nodes
 
 from crosslearning.coupling._checks import check_center_weight, is_positive
 from crosslearning.federated._server_state import ServerState
@@ -124,6 +125,7 @@ class CrossLearning(FedAvg):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Send each client of a sample the centre and its pulls."""
+        sample_nodes(grid, self.min_available_nodes, 0)  # or the share is one of the first to come
         server_round = self._state.round + 1  # of all runs
         alike = super().configure_train(server_round, arrays, config, grid)
         messages = self._personal(list(alike), grid)
