@@ -58,8 +58,10 @@ def fit_table(
         The table.
     task, target, features, numbers, categories, epsilon, weights, folds, drop_unlabelled, seed
         As in :func:`crosslearning.tables.fit_files`, and the result is the same.
-    command, progress
+    command : str, optional
         As in :func:`crosslearning.tables.fit_table`.
+    progress : callable, optional
+        Called with what is being done.
 
     Returns
     -------

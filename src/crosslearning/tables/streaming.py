@@ -121,8 +121,10 @@ def fit_files(
         A file, a folder of files, or a pattern such as ``"part-*.parquet"``: Parquet, or CSV.
     task, target, features, numbers, categories, epsilon, weights, folds, drop_unlabelled, seed
         As in :func:`fit_table`; the target must be a number.
-    command, progress
+    command : str, optional
         As in :func:`fit_table`.
+    progress : callable, optional
+        Called with what is being done.
 
     Returns
     -------
