@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Tether"]
+
+Array = NDArray[np.float64]
+Reals = NDArray[np.floating[Any]]
+Flags = NDArray[np.bool_]
 
 _TINY = np.finfo(np.float64).tiny
 _REMEDIES = {
@@ -23,9 +27,9 @@ _REMEDIES = {
 class Law(NamedTuple):
     """What a tether does at given distances; see the methods of the same names."""
 
-    pull: NDArray[np.float64]
-    slope: NDArray[np.float64]
-    envelope: NDArray[np.float64]
+    pull: Array
+    slope: Array
+    envelope: Array
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -66,9 +70,9 @@ class Tether:
     array([0. , 0.5, 2. ])
     """
 
-    epsilon: float | NDArray[np.float64]
-    stiffness: float | NDArray[np.float64]
-    tension: float | NDArray[np.float64]
+    epsilon: float | Array
+    stiffness: float | Array
+    tension: float | Array
 
     def __init__(
         self, epsilon: ArrayLike = math.inf, stiffness: ArrayLike = 0.0, tension: ArrayLike = 0.0
@@ -91,7 +95,7 @@ class Tether:
     def __hash__(self) -> int:
         return hash(tuple(np.asarray(value).tobytes() for value in self._values()))
 
-    def _values(self) -> list[float | NDArray[np.float64]]:
+    def _values(self) -> list[float | Array]:
         return [getattr(self, field.name) for field in fields(self)]
 
     @property
@@ -130,12 +134,12 @@ class Tether:
         scaled.__dict__.update(values, is_ball=self.is_ball, _together=self._together)
         return scaled
 
-    def final_distance(self, distance: ArrayLike) -> NDArray[np.float64]:
+    def final_distance(self, distance: ArrayLike) -> Array:
         """Distance from the centre at which the task ends, between 0 and ``epsilon``."""
         d = np.asarray(distance, dtype=np.float64)
         return np.clip((d - self.tension) / (1.0 + self.stiffness), 0.0, self.epsilon)
 
-    def pull(self, distance: ArrayLike) -> NDArray[np.float64]:
+    def pull(self, distance: ArrayLike) -> Array:
         """Share of the way to the centre that the task is drawn: 1 - final / initial distance.
 
         The limit for a vanishing distance at 0, so that every task has one: 1 if the task is
@@ -143,11 +147,11 @@ class Tether:
         """
         return self.law(distance).pull
 
-    def envelope(self, distance: ArrayLike) -> NDArray[np.float64]:
+    def envelope(self, distance: ArrayLike) -> Array:
         """Least cost of holding a task that wants to be at this distance (Moreau envelope)."""
         return self.law(distance).envelope
 
-    def slope(self, distance: ArrayLike) -> NDArray[np.float64]:
+    def slope(self, distance: ArrayLike) -> Array:
         """Second derivative of the envelope; its first derivative is ``pull(d) * d``.
 
         At the two kinks the value of the inner region.
@@ -159,7 +163,7 @@ class Tether:
         with np.errstate(over="ignore", invalid="ignore"):  # an infinite cost is right then
             return self._law(np.asarray(distance, dtype=np.float64))
 
-    def _law(self, distance: NDArray[np.float64]) -> Law:
+    def _law(self, distance: Array) -> Law:
         """Do as :meth:`law` does, at distances whose squares are finite."""
         if self.is_ball:
             return self._law_of_ball(distance)
@@ -178,7 +182,7 @@ class Tether:
         pull[stuck] = slope[stuck] = 1.0
         return Law(pull, slope, envelope)
 
-    def _law_of_ball(self, distance: NDArray[np.float64]) -> Law:
+    def _law_of_ball(self, distance: Array) -> Law:
         """Pull, slope and envelope of a bound alone: the same as in general, with less to do."""
         # d - epsilon before the division: 1 - epsilon / d would cancel near the bound.
         excess = np.maximum(distance - self.epsilon, 0.0)
@@ -190,18 +194,18 @@ class Tether:
         return Law(pull, slope, 0.5 * excess * excess)
 
     @cached_property
-    def _together(self) -> NDArray[np.bool_] | None:
+    def _together(self) -> Flags | None:
         """Whether the radius is 0, by task if that is how it is given; None if it nowhere is."""
         together = np.asarray(np.equal(self.epsilon, 0.0))
         return together if together.any() else None
 
-    def is_taut(self, distance: ArrayLike) -> NDArray[np.bool_]:
+    def is_taut(self, distance: ArrayLike) -> Flags:
         """Whether the bound holds the task back, which then ends at distance ``epsilon``."""
         d = np.asarray(distance, dtype=np.float64)
         return d > self.epsilon * (1.0 + self.stiffness) + self.tension
 
 
-def _checked(name: str, value: ArrayLike) -> float | NDArray[np.float64]:
+def _checked(name: str, value: ArrayLike) -> float | Array:
     """Return a float or a read-only copy of one value per task, all at least 0."""
     raw = np.asarray(value)
     if raw.dtype.kind not in "iuf" or raw.ndim > 1 or raw.size == 0:

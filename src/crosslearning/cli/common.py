@@ -1,6 +1,6 @@
 """What several commands share."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +11,12 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors."
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print what was found as JSON and nothing else.")
 ]
+
+
+def some(items: Iterable[str], most: int = 5) -> str:
+    """Name the first few."""
+    names = list(items)
+    return ", ".join(names[:most]) + ", …" * (len(names) > most)
 
 
 def show_help_if_alone(context: typer.Context) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosslearning.cli.common import AsJson, Quiet  # noqa: TC001 - typer reads annotations
+from crosslearning.cli.common import AsJson, Quiet
 from crosslearning.cli.progress import spinner, warnings_in_a_line
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ def fit(
     ] = None,
     weights: Annotated[str | None, typer.Option(help="Column with weights of the rows.")] = None,
     time: Annotated[
-        str | None,
-        typer.Option(help="Column that says when a row was: test on what came later."),
+        str | None, typer.Option(help="Column that says when a row was: test on what came later.")
     ] = None,
     group: Annotated[
         str | None, typer.Option(help="Column of groups that are left out as a whole.")

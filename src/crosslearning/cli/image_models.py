@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosslearning.cli.common import Quiet
+from crosslearning.cli.common import Quiet, some
 from crosslearning.cli.progress import progress_bars
 
 if TYPE_CHECKING:
     from crosslearning.images import Predictions
 
 __all__ = ["export", "holds_networks", "predict_images", "print_remarks"]
-
-_NAMED = 5
 
 
 def holds_networks(folder: Path) -> bool:
@@ -43,9 +41,8 @@ def predict_images(
 def print_remarks(predicted: "Predictions") -> None:
     """Say what was skipped, what the centre predicts, and how good it is if that can be told."""
     if count := len(predicted.unreadable):
-        some = [f"{path} ({why})" for path, why in list(predicted.unreadable.items())[:_NAMED]]
-        more = ", …" if count > _NAMED else ""
-        typer.echo(f"Skipped, as they cannot be read: {count:,}: {', '.join(some)}{more}", err=True)
+        named = some(f"{path} ({why})" for path, why in predicted.unreadable.items())
+        typer.echo(f"Skipped, as they cannot be read: {count:,}: {named}", err=True)
     if count := predicted.by_centre:
         belong = "image belongs" if count == 1 else "images belong"
         typer.echo(

@@ -54,16 +54,14 @@ class ImageOptions:
         bool | None, typer.Option(help="Mirror some of them; not where left and right matter.")
     ] = None
     groups: Annotated[
-        Path | None,
-        typer.Option(help="CSV with columns path and group: images never split apart."),
+        Path | None, typer.Option(help="CSV with columns path and group: images never split apart.")
     ] = None
     train_list: Annotated[
         list[Path] | None,
         typer.Option(help="Text file that names training images; may be repeated."),
     ] = None
     test_list: Annotated[
-        list[Path] | None,
-        typer.Option(help="Text file that names test images; may be repeated."),
+        list[Path] | None, typer.Option(help="Text file that names test images; may be repeated.")
     ] = None
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")

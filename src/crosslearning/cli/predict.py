@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crosslearning.cli.common import some
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from crosslearning.images import Predictions
     from crosslearning.tables import Predicted
-
-
-_NAMED = 5
 
 
 def predict(
@@ -164,9 +163,8 @@ def _remarks(predicted: Predicted) -> list[str]:
     """Say what was unknown, and how good the predictions are if that can be told."""
     lines = [_centre_says(predicted.unknown)] if predicted.unknown else []
     for column, values in predicted.categories.items():
-        named = [f"{value} ({rows:,})" for value, rows in list(values.items())[:_NAMED]]
-        more = ", …" if len(values) > _NAMED else ""
-        lines.append(f"Values of {column} that the fit has not seen: {', '.join(named)}{more}")
+        named = some(f"{value} ({rows:,})" for value, rows in values.items())
+        lines.append(f"Values of {column} that the fit has not seen: {named}")
     if predicted.score is not None:
         from crosslearning.evaluation.numbers import number
 
@@ -178,11 +176,9 @@ def _remarks(predicted: Predicted) -> list[str]:
 
 def _centre_says(unknown: dict[Any, int]) -> str:
     """Say which tasks the centre stood in for."""
-    named = [
-        f"{'no label' if label is None else label} ({rows:,})"
-        for label, rows in list(unknown.items())[:_NAMED]
-    ]
-    more = ", …" if len(unknown) > _NAMED else ""
+    named = some(
+        f"{'no label' if label is None else label} ({rows:,})" for label, rows in unknown.items()
+    )
     rows = sum(unknown.values())
     belong = "row belongs" if rows == 1 else "rows belong"
-    return f"{rows:,} {belong} to no task of the fit; the centre predicts: {', '.join(named)}{more}"
+    return f"{rows:,} {belong} to no task of the fit; the centre predicts: {named}"

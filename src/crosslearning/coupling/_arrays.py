@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +18,7 @@ from crosslearning.coupling._members import (
 )
 from crosslearning.coupling._newton import CenterFunction, minimise
 from crosslearning.coupling._result import Coupling, Status
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from crosslearning.tether import Tether
+from crosslearning.tether import Array, Reals, Tether
 
 _FEW = 64  # rows
 _BAND = 8  # rows of a small product
@@ -41,7 +36,7 @@ class ArrayMembers:
 
     groups = ("",)
 
-    def __init__(self, z: NDArray[np.floating[Any]], base: NDArray[np.floating[Any]]) -> None:
+    def __init__(self, z: Reals, base: Reals) -> None:
         self.z, self.base = z, base
         self.thetas, self.center = np.empty_like(z), np.empty_like(z[0])
         self._squares = np.zeros(len(z))
@@ -51,7 +46,7 @@ class ArrayMembers:
         """What messages call the tasks."""
         return [f"task {row}" for row in range(len(self.z))]
 
-    def gram(self) -> NDArray[np.float64]:
+    def gram(self) -> Array:
         """Inner products of the rows of z - base, subtracted and summed in float64."""
         n, n_columns = self.z.shape
         gram = np.zeros((n, n))
@@ -66,22 +61,20 @@ class ArrayMembers:
                 gram += _upper_gram(here)
             return (np.triu(gram) + np.triu(gram, 1).T)[np.newaxis]
 
-    def move(self, pull: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+    def move(self, pull: Array, weights: Array) -> None:
         """Move the centre by a combination of the differences, and the tasks towards it."""
         shares = exact_combination(weights[0], _EPS)
 
-        def others(block: slice, room: NDArray[np.float64]) -> None:
+        def others(block: slice, room: Array) -> None:
             np.matmul(shares[:-1], self.z[:, block], out=room)
 
         self._write(pull[0], shares[-1], others)
 
-    def place(self, pull: NDArray[np.float64], offset: NDArray[np.float64]) -> None:
+    def place(self, pull: Array, offset: Array) -> None:
         """Move the centre by this offset, and the tasks towards it."""
         self._write(pull, 1.0, lambda block, room: np.copyto(room, offset[block]))
 
-    def _write(
-        self, pull: NDArray[np.float64], own: float, others: Callable[[slice, Any], None]
-    ) -> None:
+    def _write(self, pull: Array, own: float, others: Callable[[slice, Any], None]) -> None:
         """Write row by row of a block, and measure what was written while it is in the cache."""
         self._squares = np.zeros(len(self.z))
         rooms = np.empty((2, min(_ROW, self.z.shape[1])))
@@ -104,7 +97,7 @@ class ArrayMembers:
                 np.subtract(theta, center, out=room)
                 self._squares[i] += room @ room
 
-    def distances(self) -> NDArray[np.float64]:
+    def distances(self) -> Array:
         """Distances of the written tasks to the written centre."""
         return np.sqrt(self._squares)[np.newaxis]
 
@@ -125,7 +118,7 @@ def _up(width: int) -> int:
     return -(-width // _PIECE) * _PIECE
 
 
-def _upper_gram(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _upper_gram(rows: Array) -> Array:
     """Inner products of rows, the last of which is 0 and left out; right above the diagonal only.
 
     BLAS has fast kernels for small products of two different matrices; a matrix times its own
@@ -172,9 +165,7 @@ def couple_arrays(members: ArrayMembers, request: Request) -> Coupling:
     return measured(members, point.pull, step.n_iter + n_iter, request)
 
 
-def measured(
-    members: ArrayMembers, pull: NDArray[np.float64], n_iter: int, request: Request
-) -> Coupling:
+def measured(members: ArrayMembers, pull: Array, n_iter: int, request: Request) -> Coupling:
     """Judge by a pass over tasks before and after."""
     proof = certify(
         members.thetas, members.center, members.z, request.tether, members.base, request.weight
@@ -183,11 +174,7 @@ def measured(
 
 
 def _judged(
-    members: ArrayMembers,
-    proof: Certificate,
-    pull: NDArray[np.float64],
-    n_iter: int,
-    request: Request,
+    members: ArrayMembers, proof: Certificate, pull: Array, n_iter: int, request: Request
 ) -> Coupling:
     """Turn a certificate of what was written into the result."""
     active = proof.taut & (pull > 0)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.coupling._newton import CenterFunction, CenterPoint, minimise
-from crosslearning.tether import Tether
+from crosslearning.tether import Array, Tether
 
 SAFETY = 1e-2  # the solver aims below the tolerance that it promises
 _ROUNDING = 1e-14  # pulls that a task exactly on its bound may show
@@ -20,7 +19,7 @@ _MAX_ROUNDS = 60
 
 
 def solve(
-    function: CenterFunction, start: NDArray[np.float64] | None, tol: float, max_iter: int
+    function: CenterFunction, start: Array | None, tol: float, max_iter: int
 ) -> tuple[CenterPoint, int]:
     """Minimise the function of the centre from the origin, or from the pulls of a previous step."""
     points = function.points
@@ -48,7 +47,7 @@ def _ever_lighter(weight: float) -> list[float]:
     return [float(w) for w in np.geomspace(1.0, weight, 1 + int(np.ceil(-np.log10(weight))))]
 
 
-def _first_center(function: CenterFunction, pull: NDArray[np.float64]) -> NDArray[np.float64]:
+def _first_center(function: CenterFunction, pull: Array) -> Array:
     """Weighted mean under given pulls."""
     total = function.weight + float(pull.sum())
     return pull @ function.points / total if total > 0 else np.zeros(function.points.shape[1])
@@ -90,12 +89,7 @@ def nearest_to_mean(
     return point._replace(pull=np.zeros_like(point.pull)), total_iter
 
 
-def nearest_center(
-    points: NDArray[np.float64],
-    epsilon: float | NDArray[np.float64],
-    anchor: NDArray[np.float64],
-    fallback: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def nearest_center(points: Array, epsilon: float | Array, anchor: Array, fallback: Array) -> Array:
     """Return the centre nearest an anchor that has all points within their radii.
 
     Parameters

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from crosslearning.coupling._checks import check_center, check_problem, check_vectors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from crosslearning.tether import Tether
+from crosslearning.tether import Array, Flags, Reals, Tether
 
 _BLOCK = 1 << 18  # elements of a temporary: a few calls per block, and it stays in the cache
 _NARROWEST = 256  # narrower products waste the processor
@@ -43,8 +38,8 @@ class Certificate:
     infeasibility: float
     imbalance: float
     misplacement: float
-    distances: NDArray[np.float64]
-    taut: NDArray[np.bool_]
+    distances: Array
+    taut: Flags
     rounding: float
 
     @property
@@ -106,12 +101,7 @@ def certificate(
 
 
 def certify(
-    candidate: NDArray[np.floating[Any]],
-    candidate_center: NDArray[np.floating[Any]],
-    z: NDArray[np.floating[Any]],
-    tether: Tether,
-    base: NDArray[np.floating[Any]],
-    weight: float,
+    candidate: Reals, candidate_center: Reals, z: Reals, tether: Tether, base: Reals, weight: float
 ) -> Certificate:
     """Judge checked arrays; `base` is the given centre, or the mean of the tasks (weight 0)."""
     initial, wanted, final, size = np.zeros((4, len(z)))
@@ -143,8 +133,8 @@ def certify(
     )
 
 
-def _squares(rows: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    squares: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+def _squares(rows: Reals) -> Array:
+    squares: Array = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
     return squares
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Sequence
 from numbers import Real
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from crosslearning.tether import Tether
+from crosslearning.tether import Array, Flags, Reals, Tether
 
 _LARGEST = 1e150  # squares beyond this overflow
 _SMALLEST_WEIGHT = 1e-9  # a centre with less weight is lost in rounding
@@ -23,7 +23,7 @@ def is_positive(value: object, least: float = 0.0) -> bool:
 
 def check_vectors(
     values: ArrayLike, name: str = "thetas", row: str = "task", *, finite: bool = True
-) -> NDArray[np.floating[Any]]:
+) -> Reals:
     """Rows of real numbers as float32 or float64; integers become float64.
 
     Whether they are finite is left open where a Gram matrix will tell it for free.
@@ -49,16 +49,14 @@ def check_vectors(
     return array
 
 
-def _refuse_not_finite(array: NDArray[np.floating[Any]], name: str, row: str) -> None:
+def _refuse_not_finite(array: Reals, name: str, row: str) -> None:
     # NaN and inf survive min and max, which need no temporary of the size of the input.
     extremes = np.abs([array.max(axis=1), array.min(axis=1)]).max(axis=0).astype(np.float64)
     _refuse_rows(~np.isfinite(extremes), name, row, "NaN or infinite values")
     _refuse_rows(extremes > _LARGEST, name, row, f"values beyond {_LARGEST:g}; rescale them")
 
 
-def check_center(
-    center: ArrayLike, n_parameters: int, name: str = "center"
-) -> NDArray[np.floating[Any]]:
+def check_center(center: ArrayLike, n_parameters: int, name: str = "center") -> Reals:
     """Return a centre as a vector as long as the tasks."""
     try:
         array = np.asarray(center)
@@ -69,13 +67,13 @@ def check_center(
             f"`{name}` must have one number per parameter, shape ({n_parameters},); got shape "
             f"{array.shape} from {reprlib.repr(center)}."
         )
-    row: NDArray[np.floating[Any]] = check_vectors(array[np.newaxis], name, "centre")[0]
+    row: Reals = check_vectors(array[np.newaxis], name, "centre")[0]
     return row
 
 
 def check_problem(
     thetas: ArrayLike, tether: Tether, center: ArrayLike | None, center_weight: float | None
-) -> tuple[NDArray[np.floating[Any]], Tether, NDArray[np.floating[Any]], float]:
+) -> tuple[Reals, Tether, Reals, float]:
     """Return tasks, tether, base and weight: a given centre, or the mean with weight 0."""
     z = check_vectors(thetas, finite=False)
     tether = check_tether(tether, len(z))
@@ -116,7 +114,7 @@ def check_tether(tether: Tether, n_tasks: int) -> Tether:
     return tether
 
 
-def check_start(start: ArrayLike | None, n_tasks: int) -> NDArray[np.float64] | None:
+def check_start(start: ArrayLike | None, n_tasks: int) -> Array | None:
     """Return the pulls to start from: one per task, between 0 and 1."""
     if start is None:
         return None
@@ -142,7 +140,7 @@ def check_stopping(tol: float, max_iter: int) -> None:
         raise ValueError(f"`max_iter` must be a whole number of at least 1; got {max_iter!r}.")
 
 
-def check_gram(gram: ArrayLike) -> NDArray[np.float64]:
+def check_gram(gram: ArrayLike) -> Array:
     """Return a symmetric matrix of inner products as float64."""
     K = np.asarray(gram)
     if K.dtype.kind not in "iuf" or K.ndim != 2 or K.shape[0] != K.shape[1] or not K.size:
@@ -159,18 +157,22 @@ def check_gram(gram: ArrayLike) -> NDArray[np.float64]:
     asymmetry = K - K.T
     if asymmetry.max() > 1e-4 * diagonal.max():
         raise ValueError("`gram` must be symmetric. Compute U @ U.T from the differences U.")
-    symmetric: NDArray[np.float64] = K - 0.5 * asymmetry
+    symmetric: Array = K - 0.5 * asymmetry
     return symmetric
 
 
-def _refuse_rows(bad: NDArray[np.bool_], name: str, row: str, what: str) -> None:
+def _refuse_rows(bad: Flags, name: str, row: str, what: str) -> None:
     if not bad.any():
         return
     if row == "centre":
         raise ValueError(f"`{name}` has {what}.")
     index = np.flatnonzero(bad)
-    listed = ", ".join(map(str, index[:10])) + (", …" if len(index) > 10 else "")
-    plural = "s" if len(index) > 1 else ""
+    rows = f"{row}s" if len(index) > 1 else row
     raise ValueError(
-        f"`{name}` has {what} in {row}{plural} {listed}. Repair or leave out the {row}{plural}."
+        f"`{name}` has {what} in {rows} {listed(index.tolist())}. Repair or leave out the {rows}."
     )
+
+
+def listed(names: Sequence[object]) -> str:
+    """Name the first ten."""
+    return ", ".join(map(str, names[:10])) + ", …" * (len(names) > 10)

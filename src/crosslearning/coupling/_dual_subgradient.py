@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import count, islice
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from crosslearning.coupling._checks import (
     check_center_weight,
@@ -14,7 +14,7 @@ from crosslearning.coupling._checks import (
     check_start,
     check_tether,
 )
-from crosslearning.tether import Tether
+from crosslearning.tether import Array, Tether
 
 
 def subgradient_iterates(
@@ -24,7 +24,7 @@ def subgradient_iterates(
     center_weight: float = 1.0,
     step: float = 1.0,
     start: ArrayLike | None = None,
-) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+) -> Iterator[tuple[Array, Array]]:
     r"""Iterate Algorithm 2 without end; the caller decides when to stop.
 
     With :math:`\lambda_i = \mu_i / (1 + \mu_i)` and :math:`a = w_g + \sum_i \lambda_i`,
@@ -79,13 +79,8 @@ def subgradient_iterates(
 
 
 def subgradient_pulls(
-    gram: NDArray[np.float64],
-    tether: Tether,
-    weight: float,
-    start: NDArray[np.float64] | None,
-    tol: float,
-    max_iter: int,
-) -> tuple[NDArray[np.float64], int, bool]:
+    gram: Array, tether: Tether, weight: float, start: Array | None, tol: float, max_iter: int
+) -> tuple[Array, int, bool]:
     """Run Algorithm 2 until |⟨∂, μ⟩| ≤ δ; returns the pulls, the iterations and success.
 
     The printed stopping rule holds at μ = 0 even where the point is infeasible, so feasibility is

@@ -7,13 +7,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.coupling._checks import check_vectors
 from crosslearning.coupling._newton import CenterFunction, minimise
-from crosslearning.tether import Tether
+from crosslearning.tether import Array, Tether
 
 _NEAR = 1e-4  # relative accuracy of the radius at which the support is handed over
 _ROUNDING = 1e-13
 
 
-def smallest_enclosing_ball(points: ArrayLike) -> tuple[NDArray[np.float64], float]:
+def smallest_enclosing_ball(points: ArrayLike) -> tuple[Array, float]:
     """Return centre and radius of the smallest ball that contains all points.
 
     It is the right end of the ε-path: from this radius on the tasks are independent.
@@ -59,7 +59,7 @@ def smallest_enclosing_ball(points: ArrayLike) -> tuple[NDArray[np.float64], flo
     return base + scale * center, scale * radius
 
 
-def _near_optimal_weights(points: NDArray[np.float64]) -> NDArray[np.float64]:
+def _near_optimal_weights(points: Array) -> Array:
     """Convex weights of a nearly optimal centre, most of them 0.
 
     The least excess over a radius, ψ(ε) = min_c ‖(d - ε)₊‖, is convex and vanishes at the answer:
@@ -79,9 +79,7 @@ def _near_optimal_weights(points: NDArray[np.float64]) -> NDArray[np.float64]:
     return weights
 
 
-def _supported_center(
-    points: NDArray[np.float64], weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _supported_center(points: Array, weights: Array) -> Array:
     """Active-set method: the centre is a convex combination of the points it is farthest from.
 
     Drops points with no weight from the support, adds the farthest point outside the ball, and
@@ -100,7 +98,7 @@ def _supported_center(
     return center
 
 
-def _few(points: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _few(points: Array, weights: Array) -> Array:
     """Weights on few points, with the same centre and a radius that is no smaller.
 
     Carathéodory's theorem: no more points than dimensions plus 1 are needed.
@@ -113,7 +111,7 @@ def _few(points: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[n
     return weights
 
 
-def _independent(points: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _independent(points: Array, weights: Array) -> Array:
     """Move weights along the dependencies of the points, each time until one more is 0."""
     rows = np.vstack([points.T, np.ones(len(points))])
     dependencies = np.linalg.svd(rows)[2][len(rows) :]
@@ -133,8 +131,8 @@ def _independent(points: NDArray[np.float64], weights: NDArray[np.float64]) -> N
 
 
 def _balanced(
-    points: NDArray[np.float64], support: NDArray[np.intp], weights: NDArray[np.float64]
-) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
+    points: Array, support: NDArray[np.intp], weights: Array
+) -> tuple[NDArray[np.intp], Array, Array]:
     """Shrink the support until its circumcentre is a convex combination of it."""
     while True:
         change, center = _towards_circumcenter(points[support], weights)
@@ -147,9 +145,7 @@ def _balanced(
         support, weights = np.delete(support, first), np.delete(weights, first)
 
 
-def _towards_circumcenter(
-    points: NDArray[np.float64], weights: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+def _towards_circumcenter(points: Array, weights: Array) -> tuple[Array, Array | None]:
     """Change of the weights that leads to the circumcentre, and the circumcentre.
 
     It solves 2 D Dᵀ λ = diag(D Dᵀ) with the differences D to the first point. Dependent points on

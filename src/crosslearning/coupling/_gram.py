@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from crosslearning.coupling._center import solve
 from crosslearning.coupling._checks import (
@@ -19,11 +20,7 @@ from crosslearning.coupling._checks import (
 from crosslearning.coupling._members import warn_unless_converged
 from crosslearning.coupling._newton import CenterFunction
 from crosslearning.coupling._result import Coupling, Status
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from crosslearning.tether import Tether
+from crosslearning.tether import Array, Tether
 
 _SMALLEST_JITTER = 4.0 * float(np.finfo(np.float64).eps)
 _LARGEST_JITTER = 1e-3  # beyond this, no rounding explains that a matrix is not semidefinite
@@ -34,7 +31,7 @@ class Request(NamedTuple):
 
     tether: Tether
     weight: float
-    start: NDArray[np.float64] | None
+    start: Array | None
     tol: float
     max_iter: int
 
@@ -65,8 +62,8 @@ class GramProjection(Coupling):
         Distances of the tasks before the move to the new centre.
     """
 
-    weights: NDArray[np.float64]
-    wanted: NDArray[np.float64]
+    weights: Array
+    wanted: Array
 
 
 def prox_gram(
@@ -123,12 +120,7 @@ def prox_gram(
 
 
 def solve_gram(
-    K: NDArray[np.float64],
-    tether: Tether,
-    weight: float,
-    start: NDArray[np.float64] | None,
-    tol: float,
-    max_iter: int,
+    K: Array, tether: Tether, weight: float, start: Array | None, tol: float, max_iter: int
 ) -> GramProjection:
     """Solve from a checked Gram matrix, and leave it to the caller to warn."""
     scale = math.sqrt(K.diagonal().max())
@@ -156,7 +148,7 @@ def solve_gram(
     )
 
 
-def _factor(K: NDArray[np.float64]) -> NDArray[np.float64]:
+def _factor(K: Array) -> Array:
     """Points whose Gram matrix is K, as rows of a Cholesky factor.
 
     Dependent tasks make K singular. The jitter that cures it is of the size of the rounding errors

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from crosslearning.coupling._checks import listed
 from crosslearning.coupling._result import Coupling, Status
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from crosslearning.tether import Tether
+from crosslearning.tether import Array, Flags, Tether
 
 _STORED = 0.25  # rounding of a stored vector, in units of eps times its norm
 _RESOLVED = 10.0  # radii of at least so many times the rounding are realised within 1 %
@@ -45,14 +42,14 @@ class Members(Protocol):
         """What messages call the groups: "block 'head'", or "" for one that needs no name."""
         ...
 
-    def gram(self) -> NDArray[np.float64]:
+    def gram(self) -> Array:
         """Inner products of the differences z_i - z_g, of shape (n_groups, n_tasks, n_tasks).
 
         Subtract first, then multiply, and sum in float64.
         """
         ...
 
-    def move(self, pull: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+    def move(self, pull: Array, weights: Array) -> None:
         """Set θ_g = z_g + Σ weights_i (z_i - z_g), then θ_i = z_i + pull_i (θ_g - z_i).
 
         Both have the shape (n_groups, n_tasks). A pull of 0 leaves a task as it is, bit by bit; a
@@ -60,7 +57,7 @@ class Members(Protocol):
         """
         ...
 
-    def distances(self) -> NDArray[np.float64]:
+    def distances(self) -> Array:
         """Distances to the centre as stored now, of shape (n_groups, n_tasks)."""
         ...
 
@@ -96,17 +93,17 @@ class Storage(NamedTuple):
     """
 
     dtypes: Sequence[str]
-    eps: NDArray[np.float64]
-    norms: NDArray[np.float64]
+    eps: Array
+    norms: Array
     n_parameters: NDArray[np.intp]
 
     @property
-    def rounding(self) -> NDArray[np.float64]:
+    def rounding(self) -> Array:
         """How far storing moves a vector, of shape (n_groups,)."""
         return _STORED * self.eps * self.norms
 
     @property
-    def resolved_radius(self) -> NDArray[np.float64]:
+    def resolved_radius(self) -> Array:
         """Smallest radius that is realised to within 1 %, of shape (n_groups,).
 
         Examples
@@ -117,7 +114,7 @@ class Storage(NamedTuple):
         """
         return _RESOLVED * self.rounding
 
-    def blurs(self, distances: NDArray[np.float64]) -> bool:
+    def blurs(self, distances: Array) -> bool:
         """Whether storing may change the fourth digit of a distance above 0.
 
         Rounding is random: little of it lies along one direction of many, the rest adds as a
@@ -130,7 +127,7 @@ class Storage(NamedTuple):
         return bool(change.max() > _FOURTH_DIGIT)
 
 
-def exact_combination(weights: NDArray[np.float64], eps: float) -> NDArray[np.float64]:
+def exact_combination(weights: Array, eps: float) -> Array:
     """Coefficients of tasks and centre that sum to 1 in numbers of this spacing, exactly.
 
     A sum that is off by one rounding error would scale the whole centre, step after step in the
@@ -143,12 +140,7 @@ def exact_combination(weights: NDArray[np.float64], eps: float) -> NDArray[np.fl
 
 
 def status_as_stored(
-    members: Members,
-    group: int,
-    status: Status,
-    distances: NDArray[np.float64],
-    active: NDArray[np.bool_],
-    tether: Tether,
+    members: Members, group: int, status: Status, distances: Array, active: Flags, tether: Tether
 ) -> Status:
     """Status of a solver that ended so, and whose result was stored at these distances.
 
@@ -166,7 +158,7 @@ def status_as_stored(
     return Status.UNRESOLVED if beyond or unresolved else status
 
 
-def refuse_not_finite(squares: NDArray[np.float64], members: Members) -> None:
+def refuse_not_finite(squares: Array, members: Members) -> None:
     """Raise ValueError with the names of the culprits if squared distances are not finite.
 
     They tell for free whether to look; the search is for the message only.
@@ -176,7 +168,7 @@ def refuse_not_finite(squares: NDArray[np.float64], members: Members) -> None:
     culprits, where = members.culprits()
     if culprits:
         raise ValueError(
-            f"The parameters of {_listed(culprits)} are NaN or infinite{where and f'; {where}'}. "
+            f"The parameters of {listed(culprits)} are NaN or infinite{where and f'; {where}'}. "
             f"{_REMEDY}"
         )
     far = [
@@ -184,7 +176,7 @@ def refuse_not_finite(squares: NDArray[np.float64], members: Members) -> None:
         for group, task in np.argwhere(~np.isfinite(squares))
     ]
     raise ValueError(
-        f"The parameters of {_listed(far)} are so far from the centre that squares of distances "
+        f"The parameters of {listed(far)} are so far from the centre that squares of distances "
         f"overflow. {_REMEDY}"
     )
 
@@ -223,7 +215,3 @@ def warn_unless_resolved(
         ResolutionWarning,
         stacklevel=stacklevel + 1,
     )
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:10]) + (", …" if len(names) > 10 else "")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from crosslearning.tether import Tether
+from crosslearning.tether import Array, Tether
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
@@ -29,14 +26,14 @@ _SMALLEST_STEP = 1e-6  # shorter ones only occur where rounding hides the descen
 class CenterPoint(NamedTuple):
     """The function at one centre: value and gradient, and per task distance, pull and slope."""
 
-    center: NDArray[np.float64]
-    distance: NDArray[np.float64]
-    pull: NDArray[np.float64]
-    slope: NDArray[np.float64]
+    center: Array
+    distance: Array
+    pull: Array
+    slope: Array
     total_pull: float
     value: float
     value_error: float
-    gradient: NDArray[np.float64]
+    gradient: Array
     gradient_norm: float
     gradient_error: float
 
@@ -54,7 +51,7 @@ class CenterFunction:
     (:math:`w = 0`).
     """
 
-    points: NDArray[np.float64]
+    points: Array
     tether: Tether
     weight: float
 
@@ -63,7 +60,7 @@ class CenterFunction:
         """Weight of the centre plus one per task: the largest curvature possible."""
         return self.weight + len(self.points)
 
-    def at(self, center: NDArray[np.float64]) -> CenterPoint:
+    def at(self, center: Array) -> CenterPoint:
         """Evaluate at a centre."""
         square = self._squares(center)
         d = np.sqrt(square)
@@ -85,10 +82,10 @@ class CenterFunction:
             gradient_error=_EPS * float(d @ np.sign(pull)),
         )
 
-    def hessian(self, at: CenterPoint) -> NDArray[np.float64]:
+    def hessian(self, at: CenterPoint) -> Array:
         """(w + Σ pull_i) I + Σ (slope_i - pull_i) v_i v_iᵀ, v_i the unit vector from z_i to c."""
         ratio = self._radial_excess(at)[:, None]
-        result: NDArray[np.float64] | float = 0.0
+        result: Array | float = 0.0
         for rows in self._blocks():
             difference = self.points[rows] - at.center
             result = difference.T @ (ratio[rows] * difference) + result
@@ -97,19 +94,19 @@ class CenterFunction:
         result.ravel()[:: len(result) + 1] += at.total_pull + _EPS * self.total_weight
         return result
 
-    def hessian_product(self, at: CenterPoint, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def hessian_product(self, at: CenterPoint, x: Array) -> Array:
         """Hessian times a vector, without forming a matrix."""
         along = self._radial_excess(at) * (at.center @ x - self.points @ x)
-        product: NDArray[np.float64] = at.total_pull * x
+        product: Array = at.total_pull * x
         product += along.sum() * at.center - along @ self.points
         return product
 
     @staticmethod
-    def _radial_excess(at: CenterPoint) -> NDArray[np.float64]:
-        excess: NDArray[np.float64] = (at.slope - at.pull) / np.maximum(at.distance**2, _TINY)
+    def _radial_excess(at: CenterPoint) -> Array:
+        excess: Array = (at.slope - at.pull) / np.maximum(at.distance**2, _TINY)
         return excess
 
-    def _squares(self, center: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _squares(self, center: Array) -> Array:
         square = np.empty(len(self.points))
         for rows in self._blocks():
             difference = self.points[rows] - center
@@ -126,7 +123,7 @@ class CenterFunction:
 
 
 def minimise(
-    function: CenterFunction, start: NDArray[np.float64], tol: float, max_iter: int
+    function: CenterFunction, start: Array, tol: float, max_iter: int
 ) -> tuple[CenterPoint, int]:
     """Minimise over the centre by Newton steps with backtracking.
 
@@ -155,7 +152,7 @@ def _polished(function: CenterFunction, point: CenterPoint) -> CenterPoint:
     return further if further.gradient_norm < point.gradient_norm else point
 
 
-def _direction(function: CenterFunction, point: CenterPoint) -> NDArray[np.float64]:
+def _direction(function: CenterFunction, point: CenterPoint) -> Array:
     if len(point.center) <= _DENSE:
         solved = np.linalg.solve(function.hessian(point), -point.gradient)
         direction = np.asarray(solved, dtype=np.float64)
@@ -165,7 +162,7 @@ def _direction(function: CenterFunction, point: CenterPoint) -> NDArray[np.float
     return direction * min(1.0, _DIAMETER / math.sqrt(direction @ direction))
 
 
-def _conjugate_gradients(function: CenterFunction, point: CenterPoint) -> NDArray[np.float64]:
+def _conjugate_gradients(function: CenterFunction, point: CenterPoint) -> Array:
     """Inexact Newton direction; the accuracy grows with that of the point: superlinear."""
     x = np.zeros_like(point.center)
     residual = -point.gradient
@@ -189,7 +186,7 @@ def _conjugate_gradients(function: CenterFunction, point: CenterPoint) -> NDArra
 
 
 def _line_search(
-    function: CenterFunction, point: CenterPoint, direction: NDArray[np.float64]
+    function: CenterFunction, point: CenterPoint, direction: Array
 ) -> CenterPoint | None:
     """First halved step that decreases the value, or None if rounding forbids any decrease."""
     slope = float(point.gradient @ direction)

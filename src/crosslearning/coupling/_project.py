@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -92,7 +92,8 @@ def project(
     z, tether, base, weight = check_problem(thetas, Tether(epsilon), center, center_weight)
     members = ArrayMembers(z, base)
     if method == "newton":
-        return _newton(members, tether, weight, start, tol, max_iter)
+        options = {"start": [start], "tol": tol, "max_iter": max_iter}
+        return _newton(members, tether, center_weight=weight, **options)
     request = Request.checked(tether, weight, start, tol, max_iter, len(z))
     result = _algorithm_2(members, request)
     warn_unless_converged(result)
@@ -149,20 +150,13 @@ def prox(
         raise ValueError(f"`step_size` must be a positive finite number; got {step_size!r}.")
     z, tether, base, weight = check_problem(thetas, tether, center, center_weight)
     tether = tether.scaled(step_size=step_size)
-    return _newton(ArrayMembers(z, base), tether, weight, start, tol, max_iter)
+    options = {"start": [start], "tol": tol, "max_iter": max_iter}
+    return _newton(ArrayMembers(z, base), tether, center_weight=weight, **options)
 
 
-def _newton(
-    members: ArrayMembers,
-    tether: Tether,
-    weight: float,
-    start: ArrayLike | None,
-    tol: float,
-    max_iter: int,
-) -> Projection:
+def _newton(members: ArrayMembers, tether: Tether, **options: Any) -> Projection:
     """Solve exactly; warnings point to the caller of the caller."""
-    options = {"center_weight": weight, "start": [start], "tol": tol, "max_iter": max_iter}
-    (result,) = couple(members, tether, **options, stacklevel=3)  # type: ignore[arg-type]
+    (result,) = couple(members, tether, **options, stacklevel=3)
     return _projection(members, result)
 
 

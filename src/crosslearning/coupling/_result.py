@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from crosslearning.tether import Array, Flags, Reals
 
 
 class Status(Enum):
@@ -59,16 +59,16 @@ class Coupling:
         How it ended; ``status.value`` is a sentence.
     """
 
-    pull: NDArray[np.float64]
-    active: NDArray[np.bool_]
-    distances: NDArray[np.float64]
+    pull: Array
+    active: Flags
+    distances: Array
     measured: bool
     kkt_residual: float
     n_iter: int
     status: Status
 
     @property
-    def multipliers(self) -> NDArray[np.float64]:
+    def multipliers(self) -> Array:
         """``pull / (1 - pull)``: the Lagrange multipliers of the halved problem, ``inf`` at 1."""
         with np.errstate(divide="ignore"):
             return self.pull / (1.0 - self.pull)
@@ -89,5 +89,5 @@ class Projection(Coupling):
         The common centre.
     """
 
-    thetas: NDArray[np.floating[Any]]
-    center: NDArray[np.floating[Any]]
+    thetas: Reals
+    center: Reals

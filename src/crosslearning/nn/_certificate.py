@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.coupling import Coupling, Status
+from crosslearning.tether import Array, Flags
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,18 +23,18 @@ class StepCertificate:
         return self.blocks[block]
 
     @property
-    def distances(self) -> NDArray[np.float64]:
+    def distances(self) -> Array:
         """Distance of each task to the centre over all tethered parameters."""
         squares = [block.distances**2 for block in self.blocks.values()]
         return np.asarray(np.sqrt(np.sum(squares, axis=0)), dtype=np.float64)
 
     @property
-    def pull(self) -> NDArray[np.float64]:
+    def pull(self) -> Array:
         """Largest pull on each task among the blocks."""
         return np.asarray(np.max([b.pull for b in self.blocks.values()], axis=0), dtype=np.float64)
 
     @property
-    def active(self) -> NDArray[np.bool_]:
+    def active(self) -> Flags:
         """Which tasks a radius holds back in some block."""
         return np.asarray(np.any([b.active for b in self.blocks.values()], axis=0), dtype=np.bool_)
 

@@ -9,16 +9,11 @@ from typing import Any
 import numpy as np
 
 
-def check_count(name: str, value: object) -> None:
-    """Refuse a number of units, classes or channels that is not a positive whole number."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}.")
-
-
 def check_counts(**values: object) -> None:
-    """Refuse any of several numbers that is not a positive whole number, by its name."""
+    """Refuse numbers of units, steps or the like that are not positive whole numbers."""
     for name, value in values.items():
-        check_count(name, value)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}.")
 
 
 def check_dropout(value: object) -> None:

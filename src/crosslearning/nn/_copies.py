@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,10 +13,8 @@ from torch import nn
 from crosslearning.coupling._checks import check_tether
 from crosslearning.nn._flat_buffer import FlatBuffer
 from crosslearning.nn._rank_members import Columns
+from crosslearning.nn._ranks import Ranks
 from crosslearning.tether import Tether
-
-if TYPE_CHECKING:
-    from crosslearning.nn._ranks import Ranks
 
 ALL = "all"  # name of the block that holds every parameter
 

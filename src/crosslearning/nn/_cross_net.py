@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import nn
 
 from crosslearning.nn._evaluation import mode
 from crosslearning.nn._seeds import build
@@ -18,12 +21,7 @@ from crosslearning.nn._task_models import TaskModels
 from crosslearning.nn._training import fit
 from crosslearning.nn.architectures import mlp
 from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, separate_labels
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
-    from torch import nn
+from crosslearning.tether import Array
 
 _ROWS = 1024  # that pass through a model at a time
 
@@ -146,11 +144,11 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
     @abstractmethod
     def _n_outputs(self) -> int: ...
 
-    def _inputs(self, array: NDArray[np.float64]) -> torch.Tensor:
+    def _inputs(self, array: Array) -> torch.Tensor:
         scaled = (array - self.feature_mean_) / self.feature_scale_
         return torch.as_tensor(scaled, dtype=torch.get_default_dtype())
 
-    def _outputs(self, X: Any, tasks: Any) -> NDArray[np.float64]:
+    def _outputs(self, X: Any, tasks: Any) -> Array:
         """Compute the outputs for rows, of the centre where the task is not known."""
         check_is_fitted(self)
         X, tasks = separate_labels(X, tasks, self.task_column)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from crosslearning.nn._sampling import Feed, TaskBatch
 from crosslearning.nn._seeds import seed_torch
+from crosslearning.nn._task_models import TaskModels
 from crosslearning.nn._vmap import VmapEngine, is_layered, is_of_torch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from crosslearning.nn._sampling import Feed, TaskBatch
-    from crosslearning.nn._task_models import TaskModels
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _MANY = 8  # tasks from which on one pass over all is faster, for linear layers
@@ -40,14 +37,16 @@ class LoopEngine:
 
     def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
         """Leave gradients in ``.grad``; return positions of tasks, and their losses."""
-        rows, losses = [], []
         for parameter in self.parameters:
             parameter.grad = None
-        for batch in self.feed.step(step):
+        losses = dict(self.work(self.feed.step(step)))
+        return list(losses), torch.stack([*losses.values()]) if losses else torch.zeros(0)
+
+    def work(self, batches: Iterable[TaskBatch]) -> Iterable[tuple[int, torch.Tensor]]:
+        """Compute the gradients of the batches; give positions of tasks, and their losses."""
+        for batch in batches:
             seed_torch(self.device, batch.seed)
-            rows.append(batch.row)
-            losses.append(self.task_gradient(batch))
-        return rows, _stacked(losses)
+            yield batch.row, self.task_gradient(batch)
 
     def task_gradient(self, batch: TaskBatch) -> torch.Tensor:
         """Leave the gradient of one task, and return its loss."""
@@ -91,18 +90,15 @@ class ThreadsEngine(LoopEngine):
             initargs=(1,),
         )
 
-    def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
+    def work(self, batches: Iterable[TaskBatch]) -> Iterable[tuple[int, torch.Tensor]]:
         enabled, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
-        def work(batch: TaskBatch) -> torch.Tensor:
+        def one(batch: TaskBatch) -> torch.Tensor:
             with torch.autocast("cpu", dtype, enabled=enabled):
                 return self.task_gradient(batch)
 
-        for parameter in self.parameters:
-            parameter.grad = None
-        started = [(batch.row, self._pool.submit(work, batch)) for batch in self.feed.step(step)]
-        losses = [future.result() for _, future in started]
-        return [row for row, _ in started], _stacked(losses)
+        started = [(batch.row, self._pool.submit(one, batch)) for batch in batches]
+        return [(row, future.result()) for row, future in started]
 
     def task_loss(self, batch: TaskBatch) -> torch.Tensor:
         with OwnGenerator(batch.seed):
@@ -129,10 +125,6 @@ class OwnGenerator(TorchDispatchMode):
         if _takes_generator(func) and kwargs.get("generator") is None:
             kwargs = {**kwargs, "generator": self.generator}
         return func(*args, **kwargs)
-
-
-def _stacked(losses: list[torch.Tensor]) -> torch.Tensor:
-    return torch.stack(losses) if losses else torch.zeros(0)
 
 
 @cache

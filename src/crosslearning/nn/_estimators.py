@@ -11,6 +11,7 @@ from torch import nn
 
 from crosslearning.nn._cross_net import CrossNet
 from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
+from crosslearning.tether import Array
 
 
 class CrossNetRegressor(TaskRegressor, CrossNet):
@@ -65,7 +66,7 @@ class CrossNetRegressor(TaskRegressor, CrossNet):
     _checks: ClassVar = {"y_numeric": True}
     _loss = nn.MSELoss
 
-    def _predict(self, X: Any, tasks: Any) -> NDArray[np.float64]:
+    def _predict(self, X: Any, tasks: Any) -> Array:
         outputs = self._outputs(X, tasks)[:, 0]
         return np.asarray(outputs * self.target_scale_ + self.target_mean_)
 
@@ -100,7 +101,7 @@ class CrossNetClassifier(TaskClassifier, CrossNet):
 
     _loss = nn.CrossEntropyLoss
 
-    def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
+    def _class_scores(self, X: Any, tasks: Any) -> Array:
         return self._outputs(X, tasks)
 
     def _learn_target(self, y: NDArray[Any]) -> torch.Tensor:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from torch import nn
 
 from crosslearning.nn._sources import Batches, Source, as_sources
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from crosslearning.nn._task_models import TaskModels
+from crosslearning.nn._task_models import TaskModels
 
 Metric = Callable[[Any, Any], Any]
 

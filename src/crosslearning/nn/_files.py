@@ -17,12 +17,11 @@ from safetensors.torch import save_file
 from crosslearning.files import replacing
 from crosslearning.nn._copies import ALL
 from crosslearning.nn._ranks import whole
-from crosslearning.tether import Tether
+from crosslearning.tether import Array, Tether
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from numpy.typing import NDArray
     from torch.distributed.device_mesh import DeviceMesh
 
     from crosslearning.nn._task_models import TaskModels
@@ -34,9 +33,7 @@ _KIND = "TaskModels"
 _VERSION = 1
 
 
-def encode_state(
-    tasks: tuple[Hashable, ...], pulls: dict[str, NDArray[np.float64]]
-) -> torch.Tensor:
+def encode_state(tasks: tuple[Hashable, ...], pulls: dict[str, Array]) -> torch.Tensor:
     """Labels and the pulls of the last projection."""
     content = {
         "tasks": [encode_label(task) for task in tasks],
@@ -47,7 +44,7 @@ def encode_state(
 
 def decode_state(
     encoded: torch.Tensor, tasks: tuple[Hashable, ...], blocks: list[str]
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Array]:
     """Return the pulls, if the state is that of the same tasks in the same order."""
     try:
         content = json.loads(bytes(encoded.tolist()))
@@ -164,13 +161,9 @@ def encode_tether(tether: Tether) -> dict[str, Any]:
     """Knobs of a tether, infinities as a word because JSON has no number for them."""
 
     def words(knob: Any) -> Any:
-        return (
-            [words(one) for one in knob]
-            if np.ndim(knob)
-            else "inf"
-            if knob == np.inf
-            else float(knob)
-        )
+        if np.ndim(knob):
+            return [words(one) for one in knob]
+        return "inf" if knob == np.inf else float(knob)
 
     return {name: words(getattr(tether, name)) for name in ("epsilon", "stiffness", "tension")}
 

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from crosslearning.coupling import Storage
+from crosslearning.tether import Array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
     from torch import nn
 
     from crosslearning.nn._flat_buffer import FlatBuffer
@@ -43,14 +43,14 @@ class FlatMembers:
     def _spaces(self) -> list[Workspace]:
         return [flat.workspace for flat in self._models._flats]
 
-    def gram(self) -> NDArray[np.float64]:
+    def gram(self) -> Array:
         return np.stack([work.gram() for work in self._spaces])
 
-    def move(self, pull: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+    def move(self, pull: Array, weights: Array) -> None:
         for work, one_pull, one_weights in zip(self._spaces, pull, weights, strict=True):
             work.move(one_pull, one_weights)
 
-    def distances(self, *, exactly: bool = False) -> NDArray[np.float64]:
+    def distances(self, *, exactly: bool = False) -> Array:
         return np.stack([work.distances(exactly=exactly) for work in self._spaces])
 
     def storage(self) -> Storage:
@@ -78,9 +78,7 @@ class FlatMembers:
         return list(names), _first_not_finite(flat, row, self._models._rows()[row])
 
 
-def dtype_storage(
-    dtypes: Sequence[torch.dtype], norms: NDArray[np.float64], sizes: Sequence[int]
-) -> Storage:
+def dtype_storage(dtypes: Sequence[torch.dtype], norms: Array, sizes: Sequence[int]) -> Storage:
     names = [str(dtype).removeprefix("torch.") for dtype in dtypes]
     eps = np.array([torch.finfo(dtype).eps for dtype in dtypes])
     return Storage(names, eps, norms, np.array(sizes))

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+
+from crosslearning.tether import Array
 
 _NUMBERS = ("epoch", "step", "score", "learning_rate", "stationarity", "seconds")
 _PER_TASK = ("losses", "distances", "pulls", "scores")
@@ -25,10 +26,10 @@ class EpochRecord:
 
     epoch: int  # epochs done, from 1
     step: int  # steps done
-    losses: NDArray[np.float64]  # in training, averaged over the steps of the epoch
-    distances: NDArray[np.float64]  # to the centre, at the end of the epoch
-    pulls: NDArray[np.float64]  # of the last projection, the largest among the blocks
-    scores: NDArray[np.float64]  # of validation, NaN without
+    losses: Array  # in training, averaged over the steps of the epoch
+    distances: Array  # to the centre, at the end of the epoch
+    pulls: Array  # of the last projection, the largest among the blocks
+    scores: Array  # of validation, NaN without
     score: float  # their mean
     learning_rate: float  # of the first group of parameters, during the epoch
     stationarity: float
@@ -76,14 +77,14 @@ class History:
         return [getattr(record, name) for record in self.records]
 
 
-def to_matrix(records: list[EpochRecord], n_tasks: int) -> NDArray[np.float64]:
+def to_matrix(records: list[EpochRecord], n_tasks: int) -> Array:
     """Return records as rows of float64, which holds all of them exactly."""
     names = (*_NUMBERS, *_PER_TASK)
     rows = [np.hstack([getattr(record, name) for name in names]) for record in records]
     return np.array(rows).reshape(len(rows), len(_NUMBERS) + len(_PER_TASK) * n_tasks)
 
 
-def from_matrix(matrix: NDArray[np.float64], n_tasks: int) -> list[EpochRecord]:
+def from_matrix(matrix: Array, n_tasks: int) -> list[EpochRecord]:
     """Turn around :func:`to_matrix`."""
     records = []
     for row in matrix:

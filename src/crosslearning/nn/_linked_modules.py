@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import nn
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from crosslearning.nn._flat_buffer import FlatBuffer
+from crosslearning.nn._flat_buffer import FlatBuffer
 
 
 class LinkedModules(nn.Module):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn, optim
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-if TYPE_CHECKING:
-    from crosslearning.nn._task_models import TaskModels
+from crosslearning.nn._task_models import TaskModels
 
 # They treat each number by itself, wherever it is.
 ELEMENTWISE = (

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from collections.abc import Hashable
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    import numpy as np
-    from numpy.typing import NDArray
+from crosslearning.tether import Array
 
 _SHOWN = 6  # tasks that are listed one by one
 
@@ -34,20 +31,14 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def show(
-        self, step: int, losses: NDArray[np.float64], distances: NDArray[np.float64] | None
-    ) -> None:
+    def show(self, step: int, losses: Array, distances: Array | None) -> None:
         """Show the mean losses of this epoch so far, and the distances of the last projection."""
         epoch = f"epoch {1 + (step - 1) // self._steps}/{self._epochs}"
         state = describe(self._tasks, losses, distances)
         self._progress.update(self._id, completed=step, description=epoch, state=state)
 
 
-def describe(
-    tasks: tuple[Hashable, ...],
-    losses: NDArray[np.float64],
-    distances: NDArray[np.float64] | None,
-) -> str:
+def describe(tasks: tuple[Hashable, ...], losses: Array, distances: Array | None) -> str:
     """Loss and distance of each task, or ranges where there are many."""
     if len(tasks) > _SHOWN:
         text = f"loss {losses.min():.3g} to {losses.max():.3g}, mean {losses.mean():.3g}"

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
+from torch.optim import Optimizer
 
+from crosslearning.nn._certificate import StepCertificate
+from crosslearning.nn._checkpoint import Checkpoint
+from crosslearning.nn._engines import Engine
+from crosslearning.nn._evaluation import Validation
 from crosslearning.nn._history import EpochRecord, History
 from crosslearning.nn._optimizers import advance, learning_rate, step_size
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-    from torch.optim import Optimizer
-
-    from crosslearning.nn._certificate import StepCertificate
-    from crosslearning.nn._checkpoint import Checkpoint
-    from crosslearning.nn._engines import Engine
-    from crosslearning.nn._evaluation import Validation
-    from crosslearning.nn._progress import Bar
-    from crosslearning.nn._sampling import Feed
-    from crosslearning.nn._task_models import TaskModels
+from crosslearning.nn._progress import Bar
+from crosslearning.nn._sampling import Feed
+from crosslearning.nn._task_models import TaskModels
+from crosslearning.tether import Array
 
 _CALLER_OF_FIT = 5  # levels up from a warning
 _ELEMENTS = 1 << 20  # that are looked at: a copy of all would cost as much as the models
@@ -96,9 +92,7 @@ class Run:
         self.sums[rows] += values
         self.counts[rows] += 1
 
-    def _of_all_ranks(
-        self, rows: list[int], values: NDArray[np.float64]
-    ) -> tuple[list[int], NDArray[np.float64]]:
+    def _of_all_ranks(self, rows: list[int], values: Array) -> tuple[list[int], Array]:
         """Positions and losses of all tasks that took part in a step, given the local ones."""
         ranks = self.models._ranks
         table = np.zeros((len(self.models.local_tasks), 2))
@@ -107,7 +101,7 @@ class Run:
         took_part = np.flatnonzero(table[:, 0])
         return took_part.tolist(), table[took_part, 1]
 
-    def _refuse(self, rows: list[int], values: NDArray[np.float64]) -> None:
+    def _refuse(self, rows: list[int], values: Array) -> None:
         bad = [
             f"task {self.models.tasks[row]!r} is {value}"
             for row, value in zip(rows, values, strict=True)

@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 
-from crosslearning.nn._checks import check_count
+from crosslearning.nn._checks import check_counts
+from crosslearning.nn._ranks import Ranks
 from crosslearning.nn._seeds import derive, seed_globals
 from crosslearning.nn._sources import Batches, Collated, Pair, RowSource, Source
-
-if TYPE_CHECKING:
-    from crosslearning.nn._ranks import Ranks
 
 Augment = Callable[[Any, torch.Generator], Any]
 
@@ -57,7 +55,7 @@ def schedule(
     if sampling not in ("cycle", "proportional"):
         raise ValueError(f"`sampling` must be 'cycle' or 'proportional'; got {sampling!r}.")
     if batch_size is not None:
-        check_count("batch_size", batch_size)
+        check_counts(batch_size=batch_size)
     kinds = [(len(source), isinstance(source, Batches)) for source in sources]
     if ranks is not None:
         kinds = [kind for part in ranks.objects(kinds)[: ranks.size] for kind in part]

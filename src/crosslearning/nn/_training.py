@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+import os
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Literal
+
+import torch
 
 from crosslearning.nn._checkpoint import Checkpoint
-from crosslearning.nn._checks import check_count
+from crosslearning.nn._checks import check_counts
 from crosslearning.nn._engines import choose_engine
 from crosslearning.nn._evaluation import Metric, Validation, check_validation, mode
+from crosslearning.nn._history import EpochRecord, History
 from crosslearning.nn._optimizers import make_optimizer, make_scheduler
 from crosslearning.nn._progress import Bar
 from crosslearning.nn._run import Run
 from crosslearning.nn._sampling import Augment, Feed, schedule
 from crosslearning.nn._seeds import forked_generators
 from crosslearning.nn._sources import Source, as_sources
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Hashable, Mapping, Sequence
-
-    import torch
-
-    from crosslearning.nn._history import EpochRecord, History
-    from crosslearning.nn._task_models import TaskModels
+from crosslearning.nn._task_models import TaskModels
 
 
 def fit(
@@ -146,8 +143,7 @@ def fit(
     >>> models.distances().round(3)
     array([0.1, 0.1])
     """
-    check_count("epochs", epochs)
-    check_count("project_every", project_every)
+    check_counts(epochs=epochs, project_every=project_every)
     check_validation(validation, metric, patience)
     sources = _sources(data, models)
     device = next(models.parameters()).device
@@ -177,7 +173,7 @@ def fit(
 
 def _resume(path: Any, every: int | None, run: Run, epochs: int) -> Checkpoint | None:
     if every is not None:
-        check_count("checkpoint_every", every)
+        check_counts(checkpoint_every=every)
     if path is None:
         if every is not None:
             raise ValueError("`checkpoint_every` needs `checkpoint`: the file to save to.")

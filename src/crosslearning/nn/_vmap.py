@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 from torch.func import functional_call
 
 from crosslearning.nn._optimizers import FlatOptimizer, can_be_flat
+from crosslearning.nn._sampling import Feed
 from crosslearning.nn._seeds import seed_torch
+from crosslearning.nn._task_models import TaskModels
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+Tensors = dict[str, torch.Tensor]
 
-    from crosslearning.nn._sampling import Feed
-    from crosslearning.nn._task_models import TaskModels
-
-    Tensors = dict[str, torch.Tensor]
 
 _LAYERS = ("activation", "container", "dropout", "flatten", "linear")
 _OF_TORCH = tuple(f"torch.nn.modules.{kind}" for kind in _LAYERS)
@@ -174,7 +172,7 @@ class StackedFeed:
         block, number = divmod(step, self._steps)
         if block != self._block:
             ends = block * self._steps, (block + 1) * self._steps
-            pieces = [self.feed.rows(row, *ends) for row in self._tasks]
+            pieces = [self.feed.rows(row, *ends) for row in range(len(self.feed))]
             self._x, self._y = (
                 torch.stack(parts).unflatten(1, (self._steps, -1)).to(self.feed.device)
                 for parts in zip(*pieces, strict=True)
@@ -185,15 +183,11 @@ class StackedFeed:
     def _stacked(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
         batches = list(self.feed.step(step))
         shapes = {(tuple(batch.x.shape), tuple(batch.y.shape)) for batch in batches}
-        if len(batches) < len(self._tasks) or len(shapes) > 1:
+        if len(batches) < len(self.feed) or len(shapes) > 1:
             raise ValueError(
                 "A pass over all tasks at once needs a batch of each, all of one shape; got "
-                f"{len(batches)} of {len(self._tasks)}, with shapes of x and y "
+                f"{len(batches)} of {len(self.feed)}, with shapes of x and y "
                 f"{', '.join(map(str, sorted(shapes)))}. Use a fixed `batch_size` with "
                 "sampling='cycle', or engine='loop'."
             )
         return torch.stack([b.x for b in batches]), torch.stack([b.y for b in batches])
-
-    @property
-    def _tasks(self) -> range:
-        return range(len(self.feed))

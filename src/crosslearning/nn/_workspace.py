@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from crosslearning.coupling._members import exact_combination
+from crosslearning.tether import Array
 
 _ELEMENTS = 1 << 20  # of a chunk: its temporaries stay in the cache
 _NARROWEST = 1 << 14  # narrower chunks cost more in calls than in arithmetic
@@ -33,7 +33,7 @@ class Workspace:
         # Sums are in float64: on the CPU where the matrix' own device cannot.
         self._sums = torch.device("cpu") if flat.device.type == "mps" else flat.device
 
-    def gram(self) -> NDArray[np.float64]:
+    def gram(self) -> Array:
         """Gram matrix ⟨z_i - z_g, z_j - z_g⟩ of the tasks.
 
         Subtracted first, multiplied in chunks of columns, and summed over the chunks in float64.
@@ -48,7 +48,7 @@ class Workspace:
             difference = self._differences(chunk)
             yield torch.mm(difference, difference.T, out=product)
 
-    def move(self, pull: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+    def move(self, pull: Array, weights: Array) -> None:
         """Set θ_g = z_g + Σ weights_i (z_i - z_g) and θ_i = z_i + pull_i (θ_g - z_i), in one pass.
 
         A task with pull 0 is not touched, one with pull 1 is a copy of the centre, bit by bit.
@@ -60,24 +60,24 @@ class Workspace:
                 torch.mv(rows.T, coefficients, out=center)
                 self._pull(chunk, rows, center, pull, shares)
 
-    def new_center(self, weights: NDArray[np.float64], out: torch.Tensor) -> None:
+    def new_center(self, weights: Array, out: torch.Tensor) -> None:
         """Write θ_g to a vector, and leave the matrix as it is."""
         coefficients = self._coefficients(weights)
         for chunk, part in zip(self.chunks, out.split(self.wide), strict=False):
             torch.mv(self._working(chunk).T, coefficients, out=part)
 
-    def pull_to(self, center: torch.Tensor, pull: NDArray[np.float64], local: slice) -> None:
+    def pull_to(self, center: torch.Tensor, pull: Array, local: slice) -> None:
         """Move to a new centre, where the matrix has the rows of some tasks only."""
         shares = self._shares(pull)
         shares = None if shares is None else shares[local]
         for chunk, part in zip(self.chunks, center.split(self.wide), strict=True):
             self._pull(chunk, self._working(chunk), part, pull[local], shares)
 
-    def _coefficients(self, weights: NDArray[np.float64]) -> torch.Tensor:
+    def _coefficients(self, weights: Array) -> torch.Tensor:
         exact = torch.from_numpy(exact_combination(weights, torch.finfo(self.dtype).eps))
         return exact.to(self.flat.device, self.dtype)
 
-    def _shares(self, pull: NDArray[np.float64]) -> torch.Tensor | None:
+    def _shares(self, pull: Array) -> torch.Tensor | None:
         """Return the pulls as a column, for one call, if none is 0 or 1, as usual."""
         inside = bool(np.all((pull > 0) & (pull < 1)))
         return torch.from_numpy(pull[:, None]).to(self.flat.device, self.dtype) if inside else None
@@ -92,7 +92,7 @@ class Workspace:
         chunk: torch.Tensor,
         rows: torch.Tensor,
         center: torch.Tensor,
-        pull: NDArray[np.float64],
+        pull: Array,
         shares: torch.Tensor | None,
     ) -> None:
         if shares is None:
@@ -103,7 +103,7 @@ class Workspace:
         if rows is not chunk:
             chunk.copy_(rows)
 
-    def distances(self, *, exactly: bool = False) -> NDArray[np.float64]:
+    def distances(self, *, exactly: bool = False) -> Array:
         """Distances of the tasks to the centre as they are stored.
 
         To five digits, or with every sum in float64, which takes three times as long.
@@ -116,7 +116,7 @@ class Workspace:
         """Norm of the first task, which stands for all."""
         return float(self._norms((chunk[:1] for chunk in self.chunks), self.dtype)[0])
 
-    def _norms(self, chunks: Iterable[torch.Tensor], dtype: torch.dtype) -> NDArray[np.float64]:
+    def _norms(self, chunks: Iterable[torch.Tensor], dtype: torch.dtype) -> Array:
         """Norms of rows that come in chunks, summed in this dtype in them and in float64 over."""
         total = torch.zeros(1, dtype=torch.float64, device=self._sums)
         for rows in chunks:
@@ -139,18 +139,16 @@ def chunk_width(n_tasks: int, n_columns: int) -> int:
     return max(1, min(wide, n_columns))
 
 
-def sum_of_products(
-    products: Iterable[torch.Tensor], n_tasks: int, device: torch.device
-) -> NDArray[np.float64]:
+def sum_of_products(products: Iterable[torch.Tensor], n_tasks: int, device: torch.device) -> Array:
     """Sum Gram matrices of chunks in their order, in float64, and make the sum symmetric."""
     total = torch.zeros((n_tasks, n_tasks), dtype=torch.float64, device=device)
     for product in products:
         total += product.to(device)
-    gram: NDArray[np.float64] = total.cpu().numpy()
+    gram: Array = total.cpu().numpy()
     return 0.5 * (gram + gram.T)
 
 
-def _move_one_by_one(tasks: torch.Tensor, center: torch.Tensor, pull: NDArray[np.float64]) -> None:
+def _move_one_by_one(tasks: torch.Tensor, center: torch.Tensor, pull: Array) -> None:
     for task, share in zip(tasks, pull.tolist(), strict=True):
         if share == 1.0:
             task.copy_(center)

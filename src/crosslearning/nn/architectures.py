@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from torch import nn
 
-from crosslearning.nn._checks import check_count, check_counts, check_dropout
+from crosslearning.nn._checks import check_counts, check_dropout
 
 __all__ = ["batchnorm_cnn", "linear", "mlp", "small_cnn"]
 
@@ -98,7 +98,7 @@ def mlp(
     """
     check_counts(in_features=in_features, out_features=out_features)
     for value in hidden:
-        check_count("hidden", value)
+        check_counts(hidden=value)
     check_dropout(dropout)
     sizes = [in_features, *hidden]
     layers: list[nn.Module] = [nn.Flatten()]

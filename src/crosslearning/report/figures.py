@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crosslearning.extras import require
+from crosslearning.report.chapters.chapter import Figure
 from crosslearning.report.reading import read
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable
-
-    from crosslearning.report.chapters.chapter import Figure
 
 
 def draw(folder: str | os.PathLike[str], formats: Iterable[str] = ("png", "pdf")) -> list[Path]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crosslearning.extras import require
 from crosslearning.files import replacing
+from crosslearning.report.chapters.chapter import Chapter
 from crosslearning.report.reading import Results, read
-
-if TYPE_CHECKING:
-    import os
-
-    from crosslearning.report.chapters.chapter import Chapter
 
 
 def write(folder: str | os.PathLike[str], *, out: str | os.PathLike[str] | None = None) -> Path:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from torch import nn
 
 from crosslearning.evaluation import Comparison, Scores
 from crosslearning.evaluation.choice import best, nested
+from crosslearning.nn._evaluation import Metric
 from crosslearning.nn._sources import Batches, Pair, RowSource, as_sources
 from crosslearning.nn.sweeps._sweep import sweep
 from crosslearning.tasks import within_task_folds
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-
-    from numpy.typing import NDArray
-    from torch import nn
-
-    from crosslearning.nn._evaluation import Metric
+from crosslearning.tether import Flags
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +163,7 @@ def _splits(
         yield parts
 
 
-def _held_out(sizes: list[int], cv: float, seed: int) -> Iterator[list[NDArray[np.bool_]]]:
+def _held_out(sizes: list[int], cv: float, seed: int) -> Iterator[list[Flags]]:
     """Which rows of each task are held out, fold by fold; never none, never all of a task."""
     if 0 < cv < 1:
         rng = np.random.default_rng(seed)

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
 
 from crosslearning.nn._evaluation import as_metric
+from crosslearning.nn._history import EpochRecord, History
+from crosslearning.nn._sampling import Augment
 from crosslearning.nn._sources import Source, as_sources
+from crosslearning.nn._task_models import TaskModels
 from crosslearning.tether import Tether
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-
-    from torch.distributed.device_mesh import DeviceMesh
-
-    from crosslearning.nn._history import EpochRecord, History
-    from crosslearning.nn._sampling import Augment
-    from crosslearning.nn._task_models import TaskModels
 
 Measure: TypeAlias = "Callable[[dict[str, Any], TaskModels, History], Sequence[dict[str, Any]]]"
 _BASELINES = ("pooled", "separate", "spring", "fine-tuned")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,16 +15,12 @@ from torch import nn
 from crosslearning.files import replacing
 from crosslearning.nn._checkpoint import name_of
 from crosslearning.nn._evaluation import score_sources
+from crosslearning.nn._history import History
 from crosslearning.nn._seeds import build, derive
 from crosslearning.nn._sources import digest
 from crosslearning.nn._task_models import TaskModels
 from crosslearning.nn._training import fit
-
-if TYPE_CHECKING:
-    import os
-
-    from crosslearning.nn._history import History
-    from crosslearning.nn.sweeps._settings import Plan, Setting
+from crosslearning.nn.sweeps._settings import Plan, Setting
 
 
 def train_single(

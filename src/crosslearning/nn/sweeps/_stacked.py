@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,14 +20,8 @@ from crosslearning.nn._optimizers import ELEMENTWISE, advance, learning_rate, ma
 from crosslearning.nn._sampling import Feed, schedule
 from crosslearning.nn._seeds import build, forked_generators
 from crosslearning.nn._vmap import StackedFeed, is_layered, is_of_torch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-
-    from numpy.typing import NDArray
-
-    from crosslearning.nn.sweeps._settings import Plan, Setting
-    from crosslearning.tether import Tether
+from crosslearning.nn.sweeps._settings import Plan, Setting
+from crosslearning.tether import Array, Tether
 
 
 def why_not_stacked(plan: Plan, settings: Sequence[Setting], *, asked_for: bool) -> str | None:
@@ -79,7 +74,7 @@ def train_stacked(plan: Plan, runs: Sequence[tuple[Setting, int]]) -> list[list[
     ]
 
 
-def _train(plan: Plan, stack: Stack, feeds: list[StackedFeed], steps: int) -> NDArray[np.float64]:
+def _train(plan: Plan, stack: Stack, feeds: list[StackedFeed], steps: int) -> Array:
     """Train, and return the mean loss over the last epoch, of shape (tasks, seeds, settings)."""
     optimizer = plan.optimizer([stack.thetas])
     scheduler = make_scheduler(plan.scheduler, optimizer)
@@ -99,7 +94,7 @@ def _train(plan: Plan, stack: Stack, feeds: list[StackedFeed], steps: int) -> ND
     return np.asarray((total / steps).double().cpu().numpy())
 
 
-def _scores(plan: Plan, stack: Stack, skeleton: nn.Module) -> NDArray[np.float64]:
+def _scores(plan: Plan, stack: Stack, skeleton: nn.Module) -> Array:
     """Metric of all models on their task's data for judging, of the shape of the losses."""
     device, result = stack.thetas.device, []
     outputs_of = vmap(stack.forward, in_dims=(0, None))
@@ -134,7 +129,7 @@ class Stack:
         matrix = starts[None, :, None].repeat(len(labels) + 1, 1, len(tethers), 1)
         self.thetas, self.center = nn.Parameter(matrix[:-1]), matrix[-1]
         self.tasks, self.groups = [f"task {label!r}" for label in labels], runs
-        self.pulls: list[NDArray[np.float64] | None] = [None] * len(runs)
+        self.pulls: list[Array | None] = [None] * len(runs)
         self._tethers, self._weight = list(tethers) * len(modules), center_weight
         self._skeleton, self._room = modules[0], torch.empty_like(self.thetas)
         self._told_resolution = False
@@ -178,12 +173,12 @@ class Stack:
         self.pulls = [step.pull for step in steps]
         self._told_resolution |= any(step.status is Status.UNRESOLVED for step in steps)
 
-    def gram(self) -> NDArray[np.float64]:
+    def gram(self) -> Array:
         rows = self._differences().transpose(0, 1)
         gram = torch.bmm(rows, rows.transpose(1, 2)).double().cpu().numpy()
         return np.asarray(0.5 * (gram + gram.transpose(0, 2, 1)))
 
-    def move(self, pull: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+    def move(self, pull: Array, weights: Array) -> None:
         """Move tasks and centre of every run, from the differences that :meth:`gram` took."""
         weights_, pulls = (torch.from_numpy(one.T).to(self.thetas) for one in (weights, pull))
         shift = torch.einsum("nr,nrs->rs", weights_, self._room.flatten(1, 2))
@@ -191,7 +186,7 @@ class Stack:
         # A share of 0 or 1 is exact in lerp: pooled rows stay equal, free ones untouched.
         self.thetas.lerp_(self.center, pulls.view(*self.thetas.shape[:-1], 1))
 
-    def distances(self) -> NDArray[np.float64]:
+    def distances(self) -> Array:
         """Distances to the centres, of shape (n_runs, n_tasks)."""
         norms = torch.linalg.vector_norm(self._differences(), dim=-1, dtype=torch.float64)
         return np.asarray(norms.T.cpu().numpy())

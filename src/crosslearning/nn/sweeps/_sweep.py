@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import pandas as pd
+import torch
 from joblib import Parallel, delayed
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
 
+from crosslearning.nn._evaluation import Metric
+from crosslearning.nn._history import EpochRecord
 from crosslearning.nn._ranks import Ranks
+from crosslearning.nn._sampling import Augment
 from crosslearning.nn.sweeps._settings import Measure, Plan, Setting, settings_of
 from crosslearning.nn.sweeps._single import Folder, train_single
 from crosslearning.nn.sweeps._stacked import train_stacked, why_not_stacked
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    import torch
-    from torch import nn
-    from torch.distributed.device_mesh import DeviceMesh
-
-    from crosslearning.nn._evaluation import Metric
-    from crosslearning.nn._history import EpochRecord
-    from crosslearning.nn._sampling import Augment
 
 
 def sweep(

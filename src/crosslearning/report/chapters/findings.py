@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crosslearning.evaluation.numbers import capital, number, percent
 from crosslearning.report.chapters.chapter import Figure
 from crosslearning.report.charts.checks import calibration, predicted_actual
 from crosslearning.report.charts.effects import partial_effect
 from crosslearning.report.charts.models import model_errors, task_spread
-
-if TYPE_CHECKING:
-    from crosslearning.report.charts.pieces import Spec
-
+from crosslearning.report.charts.pieces import Spec
 
 _FEATURES = 20
 _FAR = 4  # times the median distance from the best: beyond, a model would squeeze the others

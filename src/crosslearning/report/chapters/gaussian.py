@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crosslearning.evaluation.numbers import number
 from crosslearning.report.chapters.chapter import Chapter, Figure, Number
 from crosslearning.report.charts.gaussian import error_curve
-
-if TYPE_CHECKING:
-    from crosslearning.report.reading import Results
+from crosslearning.report.reading import Results
 
 
 def gaussian(results: Results) -> Chapter:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from crosslearning.evaluation.numbers import count, percent, points, radius, spread
 from crosslearning.report.chapters.chapter import Chapter, Figure, Number, Remark
 from crosslearning.report.chapters.provenance import provenance
 from crosslearning.report.charts.images import confusion, domain_bars, improvement_bars
 from crosslearning.report.charts.radius import score_lines, score_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from crosslearning.report.reading import Results
-
+from crosslearning.report.reading import Results
 
 METHODS = {"pooled": "pooled", "cross": "cross-learned", "separate": "separate"}
 _PAPER = {"consensus": "pooled", "agnostic": "separate"}  # how the paper calls them

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from crosslearning.evaluation.numbers import capital, count, number, percent, radius
 from crosslearning.evaluation.sentences import NAMES
@@ -13,12 +14,7 @@ from crosslearning.report.chapters.parameters import coefficients, parameter_map
 from crosslearning.report.chapters.provenance import provenance
 from crosslearning.report.chapters.task_list import listed, task_figures
 from crosslearning.report.charts.radius import score_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from crosslearning.report.reading import Results
-
+from crosslearning.report.reading import Results
 
 METHODS = ("pooled", "separate")
 BLOCK_NAMES = {"all": "", "coef": "coefficients", "intercept": "intercept"}

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from crosslearning.files import replacing
+from crosslearning.report.chapters.chapter import Figure
+from crosslearning.report.charts.pieces import Spec
 from crosslearning.report.charts.style import CONFIG
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from crosslearning.report.chapters.chapter import Figure
-    from crosslearning.report.charts.pieces import Spec
-
 
 _WIDTH = 640
 _SCALE = 2.0  # pixels of a PNG for each of the page

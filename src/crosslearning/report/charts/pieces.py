@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import altair as alt
 
 from crosslearning.report.charts.style import METHODS, SHORT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 Records: TypeAlias = "Sequence[dict[str, Any]]"
 Spec: TypeAlias = dict[str, Any]
