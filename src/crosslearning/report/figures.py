@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from crosslearning.extras import require
-from crosslearning.report.chapters.chapter import Figure
 from crosslearning.report.reading import read
 
 
@@ -29,20 +27,14 @@ def draw(folder: str | os.PathLike[str], formats: Iterable[str] = ("png", "pdf")
         paper's experiment.
     """
     require("Drawing figures", "altair", "vl_convert")
+    from crosslearning.report.chapters import gaussian, images
     from crosslearning.report.charts.export import export
 
-    folder = Path(folder)
+    folder, known = Path(folder), {"gaussian": gaussian.figures, "images": images.figures}
     return [
         path
         for results in read(folder)
-        if results.folder == folder
-        for name, figure in _figures(results.kind, results.content).items()
+        if results.folder == folder and results.kind in known
+        for name, figure in known[results.kind](results.content).items()
         for path in export(figure, folder / name, formats)
     ]
-
-
-def _figures(kind: str, content: dict[str, Any]) -> dict[str, Figure]:
-    from crosslearning.report.chapters import gaussian, images
-
-    known = {"gaussian": gaussian.figures, "images": images.figures}
-    return known[kind](content) if kind in known else {}

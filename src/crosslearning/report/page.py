@@ -76,17 +76,13 @@ def _render(chapters: list[Chapter]) -> str:
     from crosslearning.report.charts.style import CONFIG
 
     title = chapters[0].title if len(chapters) == 1 else "Cross-learning report"
-    page: str = (
-        _templates()
-        .get_template("page.html")
-        .render(
-            chapters=chapters, title=title, version=__version__, config=CONFIG, bundle=_bundle()
-        )
+    page: str = _template().render(
+        chapters=chapters, title=title, version=__version__, config=CONFIG, bundle=_bundle()
     )
     return page
 
 
-def _templates() -> Any:
+def _template() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     from crosslearning.evaluation import numbers
@@ -103,7 +99,7 @@ def _templates() -> Any:
     for name in numbers.__all__:
         environment.filters[name] = getattr(numbers, name)
     environment.filters["anchored"] = _anchored
-    return environment
+    return environment.get_template("page.html")
 
 
 def _anchored(body: str, prefix: str) -> dict[str, Any]:

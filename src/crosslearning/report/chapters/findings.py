@@ -49,9 +49,10 @@ def spread(content: dict[str, Any]) -> dict[str, Any] | None:
     found = content.get("spread")
     if not found:
         return None
-    constant, level, noise = _constant(content), found.get("level") or {}, found.get("noise") or {}
+    level, noise = found.get("level") or {}, found.get("noise") or {}
     known = [row for row in found.get("features", []) if row["sd"] is not None]
     features = sorted(known, key=lambda row: -row["sd"])
+    constant = content.get("constant_within_tasks", [])
     features = [row for row in features if row["feature"] not in constant]
     rows = [{**row, "what": row["feature"], "at": row["sd"]} for row in features[:_FEATURES]]
     if level.get("sd") is not None:
@@ -75,11 +76,6 @@ def spread(content: dict[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _constant(content: dict[str, Any]) -> list[str]:
-    """Name columns that are constant within tasks: no task can tell an effect of its own."""
-    return content.get("constant_within_tasks", [])  # type: ignore[no-any-return]
-
-
 def effects(content: dict[str, Any]) -> list[Figure]:
     """Draw partial effects on one vertical axis, so that they can be compared."""
     found = content.get("effects") or []
@@ -89,7 +85,7 @@ def effects(content: dict[str, Any]) -> list[Figure]:
         return []
     words = {"kind": content["task"], "target": content["target"]}
     ends = (min(values), max(values))
-    constant = _constant(content)
+    constant = content.get("constant_within_tasks", [])  # no task can tell an effect of its own
     return [
         Figure(
             effect["feature"],

@@ -21,7 +21,7 @@ def provenance(content: dict[str, Any], **facts: Any) -> dict[str, Any]:
         "made": content.get("created", "").replace("T", " ") or None,
         "estimator": content.get("estimator"),
         "seed": stored.get("seed"),
-        "ridge strength": _strength(content.get("alpha")),
+        "ridge strength": _number(content.get("alpha"), ", the pull of all coefficients towards 0"),
         "what holds models together": _TETHERS.get(str(tether), tether),
         "rows": _number(stored.get("rows")),
         "rows dropped": _number(stored.get("dropped")),
@@ -39,9 +39,5 @@ def provenance(content: dict[str, Any], **facts: Any) -> dict[str, Any]:
     }
 
 
-def _number(value: float | None) -> str | None:
-    return None if value is None else number(value)
-
-
-def _strength(value: float | None) -> str | None:
-    return None if value is None else f"{number(value)}, the pull of all coefficients towards 0"
+def _number(value: float | None, more: str = "") -> str | None:
+    return None if value is None else number(value) + more

@@ -25,7 +25,7 @@ def calibration(points: Records) -> Spec:
     base = chart(points).encode(
         x=alt.X("nominal:Q", scale=scale, axis=alt.Axis(title="promised", grid=False, **axis)),
         y=alt.Y("observed:Q", scale=scale, axis=alt.Axis(title="came true", **axis)),
-        tooltip=tips(("nominal:Q", "promised", ".0%"), ("observed:Q", "came true", ".1%")),
+        tooltip=tips(nominal=("promised", ".0%"), observed=("came true", ".1%")),
     )
     return spec(
         "Share of rows left out that were inside their intervals, against the share promised",
@@ -44,9 +44,7 @@ def predicted_actual(points: Records, *, kind: str) -> Spec:
     base = chart(points).encode(
         x=alt.X("predicted:Q", scale=scale, axis=short(title="predicted", grid=False)),
         y=alt.Y("actual:Q", scale=scale, axis=short(title="actual")),
-        tooltip=tips(
-            ("task:N", kind), ("actual:Q", "actual", VALUE), ("predicted:Q", "predicted", VALUE)
-        ),
+        tooltip=tips(task=kind, actual=("actual", VALUE), predicted=("predicted", VALUE)),
     )
     dots = base.mark_point(filled=True, size=22, opacity=0.35, color=CROSS)
     about = "Actual against predicted values of rows left out"

@@ -43,7 +43,7 @@ def partial_effect(
             x=x,
             y=y,
             detail="task:N",
-            tooltip=tips(("task:N", kind), ("x:N", effect["feature"]), ("y:Q", target, VALUE)),
+            tooltip=tips(task=kind, x=effect["feature"], y=(target, VALUE)),
         )
         for part, mark in marks.items()
         if lines[part]

@@ -23,9 +23,9 @@ def error_curve(content: dict[str, Any]) -> Spec:
     y = alt.Scale(domain=[bottom, top], zero=False, nice=False)
     base = chart(content["curve"]).encode(x=x)
     tooltip = tips(
-        ("max_gap:Q", "gap allowed", ".3~g"),
-        ("mse:Q", "closed form", VALUE),
-        ("monte_carlo:Q", "simulated", VALUE),
+        max_gap=("gap allowed", ".3~g"),
+        mse=("closed form", VALUE),
+        monte_carlo=("simulated", VALUE),
     )
     layers = [
         *_levels(content, top),

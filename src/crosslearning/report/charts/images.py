@@ -22,11 +22,11 @@ def domain_bars(values: Records) -> Spec:
     bars = base.mark_bar(height=13, cornerRadiusEnd=2).encode(
         color=alt.Color("method:N", sort=methods, scale=colours, legend=None),
         tooltip=tips(
-            ("domain:N", "domain"),
-            ("method:N", "method"),
-            ("epsilon:N", "ε"),
-            ("accuracy:Q", "test accuracy", ".1%"),
-            ("spread:N", "over seeds"),
+            domain="domain",
+            method="method",
+            epsilon="ε",
+            accuracy=("test accuracy", ".1%"),
+            spread="over seeds",
         ),
     )
     text = base.mark_text(align="left", dx=4, fontSize=11)
@@ -48,11 +48,11 @@ def confusion(cells: Records, names: list[str]) -> Spec:
         y=alt.Y("truth:N", sort=names, title="what it is", axis=alt.Axis(labelLimit=120)),
         x=alt.X("predicted:N", sort=names, title="what it was taken for", axis=across),
         tooltip=tips(
-            ("truth:N", "is"),
-            ("predicted:N", "taken for"),
-            ("count:Q", "images"),
-            ("total:Q", "of"),
-            ("share:Q", "share", ".0%"),
+            truth="is",
+            predicted="taken for",
+            count=("images", ","),
+            total=("of", ","),
+            share=("share", ".0%"),
         ),
     )
     right = alt.datum.truth == alt.datum.predicted
@@ -86,7 +86,7 @@ def improvement_bars(values: Records) -> Spec:
     colours = alt.Scale(domain=kinds, range=[CROSS, METHODS["pooled"]])
     bars = base.mark_bar(height=11).encode(
         color=alt.Color("at:N", scale=colours, legend=None),
-        tooltip=tips(("what:N", " "), ("at:N", " "), ("label:N", " ")),
+        tooltip=tips(what=" ", at=" ", label=" "),
     )
     above, text = alt.datum.percent >= 0, base.encode(text="label:N")
     return spec(

@@ -25,11 +25,11 @@ def model_errors(models: Records, *, name: str) -> Spec:
         x=alt.X("at:Q", scale=scale, axis=short(orient="top", grid=False)),
         color=alt.Color("kind:N", scale=colours, legend=None),
         tooltip=tips(
-            ("label:N", "model"),
-            ("score:Q", name, VALUE),
-            ("difference:Q", "behind the chosen one by", GAIN),
-            ("difference_error:Q", "standard error of that", VALUE),
-            ("seconds:Q", "seconds", ".2~f"),
+            label="model",
+            score=(name, VALUE),
+            difference=("behind the chosen one by", GAIN),
+            difference_error=("standard error of that", VALUE),
+            seconds=("seconds", ".2~f"),
         ),
     )
     chosen = base.transform_filter(alt.datum.chosen)
@@ -55,11 +55,11 @@ def task_spread(values: Records, *, kind: str, unit: str) -> Spec:
         y=names("what"),
         x=alt.X("at:Q", axis=short(orient="top"), scale=alt.Scale(zero=True)),
         tooltip=tips(
-            ("what:N", " "),
-            ("sd:Q", f"standard deviation, in {unit}", VALUE),
-            ("low:Q", "at least", VALUE),
-            ("high:Q", "at most", VALUE),
-            ("center:Q", "effect at the centre", VALUE),
+            what=" ",
+            sd=(f"standard deviation, in {unit}", VALUE),
+            low=("at least", VALUE),
+            high=("at most", VALUE),
+            center=("effect at the centre", VALUE),
         ),
     )
     tasks, noise = (base.transform_filter(test) for test in ("!datum.text", "datum.text"))

@@ -28,13 +28,12 @@ def strips(values: Records, centers: Records, *, kind: str) -> Spec:
     axis = short(orient="top", tickCount=6)
     value = alt.X("value:Q", axis=axis, scale=alt.Scale(zero=False))
     strokes = chart(values).mark_tick(thickness=1.5, size=22, opacity=0.45, color=CROSS)
-    name, number = ("feature:N", "feature"), ("value:Q", "coefficient", VALUE)
+    hover = tips(label=kind, feature="feature", value=("coefficient", VALUE))
+    middle = tips(feature="feature", value=("centre", VALUE))
     return spec(
         f"Coefficients of every {kind} around those of the centre",
-        strokes.encode(y=feature, x=value, tooltip=tips(("label:N", kind), name, number)),
-        _diamond(centers, 110).encode(
-            y=feature, x=value, tooltip=tips(name, ("value:Q", "centre", VALUE))
-        ),
+        strokes.encode(y=feature, x=value, tooltip=hover),
+        _diamond(centers, 110).encode(y=feature, x=value, tooltip=middle),
         height=(38 if len(centers) < 6 else 28) * len(centers),
     )
 
@@ -52,7 +51,7 @@ def atlas(tasks: Records, center: tuple[float, float], radius: float | None, *, 
         "x": alt.X("x:Q", axis=None, scale=_scale(center[0], reach)),
         "y": alt.Y("y:Q", axis=None, scale=_scale(center[1], reach * height / _SIDE)),
     }
-    hover = tips(("label:N", kind), ("rows:Q", "rows", ","), ("gain:Q", "gain over separate", GAIN))
+    hover = tips(label=kind, rows=("rows", ","), gain=("gain over separate", GAIN))
     size = alt.Size("rows:Q", scale=alt.Scale(range=[18, 160]), legend=None)
     points = chart(tasks).mark_point(filled=True, opacity=0.7)
     middle = _diamond([{"x": center[0], "y": center[1]}], 150)

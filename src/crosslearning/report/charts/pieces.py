@@ -28,11 +28,13 @@ def _short(value: Any) -> Any:
     return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
-def tips(*fields: tuple[str, ...]) -> list[alt.Tooltip]:
-    """Say what the pointer shows: name and type of a field, its title, and its format if any."""
+def tips(**fields: str | tuple[str, str]) -> list[alt.Tooltip]:
+    """Say what the pointer shows of fields: their titles, and the formats of numbers."""
     return [
-        alt.Tooltip(name, title=title, format=form[0] if form else alt.Undefined)
-        for name, title, *form in fields
+        alt.Tooltip(f"{name}:N", title=about)
+        if isinstance(about, str)
+        else alt.Tooltip(f"{name}:Q", title=about[0], format=about[1])
+        for name, about in fields.items()
     ]
 
 

@@ -101,8 +101,8 @@ def score_path(
     score = alt.Y("score:Q", title=None, scale=alt.Scale(zero=False), axis=_vertical(form))
     banded = any(point["low"] is not None for point in points)
     tooltip = [
-        *tips(("label:N", "ε"), ("score:Q", name, form)),
-        *(tips(("low:Q", "low", form), ("high:Q", "high", form)) if banded else []),
+        *tips(label="ε", score=(name, form)),
+        *(tips(low=("low", form), high=("high", form)) if banded else []),
     ]
     near = alt.selection_point(
         on="pointerover", nearest=True, fields=["place"], empty=False, clear="pointerout"
@@ -176,7 +176,7 @@ def score_lines(points: Records, *, name: str, form: str = ".1%") -> Spec:
         y=alt.Y("score:Q", title=None, scale=alt.Scale(zero=False), axis=_vertical(form)),
         color=alt.Color("series:N", sort=names, scale=alt.Scale(domain=names, range=SERIES)),
         shape=alt.Shape("series:N", sort=names, scale=alt.Scale(domain=names)),
-        tooltip=tips(("series:N", " "), ("label:N", "ε"), ("score:Q", name, form)),
+        tooltip=tips(series=" ", label="ε", score=(name, form)),
     )
     layers = alt.layer(
         base.mark_line(strokeWidth=2), base.mark_point(filled=True, size=60, opacity=1)

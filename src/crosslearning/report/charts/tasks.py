@@ -20,12 +20,12 @@ def dumbbells(tasks: Records, domain: tuple[float, float], *, name: str, kind: s
     base = chart(tasks).encode(
         y=alt.Y("label:N", sort=None, title=None, axis=label),
         tooltip=tips(
-            ("label:N", kind),
-            ("rows:Q", "rows", ","),
-            ("separate:Q", "separate", VALUE),
-            ("cross:Q", "cross-learned", VALUE),
-            ("pooled:Q", "pooled", VALUE),
-            ("gain:Q", "gain over separate", GAIN),
+            label=kind,
+            rows=("rows", ","),
+            separate=("separate", VALUE),
+            cross=("cross-learned", VALUE),
+            pooled=("pooled", VALUE),
+            gain=("gain over separate", GAIN),
         ),
     )
 
@@ -66,7 +66,7 @@ def gains(tasks: Records, *, kind: str) -> Spec:
         ),
         y=alt.Y("gain:Q", axis=short()),
         **GAINS,
-        tooltip=tips(("label:N", kind), ("rows:Q", "rows", ","), ("gain:Q", "gain", GAIN)),
+        tooltip=tips(label=kind, rows=("rows", ","), gain=("gain", GAIN)),
     )
     zero = chart([{"gain": 0}]).mark_rule(color=SOFT).encode(y="gain:Q")
     return spec(
@@ -85,6 +85,6 @@ def gain_counts(bins: Records, *, kind: str) -> Spec:
         y=alt.Y("count:Q", axis=short(), scale=alt.Scale(zero=True)),
         y2=alt.Y2(datum=0),
         color=GAINS["color"],
-        tooltip=tips(("low:Q", "gain from", GAIN), ("high:Q", "to", GAIN), ("count:Q", kind, ",")),
+        tooltip=tips(low=("gain from", GAIN), high=("to", GAIN), count=(kind, ",")),
     )
     return spec(f"Number of each {kind} by its gain", bars.mark_rect(), height=180)
