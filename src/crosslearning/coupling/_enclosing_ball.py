@@ -82,12 +82,12 @@ def _near_optimal_weights(points: Array) -> Array:
 def _supported_center(points: Array, weights: Array) -> Array:
     """Active-set method: the centre is a convex combination of the points it is farthest from.
 
-    Drops points with no weight from the support, adds the farthest point outside the ball, and
-    ends when there is none; each round increases the radius that the support alone demands.
+    Starts from as many points as determine a ball, drops those with no weight, adds the farthest
+    point outside the ball, and ends when there is none; each round increases the radius that the
+    support alone demands.
     """
-    weights = _few(points, weights)
-    support = np.flatnonzero(weights > 0)
-    weights = weights[support]
+    support = np.argsort(-weights)[: min(points.shape[1] + 1, np.count_nonzero(weights))]
+    weights = weights[support] / weights[support].sum()
     for _ in range(10 * len(points)):
         support, weights, center = _balanced(points, support, weights)
         distance = np.linalg.norm(points - center, axis=1)
@@ -96,38 +96,6 @@ def _supported_center(points: Array, weights: Array) -> Array:
             break
         support, weights = np.append(support, farthest), np.append(weights, 0.0)
     return center
-
-
-def _few(points: Array, weights: Array) -> Array:
-    """Weights on few points, with the same centre and a radius that is no smaller.
-
-    Carathéodory's theorem: no more points than dimensions plus 1 are needed.
-    """
-    weights = weights.copy()
-    enough = points.shape[1] + 1
-    while np.count_nonzero(weights) > enough:
-        some = np.flatnonzero(weights)[: 2 * enough]
-        weights[some] = _independent(points[some], weights[some])
-    return weights
-
-
-def _independent(points: Array, weights: Array) -> Array:
-    """Move weights along the dependencies of the points, each time until one more is 0."""
-    rows = np.vstack([points.T, np.ones(len(points))])
-    dependencies = np.linalg.svd(rows)[2][len(rows) :]
-    square = np.einsum("ij,ij->i", points, points)
-    while len(dependencies):
-        change = dependencies[0] * (1.0 if dependencies[0] @ square >= 0 else -1.0)
-        limits = np.full(len(change), np.inf)
-        np.divide(weights, -change, out=limits, where=change < -_ROUNDING)
-        first = int(limits.argmin())
-        weights = np.maximum(weights + limits[first] * change, 0.0)
-        weights[first] = 0.0
-        share = dependencies[1:, first] / change[first]
-        dependencies = dependencies[1:] - share[:, None] * change
-        dependencies[:, first] = 0.0
-        dependencies /= np.linalg.norm(dependencies, axis=1, keepdims=True)
-    return weights
 
 
 def _balanced(
