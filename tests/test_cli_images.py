@@ -1,6 +1,7 @@
 """The commands about images: what they print, what they write, how they fail."""
 
 import json
+import math
 import subprocess
 import sys
 
@@ -74,6 +75,18 @@ def test_train_has_defaults_for_images_of_anybody(monkeypatch):
     assert seen["settings"] == TrainingSettings()
     assert main(["train", "pictures", "--no-flip", "--model", "my.module:net"]) == 0
     assert seen["settings"] == TrainingSettings(flip=False, model="my.module:net")
+    blocks = ["--epsilon", "features=0.3", "--epsilon", "features=1", "--epsilon", "classifier=inf"]
+    assert main(["train", "pictures", *blocks, "--weights", "w", "--only", "features"]) == 0
+    assert seen["settings"] == TrainingSettings(
+        epsilons=(0.3, 1),
+        blocks={"features": None, "classifier": math.inf},
+        weights="w",
+        only=("features",),
+    )
+    assert main(["train", "pictures", "--epsilon", "head=inf", "--epsilon", "2"]) == 0
+    assert seen["settings"] == TrainingSettings(epsilons=(2,), blocks={"*": None, "head": math.inf})
+    assert main(["train", "pictures", "--backbone", "x:y"]) == 0
+    assert seen["settings"] == TrainingSettings(backbone="x:y", image_size=224)
     assert main(["train", "pictures", "--no-augment", "--seeds", "3", "--seed", "4"]) == 0
     assert seen["settings"] == TrainingSettings(augment=False, seeds=(4, 5, 6))
 
@@ -133,6 +146,12 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
         (["reproduce", "office-home", "--seeds", "0"], "--seeds"),
         (["reproduce", "office-home", "--data", "nowhere"], "nowhere"),
         (["train"], "'images'"),
+        (["train", "icons65", "--epsilon", "a=wide"], "takes RADIUS or NAME=RADIUS; got a=wide"),
+        (
+            ["train", "x", "--epsilon", "1", "--epsilon", "a=1", "--epsilon", "a=2"],
+            "and each other has one; got 1, a=1, a=2",
+        ),
+        (["train", "icons65", "--backbone", "x:y", "--epochs", "3"], "`epochs` is for networks"),
         (["train", "icons65", "--model", "vgg"], "`model` must be 'batchnorm_cnn' or 'small_cnn'"),
         (["train", "icons65", "--epochs", "0"], "`epochs` must be at least 1"),
         (["train", "icons65", "--image-size", "33"], "33"),

@@ -47,7 +47,9 @@ class Squares(ImageData):
     def pixels(self, size, *, progress=None):  # noqa: ARG002
         noise = np.random.default_rng(0).integers(0, 60, (len(self), size, size, 3))
         noise[np.arange(len(self)), :, :, self.category_codes] += 150
-        return noise.astype(np.uint8)
+        pixels = noise.astype(np.uint8)
+        pixels.flags.writeable = False  # as a memory map is
+        return pixels
 
 
 def counts(shares, images):
@@ -524,3 +526,53 @@ def test_a_killed_training_goes_on_to_the_same_numbers(finished, tmp_path):
     assert [(now["run"], now["epoch"]) for now in seen[:2]] == [(3, 1), (3, 2)]
     for row, expected in zip(results["runs"], finished[1]["runs"], strict=True):
         assert row | {"seconds": 0} == expected | {"seconds": 0}
+
+
+def test_blocks_have_radii_of_their_own(tmp_path):
+    torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
+    from crosslearning.images.networks import network
+    from crosslearning.nn import TaskModels
+
+    blocks = {"*": None, "classifier": math.inf}
+    settings = replace(SMALL, epsilons=None, seeds=(0,), epochs=1, blocks=blocks)
+    results = train(settings, Squares(), tmp_path)
+    radii = [float(point["epsilon"]) for point in results["path"]]
+    make = network(SMALL, 3)
+    torch.manual_seed(0)
+    norm = sum(p.detach().square().sum() for p in make().features.parameters()).sqrt()
+    assert radii[3] == pytest.approx(0.2 * float(norm), rel=0.1)  # of the network without heads
+    file = tmp_path / "models" / f"epsilon-{radii[1]!r}-seed-0.safetensors"
+    models = TaskModels.load(file, make())
+    assert models.distances("*").max() == pytest.approx(radii[1], rel=1e-3)
+    assert models.distances("classifier").max() > 0
+    assert not models["art"].classifier[1].weight.equal(models["photo"].classifier[1].weight)
+
+
+def test_training_starts_from_weights_and_may_leave_parts_alone(tmp_path):
+    pytest.importorskip("torch", reason="the extra `torch` is not installed")
+    from safetensors.torch import save_file
+
+    from crosslearning.images.networks import network
+    from crosslearning.nn import TaskModels
+
+    weights = network(SMALL, 7)().state_dict()  # for seven categories: another classifier
+    save_file(weights, tmp_path / "weights.safetensors")
+    path = str(tmp_path / "weights.safetensors")
+    settings = replace(SMALL, epsilons=(0.02,), seeds=(0,), epochs=1, weights=path)
+    results = train(replace(settings, only=("classifier",)), Squares(), tmp_path / "out")
+    assert results["config"]["only"] == ["classifier"]
+    file = tmp_path / "out" / "models" / "epsilon-0.02-seed-0.safetensors"
+    models = TaskModels.load(file, network(SMALL, 3)())
+    for name, value in models["art"].state_dict().items():
+        assert value.equal(weights[name]) == name.startswith("features"), name
+    with pytest.raises(ValueError, match=r"Nothing is trained by \('head',\); the parts are feat"):
+        train(replace(settings, only=("head",)), Squares(), tmp_path / "none")
+    save_file({"other": weights["features.0.weight"]}, path)
+    with pytest.raises(ValueError, match="has no tensor of a name and shape that small_cnn has"):
+        train(settings, Squares(), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_one_block_gets_the_radii():
+    with pytest.raises(ValueError, match="One of `blocks` must be None"):
+        replace(SMALL, blocks={"features": 0.1, "classifier": 0.2})

@@ -204,3 +204,14 @@ def test_train_and_eval_reach_all():
     models = TaskModels(network(), TASKS, epsilon=0.1).eval()
     assert not any(module.training for module in models.modules())
     assert all(module.training for module in models.train().modules())
+
+
+def test_a_star_stands_for_all_other_parameters():
+    net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+    models = TaskModels(net, [0, 1], epsilon={"1": 0.5, "*": 0.1})
+    assert [(one.name, one.parameters) for one in models.blocks] == [
+        ("1", ("1.weight", "1.bias")),
+        ("*", ("0.weight", "0.bias")),
+    ]
+    with pytest.raises(ValueError, match="prefixes match all parameters; leave out"):
+        TaskModels(net, [0, 1], epsilon={"0": 0.5, "1": 0.5, "*": 0.1})

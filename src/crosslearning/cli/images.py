@@ -35,12 +35,20 @@ def train(
         str, typer.Argument(help="Folder domain/category/*.jpg, or icons65, which is shipped.")
     ],
     epsilon: Annotated[
-        list[float] | None,
+        list[str] | None,
         typer.Option(
             "--epsilon",
             help="Radius: 0 pools, inf separates; may be repeated. By default both ends, and 2, 6 "
-            "and 20 % of the norm of the network.",
+            "and 20 % of the norm of the network. NAME=RADIUS is for parameters whose names begin "
+            "so; the first name may have several, to choose from.",
         ),
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Safetensors file with weights to start from.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Part of the network to train, by its name; may be repeated."),
     ] = None,
     backbone: Annotated[
         str | None,
@@ -65,8 +73,15 @@ def train(
     from crosslearning.images import train as run
 
     size = 224 if backbone and images != _ICONS else 64
-    base = TrainingSettings(backbone=backbone, image_size=size)
-    sweep(run, options.configure(base, epsilon, seeds), images, options, out)
+    epsilons, blocks = _radii(epsilon or [])
+    base = TrainingSettings(
+        backbone=backbone,
+        image_size=size,
+        weights=None if weights is None else str(weights),
+        only=tuple(only or ()),
+        blocks=blocks,
+    )
+    sweep(run, options.configure(base, epsilons, seeds), images, options, out)
 
 
 @with_image_options
@@ -181,6 +196,28 @@ def describe(now: dict[str, Any]) -> str:
     which = f"ε = {radius_name(now['epsilon'])}, seed {now['seed']}"
     run = f"Run {now['run']} of {now['runs']} ({which})"
     return f"{run}, epoch {now['epoch']} of {now['epochs']}"
+
+
+def _radii(given: list[str]) -> tuple[list[float], dict[str, float | None] | None]:
+    """Radii to choose from, and blocks: None for what they are of, a radius for each other."""
+    pairs = [(name, radius) for name, _, radius in (one.rpartition("=") for one in given)]
+    try:
+        found = [(name, float(radius)) for name, radius in pairs]
+    except ValueError:
+        raise ValueError(
+            f"--epsilon takes RADIUS or NAME=RADIUS; got {', '.join(given)}."
+        ) from None
+    if not any(name for name, _ in found):
+        return [radius for _, radius in found], None
+    chosen = "" if any(not name for name, _ in found) else found[0][0]
+    others = {name: radius for name, radius in found if name != chosen}
+    if len(others) < sum(name != chosen for name, _ in found):
+        raise ValueError(
+            f"One block has several radii to choose from, {chosen or 'all that has no name'!r}, "
+            f"and each other has one; got {', '.join(given)}."
+        )
+    radii = [radius for name, radius in found if name == chosen]
+    return radii, {chosen or "*": None, **others}
 
 
 def _parse(radii: str | None) -> list[float] | None:

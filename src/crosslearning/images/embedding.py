@@ -93,7 +93,7 @@ def features(
     folder.mkdir(parents=True, exist_ok=True)
     pixels, parts = images.pixels(image_size), []
     for start in range(0, len(pixels), _AT_A_TIME):
-        some = np.ascontiguousarray(pixels[start : start + _AT_A_TIME])
+        some = np.array(pixels[start : start + _AT_A_TIME])  # a copy, as a map is read-only
         content = blake2b(
             some.data, digest_size=16, key=name, person=str(some.shape[1:3]).encode()[:16]
         )

@@ -7,8 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors.torch import load_file
 
-from crosslearning.nn import architectures
+from crosslearning.nn import TaskModels, architectures
 from crosslearning.nn._seeds import build
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _SHARES = (0.02, 0.06, 0.2)  # of the norm of the network
 
 def network(settings: TrainingSettings, n_categories: int) -> Callable[[], torch.nn.Module]:
     """Return what makes the network of the settings, after a try with one image."""
-    make = partial(_function(settings.model), n_categories)
+    make = partial(_start, _function(settings.model), settings, n_categories)
     module = build(make, 0)
     image = torch.zeros(1, 3, settings.image_size, settings.image_size)
     try:
@@ -41,9 +42,40 @@ def network(settings: TrainingSettings, n_categories: int) -> Callable[[], torch
     return make
 
 
-def default_epsilons(make: Callable[[], torch.nn.Module]) -> tuple[float, ...]:
+def _start(function: Any, settings: TrainingSettings, n_categories: int) -> torch.nn.Module:
+    """Make the network, with the weights to start from, and only some parts to be trained."""
+    module: torch.nn.Module = function(n_categories)
+    if settings.weights:
+        wanted = module.state_dict()
+        stored = load_file(settings.weights)
+        fitting = {
+            name: value
+            for name, value in stored.items()
+            if name in wanted and value.shape == wanted[name].shape
+        }
+        if not fitting:
+            raise ValueError(
+                f"{settings.weights} has no tensor of a name and shape that {settings.model_name} "
+                f"has, such as {next(iter(wanted), None)!r}."
+            )
+        module.load_state_dict(fitting, strict=False)
+    for name, parameter in module.named_parameters() if settings.only else ():
+        parameter.requires_grad_(any(f"{name}.".startswith(f"{one}.") for one in settings.only))
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        names = ", ".join(dict.fromkeys(name.split(".")[0] for name, _ in module.named_children()))
+        raise ValueError(f"Nothing is trained by {settings.only}; the parts are {names}.")
+    return module
+
+
+def default_epsilons(
+    make: Callable[[], torch.nn.Module], blocks: dict[str, float | None] | None = None
+) -> tuple[float, ...]:
     """Radii from pooled to separate: between the ends, shares of the norm before training."""
-    parameters = [one.detach() for one in build(make, 0).parameters()]
+    module = build(make, 0)
+    tether = dict.fromkeys(blocks or {"*": None}, 1.0)
+    named = {one.name: one.parameters for one in TaskModels(module, [0], epsilon=tether).blocks}
+    chosen = named[next(name for name, radius in (blocks or {"*": None}).items() if radius is None)]
+    parameters = [module.get_parameter(name).detach() for name in chosen]
     norm = float(torch.nn.utils.parameters_to_vector(parameters).norm())
     return (0.0, *(float(f"{share * norm:.2g}") for share in _SHARES), torch.inf)
 

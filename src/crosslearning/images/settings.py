@@ -27,7 +27,7 @@ _RULES: list[tuple[str, str, Callable[[Any], bool]]] = [
 ]
 _OF_TRAINING = (
     "model", "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay",
-    "schedule", "augment", "flip",
+    "schedule", "augment", "flip", "weights", "only", "blocks",
 )  # fmt: skip
 
 
@@ -51,6 +51,14 @@ class TrainingSettings:
     augment, flip : bool
         Whether to shift training images a little and change their colours at random, and whether
         to mirror every second one as well: not where left and right make a difference.
+    weights : str, optional
+        A safetensors file to start from, all domains and the centre alike: tensors of the same
+        name and shape are taken, and the others start at random.
+    only : tuple of str
+        Parts of the network to train, by the beginning of their names; by default all.
+    blocks : dict from str to float or None
+        Radii of blocks of parameters, by the beginning of their names; None stands for each of
+        `epsilons`, and ``"*"`` for what no name matches, as in ``{"*": None, "classifier": inf}``.
     backbone : str, optional
         In place of a network to train: linear heads on the features of this one, as `features`
         names it. The options of training are not for heads, which are solved.
@@ -81,6 +89,9 @@ class TrainingSettings:
     schedule: str = "cosine"
     augment: bool = True
     flip: bool = True
+    weights: str | None = None
+    only: tuple[str, ...] = ()
+    blocks: dict[str, float | None] | None = None
     backbone: str | None = None
     epsilons: tuple[float, ...] | None = None
     seeds: tuple[int, ...] = (0,)
@@ -94,15 +105,23 @@ class TrainingSettings:
                 value = getattr(self, name)
                 if not (holds(value) or (name == "epsilons" and value is None)):
                     raise ValueError(f"`{name}` must be {rule}; got {value!r}.")
+        self._refuse_contradictions()
+        for name in ("epsilons", "seeds"):
+            if (values := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(sorted(set(values))))
+
+    def _refuse_contradictions(self) -> None:
         for name in _OF_TRAINING if self.backbone else ():
             if getattr(self, name) != getattr(type(self), name):
                 raise ValueError(
                     f"`{name}` is for networks that are trained, and heads on a backbone are "
                     "solved. Leave one of the two out."
                 )
-        for name in ("epsilons", "seeds"):
-            if (values := getattr(self, name)) is not None:
-                object.__setattr__(self, name, tuple(sorted(set(values))))
+        if self.blocks and list(self.blocks.values()).count(None) != 1:
+            raise ValueError(
+                "One of `blocks` must be None, to get each of `epsilons`, and all others a radius; "
+                f"got {self.blocks}."
+            )
 
     @property
     def model_name(self) -> str:
@@ -113,4 +132,5 @@ class TrainingSettings:
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that runs must share to be compared: all but radii and seeds."""
-        return {k: v for k, v in asdict(self).items() if k not in ("epsilons", "seeds")}
+        found = {k: v for k, v in asdict(self).items() if k not in ("epsilons", "seeds")}
+        return found | {"only": list(self.only)}

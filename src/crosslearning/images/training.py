@@ -119,7 +119,9 @@ def _train_networks(
 ) -> tuple[TrainingSettings, list[pd.DataFrame]]:
     """Train whole networks; return the settings with radii, and a table for each seed."""
     make = network(settings, len(data.categories))
-    settings = replace(settings, epsilons=settings.epsilons or default_epsilons(make))
+    settings = replace(
+        settings, epsilons=settings.epsilons or default_epsilons(make, settings.blocks)
+    )
     with ranks.first_alone():
         claim(folder, settings, data)
         pixels = data.pixels(settings.image_size)
@@ -168,6 +170,7 @@ def _sweep(
             partial(_optimizer, settings),
             settings.epochs,
             epsilons=settings.epsilons or (),
+            blocks=settings.blocks,
             seeds=seed,
             test=sources[1],
             metric="accuracy",

@@ -17,6 +17,7 @@ from crosslearning.nn._ranks import Ranks
 from crosslearning.tether import Tether
 
 ALL = "all"  # name of the block that holds every parameter
+OTHERS = "*"  # in place of a prefix: parameters that none matches
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,13 @@ def divide(names: Sequence[str], epsilon: Any, tether: Any, n_tasks: int) -> tup
         return (Block(ALL, checked(given), tuple(names)),)
     if not given:
         raise ValueError("Got an empty mapping of prefixes: no parameter would be tethered.")
-    blocks = tuple(
-        Block(prefix, checked(value), _matching(prefix, names)) for prefix, value in given.items()
-    )
+    named = {prefix: _matching(prefix, names) for prefix in given if prefix != OTHERS}
+    if OTHERS in given:
+        taken = {name for found in named.values() for name in found}
+        named[OTHERS] = tuple(name for name in names if name not in taken)
+        if not named[OTHERS]:
+            raise ValueError(f"The prefixes match all parameters; leave out {OTHERS!r}.")
+    blocks = tuple(Block(prefix, checked(value), named[prefix]) for prefix, value in given.items())
     _refuse_overlaps(blocks)
     return blocks
 

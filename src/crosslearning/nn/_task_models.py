@@ -57,7 +57,7 @@ class TaskModels(LinkedModules):
         Largest distance of a task to the centre: 0 pools the tasks, ``math.inf`` trains them
         separately. A dict sets one radius per block of parameters, by the beginning of their
         names, as in ``{"features": 0.1, "classifier.6": math.inf}``; parameters that no prefix
-        matches belong to their task alone.
+        matches belong to their task alone, or to the block ``"*"`` if there is one.
     tether : Tether or dict from prefix to Tether, optional
         In place of `epsilon`: a spring or a tension as well.
     center_weight : float, default=1

@@ -86,6 +86,7 @@ class Plan:
     on_epoch: Callable[[dict[str, Any], EpochRecord], Any] | None
     checkpoint_every: int | None
     mesh: DeviceMesh | None
+    blocks: dict[str, float | None] | None
 
     def __post_init__(self) -> None:
         for name, kind in (("module", nn.Module), ("optimizer", torch.optim.Optimizer)):
@@ -105,6 +106,15 @@ class Plan:
     def judge(self) -> Callable[[Any, Any], Any]:
         """The metric, or the loss where none is given."""
         return self.loss if self.metric is None else as_metric(self.metric)
+
+    def tether(self, setting: Setting) -> Tether | dict[str, Tether]:
+        """Tether of a run, or those of its blocks."""
+        if self.blocks is None:
+            return setting.tether
+        return {
+            name: setting.tether if radius is None else Tether(epsilon=radius)
+            for name, radius in self.blocks.items()
+        }
 
     def sources(self) -> dict[Hashable, Source]:
         """Return the data to train on."""

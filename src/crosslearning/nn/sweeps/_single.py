@@ -29,7 +29,7 @@ def train_single(
     """Train one setting with one seed, and return its rows of the table, task by task."""
     module, weight = build(plan.module, seed), plan.center_weight
     models = TaskModels(
-        module, plan.data, tether=setting.tether, center_weight=weight, mesh=plan.mesh
+        module, plan.data, tether=plan.tether(setting), center_weight=weight, mesh=plan.mesh
     )
     run = setting.run(seed)
     history = _fit(plan, models, run, seed, engine, checkpoint)
@@ -121,7 +121,7 @@ class Folder:
 def _description(plan: Plan) -> dict[str, Any]:
     """Describe what a folder must agree on, in words that JSON keeps."""
     functions = ("loss", "metric", "scheduler", "augment")
-    names = ("epochs", "batch_size", "sampling", "project_every", "center_weight")
+    names = ("epochs", "batch_size", "sampling", "project_every", "center_weight", "blocks")
     parts = {"data": plan.sources(), "test": plan.test_sources()}
     return {
         "model": repr(build(plan.module, 0)),

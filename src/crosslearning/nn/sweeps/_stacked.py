@@ -33,6 +33,7 @@ def why_not_stacked(plan: Plan, settings: Sequence[Setting], *, asked_for: bool)
     steps = schedule(tuple(plan.sources().values()), plan.batch_size, plan.sampling)
     reasons = {
         "runs are looked at one by one": bool(plan.measure or plan.on_epoch),
+        "there are blocks": plan.blocks is not None,
         "the tasks are on several ranks": plan.mesh is not None,
         "fine-tuning takes two runs": any(one.method == "fine-tuned" for one in settings),
         "the model has buffers": any(True for _ in module.buffers()),

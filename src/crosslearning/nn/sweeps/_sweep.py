@@ -31,6 +31,7 @@ def sweep(
     epsilons: float | Iterable[float] = (),
     baselines: str | Iterable[str] = (),
     stiffness: Iterable[float] = (1.0,),
+    blocks: Mapping[str, float | None] | None = None,
     seeds: int | Sequence[int] = (0,),
     test: Mapping[Any, Any] | None = None,
     metric: str | Metric | None = None,
@@ -69,6 +70,9 @@ def sweep(
         epochs again.
     stiffness : iterable of float, default=(1.0,)
         Of the springs.
+    blocks : dict from prefix to float or None, optional
+        Radii of blocks of parameters, as in :class:`TaskModels`; None stands for the radius or
+        spring of each run, as in ``{"*": None, "classifier": math.inf}``.
     seeds : int or sequence of int, default=(0,)
         Each determines initial parameters, order of the data and dropout.
     test : mapping from task to data, optional
@@ -127,6 +131,7 @@ def sweep(
     plan = Plan(
         module, data, loss, optimizer, epochs, test, metric, batch_size, sampling, project_every,
         center_weight, scheduler, augment, measure, on_epoch, checkpoint_every, mesh,
+        None if blocks is None else dict(blocks),
     )  # fmt: skip
     settings = settings_of(epsilons, baselines, stiffness)
     ranks = Ranks(mesh, len(data))
