@@ -576,3 +576,47 @@ def test_training_starts_from_weights_and_may_leave_parts_alone(tmp_path):
 def test_one_block_gets_the_radii():
     with pytest.raises(ValueError, match="One of `blocks` must be None"):
         replace(SMALL, blocks={"features": 0.1, "classifier": 0.2})
+
+
+def test_baselines_are_trained_beside_the_radii(tmp_path):
+    pytest.importorskip("torch", reason="the extra `torch` is not installed")
+    from crosslearning import report
+
+    settings = replace(
+        SMALL, model="batchnorm_cnn", image_size=16, epochs=1, epsilons=(0.5,), baselines=True
+    )
+    seen = []
+    results = train(settings, Squares(), tmp_path, progress=seen.append)
+    names = [
+        "own BatchNorm (FedBN)",
+        "own classifier (FedPer)",
+        "pooled, then fine-tuned",
+        "spring",
+    ]
+    assert [row["method"] for row in results["baselines"]] == names
+    of_cross = results["path"][0]["test"]["mean"]
+    for row in results["baselines"]:
+        assert row["gain"] == pytest.approx(of_cross - row["test"]["mean"], abs=1e-5)
+        assert row["standard_error"] is not None
+    assert [now["baseline"] for now in seen if "baseline" in now][:3] == names[:1] * 2 + names[1:2]
+    assert len(list((tmp_path / "models").glob("*.safetensors"))) == 2  # those at radii only
+    kept = tmp_path / "runs" / "baselines"
+    assert len(list(kept.rglob("*-seed-*.json"))) == 2 * 6
+    page = report.write(tmp_path).read_text()
+    assert all(name in page for name in names)
+    # Without them, nothing is trained again, and nothing is said of them.
+    again = train(replace(settings, baselines=False), Squares(), tmp_path, progress=seen.append)
+    assert "baselines" not in again
+    assert again["runs"] == results["runs"]
+
+
+def test_a_network_without_batchnorm_has_no_fedbn():
+    nn = pytest.importorskip("torch.nn", reason="the extra `torch` is not installed")
+    from crosslearning.images._baselines import baselines_of
+
+    found = baselines_of(nn.Sequential(nn.Conv2d(3, 4, 1), nn.Linear(4, 2)))
+    assert [*found] == [
+        "own classifier (FedPer)", "spring 0.01", "spring 0.1", "spring 1.0",
+        "pooled, then fine-tuned",
+    ]  # fmt: skip
+    assert found["own classifier (FedPer)"]["blocks"] == {"*": None, "1": math.inf}

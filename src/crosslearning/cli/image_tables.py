@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from crosslearning.evaluation.numbers import radius_name, spread
+from crosslearning.evaluation.numbers import points, radius_name, spread
 from crosslearning.images.splits import PARTS, divide
 
 if TYPE_CHECKING:
@@ -35,7 +35,11 @@ def print_counts(settings: TrainingSettings, data: ImageData) -> None:
 def print_results(results: dict[str, Any], out: Path) -> None:
     """Print what was learned: a table of radii, the paper's numbers beside ours, the verdict."""
     console = Console(markup=False)  # names may hold brackets
-    tables = [_radii] + [_beside_the_paper, _improvements] * ("reported" in results)
+    tables = (
+        [_radii]
+        + [_baselines] * ("baselines" in results)
+        + [_beside_the_paper, _improvements] * ("reported" in results)
+    )
     for table in tables:
         console.print(table(results), "")
     for sentence in (results["sentence"], *results["notes"]):
@@ -72,6 +76,19 @@ def _radii(results: dict[str, Any]) -> Table:
             style="bold" if point["epsilon"] == results["chosen"]["epsilon"] else "",
         )
     return table
+
+
+def _baselines(results: dict[str, Any]) -> Table:
+    rows = [
+        (
+            row["method"],
+            spread(row["test"]),
+            "–" if row["gain"] is None else points(row["gain"], row["standard_error"]),
+        )
+        for row in results["baselines"]
+    ]
+    title = "Baselines: test accuracy, and what the best ε between 0 and ∞ gains over them"
+    return _table(title, ("", "test", "gain"), rows)
 
 
 def _beside_the_paper(results: dict[str, Any]) -> Table:

@@ -57,6 +57,10 @@ def train(
             "efficientnet_lite0, timm/NAME, torchvision/NAME or package.module:function."
         ),
     ] = None,
+    baselines: Annotated[
+        bool,
+        typer.Option("--baselines", help="Train FedBN, FedPer, springs and fine-tuned as well."),
+    ] = False,
     seeds: Seeds = 1,
     out: Out = Path("crosslearning-train"),
 ) -> None:
@@ -80,6 +84,7 @@ def train(
         weights=None if weights is None else str(weights),
         only=tuple(only or ()),
         blocks=blocks,
+        baselines=baselines,
     )
     sweep(run, options.configure(base, epsilons, seeds), images, options, out)
 
@@ -193,7 +198,7 @@ def describe(now: dict[str, Any]) -> str:
     """Which run of a sweep is at work, and which epoch of it."""
     from crosslearning.evaluation.numbers import radius_name
 
-    which = f"ε = {radius_name(now['epsilon'])}, seed {now['seed']}"
+    which = f"{now.get('baseline') or 'ε = ' + radius_name(now['epsilon'])}, seed {now['seed']}"
     run = f"Run {now['run']} of {now['runs']} ({which})"
     return f"{run}, epoch {now['epoch']} of {now['epochs']}"
 

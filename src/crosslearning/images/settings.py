@@ -25,9 +25,11 @@ _RULES: list[tuple[str, str, Callable[[Any], bool]]] = [
     ("train_fraction", "a share above 0 and at most 1", lambda value: 0 < value <= 1),
     ("epsilons seeds", "one or more numbers of at least 0", _all_at_least_0),
 ]
+_NOT_SHARED = ("epsilons", "seeds", "baselines")
 _OF_TRAINING = (
     "model", "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay",
     "schedule", "augment", "flip", "weights", "only", "blocks",
+    "baselines",
 )  # fmt: skip
 
 
@@ -59,6 +61,10 @@ class TrainingSettings:
     blocks : dict from str to float or None
         Radii of blocks of parameters, by the beginning of their names; None stands for each of
         `epsilons`, and ``"*"`` for what no name matches, as in ``{"*": None, "classifier": inf}``.
+    baselines : bool
+        Whether to train, with the same budget, what else is usual: own BatchNorm and the rest
+        pooled (FedBN), own classifiers (FedPer), springs of three stiffnesses, and pooled networks
+        that are fine-tuned.
     backbone : str, optional
         In place of a network to train: linear heads on the features of this one, as `features`
         names it. The options of training are not for heads, which are solved.
@@ -92,6 +98,7 @@ class TrainingSettings:
     weights: str | None = None
     only: tuple[str, ...] = ()
     blocks: dict[str, float | None] | None = None
+    baselines: bool = False
     backbone: str | None = None
     epsilons: tuple[float, ...] | None = None
     seeds: tuple[int, ...] = (0,)
@@ -132,5 +139,5 @@ class TrainingSettings:
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that runs must share to be compared: all but radii and seeds."""
-        found = {k: v for k, v in asdict(self).items() if k not in ("epsilons", "seeds")}
+        found = {k: v for k, v in asdict(self).items() if k not in _NOT_SHARED}
         return found | {"only": list(self.only)}

@@ -16,6 +16,7 @@ import torch
 import crosslearning
 from crosslearning.exceptions import ResolutionWarning
 from crosslearning.images import _results
+from crosslearning.images._baselines import baselines_of, judged
 from crosslearning.images._folder import claim, numbered, prepare_models
 from crosslearning.images._runs import Runs, count, model_file
 from crosslearning.images.batches import Augmentation, ImageBatches
@@ -91,8 +92,11 @@ def train(
     for seed in settings.seeds:
         divide(settings, data, seed)  # which may be refused, and then before anything is written
     ranks = Ranks(mesh, len(data.domains))
+    others: dict[str, Runs] = {}
     if settings.backbone is None:
-        settings, tables = _train_networks(data, folder, settings, keep_models, progress, ranks)
+        settings, tables, others = _train_networks(
+            data, folder, settings, keep_models, progress, ranks
+        )
     elif mesh is None:
         settings, tables = train_heads(data, folder, settings, keep_models, progress)
     else:
@@ -105,6 +109,8 @@ def train(
         "versions": {"crosslearning": crosslearning.__version__, "torch": version("torch")},
         "seconds": runs.seconds.sum(),
     }
+    if others:
+        results["baselines"] = judged(runs, others)
     results |= more(results)
     return _results.write(folder, results, runs) if ranks.is_first else results
 
@@ -116,8 +122,8 @@ def _train_networks(
     keep_models: bool,
     progress: Any,
     ranks: Ranks,
-) -> tuple[TrainingSettings, list[pd.DataFrame]]:
-    """Train whole networks; return the settings with radii, and a table for each seed."""
+) -> tuple[TrainingSettings, list[pd.DataFrame], dict[str, Runs]]:
+    """Train whole networks; return the settings with radii, a table for each seed, baselines."""
     make = network(settings, len(data.categories))
     settings = replace(
         settings, epsilons=settings.epsilons or default_epsilons(make, settings.blocks)
@@ -127,13 +133,30 @@ def _train_networks(
         pixels = data.pixels(settings.image_size)
         draw_contact_sheet(data, pixels, folder / "contact_sheet.png")
 
+    def train_all(tell: Any, keep: bool, where: str = "", **changes: Any) -> list[pd.DataFrame]:
+        return [
+            _sweep(settings, data, pixels, make, seed, folder, keep, tell, ranks, where, **changes)
+            for seed in settings.seeds
+        ]
+
     def tell(run: dict[str, Any], record: EpochRecord) -> None:
         progress(numbered(settings, run, epoch=record.epoch, epochs=settings.epochs))
 
-    return settings, [
-        _sweep(settings, data, pixels, make, seed, folder, keep_models, tell, ranks)
-        for seed in settings.seeds
-    ]
+    tables = train_all(tell, keep_models)
+    wanted = baselines_of(make()) if settings.baselines else {}
+    others = {}
+    for k, (name, changes) in enumerate(wanted.items(), 1):
+        told = partial(_tell_baseline, progress, settings.epochs, k, len(wanted), name)
+        found = train_all(told, False, f"baselines/{name}/", **changes)
+        others[name] = Runs.of(pd.concat(found), data.categories)
+    return settings, tables, others
+
+
+def _tell_baseline(
+    progress: Any, epochs: int, k: int, n: int, name: str, run: Any, record: EpochRecord
+) -> None:
+    of = {"run": k, "runs": n, "epoch": record.epoch, "epochs": epochs}
+    progress({**run, "baseline": name, **of})
 
 
 def _sweep(
@@ -146,8 +169,10 @@ def _sweep(
     keep_models: bool,
     on_epoch: Callable[[dict[str, Any], EpochRecord], None],
     ranks: Ranks,
+    where: str,
+    **changes: Any,
 ) -> pd.DataFrame:
-    """Train a network for each domain at every radius from one seed."""
+    """Train a network for each domain at every radius from one seed, or as the changes have it."""
     parts = divide(settings, data, seed)
     statistics = channel_statistics(pixels, np.concatenate(parts[0]))
     sources = [
@@ -169,8 +194,7 @@ def _sweep(
             torch.nn.CrossEntropyLoss(),
             partial(_optimizer, settings),
             settings.epochs,
-            epsilons=settings.epsilons or (),
-            blocks=settings.blocks,
+            **{"epsilons": settings.epsilons or (), "blocks": settings.blocks} | changes,
             seeds=seed,
             test=sources[1],
             metric="accuracy",
@@ -178,7 +202,7 @@ def _sweep(
             scheduler=cosine if settings.schedule == "cosine" else None,
             augment=Augmentation(flip=settings.flip) if settings.augment else None,
             checkpoint_every=_STEPS,
-            folder=folder / "runs" / f"seed-{seed}",
+            folder=folder / "runs" / f"{where}seed-{seed}",
             measure=partial(_measure, sources, folder / "models" if keep_models else None),
             on_epoch=on_epoch,
             mesh=ranks.mesh,

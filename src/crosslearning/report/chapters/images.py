@@ -45,6 +45,14 @@ def images(results: Results) -> Chapter:
             "sheet": contact_sheet(results.folder / "contact_sheet.png"),
             **_tables(content),
             **_confusion(content["confusion"]),
+            "baselines": [
+                {
+                    **row,
+                    "test": spread(row["test"]),
+                    "gain": row["gain"] and points(row["gain"], row["standard_error"]),
+                }
+                for row in content.get("baselines", [])
+            ],
             "reported": _reported(content),
             "provenance": provenance(
                 content,

@@ -1,0 +1,73 @@
+"""The usual ways to train on several domains, beside radii: what they are, and how they compare."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import nn
+
+from crosslearning.evaluation import Comparison, Scores
+from crosslearning.evaluation.choice import best
+from crosslearning.images import _findings
+from crosslearning.images._runs import by_domain, macro
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from crosslearning.images._runs import Runs
+
+_STIFFNESSES = (0.01, 0.1, 1.0)
+
+
+def baselines_of(module: nn.Module) -> dict[str, dict[str, Any]]:
+    """Return arguments of `sweep` by name; springs of several stiffnesses begin with "spring"."""
+    named = [(name, part) for name, part in module.named_modules() if name]
+    norms = [name for name, part in named if isinstance(part, nn.modules.batchnorm._BatchNorm)]
+    linear = [name for name, part in named if isinstance(part, nn.Linear)]
+    found: dict[str, dict[str, Any]] = {}
+    for label, own in (("own BatchNorm (FedBN)", norms), ("own classifier (FedPer)", linear[-1:])):
+        if own:
+            blocks = {"*": None, **dict.fromkeys(own, math.inf)}
+            found[label] = {"epsilons": 0.0, "blocks": blocks, "baselines": ()}
+    for stiffness in _STIFFNESSES:
+        spring = {"baselines": "spring", "stiffness": (stiffness,), "blocks": None, "epsilons": ()}
+        found[f"spring {stiffness}"] = spring
+    tuned = {"baselines": "fine-tuned", "blocks": None, "epsilons": ()}
+    return found | {"pooled, then fine-tuned": tuned}
+
+
+def judged(runs: Runs, others: Mapping[str, Runs]) -> list[dict[str, Any]]:
+    """Test accuracy of each baseline, the spring as validation chooses it, beside the best radius.
+
+    The gain is that of the best radius between 0 and infinity, by validation, paired by seed.
+    """
+    springs = [name for name in others if name.startswith("spring")]
+    kept = {name: one for name, one in others.items() if name not in springs}
+    if springs:
+        kept["spring"] = others[max(springs, key=lambda one: macro(others[one].validation).mean())]
+    radii = [k for k, radius in enumerate(runs.epsilons) if 0 < radius < math.inf]
+    accuracies = {name: by_domain(one.test)[0] for name, one in kept.items()}
+    found = None
+    if radii:
+        validation = by_domain(runs.validation)
+        place = best(Scores(runs.epsilons, validation, np.ones(validation.shape[1:])), radii)
+        every = np.stack([*accuracies.values(), by_domain(runs.test)[place]])
+        scores = Scores([*accuracies, "cross"], every, np.ones(every.shape[1:]))
+        images = runs.test[0, 0].sum((-2, -1))
+        found = Comparison.of(scores, runs.domains, images, by_run=True)
+    rows = []
+    for name, values in accuracies.items():
+        pairs = found.paired(name) if found else None
+        several = pairs if pairs and pairs.n > 1 else None
+        rows.append(
+            {
+                "method": name,
+                "test": _findings.spread(values.mean(-1)),
+                "gain": pairs and pairs.gain,
+                "standard_error": several and several.standard_error,
+                "p_value": several and several.p_value,
+            }
+        )
+    return rows
