@@ -93,7 +93,7 @@ def test_features_are_those_of_the_network_and_come_from_the_cache(tmp_path, mon
     monkeypatch.setattr("crosslearning.images.embedding._AT_A_TIME", 25)
     options = {"image_size": 8, "cache_dir": tmp_path}
     found = features(data, net, progress=lambda *now: seen.append(now), **options)
-    x = torch.from_numpy(data.pixels(8)).permute(0, 3, 1, 2) / 255
+    x = torch.tensor(data.pixels(8)).permute(0, 3, 1, 2) / 255
     with torch.no_grad():
         expected = net((x - 0.5) / 0.25).mean((2, 3))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

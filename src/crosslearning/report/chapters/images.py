@@ -29,8 +29,9 @@ def images(results: Results) -> Chapter:
         title=content["title"],
         subtitle=f"{count(data['images'], 'image')} of "
         f"{count(len(data['categories']), 'category', 'categories')} in "
-        f"{count(len(data['domains']), 'domain')}; one network "
-        f"({config.get('backbone') or config['model'].rpartition(':')[2]}, "
+        f"{count(len(data['domains']), 'domain')}; one "
+        f"{'linear head' if config.get('backbone') else 'network'} "
+        f"({(config.get('backbone') or config['model']).rpartition(':')[2]}, "
         f"{config['image_size']} px) for every domain",
         sentence=content["sentence"],
         numbers=(_choice(content), _accuracy(content), _gain(content)),
