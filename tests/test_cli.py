@@ -57,7 +57,7 @@ def test_no_command_shows_help(command, capsys):
 def test_a_missing_extra_is_one_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     assert main(["data", "export", "icons65", str(tmp_path / "icons")]) == 2
-    check_failure("needs Pillow, which is an extra. Install it with", capsys)
+    check_failure("needs Pillow, an optional dependency. Install it with", capsys)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -205,7 +205,7 @@ def test_missing_torch_is_named(monkeypatch, capsys):
     monkeypatch.setattr(images, "find_spec", lambda _: None)
     assert main(["train", "icons65"]) == 2
     assert capsys.readouterr().err == (
-        "Error: Training networks needs torch, which is an extra. Install it with "
+        "Error: Training networks needs torch, an optional dependency. Install it with "
         '`pip install "crosslearning[torch]"`.\n'
     )
 

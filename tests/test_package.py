@@ -85,7 +85,7 @@ write({str(tmp_path)!r})
     done = python(code, block=EXTRAS)
     assert done.stdout == "120\n"
     assert done.stderr.endswith(
-        "ImportError: The report needs altair, which is an extra. Install it with "
+        "ImportError: The report needs altair, an optional dependency. Install it with "
         '`pip install "crosslearning[app]"`.\n'
     )
 
@@ -97,7 +97,7 @@ def test_the_command_without_extras_is_one_line(block):
     assert (done.returncode, done.stdout) == (2, "")
     name = "typer" if "typer" in block else "rich"
     assert re.fullmatch(
-        rf"Error: \w+ command.* needs {name}, which is an extra. Install it with "
+        rf"Error: \w+ command.* needs {name}, an optional dependency. Install it with "
         r'`pip install "crosslearning\[app\]"`.\n',
         done.stderr,
     )

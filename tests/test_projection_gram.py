@@ -80,7 +80,7 @@ def test_multipliers_and_active():
         (np.zeros((0, 0)), "square"),
         ([["a"]], "square"),
         (np.diag([1.0, np.nan, np.inf]), "tasks 1, 2"),
-        (np.diag([1.0, -1.0]), "negative square.*task 1"),
+        (np.diag([1.0, -1.0]), "negative entry.*task 1"),
         (np.array([[1.0, 0.5], [0.0, 1.0]]), "symmetric"),
         (np.array([[1.0, 5.0], [5.0, 1.0]]), "positive semidefinite"),
     ],

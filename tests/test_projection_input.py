@@ -56,7 +56,7 @@ def test_bad_tasks_and_radii(arguments, message):
         ({"center": [0.0, np.nan, 0.0, 0.0]}, "`center` has NaN"),
         ({"center": list("abcd")}, "`center` must hold real numbers"),
         ({"center_weight": 1.0}, "without one"),
-        ({"center": np.zeros(4), "center_weight": 0.0}, "center_weight.*got 0.0.*no `center`"),
+        ({"center": np.zeros(4), "center_weight": 0.0}, "center_weight.*got 0.0.*Omit `center`"),
         ({"center": np.zeros(4), "center_weight": -1.0}, "center_weight"),
         ({"center": np.zeros(4), "center_weight": np.inf}, "center_weight"),
         ({"center": np.zeros(4), "center_weight": "1"}, "center_weight"),

@@ -635,7 +635,7 @@ def test_other_files_are_refused(regression, tmp_path):
     with pytest.raises(ValueError, match=r"holds no fit of a table, which is a file model\.npz"):
         TableModel.load(tmp_path)
     regression.estimator.save(tmp_path / "model.npz")
-    with pytest.raises(ValueError, match="is a linear model, and a table model is needed"):
+    with pytest.raises(ValueError, match="is a linear model, but a table model is needed"):
         TableModel.load(tmp_path)
     header = np.frombuffer(b'{"format": "crosslearning 9", "kind": "table model"}', dtype=np.uint8)
     np.savez(tmp_path / "model.npz", header=header)

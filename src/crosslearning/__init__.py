@@ -67,7 +67,7 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is asked for: some of it takes long."""
+    """Import lazily, since some modules are slow to import."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     room = import_module(f"crosslearning.{_ROOMS.get(name, 'linear')}")

@@ -1,4 +1,4 @@
-"""Values of a few types in one file: arrays for NumPy, the rest as JSON, nothing that runs."""
+"""One file of NumPy arrays and JSON; nothing in it can run code."""
 
 from __future__ import annotations
 
@@ -18,25 +18,17 @@ from crosslearning.files import replacing
 __all__ = ["read_archive", "write_archive"]
 
 _FORMAT = "crosslearning 1"
-_LARGE = 2**23  # bytes, which would take long to compress, by little
+_LARGE = 2**23  # bytes; compressing more takes long and saves little
 _PLAIN = (str, bool, int, float, type(None))
 
 
 def write_archive(
     path: str | os.PathLike[str], kind: str, content: Any, classes: tuple[type, ...] = ()
 ) -> None:
-    """Write values to a file that is there in full or not at all.
+    """Write values atomically to a file.
 
-    Parameters
-    ----------
-    path : path
-        The file.
-    kind : str
-        What it is, such as "table model": :func:`read_archive` refuses any other.
-    content
-        Numbers, strings, dates, arrays, data frames, and lists, tuples and dicts of them.
-    classes : tuple of type, optional
-        Dataclasses that may be among the values.
+    `kind` says what it is, such as "table model"; :func:`read_archive` refuses any other. `content`
+    may hold numbers, strings, dates, arrays, data frames, lists, tuples and dicts, and `classes`.
     """
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     header = {"format": _FORMAT, "kind": kind, "content": _encoded(content, arrays, classes)}
@@ -48,7 +40,7 @@ def write_archive(
 
 
 def read_archive(path: str | os.PathLike[str], kind: str, classes: tuple[type, ...] = ()) -> Any:
-    """Read what :func:`write_archive` wrote; a file with anything else in it is refused."""
+    """Read what :func:`write_archive` wrote; refuse a file with any other content."""
     with Path(path).open("rb") as file:
         try:
             with np.load(file, allow_pickle=False) as archive:
@@ -56,20 +48,19 @@ def read_archive(path: str | os.PathLike[str], kind: str, classes: tuple[type, .
             header = json.loads(arrays["header"].tobytes())
             found = header["format"], header["kind"]
             content = _decoded(header["content"], arrays, classes) if found[0] == _FORMAT else None
-        except Exception as error:  # whatever other bytes lead to
+        except Exception as error:  # whatever invalid bytes raise
             raise ValueError(
-                f"{path} is not a {kind} of crosslearning, or it is damaged "
-                f"({type(error).__name__})."
+                f"{path} is not a crosslearning {kind}, or it is damaged ({type(error).__name__})."
             ) from error
     if found[0] != _FORMAT:
-        raise ValueError(f"{path} was written by another version: {found[0]}. Make it again.")
+        raise ValueError(f"{path} was written by another version: {found[0]}. Create it again.")
     if found[1] != kind:
-        raise ValueError(f"{path} is a {found[1]}, and a {kind} is needed. Choose another file.")
+        raise ValueError(f"{path} is a {found[1]}, but a {kind} is needed. Choose another file.")
     return content
 
 
 def _encoded(value: Any, arrays: dict[str, np.ndarray[Any, Any]], classes: tuple[type, ...]) -> Any:
-    """Turn a value into JSON, with arrays put aside and types that JSON lacks tagged."""
+    """Turn a value into JSON, collecting arrays and tagging types that JSON lacks."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):
@@ -130,7 +121,7 @@ def _frame(parts: list[Any]) -> pd.DataFrame:
     return pd.DataFrame(columns, index=index)
 
 
-# Type: its tag, its parts, and how to build it of them again.
+# Type: its tag, how to take it apart, and how to rebuild it.
 _TAGGED: dict[type, tuple[str, Callable[[Any], list[Any]], Callable[[list[Any]], Any]]] = {
     list: ("list", list, list),
     tuple: ("tuple", list, tuple),

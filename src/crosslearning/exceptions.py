@@ -1,7 +1,4 @@
-"""The warning classes of the package; import them where they are raised.
-
-They extend scikit-learn's, which takes long to import.
-"""
+"""Warning classes; import them where they are raised, since importing scikit-learn is slow."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ __all__ = ["ConvergenceWarning", "ResolutionWarning"]
 
 
 class ConvergenceWarning(exceptions.ConvergenceWarning):  # type: ignore[misc]
-    """A solver stopped before its certificate reached the tolerance; scikit-learn's, too.
+    """A solver stopped before reaching its tolerance; a subclass of scikit-learn's warning.
 
-    The result is returned all the same, with its ``status`` and its residual.
+    The result is still returned, with its ``status`` and residual.
     """
 
 
 class ResolutionWarning(ConvergenceWarning):
-    """A radius is below what the dtype of the parameters resolves at their present size."""
+    """The radius is below the resolution of the dtype for parameters of this size."""

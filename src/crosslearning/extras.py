@@ -1,4 +1,4 @@
-"""Libraries that are extras: one line says what to install where one is missing."""
+"""Optional dependencies, and the error that says which extra to install."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXTRAS = {
 
 
 def require(purpose: str, *modules: str) -> None:
-    """Import libraries, or say what to install."""
+    """Import libraries, or raise an error that says what to install."""
     for module in modules:
         try:
             import_module(module)
@@ -34,13 +34,13 @@ def missing(purpose: str, module: str) -> ImportError:
     Examples
     --------
     >>> print(missing("Reading Parquet files", "pyarrow"))
-    Reading Parquet files needs pyarrow, which is an extra. Install it with
+    Reading Parquet files needs pyarrow, an optional dependency. Install it with
     `pip install "crosslearning[app]"`.
     """
     top = module.split(".")[0]
     extra = _EXTRAS.get(top, "app")
     return ImportError(
-        f"{purpose} needs {_NAMES.get(top, top)}, which is an extra. Install it with "
+        f"{purpose} needs {_NAMES.get(top, top)}, an optional dependency. Install it with "
         f'`pip install "crosslearning[{extra}]"`.',
         name=top,
     )

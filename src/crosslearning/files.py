@@ -1,4 +1,4 @@
-"""Files and folders that are there in full or not at all."""
+"""Files and folders that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary name to write to, renamed to ``path`` unless an exception is raised."""
+    """Yield a temporary path to write to; rename it to ``path`` unless an exception is raised."""
     temporary = _temporary(path)
     try:
         yield temporary
@@ -22,13 +22,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Give a temporary folder to fill, renamed to ``path`` unless an exception is raised.
-
-    Raises
-    ------
-    ValueError
-        If ``path`` is a file or a folder that is not empty.
-    """
+    """Yield a temporary folder to fill; rename it to ``path`` unless an exception is raised."""
     if path.exists() and not (path.is_dir() and next(path.iterdir(), None) is None):
         raise ValueError(f"The folder must be new or empty; {path} is not. Choose another.")
     temporary = _temporary(path)

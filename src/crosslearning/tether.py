@@ -25,7 +25,7 @@ _REMEDIES = {
 
 
 class Law(NamedTuple):
-    """What a tether does at given distances; see the methods of the same names."""
+    """Values of the methods of the same names at given distances."""
 
     pull: Array
     slope: Array
@@ -34,7 +34,7 @@ class Law(NamedTuple):
 
 @dataclass(frozen=True, eq=False, init=False)
 class Tether:
-    r"""How a task at distance :math:`d` from the centre is held.
+    r"""The radial law that ties a task at distance :math:`d` to the centre.
 
     .. math::
 
@@ -44,16 +44,15 @@ class Tether:
     A hard bound (the paper's cross-learning), a spring (mean-regularised multi-task learning) and
     a constant tension (which makes tasks coincide with the centre), alone or together.
 
-    The methods describe the proximal step of :math:`h`: a task that wants to be at distance
-    :math:`d` ends at ``final_distance(d)``, and the least cost of that,
+    The methods describe the proximal step of :math:`h`: a task at distance :math:`d` moves to
+    ``final_distance(d)``, and the minimal cost,
     :math:`\min_{d'} \tfrac12 (d - d')^2 + h(d')`, is ``envelope(d)``. They take any array of
-    distances. A parameter that holds one value per task goes with distances whose last axis runs
-    over the tasks.
+    distances; if a parameter has one value per task, the last axis must run over the tasks.
 
     Parameters
     ----------
     epsilon : float or array of shape (n_tasks,), default=inf
-        Radius: the largest distance allowed. 0 pools the tasks, ``inf`` sets no bound.
+        Radius, the largest distance allowed. 0 pools the tasks, ``inf`` sets no bound.
     stiffness : float or array of shape (n_tasks,), default=0
         :math:`\kappa`, the strength of the spring; finite.
     tension : float or array of shape (n_tasks,), default=0
@@ -100,24 +99,23 @@ class Tether:
 
     @property
     def n_tasks(self) -> int | None:
-        """Number of tasks the parameters are given for, or None if they hold for any number."""
+        """Number of tasks if a parameter has one value per task, otherwise None."""
         return next((len(v) for v in self._values() if isinstance(v, np.ndarray)), None)
 
     @cached_property
     def is_ball(self) -> bool:
-        """Whether this is the bound alone, with neither spring nor tension."""
+        """Whether there is neither spring nor tension."""
         return not (np.any(self.stiffness) or np.any(self.tension))
 
     def scaled(self, *, step_size: float = 1.0, length: float = 1.0) -> Tether:
-        r"""Tether for a step of another size or distances in another unit.
+        r"""Return the tether for another step size or unit of length.
 
         Parameters
         ----------
         step_size : float, default=1
-            :math:`\eta` in the proximal step of :math:`\eta h` that follows a gradient step of
-            that length: spring and tension are scaled by it, the radius is not.
+            :math:`\eta` in the proximal step of :math:`\eta h`: multiplies spring and tension.
         length : float, default=1
-            New unit of distance: radius and tension are divided by it, the spring is not.
+            New unit of distance: divides radius and tension.
 
         Returns
         -------
@@ -125,7 +123,7 @@ class Tether:
         """
         if step_size == 1.0 and length == 1.0:
             return self
-        with np.errstate(over="ignore"):  # an infinite radius is the right one then
+        with np.errstate(over="ignore"):  # then the radius is rightly infinite
             epsilon = np.divide(self.epsilon, length)
         scaled = object.__new__(Tether)  # the values have been checked
         stiffness, tension = self.stiffness * step_size, self.tension * step_size / length
@@ -135,36 +133,36 @@ class Tether:
         return scaled
 
     def final_distance(self, distance: ArrayLike) -> Array:
-        """Distance from the centre at which the task ends, between 0 and ``epsilon``."""
+        """Distance to the centre after the proximal step, between 0 and ``epsilon``."""
         d = np.asarray(distance, dtype=np.float64)
         return np.clip((d - self.tension) / (1.0 + self.stiffness), 0.0, self.epsilon)
 
     def pull(self, distance: ArrayLike) -> Array:
-        """Share of the way to the centre that the task is drawn: 1 - final / initial distance.
+        """Fraction of its distance to the centre by which a task moves: 1 - final / initial.
 
-        The limit for a vanishing distance at 0, so that every task has one: 1 if the task is
-        stuck to the centre there, the spring's share ``stiffness / (1 + stiffness)`` otherwise.
+        At distance 0 this is the limit: 1 if the radius is 0 or there is tension, otherwise
+        ``stiffness / (1 + stiffness)``.
         """
         return self.law(distance).pull
 
     def envelope(self, distance: ArrayLike) -> Array:
-        """Least cost of holding a task that wants to be at this distance (Moreau envelope)."""
+        """Moreau envelope: the minimal cost of the proximal step."""
         return self.law(distance).envelope
 
     def slope(self, distance: ArrayLike) -> Array:
-        """Second derivative of the envelope; its first derivative is ``pull(d) * d``.
+        """Second derivative of the envelope, whose first derivative is ``pull(d) * d``.
 
-        At the two kinks the value of the inner region.
+        At the two kinks it is the value of the inner region.
         """
         return self.law(distance).slope
 
     def law(self, distance: ArrayLike) -> Law:
         """Pull, slope and envelope at once, for solvers that need all three."""
-        with np.errstate(over="ignore", invalid="ignore"):  # an infinite cost is right then
+        with np.errstate(over="ignore", invalid="ignore"):  # then the cost is rightly infinite
             return self._law(np.asarray(distance, dtype=np.float64))
 
     def _law(self, distance: Array) -> Law:
-        """Do as :meth:`law` does, at distances whose squares are finite."""
+        """Evaluate :meth:`law` at distances whose squares are finite."""
         if self.is_ball:
             return self._law_of_ball(distance)
         k, t = self.stiffness, self.tension
@@ -183,7 +181,7 @@ class Tether:
         return Law(pull, slope, envelope)
 
     def _law_of_ball(self, distance: Array) -> Law:
-        """Pull, slope and envelope of a bound alone: the same as in general, with less to do."""
+        """Evaluate the law of a bound alone, which is faster."""
         # d - epsilon before the division: 1 - epsilon / d would cancel near the bound.
         excess = np.maximum(distance - self.epsilon, 0.0)
         pull = excess / np.maximum(distance, _TINY)
@@ -195,18 +193,18 @@ class Tether:
 
     @cached_property
     def _together(self) -> Flags | None:
-        """Whether the radius is 0, by task if that is how it is given; None if it nowhere is."""
+        """Where the radius is 0, or None if it is 0 nowhere."""
         together = np.asarray(np.equal(self.epsilon, 0.0))
         return together if together.any() else None
 
     def is_taut(self, distance: ArrayLike) -> Flags:
-        """Whether the bound holds the task back, which then ends at distance ``epsilon``."""
+        """Whether the bound is active, so that the task ends at distance ``epsilon``."""
         d = np.asarray(distance, dtype=np.float64)
         return d > self.epsilon * (1.0 + self.stiffness) + self.tension
 
 
 def _checked(name: str, value: ArrayLike) -> float | Array:
-    """Return a float or a read-only copy of one value per task, all at least 0."""
+    """Return a float or a read-only array of one value per task, all at least 0."""
     raw = np.asarray(value)
     if raw.dtype.kind not in "iuf" or raw.ndim > 1 or raw.size == 0:
         raise ValueError(

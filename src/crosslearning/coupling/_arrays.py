@@ -1,4 +1,4 @@
-"""Members that are rows of a NumPy array: solved, written, and judged by what was written."""
+"""Rows of a NumPy array as members: solve, write the result, and certify what was written."""
 
 from __future__ import annotations
 
@@ -25,14 +25,11 @@ _BAND = 8  # rows of a small product
 _PIECE = 512  # columns of a small product
 _ROW = 1 << 15  # elements of a row that is written
 _EPS = float(np.finfo(np.float64).eps)
-_VISIBLE = 1e-3  # of the largest distance: a Gram matrix knows 10 digits of those above it
+_VISIBLE = 1e-3  # of the largest distance: above it, distances from a Gram matrix have 10 digits
 
 
 class ArrayMembers:
-    """Tasks `z` around a `base`: the given centre, or the mean of the tasks if the centre is free.
-
-    The moved ones are written to arrays of their own, `thetas` and `center`, in the dtype of `z`.
-    """
+    """Tasks `z` around a `base`, the given centre or the mean; results go to `thetas`, `center`."""
 
     groups = ("",)
 
@@ -43,16 +40,16 @@ class ArrayMembers:
 
     @property
     def tasks(self) -> list[str]:
-        """What messages call the tasks."""
+        """Names of the tasks in messages."""
         return [f"task {row}" for row in range(len(self.z))]
 
     def gram(self) -> Array:
-        """Inner products of the rows of z - base, subtracted and summed in float64."""
+        """Inner products of the rows of z - base, in float64."""
         n, n_columns = self.z.shape
         gram = np.zeros((n, n))
         wide = min(_up(block_width(n)), _up(n_columns))
         room = np.zeros((n + 1, wide))
-        with np.errstate(over="ignore", invalid="ignore"):  # found in the result, and named
+        with np.errstate(over="ignore", invalid="ignore"):  # detected in the result
             for block in column_blocks(n_columns, wide):
                 z = self.z[:, block]
                 here = room[:, : _up(z.shape[1])]
@@ -62,7 +59,7 @@ class ArrayMembers:
             return (np.triu(gram) + np.triu(gram, 1).T)[np.newaxis]
 
     def move(self, pull: Array, weights: Array) -> None:
-        """Move the centre by a combination of the differences, and the tasks towards it."""
+        """Move the centre by a combination of the differences, then the tasks towards it."""
         shares = exact_combination(weights[0], _EPS)
 
         def others(block: slice, room: Array) -> None:
@@ -71,11 +68,11 @@ class ArrayMembers:
         self._write(pull[0], shares[-1], others)
 
     def place(self, pull: Array, offset: Array) -> None:
-        """Move the centre by this offset, and the tasks towards it."""
+        """Move the centre by this offset, then the tasks towards it."""
         self._write(pull, 1.0, lambda block, room: np.copyto(room, offset[block]))
 
     def _write(self, pull: Array, own: float, others: Callable[[slice, Any], None]) -> None:
-        """Write row by row of a block, and measure what was written while it is in the cache."""
+        """Write a block row by row, and measure each row while it is in the cache."""
         self._squares = np.zeros(len(self.z))
         rooms = np.empty((2, min(_ROW, self.z.shape[1])))
         for block in column_blocks(self.z.shape[1], _ROW):
@@ -87,7 +84,7 @@ class ArrayMembers:
             center = center.astype(np.float64, copy=False)
             rows = zip(self.z[:, block], self.thetas[:, block], pull.tolist(), strict=True)
             for i, (z, theta, share) in enumerate(rows):
-                if share in (0.0, 1.0):  # bit by bit
+                if share in (0.0, 1.0):  # exact copies
                     theta[:] = center if share else z
                 else:
                     moved = theta if theta.dtype == np.float64 else new
@@ -102,28 +99,26 @@ class ArrayMembers:
         return np.sqrt(self._squares)[np.newaxis]
 
     def storage(self) -> Storage:
-        """How finely the array stores its rows, as long as the longest of them."""
+        """Precision of the array, for rows as long as the longest."""
         norm = max(float(np.linalg.norm(row.astype(np.float64, copy=False))) for row in self.z)
         dtype, size = self.z.dtype, np.array([self.z.shape[1]])
         eps = np.array([np.finfo(dtype).eps], dtype=np.float64)
         return Storage([dtype.name], eps, np.array([norm]), size)
 
     def culprits(self) -> tuple[list[str], str]:
-        """Names of rows that are not finite."""
+        """Names of the rows that are not finite."""
         return [f"task {row}" for row in np.flatnonzero(~np.isfinite(self.z).all(axis=1))], ""
 
 
 def _up(width: int) -> int:
-    """Round up to whole pieces."""
+    """Round up to a multiple of the piece."""
     return -(-width // _PIECE) * _PIECE
 
 
 def _upper_gram(rows: Array) -> Array:
-    """Inner products of rows, the last of which is 0 and left out; right above the diagonal only.
-
-    BLAS has fast kernels for small products of two different matrices; a matrix times its own
-    transpose, or a product of long rows, is slow for few rows.
-    """
+    """Inner products of all rows but the last, which is 0; valid on and above the diagonal."""
+    # For few rows, BLAS is faster with small products of two different matrices than with a matrix
+    # times its own transpose.
     n = len(rows) - 1
     if n > _FEW:
         return rows[:n] @ rows[:n].T
@@ -136,7 +131,7 @@ def _upper_gram(rows: Array) -> Array:
 
 
 def couple_arrays(members: ArrayMembers, request: Request) -> Coupling:
-    """Solve in the smaller of the two spaces, write the result, and judge what was written."""
+    """Solve in the smaller of the two spaces, write the result, and certify it."""
     tether, weight, start, tol, max_iter = request
     n_tasks, n_parameters = members.z.shape
     if n_parameters < n_tasks:
@@ -157,7 +152,7 @@ def couple_arrays(members: ArrayMembers, request: Request) -> Coupling:
     result = measured(members, step.pull, step.n_iter, request)
     if result.status in (Status.CONVERGED, Status.UNRESOLVED):
         return result
-    # The squares in a Gram matrix hide distances below 1e-8 of the largest one.
+    # A Gram matrix cannot resolve distances below 1e-8 of the largest one.
     function, scale = _function_of_parameters(members, tether, weight)
     center = (members.center - members.base.astype(np.float64)) / scale
     point, n_iter = minimise(function, center, SAFETY * tol, max(1, max_iter - step.n_iter))
@@ -166,7 +161,7 @@ def couple_arrays(members: ArrayMembers, request: Request) -> Coupling:
 
 
 def measured(members: ArrayMembers, pull: Array, n_iter: int, request: Request) -> Coupling:
-    """Judge by a pass over tasks before and after."""
+    """Certify with a pass over the tasks before and after."""
     proof = certify(
         members.thetas, members.center, members.z, request.tether, members.base, request.weight
     )
@@ -176,7 +171,7 @@ def measured(members: ArrayMembers, pull: Array, n_iter: int, request: Request) 
 def _judged(
     members: ArrayMembers, proof: Certificate, pull: Array, n_iter: int, request: Request
 ) -> Coupling:
-    """Turn a certificate of what was written into the result."""
+    """Turn the certificate into the result."""
     active = proof.taut & (pull > 0)
     limit = request.tol + proof.rounding
     status = Status.of(proof.kkt_residual, limit, n_iter, request.max_iter)
@@ -194,11 +189,7 @@ def _judged(
 def _proof(
     members: ArrayMembers, tether: Tether, step: GramProjection, scale: float
 ) -> Certificate:
-    """Judge by the Gram matrix and the distances of what was written.
-
-    The distances of the tasks to their new centre are known from the Gram matrix, and determine
-    that centre. What was written must have the distances that follow from it.
-    """
+    """Certify by comparing the written distances with those that the Gram matrix implies."""
     distances = members.distances()[0]
     size = float(np.linalg.norm(members.base)) + scale
     return Certificate(
@@ -214,8 +205,8 @@ def _proof(
 def _function_of_parameters(
     members: ArrayMembers, tether: Tether, weight: float
 ) -> tuple[CenterFunction, float]:
-    """Build the function of the centre over all parameters, in units of the largest distance."""
-    with np.errstate(over="ignore", invalid="ignore"):  # found in the squares, and named
+    """Build the function of the centre in parameter space, and its unit, the largest distance."""
+    with np.errstate(over="ignore", invalid="ignore"):  # detected in the squares
         points = np.asarray(np.subtract(members.z, members.base, dtype=np.float64))
         squares = np.vecdot(points, points)
     refuse_not_finite(squares[np.newaxis], members)

@@ -1,4 +1,4 @@
-"""The centre, given or free, among points within 1 of the origin."""
+"""Solve for the centre, given or free, of points in the unit ball."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from crosslearning.coupling._newton import CenterFunction, CenterPoint, minimise
 from crosslearning.tether import Array, Tether
 
-SAFETY = 1e-2  # the solver aims below the tolerance that it promises
-_ROUNDING = 1e-14  # pulls that a task exactly on its bound may show
-_LIGHT = 1e-2  # the least weight of a centre that is solved for at once
-_NO_PULL = 1e-12  # all pulls below this: a free centre that nothing holds
+SAFETY = 1e-2  # the solver aims below the requested tolerance
+_ROUNDING = 1e-14  # pull of a task exactly on its bound, by rounding
+_LIGHT = 1e-2  # a lighter centre is approached through heavier ones
+_NO_PULL = 1e-12  # if all pulls are below this, a free centre is not unique
 _FIRST_WEIGHT = 1e-2
 _LAST_WEIGHT = 1e-8
 _MAX_ROUNDS = 60
@@ -21,7 +21,7 @@ _MAX_ROUNDS = 60
 def solve(
     function: CenterFunction, start: Array | None, tol: float, max_iter: int
 ) -> tuple[CenterPoint, int]:
-    """Minimise the function of the centre from the origin, or from the pulls of a previous step."""
+    """Minimise over the centre, from the origin or from the pulls of a previous step."""
     points = function.points
     at_origin = function.tether._law(np.sqrt(np.vecdot(points, points))).pull
     if at_origin.max() <= _ROUNDING:
@@ -41,14 +41,14 @@ def solve(
 
 
 def _ever_lighter(weight: float) -> list[float]:
-    """Weights on the way to a light one, with which alone Newton steps zigzag between bounds."""
+    """Weights that decrease to a small one, with which alone Newton steps would zigzag."""
     if not 0 < weight < _LIGHT:
         return [weight]
     return [float(w) for w in np.geomspace(1.0, weight, 1 + int(np.ceil(-np.log10(weight))))]
 
 
 def _first_center(function: CenterFunction, pull: Array) -> Array:
-    """Weighted mean under given pulls."""
+    """Return the weighted mean for given pulls."""
     total = function.weight + float(pull.sum())
     return pull @ function.points / total if total > 0 else np.zeros(function.points.shape[1])
 
@@ -56,15 +56,9 @@ def _first_center(function: CenterFunction, pull: Array) -> Array:
 def nearest_to_mean(
     function: CenterFunction, tol: float, max_iter: int
 ) -> tuple[CenterPoint, int] | None:
-    """Return the centre nearest the mean of the tasks that has all of them within their radii.
-
-    Every such centre costs nothing, so a free centre is not unique there. The nearest one is the
-    projection of the mean (the origin here) onto the intersection of the balls around the tasks.
-    The method of multipliers finds it, and each of its rounds is again a function of the centre:
-    a small weight on the mean, and radii shortened by the present forces.
-
-    Returns None if there is no such centre to within `tol`.
-    """
+    """Project the mean (the origin) onto the intersection of the balls; None if it is empty."""
+    # Method of multipliers: each round minimises a function of the centre with a small weight on
+    # the mean and radii shortened by the current forces.
     radii = np.broadcast_to(np.asarray(function.tether.epsilon), len(function.points))
     center = np.zeros(function.points.shape[1])
     shift = np.zeros(len(radii))  # weight times the multiplier of ‖z_i - c‖ ≤ ε_i
@@ -78,7 +72,7 @@ def nearest_to_mean(
         previous, gap = gap, float(np.abs(new_shift - shift).max())
         if gap <= tol:
             break
-        # Forces that grow without bound, or slow progress: a smaller weight makes it faster.
+        # Diverging forces or slow progress: a smaller weight converges faster.
         factor = 0.1 if gap > 0.1 * previous or np.any(new_shift > 0.5 * radii) else 1.0
         if weight * factor < _LAST_WEIGHT:
             break
@@ -90,7 +84,7 @@ def nearest_to_mean(
 
 
 def nearest_center(points: Array, epsilon: float | Array, anchor: Array, fallback: Array) -> Array:
-    """Return the centre nearest an anchor that has all points within their radii.
+    """Return the point nearest an anchor that is within the radius of every task.
 
     Parameters
     ----------
@@ -99,7 +93,7 @@ def nearest_center(points: Array, epsilon: float | Array, anchor: Array, fallbac
     epsilon : float or array of shape (n_tasks,)
         Radius.
     anchor, fallback : array of shape (n_dimensions,)
-        What to be near to, and what to return if there is no such centre.
+        The point to be near, and what to return if there is no such centre.
 
     Returns
     -------

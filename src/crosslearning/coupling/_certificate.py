@@ -1,4 +1,4 @@
-"""The proof that a candidate solves the projection, or how far it is from that."""
+"""Certificate of optimality: how far a candidate is from solving the projection."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from crosslearning.coupling._checks import check_center, check_problem, check_vectors
 from crosslearning.tether import Array, Flags, Reals, Tether
 
-_BLOCK = 1 << 18  # elements of a temporary: a few calls per block, and it stays in the cache
-_NARROWEST = 256  # narrower products waste the processor
+_BLOCK = 1 << 18  # elements of a temporary that stays in the cache
+_NARROWEST = 256  # narrower products are slow
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,15 +24,15 @@ class Certificate:
     infeasibility : float
         Largest excess of a distance over its radius.
     imbalance : float
-        Net force on the centre, per unit of weight: 0 where the function of the centre is least.
+        Net force on the centre per unit of weight: 0 at the minimum over centres.
     misplacement : float
-        Largest distance of a task from its best place around the candidate's centre.
+        Largest distance of a task from its optimum, given the candidate's centre.
     distances : array of shape (n_tasks,)
-        Distances of the candidate's tasks to its centre, absolute.
+        Distances of the candidate's tasks to its centre (not relative).
     taut : array of bool of shape (n_tasks,)
-        Which tasks the radius holds back.
+        Tasks whose bound is active.
     rounding : float
-        Residual that storing the tasks in their dtype may cause by itself.
+        Residual that rounding to the dtype alone may cause.
     """
 
     infeasibility: float
@@ -57,14 +57,14 @@ def certificate(
     center: ArrayLike | None = None,
     center_weight: float | None = None,
 ) -> Certificate:
-    r"""Judge any candidate for the proximal step of a tether, wherever it comes from.
+    r"""Check a candidate for the proximal step of a tether, however it was computed.
 
     With :math:`p_i` the pull of task :math:`z_i` towards the candidate's centre, the conditions
     are :math:`\|\theta_i - \theta_g\| \le \varepsilon`,
     :math:`w_g(\theta_g - z_g) + \sum_i p_i (\theta_g - z_i) = 0` and
     :math:`\theta_i = (1 - p_i) z_i + p_i \theta_g`. Their residuals, the second divided by
-    :math:`w_g + N`, are relative to :math:`\max_i \|z_i - z_g\|`, where the mean of the tasks
-    stands in for a free centre :math:`z_g`. (A radius beyond that moves nothing.)
+    :math:`w_g + N`, are relative to :math:`\max_i \|z_i - z_g\|`; for a free centre, :math:`z_g` is
+    the mean of the tasks.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def certificate(
 def certify(
     candidate: Reals, candidate_center: Reals, z: Reals, tether: Tether, base: Reals, weight: float
 ) -> Certificate:
-    """Judge checked arrays; `base` is the given centre, or the mean of the tasks (weight 0)."""
+    """Certify checked arrays; `base` is the given centre, or the mean of the tasks (weight 0)."""
     initial, wanted, final, size = np.zeros((4, len(z)))
     blocks = list(column_blocks(z.shape[1], block_width(len(z))))
     for b in blocks:
@@ -139,10 +139,10 @@ def _squares(rows: Reals) -> Array:
 
 
 def block_width(n_rows: int) -> int:
-    """Columns of so many rows that make a temporary of bounded size."""
+    """Return how many columns of `n_rows` rows fit in a temporary."""
     return max(_NARROWEST, _BLOCK // n_rows)
 
 
 def column_blocks(n_columns: int, width: int) -> Iterator[slice]:
-    """Slices that cut so many columns into blocks of this width."""
+    """Divide columns into blocks of this width."""
     return (slice(start, min(start + width, n_columns)) for start in range(0, n_columns, width))

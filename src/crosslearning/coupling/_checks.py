@@ -1,4 +1,4 @@
-"""Checks at the border of the projection; everything behind trusts its input."""
+"""Validation of user input; private functions trust their arguments."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from crosslearning.tether import Array, Flags, Reals, Tether
 
 _LARGEST = 1e150  # squares beyond this overflow
-_SMALLEST_WEIGHT = 1e-9  # a centre with less weight is lost in rounding
+_SMALLEST_WEIGHT = 1e-9  # a smaller weight is lost in rounding
 
 
 def is_positive(value: object, least: float = 0.0) -> bool:
-    """Whether this is a finite number above 0, and not below `least`."""
+    """Whether this is a positive finite number of at least `least`."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     return is_number and 0 < float(value) < np.inf and float(value) >= least  # type: ignore[arg-type]
 
@@ -24,23 +24,20 @@ def is_positive(value: object, least: float = 0.0) -> bool:
 def check_vectors(
     values: ArrayLike, name: str = "thetas", row: str = "task", *, finite: bool = True
 ) -> Reals:
-    """Rows of real numbers as float32 or float64; integers become float64.
-
-    Whether they are finite is left open where a Gram matrix will tell it for free.
-    """
+    """Return rows of real numbers as float32 or float64; integers become float64."""
     try:
         array = np.asarray(values)
     except ValueError:
         raise ValueError(
             f"`{name}` must have one row per {row}, all of the same length; got rows of "
-            "different lengths. Pad them, or tether only the parameters that all have."
+            "different lengths. Pad them, or tether only the parameters that all have in common."
         ) from None
     if array.dtype.kind not in "biuf":
         raise ValueError(f"`{name}` must hold real numbers; got dtype {array.dtype}.")
     if array.ndim != 2 or array.size == 0:
         raise ValueError(
             f"`{name}` must have shape (n_{row}s, n_parameters) with at least one of each; got "
-            f"shape {array.shape}. Give one row per {row}."
+            f"shape {array.shape}. Pass one row per {row}."
         )
     if array.dtype != np.float32:
         array = array.astype(np.float64, copy=False)
@@ -57,7 +54,7 @@ def _refuse_not_finite(array: Reals, name: str, row: str) -> None:
 
 
 def check_center(center: ArrayLike, n_parameters: int, name: str = "center") -> Reals:
-    """Return a centre as a vector as long as the tasks."""
+    """Return a centre as a vector with one entry per parameter."""
     try:
         array = np.asarray(center)
     except ValueError:
@@ -74,7 +71,7 @@ def check_center(center: ArrayLike, n_parameters: int, name: str = "center") -> 
 def check_problem(
     thetas: ArrayLike, tether: Tether, center: ArrayLike | None, center_weight: float | None
 ) -> tuple[Reals, Tether, Reals, float]:
-    """Return tasks, tether, base and weight: a given centre, or the mean with weight 0."""
+    """Return tasks, tether, base and weight; a free centre has the mean as base and weight 0."""
     z = check_vectors(thetas, finite=False)
     tether = check_tether(tether, len(z))
     if center is not None:
@@ -83,7 +80,7 @@ def check_problem(
     if center_weight is not None:
         raise ValueError(
             f"`center_weight` is the weight of a given centre; got {center_weight!r} without "
-            "one. Give `center` too, or leave both out for a free centre."
+            "one. Pass `center` too, or omit both for a free centre."
         )
     with np.errstate(over="ignore", invalid="ignore"):
         base = np.full(len(z), 1.0 / len(z)) @ z
@@ -93,29 +90,29 @@ def check_problem(
 
 
 def check_center_weight(weight: float, *, allow_zero: bool = False) -> float:
-    """Return the weight of a given centre."""
+    """Return the weight of the centre."""
     if is_positive(weight, _SMALLEST_WEIGHT) or (allow_zero and weight == 0):
         return float(weight)
     raise ValueError(
         f"`center_weight` must be a finite number of at least {_SMALLEST_WEIGHT:g}; got "
-        f"{weight!r}. Use {'0' if allow_zero else 'no `center`'} for a free centre."
+        f"{weight!r}. {'Use 0' if allow_zero else 'Omit `center`'} for a free centre."
     )
 
 
 def check_tether(tether: Tether, n_tasks: int) -> Tether:
-    """Return the tether if it fits the number of tasks."""
+    """Return the tether if it matches the number of tasks."""
     if not isinstance(tether, Tether):
         raise ValueError(f"`tether` must be a Tether; got {tether!r}. Use Tether(epsilon=...).")
     if tether.n_tasks not in (None, n_tasks):
         raise ValueError(
             f"A tether with one value per task needs {n_tasks} values here; got "
-            f"{tether.n_tasks}. Give a single number to treat all tasks alike."
+            f"{tether.n_tasks}. Use a single number to treat all tasks alike."
         )
     return tether
 
 
 def check_start(start: ArrayLike | None, n_tasks: int) -> Array | None:
-    """Return the pulls to start from: one per task, between 0 and 1."""
+    """Return the initial pulls, one per task, between 0 and 1."""
     if start is None:
         return None
     try:
@@ -131,7 +128,7 @@ def check_start(start: ArrayLike | None, n_tasks: int) -> Array | None:
 
 
 def check_stopping(tol: float, max_iter: int) -> None:
-    """Refuse a tolerance or an iteration limit that makes no sense."""
+    """Check the tolerance and the iteration limit."""
     if not is_positive(tol):
         raise ValueError(
             f"`tol` must be a positive finite number; got {tol!r}. The default suits most uses."
@@ -153,7 +150,7 @@ def check_gram(gram: ArrayLike) -> Array:
         _refuse_rows(~np.isfinite(K).all(axis=1), "gram", "task", "NaN or infinite values")
     diagonal = K.diagonal()
     if diagonal.min() < 0:
-        _refuse_rows(diagonal < 0, "gram", "task", "a negative square on the diagonal")
+        _refuse_rows(diagonal < 0, "gram", "task", "a negative entry on the diagonal")
     asymmetry = K - K.T
     if asymmetry.max() > 1e-4 * diagonal.max():
         raise ValueError("`gram` must be symmetric. Compute U @ U.T from the differences U.")
@@ -169,7 +166,7 @@ def _refuse_rows(bad: Flags, name: str, row: str, what: str) -> None:
     index = np.flatnonzero(bad)
     rows = f"{row}s" if len(index) > 1 else row
     raise ValueError(
-        f"`{name}` has {what} in {rows} {listed(index.tolist())}. Repair or leave out the {rows}."
+        f"`{name}` has {what} in {rows} {listed(index.tolist())}. Fix or drop the {rows}."
     )
 
 

@@ -1,4 +1,4 @@
-"""The joint step of members, wherever they are: solve, move, measure, judge."""
+"""The joint step of members, wherever they are stored: solve, move, measure, certify."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ def couple(
     tell_resolution: bool = True,
     stacklevel: int = 1,
 ) -> tuple[Coupling, ...]:
-    """Proximal step of a tether for members that can tell their Gram matrix and be moved.
+    """Take the proximal step of a tether for members that can compute their Gram matrix.
 
-    Every group of members is coupled independently, or none if a task is not finite in one of them.
+    Every group of members is coupled independently. If a task is not finite, nothing is moved.
 
     Parameters
     ----------
     members : Members
-        What to couple; changed in place by :meth:`Members.move`.
+        The members, moved in place by :meth:`Members.move`.
     tether : Tether or sequence of Tether
-        The radial law, scaled for the step; one for all groups or one for each.
+        The radial law, scaled for the step; one for all groups, or one per group.
     center_weight : float, default=1
-        Weight of the present centre; 0 makes it free.
+        Weight of the current centre; 0 makes it free.
     start : sequence of array of shape (n_tasks,) or None, optional
-        Pulls of the previous step, by group, to start from.
+        Initial pulls by group, such as those of the previous step.
     tol, max_iter
-        Largest relative residual and number of Newton steps.
+        Largest relative residual, and largest number of Newton steps.
     tell_resolution : bool, default=True
-        Whether to warn of a radius that the members' dtype does not resolve. The status tells.
+        Whether to warn if the radius is below the resolution of the dtype (see the status).
     stacklevel : int, default=1
-        Whose line warnings point to: 1 for the caller.
+        Whose line warnings point to; 1 is the caller.
 
     Returns
     -------
@@ -60,12 +60,12 @@ def couple(
     Raises
     ------
     ValueError
-        If a task is NaN or infinite, with its name. Nothing has been moved then.
+        If a task is NaN or infinite.
 
     Warns
     -----
     ResolutionWarning
-        If storing the result moved a task beyond a radius that is too small for the dtype.
+        If the radius is too small for the dtype, so that rounding moved a task off it.
     ConvergenceWarning
         If the solver did not reach its tolerance.
     """
@@ -87,7 +87,7 @@ def couple(
 
 
 def _couple_grams(members: Members, requests: list[Request]) -> list[Coupling]:
-    """Move members whose parameters may be anywhere, and measure them where rounding matters."""
+    """Solve from Gram matrices, move the members, and measure them if rounding matters."""
     grams = members.gram()
     squares = np.diagonal(grams, axis1=1, axis2=2)
     refuse_not_finite(squares, members)

@@ -25,7 +25,7 @@ def subgradient_iterates(
     step: float = 1.0,
     start: ArrayLike | None = None,
 ) -> Iterator[tuple[Array, Array]]:
-    r"""Iterate Algorithm 2 without end; the caller decides when to stop.
+    r"""Iterate Algorithm 2 endlessly; the caller decides when to stop.
 
     With :math:`\lambda_i = \mu_i / (1 + \mu_i)` and :math:`a = w_g + \sum_i \lambda_i`,
 
@@ -39,23 +39,23 @@ def subgradient_iterates(
     Parameters
     ----------
     gram : array of shape (n_tasks, n_tasks)
-        Inner products of the differences to the given centre, whose largest diagonal entry is the
-        square of the unit of length.
+        Inner products of the differences from the given centre. The square root of the largest
+        diagonal entry is the unit of length.
     epsilon : float or array of shape (n_tasks,)
-        Radius, in the unit of the Gram matrix.
+        Radius, on the scale of the Gram matrix.
     center_weight : float, default=1
-        Weight of the given centre; 1 in the paper. Algorithm 2 has no free centre.
+        Weight of the given centre, 1 in the paper. Algorithm 2 does not support a free centre.
     step : float, default=1
-        :math:`\alpha` in units of the inverse square length.
+        :math:`\alpha`, in units of inverse squared length.
     start : array of shape (n_tasks,), optional
         Initial :math:`\lambda_i` (the pulls), below 1. All 0 by default.
 
     Yields
     ------
     pull : array of shape (n_tasks,)
-        The present :math:`\lambda_i`.
+        The current :math:`\lambda_i`.
     subgradient : array of shape (n_tasks,)
-        :math:`\partial_i` at that point, relative to the square of the unit of length.
+        :math:`\partial_i` at that point, relative to the squared unit of length.
     """
     K = check_gram(gram)
     weight = check_center_weight(center_weight)
@@ -81,15 +81,12 @@ def subgradient_iterates(
 def subgradient_pulls(
     gram: Array, tether: Tether, weight: float, start: Array | None, tol: float, max_iter: int
 ) -> tuple[Array, int, bool]:
-    """Run Algorithm 2 until |⟨∂, μ⟩| ≤ δ; returns the pulls, the iterations and success.
-
-    The printed stopping rule holds at μ = 0 even where the point is infeasible, so feasibility is
-    part of the test here.
-    """
+    """Run Algorithm 2 until |⟨∂, μ⟩| ≤ δ; return pulls, iterations and success."""
     iterates = subgradient_iterates(gram, tether.epsilon, center_weight=weight, start=start)
     for k, (pull, subgradient) in enumerate(islice(iterates, max_iter + 1)):
         mu = pull / (1.0 - pull)
         gap = abs(float(mu[mu > 0] @ subgradient[mu > 0]))
+        # The paper's rule alone holds at μ = 0 even if that is infeasible.
         if gap <= tol and subgradient.max() <= tol:
             return pull, k, True
     return pull, max_iter, False

@@ -9,31 +9,31 @@ from crosslearning.coupling._checks import check_vectors
 from crosslearning.coupling._newton import CenterFunction, minimise
 from crosslearning.tether import Array, Tether
 
-_NEAR = 1e-4  # relative accuracy of the radius at which the support is handed over
+_NEAR = 1e-4  # relative accuracy of the radius at which the active-set method takes over
 _ROUNDING = 1e-13
 
 
 def smallest_enclosing_ball(points: ArrayLike) -> tuple[Array, float]:
-    """Return centre and radius of the smallest ball that contains all points.
+    """Return the centre and radius of the smallest ball that contains all points.
 
-    It is the right end of the ε-path: from this radius on the tasks are independent.
+    For ε of at least this radius, the tasks are independent.
 
     Parameters
     ----------
     points : array of shape (n_points, n_dimensions)
-        Any number of points in any dimension.
+        The points.
 
     Returns
     -------
     center : array of shape (n_dimensions,)
-        The centre; unique.
+        The unique centre.
     radius : float
         The largest distance of a point to the centre.
 
     Notes
     -----
-    The projection on a radius that grows towards the answer tells which points support the ball;
-    an active-set method over convex combinations of those then makes it exact.
+    Projections with a growing radius identify the points that support the ball; an active-set
+    method over convex combinations of these points then makes the result exact.
 
     Examples
     --------
@@ -60,11 +60,8 @@ def smallest_enclosing_ball(points: ArrayLike) -> tuple[Array, float]:
 
 
 def _near_optimal_weights(points: Array) -> Array:
-    """Convex weights of a nearly optimal centre, most of them 0.
-
-    The least excess over a radius, ψ(ε) = min_c ‖(d - ε)₊‖, is convex and vanishes at the answer:
-    Newton's method for ψ(ε) = 0 approaches it from below.
-    """
+    """Return convex weights of a nearly optimal centre, most of them 0."""
+    # ψ(ε) = min_c ‖(d - ε)₊‖ is convex: Newton's method for ψ = 0 approaches ε from below.
     center, radius, growth = np.zeros(points.shape[1]), 0.0, np.inf
     weights = np.full(len(points), 1.0 / len(points))
     while growth > _NEAR * radius:
@@ -114,11 +111,8 @@ def _balanced(
 
 
 def _towards_circumcenter(points: Array, weights: Array) -> tuple[Array, Array | None]:
-    """Change of the weights that leads to the circumcentre, and the circumcentre.
-
-    It solves 2 D Dᵀ λ = diag(D Dᵀ) with the differences D to the first point. Dependent points on
-    no common sphere have none; then the change is the direction without end.
-    """
+    """Return the change of the weights towards the circumcentre, and the latter if it exists."""
+    # It solves 2 D Dᵀ λ = diag(D Dᵀ) with the differences D from the first point.
     D = points[1:] - points[0]
     square = np.einsum("ij,ij->i", D, D)
     U, singular, Vt = np.linalg.svd(D, full_matrices=len(D) > D.shape[1])

@@ -23,11 +23,11 @@ from crosslearning.coupling._result import Coupling, Status
 from crosslearning.tether import Array, Tether
 
 _SMALLEST_JITTER = 4.0 * float(np.finfo(np.float64).eps)
-_LARGEST_JITTER = 1e-3  # beyond this, no rounding explains that a matrix is not semidefinite
+_LARGEST_JITTER = 1e-3  # beyond this, rounding cannot explain an indefinite matrix
 
 
 class Request(NamedTuple):
-    """What is asked of a solver, checked; weight 0 frees the centre."""
+    """Validated arguments of a solver; a weight of 0 frees the centre."""
 
     tether: Tether
     weight: float
@@ -39,7 +39,7 @@ class Request(NamedTuple):
     def checked(
         cls, tether: Tether, weight: float, start: ArrayLike | None, tol: Any, max_iter: Any, n: int
     ) -> Request:
-        """Check all of it for so many tasks."""
+        """Validate the arguments for `n` tasks."""
         check_stopping(tol, max_iter)
         weight = check_center_weight(weight, allow_zero=True)
         return cls(check_tether(tether, n), weight, check_start(start, n), tol, max_iter)
@@ -47,19 +47,18 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GramProjection(Coupling):
-    """What a caller needs to move tasks it never showed: two numbers per task.
+    """The result of :func:`prox_gram`: two numbers per task, with which the caller moves the tasks.
 
-    With u_i = z_i - z_g the differences behind the Gram matrix, the new centre is
-    ``z_g + Σ weights[i] u_i`` and the new tasks are ``(1 - pull[i]) z_i + pull[i] center``.
-    Distances are those of exact arithmetic, and the residual is in the geometry of the Gram matrix.
-    See :class:`Coupling` for the other attributes.
+    With the differences u_i = z_i - z_g, the new centre is ``z_g + Σ weights[i] u_i`` and the new
+    tasks are ``(1 - pull[i]) z_i + pull[i] center``. Distances and residual are computed from the
+    Gram matrix. See :class:`Coupling` for the other attributes.
 
     Attributes
     ----------
     weights : array of shape (n_tasks,)
-        The centre as a combination of the differences.
+        Coefficients of the centre in terms of the differences.
     wanted : array of shape (n_tasks,)
-        Distances of the tasks before the move to the new centre.
+        Distances of the original tasks to the new centre.
     """
 
     weights: Array
@@ -75,27 +74,25 @@ def prox_gram(
     tol: float = 1e-10,
     max_iter: int = 100,
 ) -> GramProjection:
-    """Proximal step of a tether, from the Gram matrix of the differences to the centre.
+    """Take the proximal step of a tether, given the Gram matrix of the differences from the centre.
 
-    Nothing here depends on the number of parameters: sum the Gram matrix over shards, devices or
-    clients, call this, and let each apply the result to what it holds.
+    The cost does not depend on the number of parameters: sum the Gram matrix over shards, devices
+    or clients, call this function, and let each apply the result to its own parameters.
 
     Parameters
     ----------
     gram : array of shape (n_tasks, n_tasks)
         ``gram[i, j]`` is the inner product of z_i - z_g and z_j - z_g. Subtract first, then
-        multiply: inner products of the raw vectors lose the digits that matter.
+        multiply: inner products of the raw vectors suffer from cancellation.
     tether : Tether
         The radial law.
     center_weight : float, default=1
-        Weight of the given centre z_g. 0 makes the centre free; z_g is then any point in the
-        affine hull of the tasks, best their mean.
+        Weight of the given centre z_g. 0 makes the centre free; z_g may then be any point in the
+        affine hull of the tasks, preferably their mean.
     start : array of shape (n_tasks,), optional
-        Pulls of a previous, similar step to start from.
-    tol : float, default=1e-10
-        Largest relative residual.
-    max_iter : int, default=100
-        Largest number of Newton steps.
+        Initial pulls, such as those of a similar step.
+    tol, max_iter : float, default=1e-10, and int, default=100
+        Largest relative residual, and largest number of Newton steps.
 
     Returns
     -------
@@ -122,7 +119,7 @@ def prox_gram(
 def solve_gram(
     K: Array, tether: Tether, weight: float, start: Array | None, tol: float, max_iter: int
 ) -> GramProjection:
-    """Solve from a checked Gram matrix, and leave it to the caller to warn."""
+    """Solve from a checked Gram matrix, without warnings."""
     scale = math.sqrt(K.diagonal().max())
     if scale == 0:  # all tasks are at the centre
         still = np.zeros(len(K))
@@ -149,11 +146,9 @@ def solve_gram(
 
 
 def _factor(K: Array) -> Array:
-    """Points whose Gram matrix is K, as rows of a Cholesky factor.
-
-    Dependent tasks make K singular. The jitter that cures it is of the size of the rounding errors
-    that K has anyway, and grows only if K was summed in lower precision.
-    """
+    """Return points whose Gram matrix is K, as rows of a Cholesky factor."""
+    # Dependent tasks make K singular. The jitter is no larger than the rounding errors in K, and
+    # grows only if K was summed in lower precision.
     jitter = _SMALLEST_JITTER
     while jitter < _LARGEST_JITTER:
         shifted = K.copy()
@@ -163,6 +158,5 @@ def _factor(K: Array) -> Array:
         except np.linalg.LinAlgError:
             jitter *= 10.0
     raise ValueError(
-        "`gram` must be positive semidefinite, as inner products are. Compute U @ U.T from the "
-        "differences U."
+        "`gram` must be positive semidefinite. Compute it as U @ U.T from the differences U."
     )

@@ -1,4 +1,4 @@
-"""What the coupling asks of the members that it couples, and what it says when it goes wrong."""
+"""The protocol for members of a coupling, and the errors and warnings about them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from crosslearning.coupling._result import Coupling, Status
 from crosslearning.tether import Array, Flags, Tether
 
 _STORED = 0.25  # rounding of a stored vector, in units of eps times its norm
-_RESOLVED = 10.0  # radii of at least so many times the rounding are realised within 1 %
+_RESOLVED = 10.0  # radii of at least this multiple of the rounding are met within 1 %
 _FOURTH_DIGIT = 1e-4
-_OFF = 0.01  # share of the radius by which storing may change a distance without a word
+_OFF = 0.01  # fraction of the radius by which rounding may change a distance silently
 _DOUBLE = float(np.finfo(np.float64).eps)
 _REMEDY = (
     "Nothing was moved. Start from finite parameters; in training, lower the learning rate or "
@@ -27,19 +27,19 @@ _REMEDY = (
 class Members(Protocol):
     """Vectors of tasks around a centre, in one or more groups that are coupled independently.
 
-    A group is a block of parameters, or a run of several that are trained side by side. All groups
-    have the same tasks. Nothing here says where the parameters are: each method may be a collective
-    operation over devices, ranks or clients, as long as it returns the same numbers to all.
+    A group is a block of parameters, or one of several runs trained side by side. All groups have
+    the same tasks. The parameters may be stored anywhere: each method may be a collective operation
+    over devices, ranks or clients, as long as it returns the same numbers everywhere.
     """
 
     @property
     def tasks(self) -> Sequence[str]:
-        """What messages call the tasks, such as "task 'art'"."""
+        """Names of the tasks in messages, such as "task 'art'"."""
         ...
 
     @property
     def groups(self) -> Sequence[str]:
-        """What messages call the groups: "block 'head'", or "" for one that needs no name."""
+        """Names of the groups in messages, such as "block 'head'", or "" for none."""
         ...
 
     def gram(self) -> Array:
@@ -52,42 +52,39 @@ class Members(Protocol):
     def move(self, pull: Array, weights: Array) -> None:
         """Set θ_g = z_g + Σ weights_i (z_i - z_g), then θ_i = z_i + pull_i (θ_g - z_i).
 
-        Both have the shape (n_groups, n_tasks). A pull of 0 leaves a task as it is, bit by bit; a
-        pull of 1 makes it a copy of the centre.
+        Both have shape (n_groups, n_tasks). A pull of 0 leaves a task exactly as it is; a pull of 1
+        makes it a copy of the centre.
         """
         ...
 
     def distances(self) -> Array:
-        """Distances to the centre as stored now, of shape (n_groups, n_tasks)."""
+        """Distances to the centre, as stored, of shape (n_groups, n_tasks)."""
         ...
 
     def storage(self) -> Storage:
-        """How finely the parameters are stored."""
+        """Precision with which the parameters are stored."""
         ...
 
     def culprits(self) -> tuple[list[str], str]:
-        """Names of tasks and centres that are NaN or infinite, and where to look first, or "".
-
-        Called only to word an error.
-        """
+        """Names of tasks and centres that are NaN or infinite, and a hint where to look, or ""."""
         ...
 
 
 class Storage(NamedTuple):
-    """How finely vectors are stored.
+    """Precision with which vectors are stored.
 
     Storing a vector of norm n rounds every entry, and moves the vector by about r = eps n / 4
-    (float32, norm 24: 7e-7). Task and centre are both rounded, so that a distance ε is realised as
-    √(ε² + 2 r²): 1 % more than asked for at ε = 10 r.
+    (float32, norm 24: 7e-7). Task and centre are both rounded, so a distance ε is stored as
+    √(ε² + 2 r²), which is 1 % too large at ε = 10 r.
 
     Attributes
     ----------
     dtypes : sequence of str
-        Names of the dtypes, by group.
+        Name of the dtype of each group.
     eps : array of shape (n_groups,)
-        Relative spacing of their numbers.
+        Machine epsilon of these dtypes.
     norms : array of shape (n_groups,)
-        Norm of a task's parameters; it may be one of some steps ago.
+        Norm of a task's parameters, possibly from an earlier step.
     n_parameters : array of int of shape (n_groups,)
         Number of parameters.
     """
@@ -99,12 +96,12 @@ class Storage(NamedTuple):
 
     @property
     def rounding(self) -> Array:
-        """How far storing moves a vector, of shape (n_groups,)."""
+        """How far rounding moves a vector, of shape (n_groups,)."""
         return _STORED * self.eps * self.norms
 
     @property
     def resolved_radius(self) -> Array:
-        """Smallest radius that is realised to within 1 %, of shape (n_groups,).
+        """Smallest radius that can be met to within 1 %, of shape (n_groups,).
 
         Examples
         --------
@@ -115,11 +112,8 @@ class Storage(NamedTuple):
         return _RESOLVED * self.rounding
 
     def blurs(self, distances: Array) -> bool:
-        """Whether storing may change the fourth digit of a distance above 0.
-
-        Rounding is random: little of it lies along one direction of many, the rest adds as a
-        square.
-        """
+        """Whether rounding may change the fourth digit of a positive distance."""
+        # Rounding is random: little of it is along the offset, the rest adds in quadrature.
         share = np.divide(
             self.rounding[:, None], distances, out=np.zeros_like(distances), where=distances > 0
         )
@@ -128,12 +122,9 @@ class Storage(NamedTuple):
 
 
 def exact_combination(weights: Array, eps: float) -> Array:
-    """Coefficients of tasks and centre that sum to 1 in numbers of this spacing, exactly.
-
-    A sum that is off by one rounding error would scale the whole centre, step after step in the
-    same direction. Rounded to a grid that such numbers hold, the tasks' coefficients change by
-    little, and that little only multiplies differences.
-    """
+    """Return coefficients of tasks and centre that sum exactly to 1 at this precision."""
+    # A sum that is off by a rounding error would rescale the centre in every step. Rounding the
+    # coefficients to a grid changes them slightly, and that only multiplies differences.
     grid = 2.0 * eps
     rounded = np.round(weights / grid) * grid
     return np.append(rounded, 1.0 - rounded.sum())
@@ -142,11 +133,7 @@ def exact_combination(weights: Array, eps: float) -> Array:
 def status_as_stored(
     members: Members, group: int, status: Status, distances: Array, active: Flags, tether: Tether
 ) -> Status:
-    """Status of a solver that ended so, and whose result was stored at these distances.
-
-    No task may be beyond its radius; nor be short of one that holds it because the dtype does not
-    resolve that radius, unless it is float64, to which there is no alternative.
-    """
+    """Return the status after storing: unresolved if rounding moved a task off its radius."""
     epsilon = np.asarray(tether.epsilon)
     beyond = bool(np.any(distances > (1.0 + _OFF) * epsilon))
     short = active & (distances < (1.0 - _OFF) * epsilon)
@@ -159,10 +146,7 @@ def status_as_stored(
 
 
 def refuse_not_finite(squares: Array, members: Members) -> None:
-    """Raise ValueError with the names of the culprits if squared distances are not finite.
-
-    They tell for free whether to look; the search is for the message only.
-    """
+    """Raise an error that names the tasks if squared distances are not finite."""
     if np.isfinite(squares).all():
         return
     culprits, where = members.culprits()
@@ -176,13 +160,13 @@ def refuse_not_finite(squares: Array, members: Members) -> None:
         for group, task in np.argwhere(~np.isfinite(squares))
     ]
     raise ValueError(
-        f"The parameters of {listed(far)} are so far from the centre that squares of distances "
+        f"The parameters of {listed(far)} are so far from the centre that squared distances "
         f"overflow. {_REMEDY}"
     )
 
 
 def warn_unless_converged(coupling: Coupling, stacklevel: int = 2) -> None:
-    """Warn the caller that many levels up if the solver did not reach its tolerance."""
+    """Warn if the solver did not reach its tolerance."""
     if coupling.status not in (Status.CONVERGED, Status.UNRESOLVED):
         from crosslearning.exceptions import ConvergenceWarning
 
@@ -197,7 +181,7 @@ def warn_unless_converged(coupling: Coupling, stacklevel: int = 2) -> None:
 def warn_unless_resolved(
     coupling: Coupling, tether: Tether, members: Members, group: int, stacklevel: int
 ) -> None:
-    """Warn the caller that many levels up if storing moved a task off its radius."""
+    """Warn if rounding moved a task off its radius."""
     if coupling.status is not Status.UNRESOLVED:
         return
     from crosslearning.exceptions import ResolutionWarning
@@ -208,9 +192,9 @@ def warn_unless_resolved(
     storage, name = members.storage(), members.groups[group]
     place = f" of {name}" if name else ""
     warnings.warn(
-        f"`epsilon` = {radii[worst]:.3g}{place} is below what {storage.dtypes[group]} resolves at "
-        f"the present norm of the parameters, {storage.norms[group]:.3g}: storing the result "
-        f"left {members.tasks[worst]} at {coupling.distances[worst]:.3g} from the centre. "
+        f"`epsilon` = {radii[worst]:.3g}{place} is below what {storage.dtypes[group]} resolves for "
+        f"parameters of norm {storage.norms[group]:.3g}: after rounding, "
+        f"{members.tasks[worst]} is at distance {coupling.distances[worst]:.3g} from the centre. "
         f"Use float64 or a larger `epsilon`, of at least {storage.resolved_radius[group]:.1g}.",
         ResolutionWarning,
         stacklevel=stacklevel + 1,

@@ -1,4 +1,4 @@
-"""The coupling as one function of the centre, and Newton's method for it."""
+"""The coupling as a function of the centre, and Newton's method for it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _BLOCK = 1 << 18  # elements of a temporary block; stays within the second-level
 
 _ALL = [slice(None)]
 
-_DENSE = 512  # up to so many dimensions a dense factorisation beats conjugate gradients
-_CHEAP = 64  # up to so many, one more step than the tolerance asks for costs next to nothing
+_DENSE = 512  # up to this dimension a dense factorisation beats conjugate gradients
+_CHEAP = 64  # up to this dimension one more step costs next to nothing
 _DIAMETER = 2.0  # all points are within 1 of the origin
 _DECREASE = 1e-4  # Armijo's constant
-_SMALLEST_STEP = 1e-6  # shorter ones only occur where rounding hides the descent
+_SMALLEST_STEP = 1e-6  # shorter ones occur only if rounding hides the descent
 
 
 class CenterPoint(NamedTuple):
-    """The function at one centre: value and gradient, and per task distance, pull and slope."""
+    """The function at one centre: value, gradient, and distance, pull and slope of each task."""
 
     center: Array
     distance: Array
@@ -40,15 +40,14 @@ class CenterPoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CenterFunction:
-    r"""Cost of a centre when every task takes its best place around it.
+    r"""Cost of a centre, minimised over the tasks.
 
     .. math::
 
         \varphi(c) = \tfrac12 w \|c\|^2 + \sum_i e_i(\|z_i - c\|)
 
-    with :math:`e_i` the envelope of the tether (convex and C¹; strongly convex if :math:`w > 0`).
-    Coordinates are relative to the given centre, or to the mean of the tasks if the centre is free
-    (:math:`w = 0`).
+    with :math:`e_i` the envelope of the tether; the origin is the given centre, or the mean of the
+    tasks if the centre is free (:math:`w = 0`).
     """
 
     points: Array
@@ -57,7 +56,7 @@ class CenterFunction:
 
     @property
     def total_weight(self) -> float:
-        """Weight of the centre plus one per task: the largest curvature possible."""
+        """Weight of the centre plus one per task, a bound on the curvature."""
         return self.weight + len(self.points)
 
     def at(self, center: Array) -> CenterPoint:
@@ -78,7 +77,7 @@ class CenterFunction:
             value_error=4.0 * _EPS * (own + float(pull @ square)),
             gradient=gradient,
             gradient_norm=math.sqrt(gradient @ gradient),
-            # A pull (d - ε) / d near 0 has an absolute error.
+            # The error of a pull (d - ε) / d near 0 is absolute.
             gradient_error=_EPS * float(d @ np.sign(pull)),
         )
 
@@ -90,7 +89,7 @@ class CenterFunction:
             difference = self.points[rows] - at.center
             result = difference.T @ (ratio[rows] * difference) + result
         assert isinstance(result, np.ndarray)
-        # A free centre that hardly anything pulls has a Hessian that is singular in floating point.
+        # With a free centre and hardly any pull the Hessian is numerically singular.
         result.ravel()[:: len(result) + 1] += at.total_pull + _EPS * self.total_weight
         return result
 
@@ -114,7 +113,7 @@ class CenterFunction:
         return square
 
     def _blocks(self) -> list[slice]:
-        """Blocks of rows: temporaries stay small however many tasks there are."""
+        """Divide the rows into blocks, to keep temporaries small."""
         n, m = self.points.shape
         if n * m <= _BLOCK:
             return _ALL
@@ -125,11 +124,7 @@ class CenterFunction:
 def minimise(
     function: CenterFunction, start: Array, tol: float, max_iter: int
 ) -> tuple[CenterPoint, int]:
-    """Minimise over the centre by Newton steps with backtracking.
-
-    Stops when the centre is within `tol` of the weighted mean that its own pulls define, or when
-    rounding allows no further progress.
-    """
+    """Minimise by Newton steps with backtracking, to `tol` or until rounding stops progress."""
     point = function.at(start)
     for n_iter in range(max_iter):
         goal = tol * point.total_pull
@@ -145,7 +140,7 @@ def minimise(
 
 
 def _polished(function: CenterFunction, point: CenterPoint) -> CenterPoint:
-    """Take a last step where it costs little: it squares an error that is small already."""
+    """Take one more step if it is cheap: it squares the remaining error."""
     if len(point.center) > _CHEAP:
         return point
     further = function.at(point.center + _direction(function, point))
@@ -158,12 +153,12 @@ def _direction(function: CenterFunction, point: CenterPoint) -> Array:
         direction = np.asarray(solved, dtype=np.float64)
     else:
         direction = _conjugate_gradients(function, point)
-    # Tension along a line has no curvature; but no centre is better than those among the points.
+    # Tension along a line has no curvature; but the best centre is among the points.
     return direction * min(1.0, _DIAMETER / math.sqrt(direction @ direction))
 
 
 def _conjugate_gradients(function: CenterFunction, point: CenterPoint) -> Array:
-    """Inexact Newton direction; the accuracy grows with that of the point: superlinear."""
+    """Return an inexact Newton direction, accurate enough for superlinear convergence."""
     x = np.zeros_like(point.center)
     residual = -point.gradient
     p = residual.copy()
@@ -188,7 +183,7 @@ def _conjugate_gradients(function: CenterFunction, point: CenterPoint) -> Array:
 def _line_search(
     function: CenterFunction, point: CenterPoint, direction: Array
 ) -> CenterPoint | None:
-    """First halved step that decreases the value, or None if rounding forbids any decrease."""
+    """Return the first of the halved steps that decreases the value, or None."""
     slope = float(point.gradient @ direction)
     if not slope < 0:
         return None
@@ -198,7 +193,7 @@ def _line_search(
         further = function.at(point.center + step * direction)
         if significant and further.value <= point.value + _DECREASE * step * slope:
             return further
-        # Close to the minimum all values are equal to rounding; gradients still tell.
+        # Close to the minimum values are equal up to rounding; compare gradients.
         level = further.value <= point.value + point.value_error
         if level and further.gradient_norm < 0.5 * point.gradient_norm:
             return further

@@ -1,4 +1,4 @@
-"""The front door: project vectors, or take the proximal step of a tether."""
+"""Project vectors, or take the proximal step of a tether."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def project(
     tol: float | None = None,
     max_iter: int | None = None,
 ) -> Projection:
-    r"""Move tasks and centre as little as possible so that no task is farther than ε from it.
+    r"""Move tasks and centre as little as possible so that all tasks are within ε of the centre.
 
     .. math::
 
@@ -41,26 +41,25 @@ def project(
     Parameters
     ----------
     thetas : array of shape (n_tasks, n_parameters)
-        The tasks :math:`z_i`. float32 and float64 are returned as such, integers as float64; the
+        The tasks :math:`z_i`. float32 and float64 keep their dtype, integers become float64; the
         problem is solved in float64.
     epsilon : float or array of shape (n_tasks,)
-        Radius, for all tasks or one for each. 0 gives the weighted mean; from the largest
-        distance to the given centre on nothing changes.
+        Radius, one for all tasks or one per task. 0 gives the weighted mean.
     center : array of shape (n_parameters,), optional
-        The given centre :math:`z_g`. Without it the centre is free (:math:`w_g = 0`); where
-        nothing holds it, it is the admissible one nearest the mean of the tasks.
+        The given centre :math:`z_g`. By default the centre is free (:math:`w_g = 0`); if it is not
+        unique, the feasible one nearest the mean of the tasks is taken.
     center_weight : float, optional
-        :math:`w_g`, 1 by default as in the paper; at least 1e-9.
+        :math:`w_g`, at least 1e-9; 1 by default, as in the paper.
     method : {"newton", "subgradient"}, default="newton"
         Newton's method, exact in a few steps; or the paper's Algorithm 2, a dual subgradient
         method that is orders of magnitude slower and needs a given centre.
     start : array of shape (n_tasks,), optional
-        Pulls of a previous, similar projection to start from.
+        Initial pulls, such as those of a similar projection.
     tol : float, optional
-        For Newton the largest relative KKT residual, 1e-10 by default. For Algorithm 2 its δ,
+        For Newton, the largest relative KKT residual, 1e-10 by default. For Algorithm 2, its δ
         relative to the square of the largest distance to the centre, 1e-6 by default.
     max_iter : int, optional
-        Largest number of iterations, 100 for Newton and 20,000 for Algorithm 2 by default.
+        Largest number of iterations; 100 for Newton, 20,000 for Algorithm 2 by default.
 
     Returns
     -------
@@ -69,8 +68,8 @@ def project(
     Warns
     -----
     ConvergenceWarning
-        If the tolerance was not reached, or if ε is below what the dtype resolves at the size of
-        the tasks. The result is returned with its ``status``.
+        If the tolerance was not reached, or if ε is below the resolution of the dtype. The result
+        is still returned, with its ``status``.
 
     Examples
     --------
@@ -111,7 +110,7 @@ def prox(
     tol: float = 1e-10,
     max_iter: int = 100,
 ) -> Projection:
-    r"""Proximal step of a tether: the projection, with a spring or a tension as well.
+    r"""Take the proximal step of a tether: a projection, or a step with a spring or a tension.
 
     .. math::
 
@@ -127,8 +126,8 @@ def prox(
     center, center_weight, start, tol, max_iter
         As in :func:`project`.
     step_size : float, default=1
-        :math:`\eta`, the length of the gradient step before. It scales spring and tension; the
-        radius stays what it is.
+        :math:`\eta`, the learning rate of the preceding gradient step. It scales spring and tension
+        but not the radius.
 
     Returns
     -------
@@ -136,7 +135,7 @@ def prox(
 
     Notes
     -----
-    Tension alone may leave a free centre open among tasks on one line, as a median is between two
+    With tension alone and tasks on a line, a free centre may not be unique, like the median of two
     values; one of the minimisers is returned.
 
     Examples
@@ -155,7 +154,7 @@ def prox(
 
 
 def _newton(members: ArrayMembers, tether: Tether, **options: Any) -> Projection:
-    """Solve exactly; warnings point to the caller of the caller."""
+    """Solve by Newton's method; warnings point to the caller's caller."""
     (result,) = couple(members, tether, **options, stacklevel=3)
     return _projection(members, result)
 
@@ -165,10 +164,10 @@ def _projection(members: ArrayMembers, result: Coupling) -> Projection:
 
 
 def _algorithm_2(members: ArrayMembers, request: Request) -> Coupling:
-    """Solve approximately, by the paper's dual subgradient method and its own stopping rule."""
+    """Solve approximately by the paper's dual subgradient method."""
     if request.weight == 0:
         raise ValueError(
-            "The paper's Algorithm 2 starts from a given centre; got none. Give `center`, or use "
+            "The paper's Algorithm 2 needs a given centre; got none. Pass `center`, or use "
             "method='newton' for a free centre."
         )
     gram = members.gram()

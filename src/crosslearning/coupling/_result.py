@@ -1,4 +1,4 @@
-"""What a projection returns: the vectors, the forces, and the proof."""
+"""Results of a coupling."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Status(Enum):
     )
     STALLED = (
         "Rounding stopped the solver before the optimality conditions held to the tolerance. "
-        "Raise `tol` or give float64 input."
+        "Raise `tol` or use float64 input."
     )
     UNRESOLVED = (
-        "The radius is below what numbers of this size resolve: storing the result moved tasks "
-        "off it. Use float64 or a larger `epsilon`."
+        "The radius is below the resolution of the dtype: rounding moved tasks off it. "
+        "Use float64 or a larger `epsilon`."
     )
 
     @classmethod
     def of(cls, residual: float, limit: float, n_iter: int, max_iter: int) -> Status:
-        """Status of a solver that ended after `n_iter` iterations with this residual."""
+        """Return the status of a solver with this residual after `n_iter` iterations."""
         if residual <= limit:
             return cls.CONVERGED
         return cls.MAX_ITER if n_iter >= max_iter else cls.STALLED
@@ -37,26 +37,26 @@ class Status(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Coupling:
-    """What a joint step did to the members of a group; tasks are in their order.
+    """The effect of a joint step on the tasks of a group.
 
     Attributes
     ----------
     pull : array of shape (n_tasks,)
-        Share of its way to the centre that each task was moved, from 0 (untouched) to 1 (onto it).
+        Fraction of its distance to the centre by which each task moved: 0 (not at all) to 1.
     active : array of bool of shape (n_tasks,)
-        Which tasks the radius holds back.
+        Tasks whose bound is active.
     distances : array of shape (n_tasks,)
         Distances to the centre after the move.
     measured : bool
-        Whether the distances were taken from the stored numbers, which is done where rounding
-        could change their fourth digit; otherwise they are those of the exact solution.
+        Whether the distances were measured on the stored parameters, as is done if rounding could
+        change their fourth digit; otherwise they are those of the exact solution.
     kkt_residual : float
-        Residual of the optimality conditions, or excess of a distance over its radius, whichever
-        is larger; relative to the largest distance before the move.
+        Residual of the optimality conditions, or the largest excess over a radius if that is
+        larger; relative to the largest distance before the move.
     n_iter : int
-        Iterations of the solver.
+        Number of iterations.
     status : Status
-        How it ended; ``status.value`` is a sentence.
+        How the solver ended; ``status.value`` is a sentence.
     """
 
     pull: Array
@@ -69,7 +69,7 @@ class Coupling:
 
     @property
     def multipliers(self) -> Array:
-        """``pull / (1 - pull)``: the Lagrange multipliers of the halved problem, ``inf`` at 1."""
+        """Lagrange multipliers of the problem with half the objective: ``pull / (1 - pull)``."""
         with np.errstate(divide="ignore"):
             return self.pull / (1.0 - self.pull)
 
@@ -78,8 +78,8 @@ class Coupling:
 class Projection(Coupling):
     """The tasks and the centre after a projection or a proximal step.
 
-    Distances are measured on the returned arrays. The residual judges these arrays, as
-    :func:`certificate` does. See :class:`Coupling` for the other attributes.
+    Distances and residual are those of the returned arrays. See :class:`Coupling` for the other
+    attributes.
 
     Attributes
     ----------
