@@ -367,7 +367,7 @@ def interrupted(where, path, **options):
     np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
     assert len(list(path.glob("step-*"))) == 1
     train(many, data(), "Adam", **given)  # complete: it is only read
-    with pytest.raises(ValueError, match="is of another run: seed is 0 there and 1 here"):
+    with pytest.raises(ValueError, match="belongs to another run: seed is 0 there and 1 here"):
         train(many, data(), "Adam", seed=1, **given)
 
 

@@ -136,9 +136,9 @@ def test_errors():
         CrossBayesianRidge().predict(data.X)
     with pytest.raises(ValueError, match="epsilon"):
         data.fitted(CrossBayesianRidge(epsilon=-1.0))
-    with pytest.raises(ValueError, match="not a task of the data"):
+    with pytest.raises(ValueError, match="not a task in the data"):
         data.fitted(CrossBayesianRidge(task_weights={"nobody": 2.0}))
-    with pytest.raises(ValueError, match="more than 0"):
+    with pytest.raises(ValueError, match="must be positive"):
         data.fitted(CrossBayesianRidge(task_weights={0: 0.0}))
     with pytest.raises(ValueError, match="label for each of the 3 features"):
         data.fitted(CrossBayesianRidge(blocks=["a", "b"]))

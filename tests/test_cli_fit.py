@@ -164,7 +164,7 @@ def test_options_from_a_file(table, tmp_path, capsys):
     assert not any("curves" in model["label"] for model in found["models"])
     config.write_text("tsak = 1")
     assert main(["fit", table, "--config", str(config)]) == 2
-    assert "'tsak' is none. See --help." in capsys.readouterr().err
+    assert "'tsak' is not one. See --help." in capsys.readouterr().err
     config.write_text("task")
     assert main(["fit", table, "--config", str(config)]) == 2
     assert "as TOML" in capsys.readouterr().err

@@ -127,7 +127,10 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
         "crosslearning.cli.images.sweep", lambda *args, **_: seen.update(config=args[1])
     )
     assert main(["reproduce", "office-home", "--epochs", "7"]) == 0
-    assert "Office-Home is not shipped: this runs on icons65" in capsys.readouterr().out
+    assert (
+        "Office-Home is not included, so this trains a small network on icons65"
+        in capsys.readouterr().out
+    )
     config = seen["config"]
     assert (config.model, config.epochs, config.seeds) == ("small_cnn", 7, (0,))
     for arguments, seeds in ((["--seed", "5"], (5,)), (["--seed", "5", "--seeds", "2"], (5, 6))):
@@ -161,7 +164,7 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
         ),
         (
             ["train", "icons65", "--groups", "x.csv", "--train-list", "y", "--skip-unreadable"],
-            "take options about files; got --groups, --train-list, --skip-unreadable for icons65",
+            "need a folder of images; got --groups, --train-list, --skip-unreadable for icons65",
         ),
         (["reproduce", "office-home", "--test-list", "y"], "got --test-list for icons65"),
     ],

@@ -48,8 +48,8 @@ def test_the_table_comes_back_with_predictions(folder, new, capsys):
         assert lower < mean < upper
         assert sd > 0
     assert captured.err.splitlines() == [
-        "3 rows belong to no task of the fit; the centre predicts: s9 (2), no label (1)",
-        "Values of kind that the fit has not seen: pepper (1)",
+        "3 rows belong to no known task; predicted by the centre: s9 (2), no label (1)",
+        "Unknown values of kind: pepper (1)",
     ]
 
 
@@ -103,7 +103,7 @@ def test_standard_input_and_output(folder, capsys, monkeypatch):
 
 def test_many_tasks_never_seen_are_named_in_part(folder, new, capsys):
     lines = ["id,kind,shop,price,extra", *(f"1,tea,new{i},1,x" for i in range(6))]
-    for count, message in ((6, ", new4 (1), …\n"), (1, "1 row belongs to no task of the fit; ")):
+    for count, message in ((6, ", new4 (1), …\n"), (1, "1 row belongs to no known task; ")):
         new.write_text("\n".join(lines[: count + 1]))
         assert main(["predict", str(folder), str(new)]) == 0
         assert message in capsys.readouterr().err
@@ -168,6 +168,6 @@ def test_no_table_is_a_usage_error(folder, capsys):
 
 def test_what_is_for_images_is_refused_for_a_table(folder, new, capsys):
     assert main(["predict", str(folder), str(new), "--top", "3"]) == 2
-    check_failure("--top is for predictions of a training on images, and these are of", capsys)
+    check_failure("--top is for images, not for tables.", capsys)
     assert main(["predict", str(folder), str(new), str(new)]) == 2
-    check_failure("One table is predicted at a time; got 2.", capsys)
+    check_failure("Only one table can be predicted at a time; got 2.", capsys)

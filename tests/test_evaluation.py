@@ -62,7 +62,7 @@ def test_the_first_of_equals_is_best():
     scores = Scores("abcd", np.array([[[1.0]], [[3.0]], [[3.0 + 1e-12]], [[2.0]]]), np.ones((1, 1)))
     assert best(scores) == 1
     assert best(scores, among=[3, 0]) == 3
-    with pytest.raises(ValueError, match="gives no score for any task"):
+    with pytest.raises(ValueError, match="is undefined for every task"):
         best(Scores("a", np.full((1, 2, 3), NAN), np.ones((2, 3))))
 
 
@@ -164,7 +164,7 @@ SENTENCES = {
     "three, worse": (told(-2.0, -3.0, -0.44, 0.1, 3), ["does not help"]),
     "same": (told(-3.0, -2.0, 0.0, 0.0), ["no difference", "separate models"]),
     "one": (told(-3.0, -2.0, 0.5, 0.0, 1), ["One task cannot tell", "by 0.5000 in score."]),
-    "none": (comparison([NAN], [NAN], [NAN]), ["No task has a score of every method"]),
+    "none": (comparison([NAN], [NAN], [NAN]), ["No task has scores for all methods"]),
 }
 
 

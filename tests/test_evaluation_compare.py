@@ -153,12 +153,12 @@ def test_it_is_found_at_the_top():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rivals": ["free"]}, "may name 'pooled' and 'separate'; got 'free'.*mapping"),
+        ({"rivals": ["free"]}, "are 'pooled' and 'separate'; got 'free'.*mapping"),
         ({"rivals": {}}, "at least one method"),
         ({"rivals": {"cross": Ridge()}}, "name of the estimator itself"),
         ({"average": "none"}, "`average` must be 'tasks' or 'rows'; got 'none'"),
-        ({"cv": 1}, "`cv`=1 folds need at least 2"),
-        ({"cv": []}, "`cv` must give at least one split"),
+        ({"cv": 1}, "`cv` must be from 2"),
+        ({"cv": []}, "`cv` must produce at least one split"),
     ],
 )
 def test_bad_input(changes, message):

@@ -417,7 +417,7 @@ def test_bad_input_is_named():
         evidence_fit(moments, "spherical")
     with pytest.raises(ValueError, match=r"got shape \(2,\)"):
         evidence_fit(moments, task_weights=[1.0, 2.0])
-    with pytest.raises(ValueError, match=r"-1\.0 as the smallest"):
+    with pytest.raises(ValueError, match=r"smallest value -1\.0"):
         evidence_fit(moments, task_weights=-np.ones(6))
 
 

@@ -126,7 +126,7 @@ def test_labels_do_not_overlap(gap, tmp_path):
 
 
 def test_draw_without_results_says_which_file_is_missing(tmp_path):
-    with pytest.raises(ValueError, match=r"holds no results\.json and no gaussian\.json"):
+    with pytest.raises(ValueError, match=r"have neither results\.json nor gaussian\.json"):
         draw(tmp_path)
     assert names(tmp_path) == []
 

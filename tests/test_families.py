@@ -114,5 +114,5 @@ def test_impossible_targets_are_named(family, y, match):
 def test_impossible_parameters_are_named():
     with pytest.raises(ValueError, match=r"between 1 and 2; got 2\.5"):
         Tweedie(2.5)
-    with pytest.raises(ValueError, match="more than 0; got 0"):
+    with pytest.raises(ValueError, match="must be positive; got 0"):
         Student(0.0)

@@ -340,7 +340,7 @@ def test_a_client_of_another_architecture_is_named(caplog):
     ("options", "words"),
     [
         ({}, "either `epsilon` or `tether`"),
-        ({"epsilon": [0.1, 0.2]}, "Give a single number"),
+        ({"epsilon": [0.1, 0.2]}, "Use a single number"),
         ({"epsilon": 0.1, "center_weight": -1.0}, "`center_weight`"),
         ({"epsilon": 0.1, "step_size": 0.0}, "`step_size` must be a positive"),
         ({"tether": Tether(stiffness=1.0)}, "Give `step_size`"),

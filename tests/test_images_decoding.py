@@ -83,7 +83,7 @@ def test_sixteen_bits_keep_their_contrast(format_, tmp_path):
 @pytest.mark.parametrize("values", [np.float32([[0.5]]), np.int32([[70_000]]), np.int32([[-1]])])
 def test_pixels_without_a_known_white_are_refused(values, tmp_path):
     path = put(tmp_path, "a.tif", encoded(Image.fromarray(values), "TIFF"))
-    with pytest.raises(ValueError, match="no known white"):
+    with pytest.raises(ValueError, match="white level is unknown"):
         decode(path, 1)
 
 

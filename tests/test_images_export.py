@@ -127,7 +127,7 @@ def test_command_export_of_icons(few, tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nope", "new"], "The packaged data are hsb82, ames, icons65; got 'nope'"),
+        (["nope", "new"], "The packaged data sets are hsb82, ames, icons65; got 'nope'"),
         (["hsb82", "new", "--format", "png"], "must be csv or parquet; got 'png'"),
         (["icons65", "new", "--format", "csv"], "must be png or jpeg; got 'csv'"),
         (["hsb82", "full"], "full is not. Choose another."),
@@ -188,6 +188,6 @@ def test_nothing_heavy_is_imported_before_it_is_needed():
 
 
 def test_the_name_of_a_file_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="names a file"):
+    with pytest.raises(ValueError, match="a file name"):
         export.export("hsb82", tmp_path / "pupils.csv")
     assert not list(tmp_path.iterdir())

@@ -154,8 +154,8 @@ def test_predict_as_a_command(trained, new, tmp_path, capsys):
     assert main(["predict", out, str(new), "--top", "2", "-o", str(target)]) == 0
     printed = capsys.readouterr()
     assert printed.out == f"4 predictions in {target}\n"
-    assert "Skipped, as they cannot be read: 1: " in printed.err
-    assert "1 image belongs to no domain of the training; the centre predicts" in printed.err
+    assert "Skipped because they cannot be read: 1: " in printed.err
+    assert "1 image belongs to no training domain; predicted by the centre" in printed.err
     assert "% of 3 images in folders of categories" in printed.err
     assert list(pd.read_csv(target)) == [
         "path", "domain", "category", "probability", "category_2", "probability_2", "truth",
@@ -164,7 +164,7 @@ def test_predict_as_a_command(trained, new, tmp_path, capsys):
     summary = json.loads(capsys.readouterr().out)
     assert (summary["images"], summary["by_centre"], len(summary["unreadable"])) == (4, 1, 1)
     assert main(["predict", out, str(new), "--coverage", "0.8"]) == 2
-    check_failure("--coverage is for predictions of a table, and these are of images", capsys)
+    check_failure("--coverage is for tables, not for images.", capsys)
 
 
 def test_export_as_a_command(trained, tmp_path, capsys):

@@ -113,8 +113,8 @@ def test_fits_that_do_not_converge_are_counted(estimator):
     with pytest.warns(ConvergenceWarning) as caught:
         data.fitted(estimator(**FAST, max_iter=1))
     messages = [str(warning.message) for warning in caught]
-    (counted,) = [m for m in messages if "inside the folds" in m]
-    n_rough, n_fits = map(int, re.findall(r"(\d+) of (\d+) fits", counted)[0])
+    (counted,) = [m for m in messages if "cross-validation fits" in m]
+    n_rough, n_fits = map(int, re.findall(r"(\d+) of (\d+) cross-validation fits", counted)[0])
     assert 0 < n_rough <= n_fits
 
 

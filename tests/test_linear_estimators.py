@@ -161,7 +161,7 @@ def test_pickling_solves_nothing(estimator, monkeypatch):
     monkeypatch.setattr(ConvexProblem, "fit", None)
     copy = pickle.loads(pickle.dumps(model))
     assert not hasattr(copy, "epsilon_max_")
-    with pytest.raises(AttributeError, match="Ask for it before copying or saving the model"):
+    with pytest.raises(AttributeError, match="Access it before copying or saving the model"):
         _ = copy.epsilon_max_
     assert len(pickle.dumps(model)) < 5000  # no data are kept
 

@@ -177,7 +177,7 @@ OTHERS = {
     "batches": ({"batch_size": 2}, "rows per task and step is 4 there and 2 here; steps per"),
     "project_every": ({"project_every": 2}, "project_every is 1 there and 2 here"),
     "validation": ({"validation": rows()}, r"validation rows is None there and \[13, 8, 5\] here"),
-    "epochs": ({"epochs": 1}, "`epochs` is 1, and 2 are done"),
+    "epochs": ({"epochs": 1}, "`epochs` is 1, but 2 are done"),
 }  # fmt: skip
 
 
@@ -206,7 +206,9 @@ def test_damaged_and_foreign_files_are_refused(written, tmp_path):
     pickled = b"\x80\x04cbuiltins\nexec\n(Vraise Exception('unpickled')\ntR."
     for damaged in (whole[:-10], whole[:40], b"", pickled, foreign):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="does not hold a checkpoint of fit, or it is damaged"):
+        with pytest.raises(
+            ValueError, match="does not contain a checkpoint of fit, or it is damaged"
+        ):
             train(path)
         assert path.read_bytes() == damaged
 

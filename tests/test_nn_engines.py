@@ -240,9 +240,9 @@ def test_flat_state_turns_around():
 
 REFUSED = {
     "batch norm": ({"module": nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2))},
-                   "needs buffers that do not change in training; '1.num_batches_tracked' does"),
+                   "BatchNorm; '1.num_batches_tracked' does"),
     "no batch": ({"sampling": "proportional", "batch_size": 1}, "needs a batch of each"),
-    "shapes": ({"batch_size": None}, "all of one shape; got 3 of 3, with shapes of x and y"),
+    "shapes": ({"batch_size": None}, "all of the same shape; got 3 of 3, with shapes of x and y"),
     "make": ({"module": {t: mlp(dropout=0.1 * k) for k, t in enumerate(TASKS)}},
              "that of task 'clipart' differs from that of task 'art'"),
 }  # fmt: skip

@@ -446,10 +446,10 @@ BAD = [
     ({"sampling": "all"}, "'cycle' or 'proportional'; got 'all'"),
     ({"engine": "gpu"}, "`engine` must be one of 'auto', 'loop'"),
     ({"optimizer": "sgd"}, "`optimizer` must be a torch optimizer"),
-    ({"optimizer": sgd([nn.Parameter(torch.ones(1))])}, "1 of its 1 are others"),
+    ({"optimizer": sgd([nn.Parameter(torch.ones(1))])}, "1 of its 1 are not"),
     ({"scheduler": 3}, "`scheduler` must be a torch scheduler"),
     ({"scheduler": torch.optim.lr_scheduler.ExponentialLR(sgd([nn.Parameter(torch.ones(1))]), 1)},
-     "steer the optimizer"),
+     "belong to the given optimizer"),
     ({"patience": 3}, "`patience` needs `validation`"),
     ({"metric": "accuracy"}, "`metric` needs `validation`"),
     ({"validation": rows(), "patience": 0}, "`patience` must be"),
@@ -466,14 +466,14 @@ def test_what_fit_refuses(options, message):
 
 X, Y = torch.zeros(3, 4), torch.zeros(3).long()
 BAD_DATA = [
-    ({"art": (X, Y)}, "'clipart', 'product' is in one of them only"),
-    ({**rows(), "photo": (X, Y)}, "'photo' is in one of them only"),
+    ({"art": (X, Y)}, "'clipart', 'product' is in only one of them"),
+    ({**rows(), "photo": (X, Y)}, "'photo' is in only one of them"),
     ({**rows(), "art": (X, Y[:2])}, "task 'art' has 3 and 2 in `data`"),
     ({**rows(), "art": (X[:0], Y[:0])}, "task 'art' has none in `data`"),
     ({**rows(), "art": (X, Y, Y)}, "got tuple for task 'art'"),
     ({**rows(), "art": 3}, "got int for task 'art'"),
     ({**rows(), "art": {1, 2}}, "got set for task 'art'"),
-    ({**rows(), "art": loaders()["art"]}, "Either all tasks have a DataLoader or none"),
+    ({**rows(), "art": loaders()["art"]}, "Either all tasks or none must have a DataLoader"),
 ]
 
 

@@ -194,7 +194,7 @@ def test_file_with_a_spring_and_labels_of_other_kinds(tmp_path):
     loaded = TaskModels.load(tmp_path / "models.safetensors", network())
     assert loaded.tasks == (1, ("a", 2), None)
     assert loaded.blocks[0].tether == tether
-    with pytest.raises(ValueError, match="Labels of tasks are stored if"):
+    with pytest.raises(ValueError, match="Only task labels that are"):
         TaskModels(network(), [frozenset("a")], epsilon=1.0).save(tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
@@ -220,11 +220,11 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
     whole = path.read_bytes()
     for damaged in (whole[:-10], whole[:40], b"", b"\x80\x04N.", whole[:8] + b"x" + whole[9:]):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="does not hold TaskModels, or it is damaged"):
+        with pytest.raises(ValueError, match="does not contain TaskModels, or it is damaged"):
             TaskModels.load(path, network())
     for metadata in (None, {"crosslearning": "{}"}, {"crosslearning": "[1]"}, {"other": "1"}):
         safetensors.save_file({"x": torch.zeros(2)}, path, metadata=metadata)
-        with pytest.raises(ValueError, match="does not hold TaskModels"):
+        with pytest.raises(ValueError, match="does not contain TaskModels"):
             TaskModels.load(path, network())
     kind = {"kind": "TaskModels", "version": 1}
     safetensors.save_file({}, path, metadata={"crosslearning": json.dumps(kind)})
@@ -238,5 +238,5 @@ def test_files_of_another_architecture_are_refused(tmp_path):
     path = tmp_path / "models.safetensors"
     trained().save(path)
     for module in (nn.Linear(4, 5), network().double()):
-        with pytest.raises(ValueError, match="does not fit the module"):
+        with pytest.raises(ValueError, match="does not match the module"):
             TaskModels.load(path, module)

@@ -65,8 +65,8 @@ def test_labels_of_any_kind():
     [
         (None, "`tasks` must name the tasks"),
         ("art", "single label 'art'"),
-        ([], "at least one label, and none twice"),
-        (["a", "b", "a"], "none twice"),
+        ([], "at least one label and no duplicates"),
+        (["a", "b", "a"], "no duplicates"),
         ([["a"], ["b"]], "hashable"),
     ],
 )
@@ -90,7 +90,7 @@ def test_refused_labels(tasks, message):
         ({"epsilon": 0.1, "center_weight": -1.0}, "`center_weight` must be"),
         (
             {"epsilon": 0.1, "center_init": "zero", "center_weight": 0},
-            "free and starts nowhere; got center_init='zero'",
+            "has no initial value; got center_init='zero'",
         ),
         ({"epsilon": 0.1, "center_init": "first"}, "`center_init` must be 'mean' or 'zero'"),
     ],
@@ -148,7 +148,7 @@ def test_modules_must_agree_on_what_is_tethered():
         TaskModels(larger, epsilon=0.1)
     with pytest.raises(ValueError, match=r"'bias' is .* and missing in task 'a'"):
         TaskModels(larger, ["b", "a"], epsilon=0.1)
-    with pytest.raises(ValueError, match="'c' is in one of them only"):
+    with pytest.raises(ValueError, match="'c' is in only one of them"):
         TaskModels(larger, ["a", "b", "c"], epsilon=0.1)
 
 

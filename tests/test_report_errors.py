@@ -34,7 +34,7 @@ def changed(content, path, value):
         (["kind"], ..., "got None, version 1"),
         (["version"], 3, "got 'table', version 3"),
         (["version"], ..., "got 'table', version None"),
-        (["sentence"], ..., "not as expected of table results (KeyError: 'sentence')"),
+        (["sentence"], ..., "does not contain valid table results (KeyError: 'sentence')"),
         (["score", "name"], ..., "(KeyError: 'name')"),
         (["comparison", "tasks", 3, "cross"], "x", "(TypeError: "),
         (["path"], [], "(AttributeError: "),
@@ -45,7 +45,7 @@ def changed(content, path, value):
 )
 def test_results_that_are_not_ours_are_one_line(tmp_path, path, value, message):
     folder = save(tmp_path, changed(table_results(), path, value))
-    with pytest.raises(ValueError, match=r"results\.json.* Make the results again") as caught:
+    with pytest.raises(ValueError, match=r"results\.json.* Create the results again") as caught:
         write(folder)
     assert message in str(caught.value)
     assert len(str(caught.value)) < 400 + len(str(tmp_path))
@@ -58,7 +58,7 @@ def test_results_that_are_not_ours_are_one_line(tmp_path, path, value, message):
 )
 def test_images_that_are_not_ours_are_one_line(tmp_path, path, value):
     folder = save(tmp_path, changed(images_results(), path, value))
-    with pytest.raises(ValueError, match="not as expected of images results"):
+    with pytest.raises(ValueError, match="does not contain valid images results"):
         write(folder)
 
 
@@ -90,7 +90,7 @@ def test_gaussian_files_that_are_damaged(tmp_path):
     with pytest.raises(ValueError, match=r"gaussian\.csv cannot be read"):
         write(tmp_path)
     (tmp_path / "gaussian.json").write_text("[]")
-    with pytest.raises(ValueError, match="must hold a JSON object; got list"):
+    with pytest.raises(ValueError, match="must be a JSON object; got list"):
         write(tmp_path)
 
 
@@ -104,7 +104,7 @@ def test_a_contact_sheet_that_is_no_picture(tmp_path):
 def test_a_folder_without_results(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"Error: {tmp_path} holds no results.json")
+    assert error.startswith(f"Error: {tmp_path} and its subfolders have neither results.json")
     assert error.count("\n") == 1
     assert main(["report", str(tmp_path / "nowhere")]) == 2
     assert "There is no folder" in capsys.readouterr().err

@@ -88,7 +88,7 @@ def test_a_table_gives_the_answer_first(table_page):
             "Tasks helped by sharing 48 of 60 do better than with separate models",
             "Shop 100 gains most:",
             "Shop 159 loses most:",
-            "One stroke for every shop",
+            "One stroke per shop",
             "Chosen: ε = 0.1, 1.00 % of the way from pooled to separate.",
             "59 of 60 models are at the bound",
             "For every shop:",
@@ -109,11 +109,11 @@ def test_a_choice_says_what_to_do_first(chosen_page):
             "Typical error of a prediction 5.43 EUR separate models 5.57 one pooled model 5.74",
             "Tasks helped by sharing 48 of 60",
             "Column day looks like a date",
-            "Scores are nested: the settings of a model, too, were chosen without the rows",
-            "meant to hold 90 % of new rows held 91.2 % of the rows left out (50 %: 51.2 %; 80 %",
+            "Scores are nested: a model's settings, too, were chosen without the rows",
+            "contain 90 % of new rows contained 91.2 % of the held-out rows (50 %: 51.2 %; 80 %",
             "by a standard deviation of 1.60 (1.30 to 1.90)",
             "Within a shop, rows vary by 5.20",
-            "No model is farther from the centre than ε = 2.00 of these standard deviations.",
+            "All models are within ε = 2.00 of these standard deviations of the centre.",
             "thick for the centre, thin for each shop",
             "Chosen: ε = 0.1",
             "crosslearning fit shops.csv --task shop --target spending --seed 0",
@@ -124,7 +124,7 @@ def test_a_choice_says_what_to_do_first(chosen_page):
 
 
 def test_a_choice_shows_all_models_with_how_sure_they_are(chosen_page):
-    (chart,) = chosen_page.charts_of("every model that was tried")
+    (chart,) = chosen_page.charts_of("of every model tried")
     rows = {row["label"]: row for row in values(chart)}
     assert [row["score"] for row in rows.values()] == [29.5, 30.1, 31.0, 31.4, 33.0, 250.0]
     assert [label for label, row in rows.items() if row["chosen"]] == ["splines, cross-learned"]
@@ -140,7 +140,7 @@ def test_models_that_are_scored_by_what_is_greater(tmp_path):
     content["score"] = {"name": "accuracy", "greater_is_better": True}
     for model, score in zip(content["models"], (0.9, 0.89, 0.88, 0.87, 0.86, 0.2), strict=True):
         model |= {"score": score, "difference": 0.9 - score}
-    (chart,) = page_of(tmp_path, content).charts_of("every model that was tried")
+    (chart,) = page_of(tmp_path, content).charts_of("of every model tried")
     *near, far = {row["label"]: row for row in values(chart)}.values()
     assert [row["at"] for row in near] == pytest.approx([0.9, 0.89, 0.88, 0.87, 0.86])
     assert far["at"] == pytest.approx(0.78)
@@ -206,7 +206,7 @@ def test_columns_that_are_constant_within_tasks_have_no_slopes(tmp_path):
     page = page_of(tmp_path, content)
     (spread,) = page.charts_of("Standard deviation between")
     assert "income" not in {row["what"] for row in values(spread)}
-    assert "so that no shop has an effect of its own: income." in page
+    assert "so their effects cannot differ between tasks: income." in page
     income = page.charts_of("of income on")[0]
     assert {row["task"] for row in values(income)} == {"centre"}
     strips = page.charts_of("Coefficients of every")[0]
@@ -279,7 +279,7 @@ def test_a_table_shows_its_charts(table_page):
     assert len(table_page.charts_of("Gain over separate")) == 1
     assert len(table_page.charts_of("Coefficients of every shop")) == 2  # and the intercept
     assert "59 of 60 models are at the bound" in table_page
-    assert "Shop 159 pulls hardest." in table_page
+    assert "Shop 159 is held back most." in table_page
     (atlas,) = table_page.charts_of("Map")
     assert atlas["width"] == atlas["height"]  # a ball is round
 
@@ -317,7 +317,7 @@ def test_images(images_page):
     assert "Chosen ε 0.1 best of 6 radii on validation images" in images_page
     for words in (
         "Test accuracy 65.0 ± 1.0 %",
-        "Gain over pooled, the better end +10.0 points",
+        "Gain over pooled, the better extreme +10.0 points",
         "Domain icons gains most: test accuracy 55.0 % alone, 70.0 % cross-learned (100 test",
         "Radii below 1e-7 are not resolved.",
         "Most frequent mistakes",
@@ -391,16 +391,16 @@ def test_many_tasks_and_features_stay_small(tmp_path):
     features = [f"feature {j}" for j in range(25)]
     page = page_of(tmp_path, chosen_results(range(20_000), features=features))
     assert page.size < LARGEST
-    assert "19,000 tasks in the middle are left out here" in page
+    assert "19,000 tasks in the middle are omitted here" in page
     (sampled,) = page.charts_of("Gain over separate")
     shown = [row["gain"] for row in values(sampled) if "label" in row]
     assert len(shown) == 2000
     assert min(shown) < -0.99 < 3.99 < max(shown)  # of all, not of the first
-    (counts,) = page.charts_of("by its gain")
+    (counts,) = page.charts_of("Histogram of the gains")
     assert sum(row["count"] for row in values(counts)) == pytest.approx(0.99 * 20_000, abs=5)
     (atlas,) = page.charts_of("Map")
     assert len([row for row in values(atlas) if "label" in row]) <= 2000
-    assert "the 20 of 25 that differ most (one task in 80 is drawn)" in page
+    assert "the 20 of 25 that differ most (one task in 80 is shown)" in page
 
 
 def test_blocks_have_a_chart_each_and_a_bound_that_reaches_nobody_no_force(tmp_path):
@@ -471,7 +471,7 @@ def test_one_radius_one_seed_and_no_extras(tmp_path):
     page = page_of(tmp_path, content)
     assert "Chosen ε 1e-6" in page
     assert "no network with 0 < ε < ∞ to compare" in page
-    assert "What is mixed up" not in page
+    assert "Confusions" not in page
     assert not page.charts_of("Confusion")
 
 
@@ -480,13 +480,13 @@ def test_other_domains_are_not_put_beside_the_paper(tmp_path):
     content["improvement"] = [
         {**row, "domain": row["domain"] + " of ours"} for row in content["improvement"]
     ]
-    assert "Beside the paper" not in page_of(tmp_path, content)
+    assert "Compared with the paper" not in page_of(tmp_path, content)
 
 
 @pytest.mark.parametrize(
     ("gap", "words"),
     [
-        (2.0, "differ by up to 1.98"),
+        (2.0, "differ by at most 1.98"),
         (0.0, "The true means are equal, so one pooled mean is best"),
         (20.0, "too far off to be shown"),
     ],

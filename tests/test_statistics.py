@@ -206,7 +206,7 @@ def test_survive_a_file_without_pickle(tmp_path, labels):
 
 def test_files_of_another_kind_are_refused(tmp_path):
     np.savez(tmp_path / "other.npz", a=np.zeros(2))
-    with pytest.raises(ValueError, match="does not hold statistics"):
+    with pytest.raises(ValueError, match="is not a statistics file"):
         Statistics.load(tmp_path / "other.npz")
     X, y, tasks, _ = table(n=6, n_tasks=2)
     labels = np.empty(2, dtype=object)
@@ -232,9 +232,9 @@ def test_bad_input_is_named():
     _raises("number 1 is missing", tasks=np.array([1, np.nan] * 4))
     _raises("number 0 is missing", tasks=np.array([None, "a"] * 4, dtype=object))
     _raises("of one type", tasks=np.array([1, "a"] * 4, dtype=object))
-    _raises("-1.0 as the smallest", sample_weight=np.full(8, -1.0))
+    _raises("smallest value -1.0", sample_weight=np.full(8, -1.0))
     _raises("from 0 to 1; got 0 to 2", folds=np.array([0, 2] * 4), n_folds=2)
-    _raises("one whole number per row", folds=np.zeros(8), n_folds=2)
+    _raises("one whole number for each", folds=np.zeros(8), n_folds=2)
     _raises("from 0 to 0", labels=["a"], tasks=np.array([0, 1] * 4))
     _raises("1 repeated labels", labels=["a", "a"])
     _raises("at least 1", n_folds=0)
@@ -243,15 +243,15 @@ def test_bad_input_is_named():
 def test_what_does_not_fit_together_is_refused():
     X, y, tasks, _ = table()
     statistics = Statistics.of(X, y, tasks)
-    with pytest.raises(ValueError, match="as many folds"):
+    with pytest.raises(ValueError, match="the same number of folds"):
         statistics + Statistics(2)
     with pytest.raises(ValueError, match="same features"):
         statistics + Statistics.of(X[:, :1], y, tasks)
     with pytest.raises(ValueError, match="one type"):
         statistics + Statistics.of(X, y, tasks.astype(str))
-    with pytest.raises(ValueError, match="contains their"):
+    with pytest.raises(ValueError, match="include their"):
         Statistics.of(X[:10], y[:10], tasks[:10]) - statistics
-    with pytest.raises(ValueError, match="contains their"):
+    with pytest.raises(ValueError, match="include their"):
         statistics - Statistics.of(X, y, tasks + 1)
 
 

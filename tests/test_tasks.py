@@ -145,7 +145,7 @@ def test_an_index_is_a_value():
     assert index.encode(["a"]).tolist() == [1]
     assert pickle.loads(pickle.dumps(index)) == index
     assert len({index, TaskIndex(("b", "a"))}) == 1
-    with pytest.raises(ValueError, match="3 labels of which 2 differ"):
+    with pytest.raises(ValueError, match="3 labels, 2 of them distinct"):
         TaskIndex(("a", "b", "a"))
 
 

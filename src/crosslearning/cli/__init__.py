@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from crosslearning.extras import missing
 
-# Before anything starts a thread pool: waiting OpenMP workers would keep the processors busy.
+# Before anything starts a thread pool: waiting OpenMP workers would keep the CPU busy.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = ["main"]
@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from crosslearning.cli.app import run
     except ModuleNotFoundError as error:
         if str(error.name).startswith("crosslearning"):
-            raise  # a broken installation, which no extra mends
+            raise  # a broken installation, not a missing extra
         sys.stderr.write(f"Error: {missing('The command crosslearning', str(error.name))}\n")
         return 2
     return run(arguments)

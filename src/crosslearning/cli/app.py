@@ -1,4 +1,4 @@
-"""The command ``crosslearning`` and what it does with errors."""
+"""The command ``crosslearning``, and how it reports errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crosslearning.cli.predict import predict
 from crosslearning.cli.report import report
 from crosslearning.extras import missing
 
-# The base class of the errors typer raises itself, wherever this version of it keeps that.
+# The base class of typer's own errors, wherever this version defines it.
 _CommandError: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -53,7 +53,7 @@ def root(
         typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Train related tasks together, none farther than a distance from a common centre."""
+    """Train related tasks together, each with its own model, near a common centre."""
     show_help_if_alone(context)
 
 
@@ -70,7 +70,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{message.rstrip('.?')}. See `{path} --help`.")
     except ModuleNotFoundError as error:
         if str(error.name).startswith("crosslearning"):
-            raise  # a broken installation, which no extra mends
+            raise  # a broken installation, not a missing extra
         return _fail(str(missing("This command", str(error.name))))
     except (ValueError, OSError, ImportError) as error:
         return _fail(str(error))

@@ -1,4 +1,4 @@
-"""What several commands share."""
+"""Options and helpers shared by several commands."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -8,9 +8,7 @@ from typing import Annotated
 import typer
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print what was found as JSON and nothing else.")
-]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON and nothing else.")]
 
 
 def some(items: Iterable[str], most: int = 5) -> str:
@@ -20,7 +18,7 @@ def some(items: Iterable[str], most: int = 5) -> str:
 
 
 def show_help_if_alone(context: typer.Context) -> None:
-    """Show the help of a group if none of its commands was asked for."""
+    """Show the help of a group if no command is given."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit
@@ -28,7 +26,7 @@ def show_help_if_alone(context: typer.Context) -> None:
 
 @contextmanager
 def writing(folder: Path, option: str = " with --out") -> Iterator[None]:
-    """Say of an error in writing which folder it is about, and what to do."""
+    """Turn an error in writing into one that names the folder."""
     try:
         yield
     except OSError as error:

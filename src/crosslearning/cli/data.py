@@ -1,4 +1,4 @@
-"""The commands ``crosslearning data ...``: the data that come with the package."""
+"""The commands ``crosslearning data ...``: the packaged data."""
 
 import json
 from pathlib import Path
@@ -13,13 +13,13 @@ app = typer.Typer()
 
 @app.callback(invoke_without_command=True, epilog="Example: crosslearning data list")
 def data(context: typer.Context) -> None:
-    """Show or write the data that come with the package."""
+    """List or export the packaged data sets."""
     show_help_if_alone(context)
 
 
 @app.command("list", epilog="Example: crosslearning data list --json")
 def list_(as_json: AsJson = False) -> None:
-    """List the data: their rows or images, their tasks, their licence."""
+    """List the data sets with their rows or images, tasks and licence."""
     from crosslearning.datasets.export import LOADERS, describe
 
     found = [describe(name) for name in LOADERS]
@@ -54,9 +54,9 @@ def export(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write data to a new folder: a table as one file, icons as domain/category/*.png.
+    """Write a data set to a new folder: a table as one file, icons as domain/category/*.png.
 
-    A file groups.csv beside the icons keeps the same drawing on one side of a split.
+    The file groups.csv next to the icons keeps the same drawing on one side of a split.
     """
     from crosslearning.datasets.export import export as write
 

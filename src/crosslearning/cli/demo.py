@@ -1,4 +1,4 @@
-"""The command ``crosslearning demo``: three examples on shipped data, one report."""
+"""The command ``crosslearning demo``: three examples on packaged data in one report."""
 
 import json
 from collections.abc import Callable
@@ -30,8 +30,8 @@ def demo(
 ) -> None:
     """See what cross-learning does: schools, icons and the paper's figure, in one report.
 
-    Learns how much 160 schools differ, trains networks on icons in four styles at
-    several radii, computes the error of two Gaussian means, and writes one page about all of it.
+    Learns how much 160 schools differ, trains networks on icons in four styles at several
+    radii, computes the error of two Gaussian means, and writes one report about all three.
     """
     require_torch()
     from crosslearning import report
@@ -105,7 +105,7 @@ def _means(folder: Path, seed: int, say: Say) -> str:
     say("Means: simulating the paper's Figure 1")
     result = gaussian.run(gaussian.GaussianConfig(seed=seed), folder)
     return (
-        f"Two means that are {result.config.gap:g} apart are estimated with an error of "
+        f"Two means {result.config.gap:g} apart are estimated with an error of "
         f"{result.agnostic:.3g} alone, {result.consensus:.3g} pooled, and {result.minimum:.3g} at "
         "the best radius, as the paper says."
     )
@@ -118,5 +118,5 @@ def _print(learned: dict[str, str], page: Path) -> None:
     console = Console(highlight=False, markup=False)
     for name, sentence in learned.items():
         console.print(Text.assemble((f"{name.capitalize()}  ", "bold"), sentence), "")
-    # Soft wrapping leaves the path in one piece.
+    # Soft wrapping keeps the path in one piece.
     console.print(Text.assemble(("Report  ", "bold"), str(page)), soft_wrap=True)

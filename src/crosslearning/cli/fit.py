@@ -1,4 +1,4 @@
-"""The command ``crosslearning fit``: a table in; a model, a verdict and a report out."""
+"""The command ``crosslearning fit``: from a table to a model, a verdict and a report."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _FAMILIES = "auto, gaussian, student, poisson, gamma or tweedie"
 
 
 def _one_of(*values: str) -> Any:
-    """Offer values to the shell's completion."""
+    """Offer values for shell completion."""
     return lambda incomplete: [value for value in values if value.startswith(incomplete)]
 
 
 def _from_file(context: typer.Context, path: Path | None) -> Path | None:
-    """Take options that are not given from a file."""
+    """Read options that are not given from a file."""
     if path is not None:
         try:
             given = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -42,7 +42,7 @@ def _from_file(context: typer.Context, path: Path | None) -> Path | None:
         strange = sorted(set(given) - known)
         if strange:
             raise ValueError(
-                f"{path} may hold options of the command; {strange[0]!r} is none. See --help."
+                f"{path} must hold options of the command; {strange[0]!r} is not one. See --help."
             )
         context.default_map = given
     return path
@@ -52,102 +52,94 @@ def fit(
     table: Annotated[
         str,
         typer.Argument(
-            help="CSV, TSV or Parquet file, gzipped or not; a folder, or a pattern such as "
-            "'part-*.parquet', of many; - for standard input."
+            help="CSV, TSV, Parquet or Excel file, gzipped or not; a folder, or a pattern such as "
+            "'part-*.parquet'; - for standard input."
         ),
     ],
-    task: Annotated[
-        str, typer.Option(help="Column that says which task (group) a row belongs to.")
-    ],
+    task: Annotated[str, typer.Option(help="Column of the task (group) that a row belongs to.")],
     target: Annotated[str, typer.Option(help="Column to predict.")],
     features: Annotated[
         Names,
-        typer.Option(help="Columns to learn from, a,b,c or repeated; all others if not given."),
+        typer.Option(help="Feature columns, a,b,c or repeated; by default all others."),
     ] = None,
-    number: Annotated[
-        Names, typer.Option(help="Columns that hold numbers, whatever they look like.")
-    ] = None,
+    number: Annotated[Names, typer.Option(help="Columns to treat as numbers.")] = None,
     category: Annotated[
-        Names, typer.Option(help="Columns that hold categories, such as codes of digits.")
+        Names, typer.Option(help="Columns to treat as categories, such as numeric codes.")
     ] = None,
     kind: Annotated[
         str,
         typer.Option(
-            help="What the target is: regression, classification or auto.",
+            help="Kind of target: regression, classification or auto.",
             autocompletion=_one_of("auto", "regression", "classification"),
         ),
     ] = "auto",
     family: Annotated[
         str,
         typer.Option(
-            help=f"Distribution of a target that is a number: {_FAMILIES}.",
+            help=f"Distribution of a numeric target: {_FAMILIES}.",
             autocompletion=_one_of("auto", "gaussian", "student", "poisson", "gamma", "tweedie"),
         ),
     ] = "auto",
     epsilon: Annotated[
         float,
         typer.Option(
-            help="Largest distance of a task to the centre, in standard deviations of the tasks."
+            help="Largest distance of a task to the centre, in standard deviations between tasks."
         ),
     ] = float("inf"),
     metric: Annotated[
         str | None,
         typer.Option(
-            help=f"What models are chosen and scored by: {_METRICS}.",
+            help=f"Score by which models are chosen: {_METRICS}.",
             autocompletion=_one_of(*_METRICS.replace(";", ",").split(", ")),
         ),
     ] = None,
-    weights: Annotated[str | None, typer.Option(help="Column with weights of the rows.")] = None,
-    time: Annotated[
-        str | None, typer.Option(help="Column that says when a row was: test on what came later.")
-    ] = None,
+    weights: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column of times: test on later rows.")] = None,
     group: Annotated[
-        str | None, typer.Option(help="Column of groups that are left out as a whole.")
+        str | None, typer.Option(help="Column of groups that are held out as a whole.")
     ] = None,
     holdout: Annotated[
-        str | None, typer.Option(help="Another table to score the models on.")
+        str | None, typer.Option(help="Another table on which to score the models.")
     ] = None,
-    folds: Annotated[int, typer.Option(help="Parts that are left out in turn.")] = 5,
+    folds: Annotated[int, typer.Option(help="Number of folds.")] = 5,
     base: Annotated[
         str,
         typer.Option(
-            help="What models see beside the columns: splines (curves of them), boosting (what "
-            "boosted trees predict), linear or none (nothing), or auto (all are tried).",
+            help="Features besides the columns: splines, boosting (predictions of boosted trees), "
+            "linear or none (no others), or auto (all are tried).",
             autocompletion=_one_of("auto", "linear", "splines", "boosting", "none"),
         ),
     ] = "auto",
     time_budget: Annotated[
-        float, typer.Option(help="Seconds, beyond which no more than linear models are tried.")
+        float, typer.Option(help="Seconds after which only linear models are tried.")
     ] = 60.0,
     drop_unlabelled: Annotated[
         bool, typer.Option("--drop-unlabelled", help="Drop rows without a task.")
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for model, results and report; crosslearning-TABLE if not given."
-        ),
+        typer.Option(help="Folder for model, results and report; crosslearning-TABLE by default."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 0,
     config: Annotated[  # noqa: ARG001 - its callback does the work
         Path | None,
         typer.Option(
-            help="TOML file with options, such as task = 'school', for those not given here.",
+            help="TOML file of options that are not given here, such as task = 'school'.",
             callback=_from_file,
             is_eager=True,
         ),
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(help="Address of a Dask scheduler, whose workers can read the files."),
+        typer.Option(help="Address of a Dask scheduler whose workers can read the files."),
     ] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit one model per task to a table, and say whether sharing between tasks helps.
 
-    Columns are recognised, gaps filled in and flagged; how much tasks differ is learned from the
-    table, and the best of several models on rows that it has not seen is kept.
+    Column types are recognised, and missing values imputed and flagged. How much tasks differ is
+    learned from the table, and the best of several models on held-out rows is kept.
     """
     from crosslearning import report
     from crosslearning.tables import check_folder, fit_table, read_table
@@ -217,14 +209,14 @@ def fit(
 
 
 def _stem(table: str) -> str:
-    """Name of a file, or of the folder of several, without suffixes."""
+    """Return the name of a file or folder without suffixes."""
     path = Path(table)
     name = path.resolve().parent.name if "*" in path.name or "?" in path.name else path.name
     return name.split(".")[0] or "table"
 
 
 def _fit_files(table: str, scheduler: str | None, **settings: Any) -> TableModel:
-    """Fit large tables, here or by the workers of a scheduler."""
+    """Fit large tables, here or on the workers of a scheduler."""
     if scheduler is not None:
         from crosslearning.tables import dask
 
@@ -239,13 +231,14 @@ def _refuse(**possible: bool) -> None:
     for option, fine in possible.items():
         if not fine:
             raise ValueError(
-                f"--{option} needs all rows in memory, and this table is read by pieces: numbers "
-                "are predicted, by mean squared error. Leave the option out, or fit a part of it."
+                f"--{option} needs all rows in memory, but this table is read in chunks, for "
+                "regression by mean squared error only. Omit the option, or fit a part of the "
+                "table."
             )
 
 
 def _split(names: list[str], columns: set[str]) -> list[str]:
-    """Separate lists with commas; a column whose name has commas is one."""
+    """Split lists at commas, except in names of columns."""
     return [
         name
         for item in names
@@ -307,7 +300,7 @@ def _print_models(console: Console, results: dict[str, Any]) -> None:
 
 
 def _print_spread(console: Console, results: dict[str, Any]) -> None:
-    """Tell how much tasks differ, in the columns where they differ most."""
+    """Print how much tasks differ, in the columns where they differ most."""
     from crosslearning.evaluation.numbers import number
 
     spread = results["spread"]

@@ -1,4 +1,4 @@
-"""What commands do with trained networks for images: predictions, and the command ``export``."""
+"""Predictions of trained image networks, and the command ``export``."""
 
 import json
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ __all__ = ["export", "holds_networks", "predict_images", "print_remarks"]
 
 
 def holds_networks(folder: Path) -> bool:
-    """Whether `crosslearning train` has saved networks in a folder."""
+    """Whether a folder was written by `crosslearning train`."""
     return any((folder / "models").glob("seed-*.json"))
 
 
 def predict_images(
     folder: Path, images: Sequence[str], task: str | None, top: int, *, hidden: bool
 ) -> "Predictions":
-    """Predict images, with a bar that shows how far it is."""
+    """Predict images, with a progress bar."""
     from crosslearning.images import predict
 
     with progress_bars(show=not hidden) as bars:
@@ -39,15 +39,13 @@ def predict_images(
 
 
 def print_remarks(predicted: "Predictions") -> None:
-    """Say what was skipped, what the centre predicts, and how good it is if that can be told."""
+    """Print what was skipped, what the centre predicted, and the accuracy if known."""
     if count := len(predicted.unreadable):
         named = some(f"{path} ({why})" for path, why in predicted.unreadable.items())
-        typer.echo(f"Skipped, as they cannot be read: {count:,}: {named}", err=True)
+        typer.echo(f"Skipped because they cannot be read: {count:,}: {named}", err=True)
     if count := predicted.by_centre:
         belong = "image belongs" if count == 1 else "images belong"
-        typer.echo(
-            f"{count:,} {belong} to no domain of the training; the centre predicts", err=True
-        )
+        typer.echo(f"{count:,} {belong} to no training domain; predicted by the centre", err=True)
     if predicted.accuracy is not None:
         images = f"{int((predicted.table['truth'] != '').sum()):,} images in folders of categories"
         typer.echo(f"Accuracy: {100 * predicted.accuracy:.1f} % of {images}", err=True)
@@ -59,14 +57,14 @@ def export(
         Path, typer.Option("--out", "-o", help="File to write: .pt2 (a program) or .safetensors.")
     ],
     task: Annotated[
-        str | None, typer.Option(help="Domain whose network it is; by default the centre.")
+        str | None, typer.Option(help="Domain whose network to write; by default the centre.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write the network of one domain of images to a file, to use without this library.
+    """Export the network of one image domain, for use without this library.
 
-    It takes images of shape (n, 3, size, size) between 0 and 1, and gives a number for each
-    category. A .pt2 file is for torch.export.load, and was found to give the same numbers.
+    It takes images of shape (n, 3, size, size) between 0 and 1, and returns a score for each
+    category. A .pt2 file is for torch.export.load, and is checked to give the same numbers.
     """
     from crosslearning.images import export as write
 

@@ -1,4 +1,4 @@
-"""Options that the commands about images share; what is not given is left to the settings."""
+"""Options shared by the image commands; the settings supply the defaults."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
 Seeds = Annotated[
     int | None,
-    typer.Option("--seeds", min=1, help="How many seeds: splits of the images, and starts."),
+    typer.Option(
+        "--seeds", min=1, help="Number of seeds; each has its own split and initial values."
+    ),
 ]
 Out = Annotated[
-    Path, typer.Option("--out", help="Folder for results and figures; a stopped run resumes there.")
+    Path,
+    typer.Option("--out", help="Folder for results and figures; an interrupted run resumes there."),
 ]
 
 _SETTINGS = (
@@ -30,7 +33,7 @@ _ABOUT_FILES = ("groups", "train_list", "test_list", "skip_unreadable")
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """What was given of the shared options."""
+    """The shared options."""
 
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0
     model: Annotated[
@@ -40,31 +43,29 @@ class ImageOptions:
     epochs: Annotated[int | None, typer.Option(help="Passes over the largest domain.")] = None
     batch: Annotated[int | None, typer.Option(help="Images per domain and step.")] = None
     image_size: Annotated[int | None, typer.Option(help="Height and width in pixels.")] = None
-    learning_rate: Annotated[float | None, typer.Option(help="Length of the gradient steps.")] = (
-        None
-    )
+    learning_rate: Annotated[float | None, typer.Option(help="Learning rate.")] = None
     train_fraction: Annotated[
-        float | None, typer.Option(help="Share of the training images to use, up to 1.")
+        float | None, typer.Option(help="Fraction of the training images to use.")
     ] = None
     augment: Annotated[
         bool | None,
-        typer.Option(help="Shift training images a little, mirror some, change their colours."),
+        typer.Option(help="Randomly shift, mirror and recolour training images."),
     ] = None
     flip: Annotated[
-        bool | None, typer.Option(help="Mirror some of them; not where left and right matter.")
+        bool | None, typer.Option(help="Allow mirroring; disable it if left and right matter.")
     ] = None
     groups: Annotated[
-        Path | None, typer.Option(help="CSV with columns path and group: images never split apart.")
+        Path | None, typer.Option(help="CSV with columns path and group; a group is never split.")
     ] = None
     train_list: Annotated[
         list[Path] | None,
-        typer.Option(help="Text file that names training images; may be repeated."),
+        typer.Option(help="Text file that lists training images; may be repeated."),
     ] = None
     test_list: Annotated[
-        list[Path] | None, typer.Option(help="Text file that names test images; may be repeated.")
+        list[Path] | None, typer.Option(help="Text file that lists test images; may be repeated.")
     ] = None
     skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")
+        bool, typer.Option("--skip-unreadable", help="Skip images that cannot be read.")
     ] = False
     quiet: Quiet = False
     as_json: AsJson = False
@@ -75,20 +76,20 @@ class ImageOptions:
         return self.quiet or self.as_json
 
     def about_files(self, *, shipped: bool) -> dict[str, Any]:
-        """Options for folders, as `ImageDomains` names them; refused where there are no files."""
+        """Options of `ImageDomains`, refused for the packaged icons."""
         given = {name: getattr(self, name) for name in _ABOUT_FILES if getattr(self, name)}
         if shipped and given:
             listed = ", ".join("--" + name.replace("_", "-") for name in given)
             raise ValueError(
-                f"Only folders of images take options about files; got {listed} for icons65. "
-                "Leave them out or give a folder."
+                f"Options about files need a folder of images; got {listed} for icons65. "
+                "Omit them, or pass a folder."
             )
         return {name.replace("_list", "_lists"): value for name, value in given.items()}
 
     def configure(
         self, base: "TrainingSettings", epsilons: Sequence[float] | None, seeds: int | None
     ) -> "TrainingSettings":
-        """Return the settings with the options that were given in their place."""
+        """Return the settings, overridden by the given options."""
         given = {name: getattr(self, name) for name in _SETTINGS}
         given["epsilons"] = tuple(epsilons) if epsilons else None
         given["seeds"] = tuple(range(self.seed, self.seed + (seeds or len(base.seeds))))

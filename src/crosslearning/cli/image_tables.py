@@ -1,4 +1,4 @@
-"""Results of training on images, as tables and sentences for the terminal."""
+"""Tables and sentences for the terminal about training on images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def print_counts(settings: TrainingSettings, data: ImageData) -> None:
-    """Print what there is to learn from: images of each domain, and what they are for."""
+    """Print the numbers of training, validation and test images by domain."""
     seed, images = settings.seeds[0], data.counts()
     rows = [
         (domain, images[domain].sum(), (images[domain] > 0).sum(), *map(len, parts))
@@ -33,8 +33,8 @@ def print_counts(settings: TrainingSettings, data: ImageData) -> None:
 
 
 def print_results(results: dict[str, Any], out: Path) -> None:
-    """Print what was learned: a table of radii, the paper's numbers beside ours, the verdict."""
-    console = Console(markup=False)  # names may hold brackets
+    """Print a table of radii, the paper's numbers next to ours, and the verdict."""
+    console = Console(markup=False)  # names may contain brackets
     tables = (
         [_radii]
         + [_baselines] * ("baselines" in results)
@@ -62,7 +62,7 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Iterable[str]]) ->
 
 
 def _radii(results: dict[str, Any]) -> Table:
-    """Accuracy at each radius; the one that validation chooses is bold."""
+    """Accuracy at each radius; the one chosen on validation images is bold."""
     domains = [domain["domain"] for domain in results["data"]["domains"]]
     title = f"{results['title']}. Accuracy in %, over categories, then domains."
     table = _table(title, ("ε", "validation", "test", "images", *domains, "distance"), ())
@@ -101,7 +101,7 @@ def _beside_the_paper(results: dict[str, Any]) -> Table:
     epsilon, hindsight = (radius_name(float(chosen[k])) for k in ("epsilon", "best_on_test"))
     rows.append((f"ε = {epsilon}, by validation", spread(chosen["test"]), "–"))
     rows.append(("best ε on the test images", hindsight, radius_name(paper["best_epsilon"])))
-    title = "Test accuracy, beside what the paper reports for Office-Home"
+    title = "Test accuracy, and what the paper reports for Office-Home"
     return _table(title, ("", "measured here", "reported by the paper"), rows)
 
 

@@ -32,13 +32,13 @@ _LONG = ("runs", "categories", "confusion")  # parts of the results that a summa
 def train(
     options: ImageOptions,
     images: Annotated[
-        str, typer.Argument(help="Folder domain/category/*.jpg, or icons65, which is shipped.")
+        str, typer.Argument(help="Folder domain/category/*.jpg, or icons65, which is included.")
     ],
     epsilon: Annotated[
         list[str] | None,
         typer.Option(
             "--epsilon",
-            help="Radius: 0 pools, inf separates; may be repeated. By default both ends, and 2, 6 "
+            help="Radius: 0 pools, inf separates; may be repeated. By default both, and 2, 6 "
             "and 20 % of the norm of the network. NAME=RADIUS is for parameters whose names begin "
             "so; the first name may have several, to choose from.",
         ),
@@ -64,12 +64,12 @@ def train(
     seeds: Seeds = 1,
     out: Out = Path("crosslearning-train"),
 ) -> None:
-    """Train one network per domain of images, none farther than a radius from their centre.
+    """Train one network per image domain, all within a radius of a common centre.
 
-    Validation images choose the radius, test images judge it. By default a small convolutional
-    network with BatchNorm, images of 64 by 64 pixels and 12 epochs: minutes for a few thousand
-    images. With --backbone, linear heads on frozen features, of 224 by 224 pixels. Stopped and
-    started again, it resumes where it was. The networks are saved in OUT/models, and
+    The radius is chosen on validation images and scored on test images. The defaults, a small
+    convolutional network with BatchNorm, images of 64 by 64 pixels and 12 epochs, take minutes for
+    a few thousand images. --backbone trains linear heads on frozen features of 224 by 224 pixels.
+    An interrupted run resumes where it stopped. The networks are saved in OUT/models, and
     OUT/report.html is about them. Under torchrun the domains are spread over its processes.
     """
     require_torch()
@@ -94,7 +94,7 @@ def office_home(
     options: ImageOptions,
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder of Office-Home; without it, icons65, which is shipped."),
+        typer.Option(help="Folder of Office-Home; icons65, which is included, by default."),
     ] = None,
     radii: Annotated[
         str | None, typer.Option(help="Radii separated by commas, such as 0,1e-6,inf.")
@@ -104,17 +104,17 @@ def office_home(
 ) -> None:
     """Figures 2 to 4: accuracy of cross-learned networks against the radius.
 
-    With --data it runs the paper's configuration, which takes days on a processor; scale it down
-    with the options. Without, it runs on icons of the same 65 categories in 4 styles, with a small
-    network and one seed: less than 15 minutes on two processors. Stopped and started again, it
-    resumes where it was.
+    With --data it runs the paper's configuration, which takes days on a CPU; scale it down with the
+    options. Without --data, it trains a small network with one seed on icons of the same 65
+    categories in 4 styles, in less than 15 minutes on two cores. An interrupted run resumes where
+    it stopped.
     """
     from crosslearning.paper.office_home import run, shipped_config
 
     if data is None and not options.hidden:
         typer.echo(
-            "Office-Home is not shipped: this runs on icons65, with a small network. Give the "
-            "folder of Office-Home with --data for the paper's experiment."
+            "Office-Home is not included, so this trains a small network on icons65. For the "
+            "paper's experiment, pass the folder of Office-Home with --data."
         )
     base = shipped_config("icons65" if data is None else "paper")
     settings = options.configure(base, _parse(radii), seeds)
@@ -160,7 +160,7 @@ def sweep(
 
 
 def require_torch() -> None:
-    """Say what to install where torch is missing, before any work is done."""
+    """Fail early, with what to install, if torch is missing."""
     if find_spec("torch") is None:
         raise missing("Training networks", "torch")
 
@@ -180,7 +180,7 @@ def _load(images: str, size: int, options: Mapping[str, Any], bars: "Progress") 
 
 
 def _show(bars: "Progress") -> Callable[[dict[str, Any]], None]:
-    """Show a sweep: which run, how much of all, and the time left."""
+    """Show the progress of a sweep."""
     task = bars.add_task("Training", total=None)
 
     def show(now: dict[str, Any]) -> None:
@@ -195,7 +195,7 @@ def _show(bars: "Progress") -> Callable[[dict[str, Any]], None]:
 
 
 def describe(now: dict[str, Any]) -> str:
-    """Which run of a sweep is at work, and which epoch of it."""
+    """Describe the current run and epoch of a sweep."""
     from crosslearning.evaluation.numbers import radius_name
 
     which = f"{now.get('baseline') or 'ε = ' + radius_name(now['epsilon'])}, seed {now['seed']}"

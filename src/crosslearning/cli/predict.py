@@ -1,4 +1,4 @@
-"""The command ``crosslearning predict``: a table or images in, predictions out."""
+"""The command ``crosslearning predict``, for tables and images."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def predict(
         list[str],
         typer.Argument(
             help="CSV, TSV or Parquet file, gzipped or not; - for standard input. After `train`: "
-            "image files, and folders of such."
+            "image files and folders."
         ),
     ],
     out: Annotated[
@@ -39,25 +39,28 @@ def predict(
     ] = "-",
     coverage: Annotated[
         float | None,
-        typer.Option(help="Probability that a number lies between lower and upper: 0.9."),
+        typer.Option(
+            help="Probability that a target lies between lower and upper; 0.9 by default."
+        ),
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option(help="Domain of all images; by default the folder that has its name."),
+        typer.Option(help="Domain of all images; by default that of their folder."),
     ] = None,
     top: Annotated[
-        int | None, typer.Option(help="How many categories to name for each image: 1.")
+        int | None, typer.Option(help="Number of categories to list for each image; 1 by default.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a summary as JSON; needs a file for the table.")
+        bool, typer.Option("--json", help="Print a summary as JSON; needs --out with a file.")
     ] = False,
 ) -> None:
-    """Add predictions to a table, in the order of its rows, or tell the categories of images.
+    """Add predictions to the rows of a table, or classify images.
 
-    Numbers have an interval and a standard deviation, classes a probability each. Tasks never seen
-    and rows without a label get the centre's. A table that has the target is scored, and so are
-    images in folders of their categories. Images that cannot be read are named and skipped.
+    Numeric predictions come with an interval and a standard deviation, classes with probabilities.
+    The centre predicts new tasks and rows without a label. Predictions are scored if the table
+    contains the target, or if images are in folders named after categories. Images that cannot be
+    read are reported and skipped.
     """
     from crosslearning.cli.image_models import holds_networks, predict_images, print_remarks
     from crosslearning.tables import write_table
@@ -71,11 +74,11 @@ def predict(
     summary: Callable[..., dict[str, Any]]
     remark: Callable[..., None]
     if holds_networks(folder):
-        _refuse("images", "table", **{"--coverage": coverage})
+        _refuse("images", "tables", **{"--coverage": coverage})
         predicted = predict_images(folder, table, task, top or 1, hidden=quiet or as_json)
         summary, remark = _image_summary, print_remarks
     else:
-        _refuse("a table", "training on images", **{"--task": task, "--top": top})
+        _refuse("tables", "images", **{"--task": task, "--top": top})
         predicted = _predict_table(folder, table, 0.9 if coverage is None else coverage, out)
         summary, remark = _summary, _print_remarks
     if predicted.table is not None:
@@ -93,11 +96,11 @@ def predict(
 
 def _refuse(what: str, other: str, **given: Any) -> None:
     if names := [name for name, value in given.items() if value is not None]:
-        raise ValueError(f"{names[0]} is for predictions of a {other}, and these are of {what}.")
+        raise ValueError(f"{names[0]} is for {other}, not for {what}.")
 
 
 def _predict_table(folder: Path, tables: list[str], coverage: float, out: str) -> Predicted:
-    """Predict a table; what is large is written at once."""
+    """Predict a table; a large one is written in chunks."""
     from crosslearning.tables import TableModel, is_text, predict_files, predict_table
     from crosslearning.tables._files import is_large
 
@@ -108,10 +111,10 @@ def _predict_table(folder: Path, tables: list[str], coverage: float, out: str) -
     except ValueError as error:
         command = f"crosslearning fit TABLE --task COLUMN --target COLUMN --out {folder}"
         raise ValueError(
-            f"{error} `{command}` makes one; `crosslearning train` makes networks for images."
+            f"{error} `{command}` creates one; `crosslearning train` trains image networks."
         ) from error
     if len(tables) > 1:
-        raise ValueError(f"One table is predicted at a time; got {len(tables)}.")
+        raise ValueError(f"Only one table can be predicted at a time; got {len(tables)}.")
     if tables[0] != "-" and is_large(tables[0]):
         with _until_closed():
             target: Any = sys.stdout.buffer if out == "-" else out
@@ -123,11 +126,11 @@ def _predict_table(folder: Path, tables: list[str], coverage: float, out: str) -
 
 @contextmanager
 def _until_closed() -> Iterator[None]:
-    """Write as long as somebody reads."""
+    """Write until the reader closes the pipe."""
     try:
         yield
     except BrokenPipeError:
-        # The reader, such as `head`, has enough; nor should the interpreter complain on exit.
+        # A reader such as `head` has enough; silence the interpreter on exit too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -160,11 +163,11 @@ def _print_remarks(predicted: Predicted) -> None:
 
 
 def _remarks(predicted: Predicted) -> list[str]:
-    """Say what was unknown, and how good the predictions are if that can be told."""
+    """Print unknown values, and the score if the target is known."""
     lines = [_centre_says(predicted.unknown)] if predicted.unknown else []
     for column, values in predicted.categories.items():
         named = some(f"{value} ({rows:,})" for value, rows in values.items())
-        lines.append(f"Values of {column} that the fit has not seen: {named}")
+        lines.append(f"Unknown values of {column}: {named}")
     if predicted.score is not None:
         from crosslearning.evaluation.numbers import number
 
@@ -175,10 +178,10 @@ def _remarks(predicted: Predicted) -> list[str]:
 
 
 def _centre_says(unknown: dict[Any, int]) -> str:
-    """Say which tasks the centre stood in for."""
+    """Say which tasks the centre predicted."""
     named = some(
         f"{'no label' if label is None else label} ({rows:,})" for label, rows in unknown.items()
     )
     rows = sum(unknown.values())
     belong = "row belongs" if rows == 1 else "rows belong"
-    return f"{rows:,} {belong} to no task of the fit; the centre predicts: {named}"
+    return f"{rows:,} {belong} to no known task; predicted by the centre: {named}"

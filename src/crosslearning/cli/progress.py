@@ -1,4 +1,4 @@
-"""What a command shows while it works."""
+"""Progress bars and warnings of commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def spinner(*, show: bool) -> Iterator[Callable[..., object]]:
-    """Show what is being done, which share of it is behind, and for how long, on a terminal."""
+    """Show the current step, its progress and the elapsed time on a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -35,7 +35,7 @@ def spinner(*, show: bool) -> Iterator[Callable[..., object]]:
 
 
 def progress_bars(*, show: bool) -> Progress:
-    """Bars on the error stream that vanish when all is done."""
+    """Progress bars on standard error that vanish when done."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -44,7 +44,7 @@ def progress_bars(*, show: bool) -> Progress:
 
 @contextmanager
 def warnings_in_a_line(*, show: bool = True) -> Iterator[None]:
-    """Print each warning once, in one line on the error stream, when the work is done."""
+    """Print each warning once, in one line on standard error, when the work is done."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield

@@ -1,4 +1,4 @@
-"""The command ``crosslearning report``: a page from results that are there."""
+"""The command ``crosslearning report``: a page from existing results."""
 
 import json
 from pathlib import Path
@@ -10,19 +10,17 @@ from crosslearning.cli.common import AsJson, Quiet
 
 
 def report(
-    folder: Annotated[
-        Path, typer.Argument(help="Folder with results, or with folders that hold some.")
-    ],
+    folder: Annotated[Path, typer.Argument(help="Folder of results, or of folders of results.")],
     out: Annotated[
-        Path | None, typer.Option(help="Page to write; report.html in the folder if not given.")
+        Path | None, typer.Option(help="Page to write; report.html in the folder by default.")
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report on results as one HTML page that works offline.
+    """Write a report on results as one HTML page that works offline.
 
-    The results of the folder come first, then those of its sub-folders by name.
+    The folder's own results come first, then those of its subfolders by name.
     """
     from crosslearning.report import write
 

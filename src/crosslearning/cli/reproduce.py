@@ -1,4 +1,4 @@
-"""The commands ``crosslearning reproduce ...``: results of the paper, made again."""
+"""The commands ``crosslearning reproduce ...``: results of the paper."""
 
 import json
 from dataclasses import asdict
@@ -86,7 +86,7 @@ def _print(result: "GaussianResult", out: Path) -> None:
         ("Figure", f"{out / 'gaussian.png'} and .pdf"),
         ("Data", f"{out / 'gaussian.csv'} and .json"),
     ):
-        # Text takes brackets in a path literally; soft wrapping leaves paths in one piece.
+        # Text takes brackets in a path literally; soft wrapping keeps paths in one piece.
         console.print(Text.assemble((f"  {name:<17}", "bold"), text), soft_wrap=True)
 
 

@@ -1,5 +1,4 @@
-"""Convex losses under a tether, solved exactly: numpy and scipy only.
+"""Convex losses under a tether, solved exactly by an augmented Lagrangian method.
 
-A loss per task, a tether per block of parameters, and an augmented Lagrangian whose smooth
-problems are solved by semismooth Newton steps.
+Its smooth subproblems are solved by semismooth Newton steps. Needs only numpy and scipy.
 """

@@ -1,4 +1,4 @@
-"""Types of the arrays that all of this room passes around."""
+"""Array types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The smooth problem of the method of multipliers: fixed forces, tethers through envelopes."""
+"""The smooth subproblem of the augmented Lagrangian, with fixed multipliers."""
 
 from __future__ import annotations
 

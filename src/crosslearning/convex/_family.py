@@ -1,4 +1,4 @@
-"""What distributions of a target given its linear scores have in common."""
+"""Base of the distributions of a target given its linear scores."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Family(ABC):
 
     @abstractmethod
     def start(self, y: Array, weights: Array) -> Array:
-        """Scores that fit all targets best, about."""
+        """Approximately the best constant scores."""
 
     @abstractmethod
     def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:

@@ -1,4 +1,4 @@
-"""A full covariance of the tasks, drawn towards a diagonal one."""
+"""A full covariance between tasks, shrunk towards a diagonal one."""
 
 from __future__ import annotations
 

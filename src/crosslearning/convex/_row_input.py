@@ -1,4 +1,4 @@
-"""Rows, task labels and weights as the statistics take them: checked once."""
+"""Validation of rows, task labels and weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def checked_rows(X: ArrayLike, y: ArrayLike) -> Array:
     features, target = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if features.ndim != 2 or target.shape != features.shape[:1]:
         raise ValueError(
-            "`X` must be a matrix and `y` hold one number for each of its rows; got shapes "
+            "`X` must be a matrix and `y` must hold one number for each of its rows; got shapes "
             f"{features.shape} and {target.shape}."
         )
     rows = np.column_stack([features, target])
@@ -39,7 +39,7 @@ def checked_weights(weights: ArrayLike | None, n: int, name: str = "sample_weigh
     if checked.shape != (n,) or not np.all((checked >= 0) & (checked < np.inf)):
         raise ValueError(
             f"`{name}` must hold {n} finite numbers of at least 0; got shape {checked.shape} and "
-            f"{checked.min(initial=np.inf)} as the smallest."
+            f"smallest value {checked.min(initial=np.inf)}."
         )
     return checked
 
@@ -105,8 +105,8 @@ def _unique(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], Indices]:
         missing = np.array([label is None or label != label for label in labels], dtype=bool)
     if missing.any():
         raise ValueError(
-            f"Every label in `{name}` must be there; number {missing.argmax()} is missing. Drop "
-            "it, or give it a label."
+            f"`{name}` must have no missing labels; number {missing.argmax()} is missing. Drop "
+            "the row, or fill in the label."
         )
     try:
         return np.unique(labels, return_inverse=True)

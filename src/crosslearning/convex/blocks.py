@@ -44,7 +44,7 @@ def _by_block(name: str, knob: PerBlock, blocks: tuple[str, ...]) -> list[float]
     unknown = set(knob) - set(BLOCKS)
     if unknown:
         raise ValueError(
-            f"`{name}` has values for the blocks 'coef' and 'intercept'; got {sorted(unknown)}. "
-            "Leave a block out to set it free."
+            f"The blocks of `{name}` are 'coef' and 'intercept'; got {sorted(unknown)}. "
+            "Omit a block to leave it free."
         )
     return [knob.get(block, _FREE[name]) for block in blocks]

@@ -1,6 +1,6 @@
-"""A hard bound, in standard deviations of the tasks, on top of what the evidence found.
+"""A hard bound, in standard deviations between tasks, added to a fit by evidence.
 
-With θ_i = c + δ_i and ‖δ‖_Σ the length in standard deviations of the tasks,
+With θ_i = c + δ_i and ‖δ‖_Σ the length in standard deviations between tasks,
 
     minimise    Σ_i [-log likelihood_i(θ_i) + ½ ‖δ_i‖²_Σ] + ½ Σ_j precision_j c_j²
     subject to  ‖δ_i‖_Σ ≤ ε

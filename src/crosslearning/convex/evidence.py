@@ -1,4 +1,4 @@
-"""How much tasks differ, how noisy they are, and their parameters, by evidence.
+"""The hierarchical Gaussian model, fitted by maximising the evidence.
 
 The model: y = xᵀθ_i + noise of variance σ², θ_i = β + δ_i, δ_i ~ N(0, Σ), β ~ N(0, τ²) on the
 coefficients and flat on the intercept. Σ, σ² and τ² maximise the probability of the targets with
@@ -50,31 +50,31 @@ def evidence_fit(
         Sums of products of each task, as from :meth:`Statistics.moments`.
     covariance : {"auto", "block", "diagonal", "full", "levels", "pooled", "separate"}
         Structure of Σ: a variance for each block of coefficients and one for intercepts; one for
-        each column; or a matrix, drawn towards its diagonal. "auto" compares log evidence less
-        ½ log(number of tasks) for each parameter (BIC: tasks are the sample), and takes a richer
-        structure if that is higher by 1, less than which is "not worth more than a bare mention"
-        (Kass and Raftery, 1995); of many tasks a sample decides. The others are ends to compare
-        with: tasks that differ in intercepts alone, one model for all, and models with nothing in
-        common but how far coefficients are from 0.
+        each column; or a full matrix, shrunk towards its diagonal. "auto" compares the log evidence
+        minus ½ log(number of tasks) per parameter (BIC, with tasks as the sample), and takes a
+        richer structure if that is higher by 1, below which a difference is "not worth more than a
+        bare mention" (Kass and Raftery, 1995); with many tasks, it uses a sample. The others are
+        baselines: tasks that differ only in intercepts, one model for all, and models that share
+        only the size of their coefficients.
     blocks : array of int of shape (n_columns,), optional
         Block of each column, from 0, one by default; each has its own τ².
     flat_center : bool
         Whether τ² is infinite, which is restricted maximum likelihood.
     task_weights : array of shape (n_tasks,), optional
-        How many tasks each stands for; 1 by default.
+        Weight of each task: how many tasks it stands for; 1 by default.
     start : EvidenceFit, optional
-        A fit of similar data, whose variances are where the search begins.
+        A fit of similar data, whose variances are the starting point of the search.
     learn_from : int, optional
-        Largest number of tasks, taken evenly, that variances are learned from; all by default. The
+        Largest number of evenly spaced tasks from which variances are learned; all by default. The
         posterior is that of all tasks.
     tol, max_iter
         Gain in log evidence that ends the search, and largest number of evaluations.
 
     Notes
     -----
-    Of 5 to 20 evaluations each takes O(N p³) operations for N tasks and p columns, and as much
-    memory as the moments; O(N m p²) where no task has more rows m than half the columns. A
-    variance that the evidence wants at 0 is 0 exactly: all tasks share its coefficient.
+    Each of 5 to 20 evaluations takes O(N p³) operations for N tasks and p columns, or O(N m p²) if
+    no task has more rows m than half the columns, and as much memory as the moments. A variance
+    whose optimum is at 0 is exactly 0: all tasks share its coefficient.
 
     Examples
     --------

@@ -25,7 +25,7 @@ __all__ = [
     "Tweedie", "contrasts",
 ]  # fmt: skip
 
-_LARGEST = 300.0  # exponents beyond this are of no use, and their squares overflow
+_LARGEST = 300.0  # squares of larger exponentials overflow
 
 
 @cache
@@ -74,13 +74,13 @@ class Gaussian(OneScore):
 
 @dataclass(frozen=True)
 class Student(Gaussian):
-    """Real targets of which a few are wild: the fewer degrees of freedom, the less those count."""
+    """Real targets with outliers; fewer degrees of freedom give these less weight."""
 
     df: float = 4.0
 
     def __post_init__(self) -> None:
         if not self.df > 0:
-            raise ValueError(f"`df` must be more than 0; got {self.df}. 4 is a good choice.")
+            raise ValueError(f"`df` must be positive; got {self.df}. 4 is a good choice.")
 
     def precisions(self, squares: Array) -> Array:
         """Return the mean precision of rows whose squared errors, over σ², are known."""
@@ -203,7 +203,7 @@ class _LogLink(OneScore):
 
 @dataclass(frozen=True)
 class Poisson(_LogLink):
-    """Counts, log link; they may vary more than Poisson's do, by the dispersion."""
+    """Counts, log link, with a dispersion that allows for overdispersion."""
 
     least_dispersion = 1.0
     power = 1.0
@@ -215,7 +215,7 @@ class Poisson(_LogLink):
 
 @dataclass(frozen=True)
 class Gamma(_LogLink):
-    """Positive targets whose deviation grows with their mean, log link."""
+    """Positive targets with a standard deviation proportional to the mean, log link."""
 
     power = 2.0
     _rule, _remedy = "more than 0", "Use a Tweedie family for zeros"

@@ -1,7 +1,7 @@
 """The evidence for generalised linear models, by Laplace's approximation.
 
 The model is that of `evidence`, with y drawn from a family given the scores o + xᵀθ_i, where o is
-an offset. The parameters are integrated out by a Gaussian at their most likely values.
+an offset. The parameters are integrated out by a Gaussian approximation at their mode.
 """
 
 from __future__ import annotations
@@ -55,13 +55,12 @@ def laplace_fit(
 ) -> GLMFit:
     """Fit a hierarchical generalised linear model; parameters are those of :func:`evidence_fit`.
 
-    A `Gaussian` family is exact, `Student` a variational approximation. An intercept's centre has
-    a wide prior. Weights of rows are precisions, or how many rows each stands for if the family
-    has no dispersion; that of a family that has one is Pearson's, with the effective number of
-    parameters.
+    `Gaussian` is exact, `Student` a variational approximation. The centre of intercepts has a wide
+    prior. Row weights are precisions, or counts if the family has no dispersion; a dispersion is
+    estimated by Pearson's statistic with the effective number of parameters.
 
     An evaluation of the evidence takes a few Newton steps, each a pass over the rows and O(N p³)
-    operations; its gradient is exact, with the change of the most likely parameters.
+    operations; its gradient is exact, including the change of the mode.
     """
     check_covariance(covariance)
     family = rows.family

@@ -1,4 +1,4 @@
-"""Distances in a metric: a change of variables, of which no solver has to know.
+"""Distances in a metric, by a change of variables.
 
 With θ_i = M u_i, the length of θ_i - c in the metric of Σ = M Mᵀ is the plain one of u_i - M⁻¹c.
 """
@@ -87,7 +87,7 @@ def root_of(metric: ArrayLike, n_columns: int, n_scores: int) -> Array:
         symmetric = False
     if not symmetric or not np.isfinite(covariance).all():
         raise ValueError(
-            "`metric` must be positive: deviations more than 0, or a symmetric, positive definite "
-            "covariance. Use a small deviation for a parameter that tasks share."
+            "`metric` must be positive standard deviations or a symmetric, positive definite "
+            "covariance. Use a small standard deviation for a parameter that tasks share."
         )
     return np.asarray(np.kron(root, np.eye(n_scores)))

@@ -1,4 +1,4 @@
-"""Sums of products of columns and target, task by task: what least squares is made of."""
+"""Sums of products of columns and target by task, for least squares."""
 
 from __future__ import annotations
 

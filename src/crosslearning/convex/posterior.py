@@ -1,4 +1,4 @@
-"""What the evidence says of the tasks: variances, and the posterior of all parameters."""
+"""The result of maximising the evidence: variances and posterior."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class EvidenceStatus(Enum):
 
     CONVERGED = "The evidence is at its maximum to the tolerance."
     NOISELESS = (
-        "The targets are fitted to rounding error: the noise is set to the smallest that can be "
-        "told from 0."
+        "The targets are fitted to rounding error: the noise is set to the smallest value "
+        "distinguishable from 0."
     )
     MAX_ITER = (
         "The iteration limit was reached before the evidence was at its maximum. Raise `max_iter`."
@@ -37,7 +37,7 @@ class EvidenceFit:
     With P parameters, `task_covariance` is Σ (P, P), `noise_variance` σ², `center_variances` τ² of
     each parameter, infinite where the prior is flat; `center` and `center_covariance` are the
     posterior of β, `thetas` (n_tasks, P) the tasks' posterior means. `scores` holds the log
-    evidence less the charge for parameters of each structure that was tried, and `n_iter` the
+    evidence minus the penalty for parameters of each structure tried, and `n_iter` the
     number of evaluations.
     """
 
@@ -113,7 +113,7 @@ def score_covariances(columns: Array, tasks: Indices, covariances: Array, unseen
     """Covariances of the scores of rows, (n_rows, n_scores, n_scores).
 
     `covariances` are those of the tasks' parameters, matrices (columns, scores), flattened, and
-    `unseen` that of a task never seen, whose number is -1.
+    `unseen` that of a new task, whose number is -1.
     """
     p = columns.shape[1]
     q, new = len(unseen) // p, tasks < 0

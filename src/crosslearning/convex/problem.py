@@ -1,4 +1,4 @@
-"""A fit: solve, at the exact ends too, and settle what the problem leaves open."""
+"""The convex problem: its solution, its exact limits, and undetermined parameters."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ class ConvexProblem:
 
     @cached_property
     def separate(self) -> ConvexSolution:
-        """Each task by itself: the right end of the path."""
+        """Separate models: the limit of large radii."""
         thetas = independent(self.loss, self.intercept, self.max_iter)
         return self._limit(thetas, self.mean(thetas), _SEPARATE)
 
     @cached_property
     def pooled(self) -> ConvexSolution:
-        """One model for all: the left end of the path."""
+        """The pooled model: the limit of radius 0."""
         center = independent(self.loss.pooled(), self.intercept, self.max_iter)[0]
         return self._limit(center + np.zeros(self.loss.shape), center, _POOLED)
 
@@ -77,7 +77,7 @@ class ConvexProblem:
 
     @cached_property
     def _undetermined(self) -> Flags:
-        """Which tasks have data that leave parameters open."""
+        """Which tasks have undetermined parameters."""
         return undetermined(self.loss.hessian(np.zeros(self.loss.shape)))
 
     def mean(self, thetas: Array) -> Array:
@@ -155,11 +155,11 @@ class ConvexProblem:
         return certified(self.loss, coupling, solution, fixed_center=True)
 
     def ends(self, coupling: BlockTethers, start: ConvexSolution) -> list[float]:
-        """Radius of each block from which on its bound does not matter."""
+        """Smallest radius of each block at which its bound is inactive."""
         return [self.end(coupling, b, start) for b in range(len(coupling.blocks))]
 
     def end(self, coupling: BlockTethers, block: int, start: ConvexSolution | None = None) -> float:
-        """Radius of a block from which on its bound does not matter, the others as they are."""
+        """Smallest radius of a block at which its bound is inactive, the others fixed."""
         own, at = coupling.tethers[block], coupling.blocks[block]
         free = Tether(np.inf, own.stiffness, own.tension)
         tethers = (*coupling.tethers[:block], free, *coupling.tethers[block + 1 :])

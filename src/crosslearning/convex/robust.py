@@ -1,4 +1,4 @@
-"""Evidence with Student's t noise, so that a few wild targets do not spoil everything.
+"""Evidence with Student's t noise, which is robust to outliers.
 
 A row's noise is Gaussian with a precision of its own, drawn from a gamma distribution; given the
 precisions the model is that of `evidence`. Parameters and precisions take turns (variational

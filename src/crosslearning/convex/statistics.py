@@ -1,4 +1,4 @@
-"""Sums over the rows of each task that stand for the rows: additive, mergeable, on disk."""
+"""Additive sums over the rows of each task, which replace the rows in least squares."""
 
 from __future__ import annotations
 
@@ -32,17 +32,16 @@ _FORMAT = 1
 class Statistics:
     """Counts, weights, means and centred scatter of (features, target), per task and fold.
 
-    They are all that least squares needs, they add up, and their size does not depend on the
-    number of rows: those of chunks of a file, or of machines that keep their rows, can be summed
-    in any order.
+    They are all that least squares needs, and their size does not depend on the number of rows.
+    Statistics of chunks of a file, or of machines that keep their rows, can be added in any order.
 
     Parameters
     ----------
     n_folds : int
-        Number of folds among which the rows of each task are divided.
+        Number of folds into which the rows of each task are divided.
     seed : int
-        Where folds are not given, rows are dealt to them at random, task by task: within a chunk
-        the folds of a task differ in size by at most one row.
+        Seed for folds that are not given. Rows are assigned at random, task by task, so that within
+        a chunk the folds of a task differ in size by at most one row.
 
     Attributes
     ----------
@@ -70,7 +69,7 @@ class Statistics:
 
     @classmethod
     def empty(cls, labels: NDArray[Any], n_features: int, n_folds: int = 1) -> Statistics:
-        """No rows yet, of tasks with sorted labels: to add to without growing."""
+        """Return statistics without rows, for tasks with sorted labels."""
         statistics = cls(n_folds)
         statistics.labels = labels
         statistics.cells = Cells.empty((len(labels), n_folds), n_features + 1)
@@ -111,9 +110,8 @@ class Statistics:
     ) -> Statistics:
         """Add rows.
 
-        `tasks` are labels, or with `labels` positions among those, which are distinct and in any
-        order. `folds`, whole numbers from 0 to ``n_folds - 1``, are dealt by default. Returns this
-        object.
+        `tasks` holds labels or, if distinct `labels` are given, positions among them. `folds` holds
+        numbers from 0 to ``n_folds - 1``, random by default. Returns this object.
         """
         rows = checked_rows(X, y)
         own, task = encode(tasks, labels, len(rows))
@@ -123,7 +121,7 @@ class Statistics:
         if not used.all():
             rows, weights, task, fold = rows[used], weights[used], task[used], fold[used]
         if len(own):
-            # Only cells that have rows: of many tasks a piece of a table has few.
+            # Only cells with rows: a chunk has rows of few of the tasks.
             cell = self._grown(own, rows.shape[1])[task] * self.n_folds + fold
             found, number = np.unique(cell, return_inverse=True)
             self.cells.flat.add(found, Cells.of_rows(rows, weights, number, len(found)))
@@ -151,11 +149,11 @@ class Statistics:
         )
 
     def __radd__(self, other: object) -> Statistics:
-        """Let ``sum`` add up: it begins with 0."""
+        """Support ``sum``, which starts with 0."""
         return self if other == 0 else NotImplemented
 
     def __add__(self, other: Statistics) -> Statistics:
-        """Union of the rows, and of the tasks."""
+        """Statistics of the rows of both."""
         if not isinstance(other, Statistics):
             return NotImplemented
         self._check_folds(other)
@@ -164,15 +162,15 @@ class Statistics:
         return total
 
     def __sub__(self, other: Statistics) -> Statistics:
-        """Rows without those of `other`, which must be among them; tasks keep their numbers."""
+        """Statistics without the rows of `other`, which must be among them."""
         if not isinstance(other, Statistics):
             return NotImplemented
         self._check_folds(other)
         known = positions(self.labels, other.labels)
         if known is None or np.any(self.cells.counts[known] < other.cells.counts):
             raise ValueError(
-                "Statistics can be subtracted only from statistics of a table that contains their "
-                "rows; some task here has more rows than there. Check the order of the operands."
+                "Statistics can only be subtracted from statistics that include their rows; some "
+                "task has more rows in the subtrahend. Check the order of the operands."
             )
         rest = self._copy()
         rest.cells[known] = rest.cells[known].minus(other.cells)
@@ -262,12 +260,12 @@ class Statistics:
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Statistics:
-        """Read what :meth:`save` has written."""
+        """Read what :meth:`save` wrote."""
         with np.load(path, allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes()) if "header" in file else {}
             if header.get("format") != _FORMAT:
                 raise ValueError(
-                    f"{path} does not hold statistics of format {_FORMAT}; its header is {header}. "
+                    f"{path} is not a statistics file of format {_FORMAT}; its header is {header}. "
                     "Write it with `Statistics.save` of this version."
                 )
             statistics = cls(header["n_folds"], header["seed"])
@@ -287,7 +285,7 @@ class Statistics:
             self.cells.add(where, cells)
 
     def _grown(self, labels: NDArray[Any], n_columns: int) -> NDArray[np.intp]:
-        """Make room for tasks with distinct, sorted labels, and tell where they are."""
+        """Add tasks with distinct, sorted labels if necessary, and return their positions."""
         if not self.n_tasks:
             self.labels, self.cells = labels, Cells.empty((len(labels), self.n_folds), n_columns)
         if n_columns != self.n_features + 1:
@@ -312,7 +310,7 @@ class Statistics:
     def _check_folds(self, other: Statistics) -> None:
         if self.n_folds != other.n_folds:
             raise ValueError(
-                f"Both statistics must have as many folds; got {self.n_folds} and "
+                f"Both statistics must have the same number of folds; got {self.n_folds} and "
                 f"{other.n_folds}. Take their `total()` first."
             )
 
@@ -322,7 +320,7 @@ class Statistics:
         given = np.asarray(folds)
         if given.shape != task.shape or given.dtype.kind not in "iu":
             raise ValueError(
-                f"`folds` must hold one whole number per row, of which there are {len(task)}; got "
+                f"`folds` must hold one whole number for each of the {len(task)} rows; got "
                 f"shape {given.shape} and dtype {given.dtype}."
             )
         if given.size and not 0 <= given.min() <= given.max() < self.n_folds:

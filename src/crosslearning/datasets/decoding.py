@@ -1,4 +1,4 @@
-"""An image file, whatever its format, as red, green and blue bytes of one size."""
+"""Decoding of image files to square RGB arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _16_BIT = 65535
 
 
 def import_pillow() -> ModuleType:
-    """Import ``PIL.Image``, or say how to get it."""
+    """Import ``PIL.Image``, or say what to install."""
     require("Reading and writing image files", "PIL")
     from PIL import Image
 
@@ -32,7 +32,7 @@ def import_pillow() -> ModuleType:
 
 @contextmanager
 def strict_about_bombs() -> Iterator[None]:
-    """Refuse images above Pillow's limit, and let it complain about nothing else."""
+    """Refuse images above Pillow's size limit, and silence its other warnings."""
     pillow = import_pillow()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -41,15 +41,15 @@ def strict_about_bombs() -> Iterator[None]:
 
 
 def decode(path: Path, size: int) -> Pixels:
-    """Read an image, turn it as its camera was held, and resize it to a square on white."""
+    """Read an image, apply its EXIF orientation, and resize it to a square on white."""
     pillow = import_pillow()
     from PIL import ImageOps
 
     with pillow.open(path) as image:
-        # A JPEG twice as large as needed is decoded several times as fast, and hardly differs.
+        # Decoding a JPEG at twice the size is several times as fast and hardly differs.
         image.draft(None, (2 * size, 2 * size))
-        image.load()  # which turns a TIFF, and then forgets that it was turned
-        with suppress(Exception):  # broken notes of the camera leave the picture as it is
+        image.load()  # rotates a TIFF, and clears its orientation
+        with suppress(Exception):  # invalid EXIF data leave the image as it is
             ImageOps.exif_transpose(image, in_place=True)
         colours = _on_white(_eight_bits(image))
         resized = colours.resize((size, size), pillow.Resampling.BILINEAR, reducing_gap=3.0)
@@ -57,12 +57,14 @@ def decode(path: Path, size: int) -> Pixels:
 
 
 def _eight_bits(image: Image) -> Image:
-    """Scale 16 bits per pixel to 8: Pillow's own conversion would clip them."""
+    """Scale 16 bits per pixel to 8; Pillow would clip them."""
     if not image.mode.startswith(("I", "F")):
         return image
     values = np.asarray(image)
     if image.mode == "F" or values.min() < 0 or values.max() > _16_BIT:
-        raise ValueError(f"pixels of mode {image.mode} beyond 16 bits have no known white")
+        raise ValueError(
+            f"pixels of mode {image.mode} exceed 16 bits, so their white level is unknown"
+        )
     scaled: Image = import_pillow().fromarray((values // 257).astype(np.uint8))
     return scaled
 

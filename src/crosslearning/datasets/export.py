@@ -1,4 +1,4 @@
-"""The packaged data as files of everyday formats, with their notices."""
+"""Export of the packaged data, with their notices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SAVING: dict[str, dict[str, Any]] = {"png": {}, "jpeg": {"quality": 95}}
 
 
 def describe(name: str) -> dict[str, Any]:
-    """Say of packaged data how many rows or images and tasks they have, and their licence."""
+    """Describe a packaged data set: number of rows or images, tasks, and licence."""
     data = LOADERS[name]()
     if isinstance(data, Icons65):
         rows, tasks, task = len(data), len(data.domains), "domain"
@@ -40,18 +40,18 @@ def describe(name: str) -> dict[str, Any]:
 
 
 def export(name: str, folder: Path, file_format: str | None = None) -> Path:
-    """Write packaged data and their notices into a new or empty folder.
+    """Write packaged data and their notices to a new or empty folder.
 
-    A table is one file, ``csv`` (the default) or ``parquet``, whose path is returned; icons are
-    ``png`` (the default) or ``jpeg``, and their folder is returned.
+    A table is written as ``csv`` (the default) or ``parquet``, icons as ``png`` (the default) or
+    ``jpeg``. Returns the path of the table or the folder of the icons.
     """
     if name not in LOADERS:
-        raise ValueError(f"The packaged data are {', '.join(LOADERS)}; got {name!r}.")
+        raise ValueError(f"The packaged data sets are {', '.join(LOADERS)}; got {name!r}.")
     formats = ("png", "jpeg") if name == "icons65" else ("csv", "parquet")
     if folder.suffix.removeprefix(".") in formats:
         raise ValueError(
-            f"Data and notices go to a folder; got {str(folder)!r}, which names a file. "
-            f"Use {str(folder.with_suffix(''))!r}: the data are then in it."
+            f"Data and notices are written to a folder; got {str(folder)!r}, a file name. "
+            f"Use {str(folder.with_suffix(''))!r} instead."
         )
     wanted = file_format or formats[0]
     if wanted not in formats:
@@ -76,13 +76,10 @@ def export_table(data: TableData, folder: Path, file_format: str) -> Path:
 
 
 def export_icons(icons: Icons65, folder: Path, file_format: str) -> Path:
-    """Write icons as ``domain/category/set_icon.png``, and their groups to ``groups.csv``.
-
-    The folder is one for `ImageDomains`, which reads the groups by itself.
-    """
+    """Write icons as ``domain/category/set_icon.png``, and their groups to ``groups.csv``."""
     pillow = import_pillow()
     with new_folder(folder) as temporary:
-        # Digits that sort like numbers give the folder the same split as the packaged icons.
+        # Zero-padded numbers keep the order, and so the split, of the packaged icons.
         rows = [("path", "group")]
         for k, image in enumerate(icons.images):
             domain = icons.domains[icons.domain_codes[k]]

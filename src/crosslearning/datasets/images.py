@@ -1,4 +1,4 @@
-"""Images of several domains and categories, and icons of 65 things in four styles."""
+"""Images from several domains and categories, and the packaged icons."""
 
 from __future__ import annotations
 
@@ -30,19 +30,16 @@ _DESCRIPTION = (
 
 
 class ImageData(ABC):
-    """What an experiment needs to know about images: the same for a folder and for packaged data.
-
-    It is made of the domain, the category and the group of each image; images of one group are
-    never split.
+    """Images with a domain, a category and a group each; images of one group are never split.
 
     Attributes
     ----------
     domains, categories : tuple of str
-        The different names, sorted.
+        The distinct names, sorted.
     domain_codes, category_codes, groups : ndarray of shape (n_images,)
         Index of each image's domain, category and group.
     given_split : tuple of two ndarrays, or None
-        Indices of the training and of the test images where the data prescribe them.
+        Indices of the training and the test images, if the data prescribe a split.
     """
 
     given_split: tuple[Indices, Indices] | None = None
@@ -70,10 +67,9 @@ class ImageData(ABC):
 
     @abstractmethod
     def pixels(self, size: int, *, progress: Progress | None = None) -> Pixels:
-        """All images as an array of shape (n_images, size, size, 3), which may be on disk.
+        """Return all images as an array of shape (n_images, size, size, 3), possibly on disk.
 
-        If they have to be made first, `progress` is called with the numbers of those that are
-        ready and of all.
+        If images have to be decoded first, `progress` is called with the number done and the total.
         """
 
     def counts(self) -> pd.DataFrame:
@@ -91,11 +87,11 @@ class Icons65(ImageData):
     Attributes
     ----------
     name, description : str
-        Short name; what the data are, their origin and their licence.
+        Short name; content, origin and licence of the data.
     images : ndarray of shape (7531, 64, 64, 3)
         Pixels, 0 to 255, on a white background.
     sets, icons, licences : tuple of str
-        Set of icons, name in the set and licence of each image.
+        Icon set, name in the set, and licence of each image.
     """
 
     name = "icons65"
@@ -121,9 +117,9 @@ class Icons65(ImageData):
         return digest.hexdigest()
 
     def pixels(self, size: int = 64, *, progress: Progress | None = None) -> Pixels:  # noqa: ARG002
-        """All images as an array of shape (n_images, size, size, 3), `progress` is not called.
+        """Return all images as an array of shape (n_images, size, size, 3).
 
-        The size must be 64, 32, 16, 8, 4, 2 or 1; means of squares make images smaller.
+        The size must be 64, 32, 16, 8, 4, 2 or 1; smaller images are block averages.
         """
         full = self.images.shape[1]
         if not (0 < size <= full and full % size == 0):
@@ -142,14 +138,14 @@ class Icons65(ImageData):
 
 
 def load_icons65() -> Icons65:
-    """Icons of 65 categories of things in 4 styles: 7,531 images, the tasks are the styles.
+    """Load 7,531 icons of 65 categories in 4 styles; the tasks are the styles.
 
     The domains ``colour``, ``duotone``, ``outline`` and ``solid`` have 1,101, 801, 2,944 and 2,685
     images. Every domain has every category, and 49 categories have at least 5 images in each.
-    Labels come from the names of the icons and were not audited one by one.
+    Labels come from the names of the icons and were not checked one by one.
 
-    The same drawing appears in several styles: such icons have the same group. `split` keeps
-    groups together; a split that ignores them tests on drawings it was trained on.
+    The same drawing appears in several styles; such icons form a group. `split` keeps groups
+    together, so that no drawing is in both the training and the test images.
 
     Examples
     --------

@@ -35,12 +35,10 @@ _CATEGORICAL = ["Overall_Cond", "House_Style", "Central_Air"]
 class TableData:
     """A data set for ``fit(X, y, tasks=tasks)``.
 
-    The tables belong to the caller, who may change them.
-
     Parameters
     ----------
     name, description : str
-        Short name; what the data are, their origin and their licence.
+        Short name; content, origin and licence of the data.
     X, y, tasks : DataFrame of shape (n_rows, n_features), two Series
         Features, target, and the task label of each row.
     frame : DataFrame
@@ -56,15 +54,15 @@ class TableData:
 
 
 def load_hsb82(*, school_features: bool = False) -> TableData:
-    """High School & Beyond, 1982: 7,185 pupils, the tasks are 160 schools of 14 to 67 pupils.
+    """Load High School & Beyond, 1982: 7,185 pupils; the tasks are 160 schools of 14 to 67 pupils.
 
-    The target ``math`` is a score in mathematics. ``X`` holds the features of a pupil:
-    ``minority`` and ``female``, 0 or 1, and ``ses``, socioeconomic status. No value is missing.
+    The target ``math`` is a mathematics score. ``X`` has the features of a pupil: ``minority`` and
+    ``female``, 0 or 1, and ``ses``, socioeconomic status. No value is missing.
 
     Parameters
     ----------
     school_features : bool, default=False
-        Whether X also holds the two features of a school, which are constant within a task:
+        Whether X also has the two features of a school, which are constant within a task:
         ``meanses``, the mean of ``ses``, and ``catholic``, 1 for a Catholic school.
 
     Examples
@@ -82,20 +80,21 @@ def load_hsb82(*, school_features: bool = False) -> TableData:
 
 
 def load_ames(*, numeric_only: bool = False) -> TableData:
-    """House prices in Ames, Iowa: 2,919 sales, the tasks are 25 neighbourhoods of 10 to 443 sales.
+    """Load house prices in Ames, Iowa: 2,919 sales; the tasks are 25 neighbourhoods.
 
     The target ``log_sale_price`` is the natural logarithm of ``Sale_Price`` in dollars. Three
-    neighbourhoods with fewer than 10 sales, 11 sales in all, are left out.
+    neighbourhoods with fewer than 10 sales, 11 sales in all, are left out; the others have 10
+    to 443.
 
-    No value is missing, but 0 stands for unknown in ``Lot_Frontage`` (in 486 rows).
-    ``BsmtFin_SF_1`` is not an area, whatever its name says, but a code from 0 to 7, as in the R
-    package; the area is ``Total_Bsmt_SF - BsmtFin_SF_2 - Bsmt_Unf_SF``.
+    No value is missing, but 0 means unknown in ``Lot_Frontage`` (486 rows). Despite its name,
+    ``BsmtFin_SF_1`` is not an area but a code from 0 to 7, as in the R package; the area is
+    ``Total_Bsmt_SF - BsmtFin_SF_2 - Bsmt_Unf_SF``.
 
     Parameters
     ----------
     numeric_only : bool, default=False
-        Whether to leave out of X the three columns that hold categories: ``Overall_Cond`` (from
-        worst to best), ``House_Style`` and ``Central_Air``.
+        Whether to omit the three categorical columns: ``Overall_Cond`` (from worst to best),
+        ``House_Style`` and ``Central_Air``.
 
     Examples
     --------
@@ -119,8 +118,8 @@ def load_ames(*, numeric_only: bool = False) -> TableData:
 
 
 def _read(name: str) -> pd.DataFrame:
-    """Read ``data/<name>.csv.gz`` from the package, wherever that is installed."""
-    import pandas as pd  # here, because importing it takes longer than reading the data
+    """Read ``data/<name>.csv.gz`` from the package."""
+    import pandas as pd  # slow to import
 
     with (files("crosslearning.datasets") / "data" / f"{name}.csv.gz").open("rb") as stream:
         return pd.read_csv(stream, compression="gzip")

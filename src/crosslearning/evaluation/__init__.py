@@ -1,4 +1,4 @@
-"""Scores of methods on held-out rows: choice of settings, comparison, and words for it."""
+"""Scores on held-out rows: choice of settings, comparison, and sentences about them."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ _MODULES = {"Comparison": "comparison", "Scores": "scores", "compare": "_compare
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: words alone need no scikit-learn."""
+    """Import lazily: the sentences alone do not need scikit-learn."""
     if name in __all__:
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

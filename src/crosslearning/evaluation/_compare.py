@@ -1,4 +1,4 @@
-"""Any estimator that takes tasks, against its rivals."""
+"""Comparison of any estimator that takes tasks with its rivals."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ def compare(
     average: str = "tasks",
     random_state: int = 0,
 ) -> Comparison:
-    """Compare an estimator for related tasks with others, on rows that none of them has seen.
+    """Compare an estimator for related tasks with others on held-out rows.
 
-    Every method is fitted anew on the training part of every split, with whatever it chooses for
-    itself: an estimator that cross-validates does so within the training part.
+    Every method is refitted on the training part of every split; an estimator that cross-validates
+    does so within the training part.
 
     Parameters
     ----------
     estimator : estimator
-        Takes ``tasks`` in `fit` and `predict`; called "cross" in the comparison.
+        An estimator whose `fit` and `predict` take ``tasks``; "cross" in the comparison.
     X, y, tasks : array or DataFrame of shape (n_rows, n_features), two of shape (n_rows,)
         Features, targets or classes, and the task label of each row.
     cv : int, splitter or iterable, default=5
-        Number of folds within tasks, or anything that scikit-learn takes.
+        Number of folds within tasks, or anything that scikit-learn accepts.
     rivals : names or mapping of names to estimators, default=("pooled", "separate")
-        "pooled" is one model for all tasks, "separate" one for each: where the radius is all that
-        ties tasks together, the estimator at a radius of 0 and of infinity; otherwise the estimator
-        fitted without task labels, and on the rows of each task alone. In a mapping the values
-        are estimators, which get `tasks` if their `fit` takes them, or one of these two names.
+        "pooled" is one model for all tasks, "separate" one for each. If the radius alone couples
+        the tasks, these are the estimator with a radius of 0 and of infinity; otherwise, the
+        estimator fitted without task labels, and on the rows of each task alone. The values of a
+        mapping are estimators, which get `tasks` if their `fit` takes them, or these two names.
     scoring : str or callable, optional
         Any scikit-learn scorer, applied task by task; by default the negative mean squared error
         or, for classifiers, the negative log-loss.
     average, random_state : {"tasks", "rows"}, default="tasks", and int, default=0
-        Whether every task counts the same, or every row; and the seed of the folds.
+        Whether every task or every row has equal weight; and the seed of the folds.
 
     Examples
     --------
@@ -102,8 +102,8 @@ def _rivals(estimator: Any, rivals: Iterable[str] | Mapping[str, Any]) -> dict[s
     wanted = dict(rivals) if isinstance(rivals, Mapping) else {name: name for name in rivals}
     if not wanted or "cross" in wanted:
         raise ValueError(
-            "`rivals` must be at least one method to compare with, and 'cross' is the name of the "
-            f"estimator itself; got {list(wanted)}."
+            "`rivals` must have at least one method, and none may be called 'cross', the name of "
+            f"the estimator itself; got {list(wanted)}."
         )
     return {
         name: _end(estimator, rival) if isinstance(rival, str) else rival
@@ -115,8 +115,8 @@ def _end(estimator: Any, name: str) -> Any:
     """Return the estimator with one model for all tasks, or with one for each."""
     if name not in _ENDS:
         raise ValueError(
-            f"`rivals` may name 'pooled' and 'separate'; got {name!r}. Give other methods as a "
-            "mapping of names to estimators."
+            f"The only names in `rivals` are 'pooled' and 'separate'; got {name!r}. Pass other "
+            "methods as a mapping of names to estimators."
         )
     known = estimator.get_params(deep=False)
     if "epsilons" in known:
@@ -134,7 +134,7 @@ def _tasks_for(method: Any, tasks: Any) -> dict[str, Any]:
 
 
 def _predicted(model: Any, X: Any, tasks: Any, classes: Any) -> Predicted:
-    """Ask a model for all that a scorer may want to know."""
+    """Collect all predictions that a scorer may need."""
     given = _tasks_for(model, tasks)
     values = np.asarray(model.predict(X, **given))
     if classes is None:
@@ -156,7 +156,7 @@ def _of_all(classes: Any, model: Any, answer: Any, missing: float = 0.0) -> Any:
 
 
 class _Pooled(BaseEstimator):  # type: ignore[misc]
-    """An estimator that is fitted once, without task labels; the result is the estimator itself."""
+    """An estimator fitted without task labels."""
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
@@ -166,10 +166,7 @@ class _Pooled(BaseEstimator):  # type: ignore[misc]
 
 
 class _Separate(BaseEstimator):  # type: ignore[misc]
-    """One estimator for each task, fitted on its rows alone.
-
-    Tasks never seen, and tasks whose rows are all of one class, get a pooled one.
-    """
+    """One estimator per task; new tasks and tasks with a single class get a pooled one."""
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
@@ -198,7 +195,7 @@ class _Separate(BaseEstimator):  # type: ignore[misc]
 
     def _by_task(self, X: Any, tasks: Any, ask: Any) -> Any:
         codes = self.index_.encode(check_tasks(tasks, len(X)))
-        models = [*self.models_, self.pooled_]  # -1 is a task never seen
+        models = [*self.models_, self.pooled_]  # -1 is a new task
         asked = {task: np.flatnonzero(codes == task) for task in np.unique(codes)}
         answers = [ask(models[task], _safe_indexing(X, rows)) for task, rows in asked.items()]
         order = np.argsort(np.concatenate(list(asked.values())))

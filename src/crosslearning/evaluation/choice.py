@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_ROUNDING = 1e-9  # relative to the best score: differences below decide nothing
+_ROUNDING = 1e-9  # relative to the best score; smaller differences are ties
 
 
 def best(scores: Scores, among: Sequence[int] | None = None) -> int:
-    """Position of the setting with the highest mean; of equal ones, the first.
+    """Position of the setting with the highest mean; the first of equal ones.
 
     >>> best(Scores([0.0, 1.0, 2.0], [[[-3.0]], [[-2.0]], [[-2.0]]], [[1]]))
     1
@@ -26,24 +26,23 @@ def best(scores: Scores, among: Sequence[int] | None = None) -> int:
     among = range(len(means)) if among is None else among
     top = max(means[k] for k in among)
     if top == -np.inf:
-        raise ValueError("`scoring` gives no score for any task. Choose another scorer.")
+        raise ValueError("`scoring` is undefined for every task. Choose another scorer.")
     return next(k for k in among if means[k] >= top - _ROUNDING * abs(top))
 
 
 def standard_error(scores: Scores, position: int) -> float:
-    """Return the standard error of a setting's mean over the splits; 0 if there is one only."""
+    """Return the standard error of a setting's mean over the splits; 0 for a single split."""
     values = scores.by_split[position]
     values = values[np.isfinite(values)]
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def nested(scores: Scores, methods: Mapping[str, Sequence[int]]) -> Scores:
-    """Scores of methods, whose settings for a split are those that are best on the other splits.
+    """Scores of methods whose settings for each split are those that are best on the other splits.
 
-    `methods` holds the positions of the settings of each. With a single split there are no others;
-    then the choice has seen the scores. Otherwise it does not know the scores of its split, but the
-    models that were scored on the other splits were fitted on rows of it. In a search over radii
-    for tasks that do not differ (60 of 8 rows) that is worth less than 0.1 % of the score.
+    `methods` maps names to positions of settings. With a single split the choice is not nested.
+    Otherwise a small bias remains, since models scored on the other splits were fitted on rows of
+    this one: less than 0.1 % of the score in a search over radii for 60 equal tasks of 8 rows.
     """
     values = np.asarray(scores.values)
     parts = [values[list(positions)] for positions in methods.values()]
@@ -57,7 +56,7 @@ def nested(scores: Scores, methods: Mapping[str, Sequence[int]]) -> Scores:
 def _best_on_others(by_split: NDArray[np.float64]) -> NDArray[np.intp]:
     """Position of the best setting for each split, by the scores of all others."""
     missing = np.isnan(by_split)
-    # A split without any scores decides nothing; a score that only some lack is their worst.
+    # A split without scores is ignored; a score that only some settings lack is their worst.
     filled = np.where(missing, np.where(missing.all(axis=0), 0.0, -np.inf), by_split)
     n_splits = filled.shape[1]
     others = [np.delete(filled, split, axis=1).sum(axis=1) for split in range(n_splits)]

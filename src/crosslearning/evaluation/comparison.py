@@ -1,4 +1,4 @@
-"""Did sharing help, whom, and how much."""
+"""Whether sharing helps, which tasks, and by how much."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from crosslearning.evaluation.scores import Scores
 
 _LEVEL = 0.05  # of a two-sided test
-_ROUNDING = 1e-6  # of the largest score: a smaller difference neither helps nor hurts
+_ROUNDING = 1e-6  # of the largest score; smaller differences neither help nor hurt
 
 
 class Paired(NamedTuple):
@@ -30,7 +30,7 @@ class Paired(NamedTuple):
 
     @property
     def p_value(self) -> float:
-        """Two-sided, by Student's t test; NaN for a single pair."""
+        """Two-sided p-value of the paired t test; NaN for a single pair."""
         if self.n < 2:
             return np.nan
         if self.standard_error == 0:
@@ -39,7 +39,7 @@ class Paired(NamedTuple):
 
     @property
     def sure(self) -> int:
-        """Sign of the difference if it is significant at 5 %, else 0."""
+        """Sign of the difference if it is significant at the 5 % level, else 0."""
         return int(np.sign(self.gain)) if self.p_value < _LEVEL else 0
 
 
@@ -54,15 +54,14 @@ class Comparison:
     labels, rows : array of shape (n_tasks,)
         Tasks, and their numbers of rows.
     scores : array of shape (n_methods, n_tasks)
-        Mean score of each task; NaN if it has none. A task that has a single row is scored as one
-        never seen.
+        Mean score of each task, NaN if undefined. A task with a single row is scored as a new task.
     shares : array of shape (n_tasks,)
-        How much each task counts in an average.
+        Weight of each task in an average.
     runs : array of shape (n_methods, n_runs), optional
-        Scores of repeated runs, as of networks from several seeds. If given, differences are
-        paired by run; otherwise by task.
+        Scores of repeated runs, such as networks trained with several seeds. If given, differences
+        are paired by run, otherwise by task.
     nested : bool, default=True
-        Whether the settings behind a score were chosen by the scores of other splits.
+        Whether the settings for each split were chosen on the other splits.
     """
 
     methods: tuple[str, ...]
@@ -77,7 +76,7 @@ class Comparison:
     def of(
         cls, scores: Scores, labels: Any, rows: Any, *, by_run: bool = False, nested: bool = True
     ) -> Comparison:
-        """Compare the last setting of a table of scores with the others, by run if splits are."""
+        """Build the comparison of the last setting of a table of scores with the others."""
         by_task = scores.by_task
         shares = np.asarray(scores.weights, dtype=np.float64).sum(axis=0)
         if not scores.by_rows:
@@ -100,9 +99,9 @@ class Comparison:
     def summary(self) -> pd.DataFrame:
         """One row per method.
 
-        ``score`` is the average; ``gain`` that of the last method over it, with its
-        ``standard_error``, paired by task or by run; ``helped`` and ``hurt`` are the numbers of
-        tasks that the last method serves better and worse.
+        ``score`` is the average; ``gain`` is how much better the last method is, with its
+        ``standard_error``, paired by task or by run; ``helped`` and ``hurt`` count the tasks for
+        which the last method is better and worse.
         """
         import pandas as pd
 
@@ -144,15 +143,15 @@ class Comparison:
     def paired(self, rival: str, *, relative: bool = False) -> Paired:
         """Gain over a rival with its standard error, paired by task or by run.
 
-        If `relative`, every difference is a share of the score of the first method, so that tasks
-        with large errors count no more than others.
+        If `relative`, every difference is divided by the score of the first method, so that tasks
+        with large errors do not dominate.
         """
         if self.runs is None:
             scores, shares = np.where(self.shares > 0, self.scores, 0.0), self.shares
         else:
             scores, shares = self.runs, np.ones(self.runs.shape[1])
         a, b = (scores[self.methods.index(name)] for name in (self.subject, rival))
-        # Not of one of the two: the more erratic of them would seem the better one.
+        # Not by one of the two compared: the more variable would seem better.
         size = np.abs(scores[0]) if relative else np.ones_like(a)
         difference = np.divide(a - b, size, out=np.zeros_like(a), where=size > 0)
         n = int(np.count_nonzero(shares))
@@ -164,23 +163,22 @@ class Comparison:
         return Paired(gain, (spread * n / max(n - 1, 1)) ** 0.5, n)
 
     def verdict(self, rival: str) -> int:
-        """Return 1 if the method is surely better than a rival, -1 if surely worse, else 0.
+        """Return 1 if the method is significantly better than a rival, -1 if worse, else 0.
 
-        Sure is a level of 5 % by Student's t test over tasks, or over runs: few of them must agree
-        closely before they count as evidence. The test is made on the scale of the scores and on a
-        relative one, where no task dominates. One is enough, unless the other says the contrary.
+        This is a paired t test at the 5 % level over tasks or runs, on absolute and on relative
+        differences. Either is enough, unless the other says the opposite.
         """
         plain, relative = self.paired(rival), self.paired(rival, relative=True)
         sure = {plain.sure, relative.sure} - {0}
         return sure.pop() if sure == {np.sign(plain.gain)} else 0
 
     def sentence(self) -> str:
-        """Say in words whether sharing helps, and how sure that is."""
+        """Say in words whether sharing helps, and how certain that is."""
         return sentences.verdict(self)
 
     def __str__(self) -> str:
         return f"{self.summary.to_string(float_format='{:.4g}'.format)}\n{self.sentence()}"
 
     def _of(self, method: str) -> NDArray[np.float64]:
-        """Scores of the tasks; 0 for those that do not count."""
+        """Scores of the tasks; 0 for those without weight."""
         return np.where(self.shares > 0, self.scores[self.methods.index(method)], 0.0)

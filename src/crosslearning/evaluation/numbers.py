@@ -1,4 +1,4 @@
-"""Numbers and labels as a reader wants them."""
+"""Numbers and labels formatted for readers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGE = {1e6: "M", 1e9: "B", 1e12: "T"}
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Write a number with so many significant digits; counts in full.
+    """Write a number with the given significant digits; integers in full.
 
     >>> [number(x) for x in (0.59013, 38.4, 12345.6, 824_625_947.0, 2.5e-9, math.inf, None)]
     ['0.5901', '38.40', '12,346', '824.6M', '2.5e-9', '∞', '–']
@@ -57,7 +57,7 @@ def count(value: int, one: str, many: str | None = None) -> str:
 
 
 def percent(share: float | None) -> str:
-    r"""Write a share of 1 in percent.
+    r"""Write a fraction in per cent.
 
     >>> percent(0.5), percent(0.00123), percent(None)
     ('50.0\xa0%', '0.123\xa0%', '–')
@@ -66,7 +66,7 @@ def percent(share: float | None) -> str:
 
 
 def spread(share: dict[str, float | None]) -> str:
-    """Write the mean of shares of 1 in percent and, if there is one, their standard deviation.
+    """Write a mean and, if there is one, a standard deviation of fractions in per cent.
 
     >>> spread({"mean": 0.4512, "std": 0.011}), spread({"mean": 0.4512, "std": None})
     ('45.1 ± 1.1 %', '45.1 %')
@@ -78,7 +78,7 @@ def spread(share: dict[str, float | None]) -> str:
 
 
 def points(gain: float, error: float | None = None) -> str:
-    """Write a difference of two shares, with its standard error if there is one.
+    """Write a difference of two fractions, with its standard error if there is one.
 
     >>> points(0.1234, 0.01), points(-0.05)
     ('+12.3 ± 1.0 points', '−5.0 points')
@@ -88,7 +88,7 @@ def points(gain: float, error: float | None = None) -> str:
 
 
 def radius(value: float | str) -> str:
-    """Write a radius and, at the two ends, what it means.
+    """Write a radius, and what it means if it is 0 or infinite.
 
     >>> radius(1.338), radius(0), radius("inf")
     ('1.34', '0 (pooled)', '∞ (separate)')
@@ -108,7 +108,7 @@ def radius_name(value: float | str) -> str:
 
 
 def capital(text: str) -> str:
-    """Start with a capital letter, and leave the rest as it is.
+    """Capitalise the first letter only.
 
     >>> capital("log loss of A")
     'Log loss of A'

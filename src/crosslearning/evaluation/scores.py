@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Scores on held-out rows, greater is better.
+    """Scores on held-out rows; greater is better.
 
     Parameters
     ----------
     settings : sequence
         What was scored: radii, candidates of a search, names of methods.
     values, weights : array of shape (n_settings, n_splits, n_tasks), (n_splits, n_tasks)
-        Scores, NaN or infinite where there is none, and the rows, or sum of their weights, behind.
+        Scores (NaN or infinite if undefined), and the number or total weight of their rows.
     by_rows : bool, default=False
-        Whether tasks count by their weights in an average, or all the same.
+        Whether averages weight tasks by their rows, or equally.
 
     >>> scores = Scores(["pooled", "separate"], [[[-1.0, -3.0]], [[-2.0, -1.0]]], [[3, 1]])
     >>> scores.means
@@ -43,24 +43,24 @@ class Scores:
 
     @property
     def by_split(self) -> NDArray[np.float64]:
-        """Mean over the tasks of each split, NaN if none has a score: (n_settings, n_splits)."""
+        """Mean over the tasks of each split, NaN if undefined: (n_settings, n_splits)."""
         weights = np.asarray(self.weights)
         return mean(self.values, weights if self.by_rows else weights > 0, axis=2)
 
     @property
     def by_task(self) -> NDArray[np.float64]:
-        """Mean over the rows of each task, NaN if it has no score: (n_settings, n_tasks)."""
+        """Mean over the rows of each task, NaN if undefined: (n_settings, n_tasks)."""
         return mean(self.values, self.weights, axis=1)
 
     @property
     def means(self) -> NDArray[np.float64]:
-        """Mean over the splits that have a score; minus infinity if none has."""
+        """Mean over the splits with a score; minus infinity if there is none."""
         means = mean(self.by_split, 1.0, axis=1)
         return np.where(np.isnan(means), -np.inf, means)
 
 
 def mean(values: Any, weights: Any, axis: int) -> NDArray[np.float64]:
-    """Weighted mean of the values that are finite; NaN if there is none."""
+    """Weighted mean of the finite values; NaN if there are none."""
     values = np.asarray(values, dtype=np.float64)
     present = np.isfinite(values)
     share = np.where(present, weights, 0.0)

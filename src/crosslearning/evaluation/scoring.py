@@ -1,4 +1,4 @@
-"""Predictions scored task by task, by a default score or by any scikit-learn scorer."""
+"""Scoring of predictions by task, with a default score or any scikit-learn scorer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """What a model says of some rows: targets or classes, and more if it is a classifier."""
+    """Predictions for some rows: targets or classes, and probabilities of classifiers."""
 
     values: NDArray[Any]
     classes: NDArray[Any] | None = None
@@ -28,7 +28,7 @@ class Predicted:
     decisions: NDArray[np.float64] | None = None
 
     def model(self, rows: NDArray[np.bool_]) -> Any:
-        """Return what scorers take for an estimator that is to predict these rows."""
+        """Return a stand-in for an estimator that scorers can call."""
         model = _Regressor() if self.classes is None else _Classifier()
         if self.classes is not None:
             model.classes_ = self.classes
@@ -76,11 +76,10 @@ def score_tasks(
     tasks: NDArray[np.int64],
     n_tasks: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Score of each task, NaN where undefined, and what it weighs.
+    """Return the score of each task, NaN if undefined, and its weight.
 
-    Without a scorer that is the weighted mean of the negative squared error or, for classes, of
-    the logarithm of the probability, which is also defined where a task lacks a class. A scorer
-    weighs the rows of a task equally.
+    The default is the weighted mean of the negative squared error or, for classes, of the log
+    probability, which is defined even if a task lacks a class. Other scorers ignore weights.
     """
     if scorer is None:
         total = np.bincount(tasks, weights, n_tasks).astype(np.float64)
@@ -93,7 +92,7 @@ def score_tasks(
             warnings.simplefilter("ignore", UndefinedMetricWarning)
             try:
                 scores[task] = scorer(predicted.model(rows), X[rows], y[rows])
-            except ValueError:  # such as an area under a curve with one class only
+            except ValueError:  # such as the area under a curve with a single class
                 continue
     return scores, np.bincount(tasks, minlength=n_tasks).astype(np.float64)
 

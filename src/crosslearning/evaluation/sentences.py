@@ -1,4 +1,4 @@
-"""What a comparison has shown, in words."""
+"""Sentences about a comparison."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ NAMES = {"pooled": "one pooled model", "separate": "separate models", "cross": "
 
 
 def verdict(comparison: Comparison, score: str = "score") -> str:
-    """Say whether sharing helps, over the best rival, and how sure that is.
+    """Say whether sharing helps compared with the best rival, and how certain that is.
 
-    `score` is what the scores are. If they are negative, it is the name of an error, and errors
-    are written without a sign. An "accuracy" is written in per cent.
+    `score` names the scores; negative scores are errors, written without a sign, and accuracies are
+    written in per cent.
     """
     rival = comparison.best_rival
     pairs, unit = comparison.paired(rival), _unit(comparison)
     name, verb = NAMES.get(rival, rival), "are" if rival == "separate" else "is"
     if not pairs.n:
-        return f"No {unit} has a score of every method: there is nothing to compare."
+        return f"No {unit} has scores for all methods: there is nothing to compare."
     if pairs.gain == pairs.standard_error == 0.0:
         return f"Sharing makes no difference: {name}, the best alternative, {verb} as good."
     amount, sure = size(comparison, rival, score), comparison.verdict(rival)
@@ -55,7 +55,7 @@ def _surely_over(comparison: Comparison, rival: str) -> bool:
 
 
 def size(comparison: Comparison, rival: str, score: str) -> str:
-    """Write a gain with its standard error, and what it is a gain of."""
+    """Write a gain with its standard error and its unit."""
     pairs = comparison.paired(rival)
     if not pairs.sure and comparison.verdict(rival):  # only the relative test is sure
         pairs = comparison.paired(rival, relative=True)
@@ -81,9 +81,9 @@ def _written(value: float, score: str) -> str:
 def extremes(
     comparison: Comparison, kind: str, score: str, row: str = "row"
 ) -> list[dict[str, str]]:
-    """Say which task gains most over its separate model, and which loses most, if any does.
+    """Say which task gains most over its separate model, and which loses most, if any.
 
-    `kind` is what a task is, such as a school, and `row` what a row is, such as an image.
+    `kind` says what a task is, such as a school, and `row` what a row is, such as an image.
     """
     if "separate" not in comparison.methods or comparison.subject == "separate":
         return []

@@ -1,4 +1,4 @@
-"""The splits of a cross-validation: which rows to fit on, which to score on."""
+"""The splits of a cross-validation."""
 
 from __future__ import annotations
 
@@ -19,17 +19,13 @@ if TYPE_CHECKING:
 def splits_of(
     cv: Any, X: Any, y: NDArray[Any], codes: NDArray[np.int64], seed: int, *, classes: bool
 ) -> list[Split]:
-    """Rows to fit on and rows to score on, for each split.
-
-    `cv` is a number of folds that divide every task, or anything that scikit-learn takes; its
-    groups are the tasks, whose numbers are `codes`.
-    """
+    """Return training and held-out rows of each split; tasks are the groups of splitters."""
     if isinstance(cv, Integral):
         n_splits = int(cv)
         if not 2 <= n_splits <= len(codes):
             raise ValueError(
-                f"`cv`={n_splits} folds need at least 2 and at most as many as there are rows; "
-                f"got n_samples={len(codes)}."
+                f"`cv` must be from 2 to the number of rows; got cv={n_splits} for "
+                f"n_samples={len(codes)}."
             )
         fold = within_task_folds(codes, n_splits, seed, y if classes else None)
         held_out = [fold == k for k in range(n_splits)]
@@ -37,9 +33,9 @@ def splits_of(
     from sklearn.model_selection import check_cv
 
     with warnings.catch_warnings():
-        # Tasks are the groups of splitters that want some; the others need not say so.
+        # Tasks are the groups; splitters that ignore them need not say so.
         warnings.filterwarnings("ignore", "The groups parameter is ignored")
         splits: list[Split] = list(check_cv(cv).split(X, y, codes))
     if not splits:
-        raise ValueError(f"`cv` must give at least one split; got {cv!r}.")
+        raise ValueError(f"`cv` must produce at least one split; got {cv!r}.")
     return splits

@@ -1,4 +1,4 @@
-"""What the linear models with a given or cross-validated tether share."""
+"""Base of the linear models with a given or cross-validated tether."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from crosslearning.convex.scaling import Scaling
     from crosslearning.linear._estimator import Array
 
-_AIM = 1e-3  # the solver aims below the tolerance that it promises
+_AIM = 1e-3  # the solver aims below the requested tolerance
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -80,12 +80,12 @@ class CrossLinearModel(LinearModel):
 
     @cached_property
     def epsilon_max_(self) -> float | dict[str, float]:
-        """Radius at which the bound stops mattering; worked out when first asked for."""
+        """Radius beyond which the bound is inactive; computed on first access."""
         check_is_fitted(self)
         if "_ends" not in vars(self):
             raise AttributeError(
-                "`epsilon_max_` is computed from the data of the fit, which copies and files do "
-                "not keep. Ask for it before copying or saving the model, or fit again."
+                "`epsilon_max_` is computed from the training data, which copies and files do not "
+                "keep. Access it before copying or saving the model, or fit again."
             )
         ends: list[float] = self._ends()
         del self._ends  # and with it the data
@@ -140,7 +140,7 @@ class CrossLinearModel(LinearModel):
 
 @dataclass(eq=False, repr=False)
 class CrossTethered(CrossLinearModel):
-    """A tether and a ridge strength that users give."""
+    """Base of the estimators with a given tether and ridge strength."""
 
     epsilon: float | dict[str, float] = 1.0
     alpha: float = field(default=1.0, kw_only=True)
@@ -162,11 +162,11 @@ class CrossTethered(CrossLinearModel):
         self._fit_rows(rows, self._prepare(rows))
 
     def _prepare(self, rows: TaskTable) -> Scaling:
-        """Learn scale and metric; blocks have no place in a metric that holds for all."""
+        """Learn scale and metric; only the standard metric allows tethers by block."""
         if per_block(*self._knobs()) and not np.array_equal(self.metric, "standard"):
             raise ValueError(
-                "Tethers by block are for metric='standard'; in any other metric one tether holds "
-                f"all parameters. Got metric={self.metric!r} and values by block."
+                "Tethers by block need metric='standard'; other metrics have one tether for all "
+                f"parameters. Got metric={self.metric!r} and values by block."
             )
         design = self._design()
         scaling = design.scaling(rows)

@@ -1,4 +1,4 @@
-"""What the linear models with a learned geometry share."""
+"""Base of the linear models with a learned geometry."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from crosslearning.convex.losses import Loss
     from crosslearning.linear._estimator import Array
 
-_AIM = 1e-3  # the solver aims below the tolerance that it promises
-_CERTAIN = 1e-8  # largest relative KKT residual that is no reason for a warning
+_AIM = 1e-3  # the solver aims below the requested tolerance
+_CERTAIN = 1e-8  # largest relative KKT residual without a warning
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -89,10 +89,7 @@ class CrossBayesianModel(LinearModel):
         self._fit_new(rows, None)
 
     def _fit_new(self, rows: TaskTable, offset: Array | None) -> None:
-        """Posterior of a new task, given what is known of the others.
-
-        Its distance counts standard deviations of the tasks and of the centre's estimate together.
-        """
+        """Fit the posterior of a new task, given the others."""
         columns = self._scaling().columns(rows.X, intercept=self.fit_intercept)
         posterior, glm = self._posterior(), self._glm_rows(columns, rows, offset)
         thetas, self.task_covariances_ = new_tasks(glm, posterior)
@@ -107,7 +104,7 @@ class CrossBayesianModel(LinearModel):
         self._store_tasks(self._scaling(), metric, solution)
 
     def _posterior(self) -> EvidenceFit:
-        """Return what the evidence found, without the tasks of the fit."""
+        """Return the learned variances, without the tasks of the fit."""
         center = self._center_vector()
         return EvidenceFit(
             structure=self.structure_,
@@ -149,13 +146,13 @@ class CrossBayesianModel(LinearModel):
         if unknown:
             raise ValueError(
                 f"`task_weights` holds weights by task label; {sorted(map(repr, unknown))[0]} is "
-                "not a task of the data. Leave it out."
+                "not a task in the data. Remove it."
             )
         weights = np.array([given.get(task, 1.0) for task in self.tasks_], dtype=np.float64)
         if not np.all((weights > 0) & (weights < np.inf)):
             raise ValueError(
-                f"`task_weights` must be more than 0 and finite; got {weights.min()} as the "
-                "smallest. Leave the rows of a task out to ignore it."
+                f"`task_weights` must be positive and finite; the smallest is {weights.min()}. "
+                "Drop the rows of a task to ignore it."
             )
         return weights
 

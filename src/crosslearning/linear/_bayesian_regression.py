@@ -1,4 +1,4 @@
-"""What Bayesian regressions of real targets share: sums, predictions, intervals."""
+"""Base of the Bayesian regressions: fits from sums, predictions, intervals."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         X, y, tasks
             As in :meth:`CrossRidge.fit`.
         sample_weight : array of shape (n_rows,), optional
-            Precision of each row's target: noise has the variance ``noise_sd_**2 / weight``.
+            Precision of each target: the noise variance is ``noise_sd_**2 / weight``.
         sample_offset : array of shape (n_rows,), optional
-            Added to the linear score of each row, such as the logarithm of an exposure, or the
-            prediction of another model.
+            Added to the linear predictor, such as the logarithm of an exposure or the prediction
+            of another model.
         """
         self._validate_params()
         rows = self._check_rows(X, y, tasks, sample_weight)
@@ -68,14 +68,14 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         return self
 
     def fit_statistics(self, statistics: Statistics, *, learn_from: int | None = None) -> Self:
-        """Fit sums of all rows, from wherever they were added up: the same models as from rows.
+        """Fit from sums instead of rows; the models are the same.
 
-        With `learn_from`, variances are learned from at most so many tasks, taken evenly.
+        With `learn_from`, variances are learned from at most that many evenly spaced tasks.
         """
         if type(self._family()) is not Gaussian:
             raise ValueError(
-                f"Sums stand for the rows of family='gaussian' alone; got {self.family!r}. Use "
-                "`fit` with the rows."
+                f"Fitting from sums needs family='gaussian'; got {self.family!r}. Fit from rows "
+                "instead."
             )
         self._validate_params()
         self.tasks_ = as_objects(statistics.labels.tolist())
@@ -102,10 +102,10 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         X, tasks
             As in :meth:`CrossRidge.predict`.
         sample_offset : array of shape (n_rows,), optional
-            Added to the linear scores.
+            Added to the linear predictor.
         return_std : bool, default=False
-            Whether to return the standard deviation of the targets too: noise, what is not known
-            of the parameters, and for tasks never seen how much tasks differ.
+            Whether to return the standard deviation of the targets too. It includes the noise, the
+            uncertainty of the parameters and, for new tasks, the differences between tasks.
         """
         mean, sd, _ = self._predictive(X, tasks, sample_offset)
         return (mean, sd) if return_std else mean
@@ -119,7 +119,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         coverage: float = 0.9,
         method: str = "evidence",
     ) -> tuple[Array, Array]:
-        """Intervals that hold targets with a given probability: lower and upper ends.
+        """Return the lower and upper ends of prediction intervals.
 
         Parameters
         ----------
@@ -128,9 +128,9 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         coverage : float, default=0.9
             Probability that a target lies in its interval.
         method : {"evidence", "conformal"}, default="evidence"
-            Trust the model; or widen its standard deviations by how far targets were from
-            predictions made without them (without their task, for tasks never seen), which holds
-            on average over rows even if the model is wrong.
+            Trust the model; or rescale its standard deviations by the errors of leave-one-out
+            predictions (leave-one-task-out for new tasks), so that coverage holds on average over
+            rows even if the model is wrong.
         """
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
@@ -142,8 +142,8 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
             return predictive_interval(family, mean, sd, self.noise_sd_**2, coverage)
         if not self.calibration_:
             raise ValueError(
-                "Conformal intervals need errors of rows that were left out, and this model was "
-                "fitted from sums. Fit it from rows, or use method='evidence'."
+                "Conformal intervals need errors on held-out rows, but this model was fitted from "
+                "sums. Fit it from rows, or use method='evidence'."
             )
         seen = quantile(self.calibration_["seen"], coverage)
         unseen = quantile(self.calibration_.get("unseen", self.calibration_["seen"]), coverage)
@@ -212,7 +212,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         return quadratic_loss(moments, dispersion, np.ones(rows.n_tasks))
 
     def _calibrated(self, rows: TaskTable, offset: Array) -> dict[str, Array]:
-        """Studentised errors of rows that were left out, alone and with their tasks."""
+        """Studentised errors of held-out rows and of held-out tasks."""
         used = np.flatnonzero(rows.weights > 0)
         rows, offset = rows.take(used), offset[used]
         family, tasks = self._family(), rows.tasks

@@ -1,9 +1,7 @@
-"""How far targets were from predictions made without them, in predicted standard deviations.
+"""Studentised leave-one-out errors, without refitting: the variances are kept fixed.
 
-Without a row, or without a whole task, the posterior follows from the one with all rows: no model
-is fitted again. Variances stay as they are; a single row or task has little influence on them.
-In all functions `score` and `variance` are posterior means and variances of the rows' scores,
-and `weight` is how much a row counts beside its dispersion.
+In all functions `score` and `variance` are posterior means and variances of the rows' scores, and
+`weight` is the weight of a row relative to its dispersion.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ _LEVELS = np.linspace(0.0, 1.0, 2001)
 def left_out_rows(
     family: OneScore, y: Array, score: Array, variance: Array, dispersion: Array, weight: Array
 ) -> Array:
-    """Studentised errors of rows, each predicted without itself."""
+    """Return studentised leave-one-row-out errors."""
     slope, curvature, _ = family.derivatives(y, score)
     counts = weight / dispersion
     rest = np.maximum(1.0 - counts * curvature * variance, _LEAST)
@@ -46,11 +44,9 @@ def left_out_tasks(
     center_covariance: Array,
     covariance: Array,
 ) -> Array:
-    """Studentised errors of rows, each predicted without its task.
-
-    With g_i the gradient of a task's log-likelihood at its own parameters, and W_i what it adds to
-    the precision of the centre, the centre without it is β - C₋ᵢ g_i with C₋ᵢ⁻¹ = C⁻¹ - W_i.
-    """
+    """Return studentised leave-one-task-out errors."""
+    # g_i is the gradient of the task's log-likelihood, W_i its information about the centre; the
+    # centre without the task is β - C₋ᵢ g_i with C₋ᵢ⁻¹ = C⁻¹ - W_i.
     C, p, tasks = center_covariance, columns.shape[1], rows.tasks
     slope, curvature, _ = family.derivatives(rows.y, score)
     steps = np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0)
@@ -83,6 +79,6 @@ def summary(errors: Array, weights: Array) -> Array:
 
 
 def quantile(errors: Array, coverage: float) -> float:
-    """Split-conformal quantile: with one more error among them, no more than allowed exceed it."""
+    """Return the split-conformal quantile."""
     rank = min(int(np.ceil(coverage * (len(errors) + 1))), len(errors))
     return float(np.sort(errors)[rank - 1])

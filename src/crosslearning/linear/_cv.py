@@ -1,4 +1,4 @@
-"""What the cross-validated linear models share."""
+"""Base of the cross-validated linear models."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 _ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # default ridge strengths, in curvatures of all the data
 _LEAST = 1e-8  # ridge strength, in curvatures of all the data
-_ROUGH = 1e-7  # relative residual that is plenty where only scores are compared,
-_FEW = 100  # and so are these Newton steps
+_ROUGH = 1e-7  # relative residual that is enough to compare scores,
+_FEW = 100  # and enough Newton steps
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -79,7 +79,7 @@ class CrossLinearModelCV(CrossLinearModel):
 
     def _fit(self, rows: TaskTable) -> None:
         """Choose tether and ridge strength by cross-validation, then fit all rows."""
-        # The matrices are many and small: threads inside BLAS would mostly wait for each other.
+        # Many small matrices: BLAS threads would mostly wait for each other.
         with threadpool_limits(1, user_api="blas"):
             scaling = self._design().scaling(rows)
             search, ends = self._search(rows, scaling)
@@ -92,16 +92,16 @@ class CrossLinearModelCV(CrossLinearModel):
             if n := search.evaluation.n_unconverged:
                 n_fits = len(search.evaluation.folds) * len(search.evaluation.known)
                 warnings.warn(
-                    f"{n} of {n_fits} fits inside the folds did not converge: their scores, and "
-                    "with them the choice, may be off. Leave the smallest `alphas` out, which make "
-                    "fits hard.",
+                    f"{n} of {n_fits} cross-validation fits did not converge, so the choice of "
+                    "parameters may be unreliable. Remove the smallest `alphas`, which are hardest "
+                    "to fit.",
                     ConvergenceWarning,
                     stacklevel=3,
                 )
             self._fit_rows(rows, scaling)
 
     def _search(self, rows: TaskTable, scaling: Scaling) -> tuple[Search, list[float]]:
-        """Return a search, and the ridge strengths of the ends to compare with."""
+        """Return a search, and the ridge strengths of pooled and separate models."""
         design = replace(self._design(), tol=_ROUGH, max_iter=min(self.max_iter, _FEW))
         whole = design.problem(rows, scaling)
         self.metric_, strength = self._learned(design, rows, scaling)
@@ -143,7 +143,7 @@ class CrossLinearModelCV(CrossLinearModel):
 
 
 def _checked(name: str, values: Any, largest: float = np.inf) -> list[float]:
-    """Return a list of numbers from 0 on, at least one."""
+    """Return a non-empty list of nonnegative numbers."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What the estimators share: rows with tasks, checked; linear models, stored and asked."""
+"""Base classes: validation of rows with tasks, and fitted linear models."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Array = NDArray[np.float64]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
-    """An estimator whose rows belong to tasks; parameters are fields of a dataclass."""
+    """An estimator whose rows belong to tasks; its parameters are dataclass fields."""
 
     task_column: Any = None
     _checks: ClassVar[dict[str, Any]] = {"dtype": np.float64}  # of scikit-learn's validation
@@ -53,7 +53,7 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         tasks: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Fit one model per task, and choose first what is to be chosen.
+        """Fit one model per task.
 
         Parameters
         ----------
@@ -62,8 +62,8 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         y : array of shape (n_rows,)
             Targets or classes.
         tasks : array of shape (n_rows,), optional
-            Task label of each row: any hashable values. Without it, and without `task_column`,
-            all rows are one task.
+            Task label of each row; any hashable values. All rows are one task if neither this nor
+            `task_column` is given.
         sample_weight : array of shape (n_rows,), optional
             Weight of each row.
         """
@@ -94,7 +94,7 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         return TaskTable(array, self._encoded(target), weights, codes, len(known))
 
     def _check_new_rows(self, X: Any, tasks: Any) -> tuple[Array, NDArray[np.int64], Any]:
-        """Features of rows to predict, numbers of their tasks (-1 is not known), and labels."""
+        """Return features, task numbers (-1 if unknown) and labels of rows to predict."""
         X, tasks = separate_labels(X, tasks, self.task_column)
         array = validate_data(self, X, reset=False, dtype=np.float64)
         return array, codes_to_predict(self.tasks_, tasks, len(array)), tasks
@@ -102,7 +102,7 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearModel(Saved, TaskEstimator):
-    """Linear scores, with parameters of each task near those of a centre."""
+    """A linear model per task, near a centre."""
 
     fit_intercept: bool = True
     standardize: bool = True
@@ -125,7 +125,7 @@ class LinearModel(Saved, TaskEstimator):
         sample_weight: ArrayLike | None = None,
         **options: Any,
     ) -> Self:
-        """Fit a new task near the centre, which stays where it is.
+        """Fit a new task near the centre, which stays fixed.
 
         Parameters
         ----------
@@ -134,12 +134,12 @@ class LinearModel(Saved, TaskEstimator):
         task : hashable, default="new"
             Its label.
         **options
-            Those of `fit`: ``sample_offset``, for regressions by evidence.
+            Further arguments of `fit`, such as ``sample_offset``.
 
         Returns
         -------
         estimator
-            A new estimator that knows this task and the same centre; this one is not changed.
+            A new estimator with this task and the same centre; this one is unchanged.
         """
         check_is_fitted(self)
         features, _ = separate_labels(X, None, self.task_column)
@@ -162,11 +162,11 @@ class LinearModel(Saved, TaskEstimator):
 
     @abstractmethod
     def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        """Turn scores' coefficients and intercepts into those that users see."""
+        """Convert internal coefficients and intercepts to public ones."""
 
     @abstractmethod
     def _center(self) -> tuple[Array, Array]:
-        """Return coefficients and intercepts of the centre's scores: the inverse of `_to_user`."""
+        """Return the centre's internal coefficients and intercepts: the inverse of `_to_user`."""
 
     def _scaling(self) -> Scaling:
         return Scaling(self.feature_mean_, self.feature_scale_)
@@ -196,7 +196,7 @@ class LinearModel(Saved, TaskEstimator):
             )
 
     def _scores(self, X: Any, tasks: Any) -> Array:
-        """Linear scores of rows, of the centre where the task is not known."""
+        """Return linear scores of rows; the centre predicts unknown tasks."""
         check_is_fitted(self)
         array, codes, _ = self._check_new_rows(X, tasks)
         return linear_scores(vars(self), array, codes)
@@ -208,7 +208,9 @@ def _checked_weights(sample_weight: Any, X: Any) -> Array:
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
     if not weights.any():
-        raise ValueError("`sample_weight` must not be 0 for all rows; got no positive weight.")
+        raise ValueError(
+            "`sample_weight` must be positive for at least one row; got no positive weight."
+        )
     return weights
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from crosslearning.linear._search import Candidate
 
     Pair = tuple[Array, Array]
-    # (held-out rows, number of the model that speaks for each task) -> a function from
+    # (held-out rows, number of the model that predicts each task) -> a function from
     # coefficients and intercepts of all models' linear scores to score and weight by task
     Judges = Callable[[TaskTable, NDArray[np.intp]], Callable[..., Pair]]
     # (design, rows, scaling) -> root of a metric or None, and a ridge strength or None
@@ -41,7 +41,7 @@ class Judge:
     predicted: Callable[[Array], Predicted]  # from linear scores
     targets: Callable[[NDArray[Any]], NDArray[Any]]  # users' targets from encoded ones
     rows: TaskTable
-    models: NDArray[np.intp]  # number of the model that speaks for each task
+    models: NDArray[np.intp]  # number of the model that predicts each task
 
     def __call__(self, coef: Array, intercept: Array) -> Pair:
         """Score and weight of each task."""
@@ -53,7 +53,7 @@ class Judge:
 
 @dataclass(eq=False)
 class Fold:
-    """A problem on some rows and a judge who knows the others; both keep what they need."""
+    """A problem on the training rows, and a judge that scores the held-out rows."""
 
     design: Design
     scaling: Scaling
@@ -66,21 +66,18 @@ class Fold:
     def of(
         cls, design: Design, train: TaskTable, test: TaskTable, judges: Judges, roots: Roots
     ) -> Fold:
-        """Learn from some rows, the metric too, be judged by others."""
+        """Build a fold from training and held-out rows; the metric is learned from the former."""
         scaling = design.scaling(train)
-        # Known are tasks with rows to fit on; the centre, the last model, speaks for the others.
+        # The centre, which is the last model, predicts tasks without training rows.
         present = np.bincount(train.tasks, minlength=train.n_tasks) > 0
         models = np.where(present, np.arange(train.n_tasks), train.n_tasks)
         problem, root = design.problem(train, scaling), roots(design, train, scaling)[0]
         return cls(design, scaling, problem, root, judges(test, models))
 
     def scored(self, candidates: Sequence[Candidate]) -> tuple[Fold, list[Array], int]:
-        """Fit and score candidates, neighbours in an order in which they are similar.
-
-        Returns what was kept, scores and weights by task, and how many fits did not converge.
-        """
+        """Fit and score candidates: fold, scores and weights by task, number not converged."""
         results = {}
-        # Bounds need fewest steps when followed from separate on, tensions from pooled on.
+        # Warm starts save most if bounds start from separate models, tensions from pooled ones.
         bounds = not any(c.stiffness or c.tension for c in candidates)
         last, n_unconverged = None, 0
         for candidate in reversed(candidates) if bounds else candidates:
@@ -102,7 +99,7 @@ class Fold:
 
 @dataclass(eq=False)
 class Evaluation:
-    """Scores of all candidates that were asked for, each fitted once per fold."""
+    """Scores of candidates, each fitted once per fold."""
 
     folds: Sequence[Fold]
     by_rows: bool

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crosslearning.linear._estimator import Array
     from crosslearning.linear._folds import Evaluation
 
-_ROUNDS, _LAST_ROUNDS = 2, 10  # of looking around, and along whole axes, where few are needed
+_ROUNDS, _LAST_ROUNDS = 2, 10  # of refinement, and of searches along whole axes
 _FEW = 3  # every third value is enough for a first look
 _STRENGTHS = (1e-3, 1e3)  # of springs, in curvatures of a typical task
 _TENSIONS = 1e-3  # smallest tension, as a share of one that makes all tasks the centre
@@ -50,14 +50,14 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """A cyclic search: the number of fits grows with the sum of the axes, not their product."""
+    """Coordinate search: the number of fits grows with the sum of the axes, not the product."""
 
     evaluation: Evaluation
-    problem: Callable[[float], ConvexProblem]  # on all rows; tells where the axes end
+    problem: Callable[[float], ConvexProblem]  # on all rows; determines the ends of the axes
     alphas: Sequence[float]
     n_values: int  # along an axis
-    smallest: float  # positive radius, as a share of the largest
-    epsilons: Sequence[float] | None  # in place of those that the data suggest
+    smallest: float  # positive radius, as a fraction of the largest
+    epsilons: Sequence[float] | None  # overrides the grid from the data
     one_standard_error: bool
 
     def best(self, tether: str) -> tuple[Candidate, str]:
@@ -65,7 +65,7 @@ class Search:
         families = ("ball", "spring", "tension") if tether == "auto" else (tether,)
         found = {name: self._climbed(name) for name in families}
         if tether == "auto":
-            # A bound and shrinkage: the better of the two, with the other added.
+            # Bound and spring: the better of the two, with the other added.
             leader = max((found["ball"], found["spring"]), key=self.score)
             found["bounded spring"] = self._climb(leader, _AXES["bounded spring"])
         family = max(found, key=lambda name: self.score(found[name]))
@@ -84,10 +84,7 @@ class Search:
         return np.array(values), scores.by_split
 
     def _climbed(self, family: str) -> Candidate:
-        """Look at few ridge strengths and few values; then climb.
-
-        Where the ridge strength is known, at all radii at once: neighbours are good starts.
-        """
+        """Search a coarse grid, or all radii if there is one ridge strength; then climb."""
         (axis,) = _AXES[family]
         alphas = list(dict.fromkeys([*self.alphas[::2], self.alphas[-1]]))
         look = self._values if len(alphas) == 1 and family == "ball" else self._some
@@ -96,10 +93,7 @@ class Search:
         return self._climb(self._best(candidates), (axis,))
 
     def _climb(self, candidate: Candidate, knobs: Sequence[str]) -> Candidate:
-        """Look along each axis, then around the best so far, then along all of some axes.
-
-        The last are the paths that users see: no candidate there is better than the choice.
-        """
+        """Search each axis, refine around the best, and search the axes of the public path."""
         axes, grids = ("alpha", *knobs), {}
         for axis in axes:
             grids[axis] = self._some(axis, candidate)
@@ -129,7 +123,7 @@ class Search:
         return candidate
 
     def _shared_more(self, leader: Candidate, family: str) -> Candidate:
-        """Return the candidate that shares most within a standard error of the best one."""
+        """Return the candidate that shares most within one standard error of the best."""
         enough = self.score(leader) - standard_error(self.evaluation.of([leader]), 0)
         for axis in _AXES[family]:
             own, known = getattr(leader, axis), self._values(axis, leader)
@@ -163,10 +157,7 @@ class Search:
         return axis == "alpha" or (axis == "epsilon" and self.epsilons is not None)
 
     def _values(self, axis: str, candidate: Candidate) -> list[float]:
-        """Values of an axis, from those that share most to those that share least.
-
-        Radii end where the bound no longer matters, the other knobs as they are in the candidate.
-        """
+        """Return the values of an axis, from most to least sharing."""
         if axis == "alpha":
             return sorted(self.alphas, reverse=True)
         if axis == "epsilon" and self.epsilons is not None:
@@ -183,12 +174,12 @@ class Search:
 
 
 def _in_order(axis: str, values: Sequence[float]) -> list[float]:
-    """Return the values once each, from those that share most to those that share least."""
+    """Return distinct values, from most to least sharing."""
     return sorted(set(values), reverse=axis != "epsilon")
 
 
 def radii(end: float, n_epsilons: int, smallest: float) -> list[float]:
-    """0, a geometric sequence up to the right end of the path, and infinity."""
+    """Return 0, a geometric sequence up to the largest useful radius, and infinity."""
     if not (n_epsilons >= 2 and 0 < smallest < 1):
         raise ValueError(
             "`n_epsilons` must be at least 2 and `smallest` between 0 and 1; got "

@@ -1,4 +1,4 @@
-"""What stacked regressions and classifications of related tasks share."""
+"""Base of the stacked regressions and classifications."""
 
 from __future__ import annotations
 
@@ -34,10 +34,7 @@ _MOST_CATEGORIES = 254  # of a column of histogram-based boosting
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
-    """Base of the estimators, which know their `_default_base` and `_default_final` estimators.
-
-    From predictions of a base model they make columns, `_stacked`, within bounds that they learn.
-    """
+    """Base of the stacking estimators."""
 
     estimators: list[tuple[str, Any]] | None = field(default=None, kw_only=False)
     passthrough: bool = True
@@ -72,7 +69,7 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         return self
 
     def _fit(self, rows: TaskTable) -> None:
-        """Fit the base models, in and out of folds, and the final estimator on what they say."""
+        """Fit the base models, and the final estimator on their out-of-fold predictions."""
         weights = None if np.all(rows.weights == 1.0) else rows.weights
         target = self.classes_[rows.y] if is_classifier(self) else rows.y
         labels = self.tasks_[rows.tasks]
@@ -84,7 +81,7 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         given = {} if weights is None else {"sample_weight": weights}
         n = stacked.shape[1]
         self.trusted_ = np.ones(n, dtype=bool)
-        for _ in range(n + 1):  # without base models that the centre weighs negatively
+        for _ in range(n + 1):  # drop base models to which the centre gives negative weight
             columns = self._columns(rows.X, stacked)
             self.final_estimator_ = self._final(columns.shape[1], n)
             self.final_estimator_.fit(columns, target, tasks=labels, **given)
@@ -121,7 +118,7 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
             own = [self._predictions(base[folds == k], m) for k, m in enumerate(models)]
             columns = np.empty((n, own[0].shape[1]))
             for k, part in enumerate(own):
-                # A fold that is high leaves low rows to learn from: its mean would tell.
+                # A fold with high targets leaves low ones for training: means would leak.
                 columns[folds == k] = part - part.mean(axis=0)
             stacked.append(columns + np.mean([part.mean(axis=0) for part in own], axis=0))
         return np.hstack(stacked)
@@ -140,7 +137,7 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
             if not hasattr(model, self._method):
                 raise ValueError(
                     f"Base models need `{self._method}`; {name!r}, a {type(model).__name__}, "
-                    "does not have it. Leave it out or wrap it."
+                    "does not have it. Remove or wrap it."
                 )
         return self.estimators
 
@@ -149,7 +146,7 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         column = _TASK if self.task_column is None else str(self.task_column)
         if self.task_feature and column in names:
             raise ValueError(
-                f"Base models see the task as a column {column!r}, which is a feature already. "
+                f"Base models get the task as a column {column!r}, but X already has that column. "
                 "Rename the feature, or use task_feature=False."
             )
         seen = column if self.task_feature else None
@@ -160,7 +157,7 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
 
     def _fit_features(self, rows: TaskTable) -> None:
         if self.splines is not False and not self.passthrough:
-            raise ValueError("`splines` are of the features passed through; got passthrough=False.")
+            raise ValueError("`splines` need passthrough=True; got passthrough=False.")
         if self.splines is False:
             self.features_ = StandardScaler()
         else:
@@ -173,7 +170,7 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         return np.hstack([self.features_.transform(X), scaled]) if self.passthrough else scaled
 
     def _final(self, n_columns: int, n_stacked: int) -> Any:
-        """Return the final estimator, told of the blocks of its columns."""
+        """Return the final estimator with its blocks set."""
         given = self.final_estimator
         final = self._default_final() if given is None else clone(given)
         if not has_fit_parameter(final, "tasks"):
@@ -204,8 +201,8 @@ class _BaseRows:
     features: pd.DataFrame
     labels: Any  # of the tasks, or "center" or None, for models that take `tasks`
     codes: NDArray[np.int64]  # numbers of the tasks, -1 for those that are not known
-    categories: NDArray[np.int64]  # numbers of those that other models see as a category
-    column: str | None  # of that category, the last; without it they do not see tasks
+    categories: NDArray[np.int64]  # task numbers that other models get as a category
+    column: str | None  # name of that category, the last column, or None
 
     def __getitem__(self, rows: NDArray[np.bool_]) -> _BaseRows:
         return _BaseRows(
@@ -213,7 +210,7 @@ class _BaseRows:
         )
 
     def fit(self, model: Any, y: NDArray[Any], weights: Array | None) -> Any:
-        """Fit a model, with the weights if it takes them."""
+        """Fit a model, with sample weights if it takes them."""
         if hasattr(model, "predict_proba") and len(np.unique(y)) == 1:
             return DummyClassifier().fit(self.features, y)
         given = {}

@@ -1,4 +1,4 @@
-"""Targets: how users' ones are encoded, and what scores mean to users."""
+"""Encoding of targets, and conversion of scores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RealTarget(TaskRegressor):
-    """Real targets, less their mean: digits are not spent on what all tasks share."""
+    """Real targets, centred for accuracy."""
 
     _checks: ClassVar[dict[str, Any]] = {"dtype": np.float64, "y_numeric": True}
 
@@ -31,7 +31,7 @@ class RealTarget(TaskRegressor):
 
 
 class ClassTarget(TaskClassifier):
-    """Classes: a score for the second of two; of more, one each that add up to 0."""
+    """Classes: one score for the second of two, or one per class that sum to 0."""
 
     def _learn_target(self, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
         self._learn_classes(y)

@@ -1,4 +1,4 @@
-"""Generalised linear models for related tasks whose geometry the data choose."""
+"""Generalised linear models for related tasks with a learned geometry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CrossBayesianGLM(BayesianRegression):
-    """Generalised linear models for related tasks, at distances that the data find likely.
+    """Generalised linear models for related tasks that learn how much the tasks differ.
 
     Like :class:`CrossBayesianRidge`, for other targets, by Laplace's approximation of the
     evidence (a variational one for ``family="student"``). Predictions are means over the
@@ -26,14 +26,13 @@ class CrossBayesianGLM(BayesianRegression):
     Parameters
     ----------
     family : {"gaussian", "student", "poisson", "gamma", "tweedie"}, default="gaussian"
-        Distribution of the targets: real ones; real ones of which a few are wild; counts, which
-        may vary more than Poisson's do (quasi-likelihood); positive ones whose deviation grows
-        with their mean; and those of at least 0 of which many are 0. The last three have a
-        logarithmic link.
+        Distribution of the targets: real; real with outliers; counts, possibly overdispersed
+        (quasi-likelihood); positive, with a standard deviation proportional to the mean; and
+        nonnegative with many zeros. The last three have a logarithmic link.
     df : float, default=4.0
         Degrees of freedom of ``family="student"``.
     power : float, default=1.5
-        The variance grows with this power of the mean, for ``family="tweedie"``; between 1 and 2.
+        Power of the mean in the variance of ``family="tweedie"``; between 1 and 2.
     epsilon, covariance, blocks, fit_intercept, standardize, task_weights, task_column, tol
         As in :class:`CrossBayesianRidge`.
     max_iter
@@ -42,12 +41,12 @@ class CrossBayesianGLM(BayesianRegression):
     Attributes
     ----------
     coef_, intercept_, coef_sd_, center_coef_, center_intercept_, task_sd_, task_intercept_sd_
-        As in :class:`CrossBayesianRidge`; of the linear score.
+        As in :class:`CrossBayesianRidge`, for the linear predictor.
     noise_sd_ : float
         Square root of the family's dispersion.
     largest_mean_ : float
-        Means under a logarithmic link are cut off here, at 1.25 times the largest target (over
-        its exposure): an exponential would extrapolate wildly.
+        Upper limit of means under a logarithmic link, 1.25 times the largest target (per unit of
+        exposure), since an exponential extrapolates badly.
     tasks_, distances_, forces_, epsilon_, log_evidence_, covariance_, and all others
         As in :class:`CrossBayesianRidge`.
 

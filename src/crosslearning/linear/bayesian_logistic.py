@@ -1,4 +1,4 @@
-"""Logistic regression for related tasks whose geometry the data choose."""
+"""Logistic regression for related tasks with a learned geometry."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
-    r"""Logistic regressions for related tasks, at distances that the data find likely.
+    r"""Logistic regressions for related tasks that learn how much the tasks differ.
 
     Like :class:`CrossBayesianRidge`, for two or more classes, by Laplace's approximation of the
-    evidence. Probabilities are means over the posterior, nearer to one another than those of the
-    most likely parameters. A task may lack some of the classes.
+    evidence. Probabilities are averaged over the posterior, and so less extreme than those of the
+    posterior mode. A task may lack some of the classes.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
     """
 
     def decision_function(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> Array:
-        """Log-odds of the second class if there are two, else logarithms of all probabilities.
+        """Return log-odds of the second of two classes, or log-probabilities of more classes.
 
         Parameters are those of `predict`.
         """
@@ -75,7 +75,7 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
         counted = np.bincount(rows.y, rows.weights, len(self.classes_))
         if not counted.all():
             raise ValueError(
-                "Every class needs rows of positive weight; class "
-                f"{self.classes_[counted.argmin()]!r} has none. Leave its rows out."
+                "Every class needs a row with positive weight; class "
+                f"{self.classes_[counted.argmin()]!r} has none. Drop its rows."
             )
         self._fit_likelihood(rows, offset)

@@ -1,4 +1,4 @@
-"""Regression for related tasks whose geometry the data choose."""
+"""Linear regression for related tasks with a learned geometry."""
 
 from __future__ import annotations
 
@@ -7,30 +7,29 @@ from crosslearning.linear._bayesian_regression import BayesianRegression
 
 
 class CrossBayesianRidge(BayesianRegression):
-    r"""Linear regressions for related tasks, at distances that the data find likely.
+    r"""Linear regressions for related tasks that learn how much the tasks differ.
 
     .. math::
 
         y = x^\top \theta_i + \text{noise}(\sigma^2), \qquad
         \theta_i \sim N(\beta, \Sigma), \qquad \beta \sim N(0, \tau^2 I)
 
-    :math:`\theta_i` holds coefficients and intercept of task i. How much tasks differ in each of
-    them, :math:`\Sigma`, the noise and the prior of the centre maximise the evidence: the
-    probability of the targets with all parameters integrated out. The models are means of the
-    posterior given these, that is to say, tasks on springs in the metric of :math:`\Sigma`. A
-    finite ``epsilon`` is a hard bound on top, solved exactly. A fit takes one pass over the rows,
-    and some ten evaluations of O(n_tasks · n_features³) operations.
+    :math:`\theta_i` holds the coefficients and the intercept of task i. The covariance between
+    tasks, :math:`\Sigma`, the noise and the prior of the centre maximise the evidence (marginal
+    likelihood): the probability of the targets with all parameters integrated out. The models are
+    posterior means. A finite ``epsilon`` adds a hard bound, solved exactly. A fit takes one pass
+    over the rows and about ten evaluations of O(n_tasks · n_features³) operations.
 
     Parameters
     ----------
     epsilon : float, default=inf
-        Largest distance to the centre, in standard deviations of the tasks; 0 pools them.
+        Largest distance to the centre, in standard deviations between tasks; 0 pools them.
     covariance : {"auto", "block", "diagonal", "full", "levels", "pooled", "separate"}
         Structure of :math:`\Sigma`: one variance for the coefficients of each block and one for
-        intercepts; one for each coefficient; or a matrix, drawn towards its diagonal. "auto",
-        the default, decides by evidence, with a charge for parameters. The last three are ends to
-        compare with: tasks that differ in their intercepts alone, one model for all, and separate
-        models, which have nothing in common but how far coefficients are from 0.
+        intercepts; one for each coefficient; or a full matrix, shrunk towards its diagonal. "auto",
+        the default, chooses by evidence, with a penalty for the number of parameters. The last
+        three are baselines: tasks that differ only in their intercepts, one model for all, and
+        separate models, which share only the size of their coefficients.
     blocks : array of shape (n_features,), optional
         Label of the block of each feature, such as those of :class:`SplineFeatures`; one block by
         default. Each has its own :math:`\tau`, and with ``covariance="block"`` its own variance
@@ -38,7 +37,7 @@ class CrossBayesianRidge(BayesianRegression):
     fit_intercept, standardize, task_column
         As in :class:`CrossRidge`.
     task_weights : dict, optional
-        How many tasks each stands for, by label; 1 by default.
+        Weight of each task, by label: how many tasks it stands for; 1 by default.
     tol : float, default=1e-6
         Gain in log evidence below which the search for variances ends.
     max_iter : int, default=500
@@ -51,20 +50,20 @@ class CrossBayesianRidge(BayesianRegression):
     intercept_ : array of shape (n_tasks,)
         Intercepts.
     center_coef_, center_intercept_ : array of shape (n_features,), float
-        The centre: it predicts for tasks never seen.
+        The centre, which predicts new tasks.
     task_sd_, task_intercept_sd_ : array of shape (n_features,), float
-        How much tasks differ in each coefficient, and in their level at the mean features:
-        standard deviations; 0 where all tasks are alike.
+        Standard deviation between tasks of each coefficient, and of the prediction at the mean
+        features; 0 if all tasks are alike.
     noise_sd_ : float
         Standard deviation of the noise.
     distances_ : array of shape (n_tasks,)
-        Distance of each task to the centre, in standard deviations of the tasks.
+        Distance of each task to the centre, in standard deviations between tasks.
     forces_ : array of shape (n_tasks,)
-        How fast a task's log-likelihood would rise per standard deviation of extra freedom.
+        Rate at which a task's log-likelihood would rise if its bound were relaxed.
     epsilon_, epsilon_max_ : float
-        The bound, and the one from which on it does not matter.
+        The bound, and the smallest bound that has no effect.
     log_evidence_, structure_ : float, str
-        Logarithm of the evidence, and the structure of the covariance that was chosen.
+        Log evidence, and the chosen structure of the covariance.
     covariance_ : array of shape (n_parameters, n_parameters)
         :math:`\Sigma` for standardised features, the intercept last.
     center_sd_ : array of shape (n_features,)
@@ -74,7 +73,7 @@ class CrossBayesianRidge(BayesianRegression):
     task_covariances_ : array of shape (n_tasks, n_parameters, n_parameters)
         Posterior covariances of the tasks, for standardised features and without the bound.
     calibration_ : dict of array
-        Errors of rows left out, in predicted standard deviations: what conformal intervals use.
+        Studentised errors of held-out rows, for conformal intervals.
     kkt_residual_, n_iter_, status_ : float, int, str
         Relative residual of the optimality conditions, evaluations of the evidence, and how the
         search for the variances ended.

@@ -27,7 +27,7 @@ class _LogisticTarget(ClassTarget):
     """Predictions of a cross-learned logistic regression."""
 
     def decision_function(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> Array:
-        """Scores: of the second class if there are two, else one per class; shapes as in sklearn.
+        """Return scores of the second of two classes, or one per class, as in scikit-learn.
 
         Parameters are those of `predict`.
         """
@@ -41,17 +41,17 @@ class _LogisticTarget(ClassTarget):
 class CrossLogisticRegression(_LogisticTarget, CrossTethered):
     r"""Logistic regressions for related tasks, all within ε of a common centre.
 
-    Like :class:`CrossRidge`, with the log-loss of classes in place of squared errors.
-    ``epsilon=0`` is ``LogisticRegression(C=1 / alpha)`` on the merged data. Two classes have one
-    score. More classes have one each, multinomial, and they add up to 0; the distance is that
-    between the coefficients of all classes. A task may lack some of the classes. One whose classes
-    can be separated has no best coefficients by itself: any bound, spring or ridge term cures
-    that; with none of them its coefficients grow until the gradient is negligible.
+    Like :class:`CrossRidge`, with log-loss instead of squared error. ``epsilon=0`` is
+    ``LogisticRegression(C=1 / alpha)`` on the pooled data. Two classes have one score; more classes
+    have one each (multinomial), which sum to 0, and distances are over the coefficients of all
+    classes. A task may lack some of the classes. If the classes of a task are separable, its
+    optimum is at infinity unless there is a bound, spring or ridge term; without any, the
+    coefficients grow until the gradient is negligible.
 
     Parameters
     ----------
     epsilon, alpha, stiffness, tension, metric, task_weights, fit_intercept, standardize
-        As in :class:`CrossRidge`; distances are those of log-odds per standard deviation.
+        As in :class:`CrossRidge`; coefficients are log-odds per standard deviation of a feature.
     task_column, tol, max_iter
         As in :class:`CrossRidge`.
 
@@ -79,10 +79,10 @@ class CrossLogisticRegression(_LogisticTarget, CrossTethered):
 
 
 class CrossLogisticRegressionCV(_LogisticTarget, CrossLinearModelCV):
-    """Cross-learned logistic regressions whose radius the data choose.
+    """Cross-learned logistic regressions with a radius chosen by cross-validation.
 
-    Like :class:`CrossRidgeCV`, for classes, with the negative log-loss as default score. Folds are
-    drawn without regard to the classes, except that every class is always learned from.
+    Like :class:`CrossRidgeCV`, with the negative log-loss as the default score. Folds are not
+    stratified by class, but every class is in every training set.
 
     Parameters
     ----------

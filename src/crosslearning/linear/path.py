@@ -1,4 +1,4 @@
-"""Solutions for a sequence of radii, each started from the one before."""
+"""Solutions for a sequence of radii, with warm starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from crosslearning.convex.blocks import PerBlock
     from crosslearning.linear._base import CrossTethered
 
-_OWN = ("epsilons", "tasks")  # of a path, and not one of its solutions
+_OWN = ("epsilons", "tasks")  # attributes of the path itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class CrossPath:
     coef, intercept, center_coef, center_intercept, objective, kkt_residual, n_iter : array
         As in the estimators.
     distances, forces : array of shape (n_epsilons, n_tasks), or (n_epsilons, n_blocks, n_tasks)
-        Distances to the centre and forces, the latter shape for radii by block.
+        Distances to the centre and forces; the second shape is for radii by block.
     """
 
     epsilons: list[PerBlock]
@@ -68,12 +68,12 @@ def cross_ridge_path(
     X, y, tasks
         As in :meth:`CrossRidge.fit`.
     epsilons : sequence of float or of dict by block, optional
-        Radii in an order in which neighbours are similar. By default 0, a geometric progression
-        up to the radius at which the tasks become independent, and infinity.
+        Radii, ordered so that neighbours are similar. By default 0, a geometric progression up to
+        the radius at which the tasks become independent, and infinity.
     n_epsilons : int, default=20
         Number of positive finite radii.
     smallest : float, default=1e-3
-        The smallest of them, as a share of the largest.
+        The smallest of them, as a fraction of the largest.
     sample_weight : array of shape (n_samples,), optional
         Weights of the rows.
     **parameters
@@ -143,11 +143,11 @@ def _path(
         free = coupling_of(np.inf, model.stiffness, model.tension, problem)
         end = max(problem.end(free, b) for b in range(len(free.blocks)))
         epsilons = radii(end, n_epsilons, smallest)
-    if per_block(*epsilons):  # then a number is a radius of each block
+    if per_block(*epsilons):  # a number is then the radius of each block
         epsilons = [e if isinstance(e, dict) else dict.fromkeys(BLOCKS, e) for e in epsilons]
     results: list[dict[str, Any]] = []
     solution = None
-    for model.epsilon in reversed(epsilons):  # from separate on fewer steps are needed
+    for model.epsilon in reversed(epsilons):  # starting from separate models takes fewer steps
         coupling = coupling_of(*model._knobs()[1:], problem)
         solution = problem.fit(coupling, solution)
         model._store(scaling, problem, coupling, solution)

@@ -1,4 +1,4 @@
-"""Fitted linear models in files."""
+"""Saving and loading fitted linear models."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Saved:
     """A model that can be saved and loaded."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file, which :meth:`load` reads without unpickling."""
+        """Write the fitted model to a file, without pickle."""
         write_archive(path, _KIND, state_of(self), _DATACLASSES)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that :meth:`save` wrote; a file with anything else in it is refused."""
+        """Read a model written by :meth:`save`."""
         state = read_archive(path, _KIND, _DATACLASSES)
         if state["class"] != cls.__name__:
             raise ValueError(
@@ -50,7 +50,7 @@ def model_of(state: dict[str, Any]) -> Any:
     from crosslearning import linear
 
     if state["class"] not in linear.__all__:
-        raise ValueError(f"There is no estimator {state['class']} in this version.")
+        raise ValueError(f"This version of crosslearning has no estimator {state['class']}.")
     model = getattr(linear, state["class"])(**state["parameters"])
     vars(model).update(state["fitted"])
     return model

@@ -44,35 +44,36 @@ class CrossRidge(_RidgeTarget, CrossTethered):
         \min_{\theta, c} \sum_i \Bigl[\tfrac12 \sum_{\text{rows of } i} w\,(y - x^\top\theta_i)^2
         + \tfrac12 \alpha_i \|\text{coef}_i\|^2\Bigr] + \sum_i h(\|\theta_i - c\|)
 
-    :math:`\theta_i` holds coefficients and intercept of task i, and the tether :math:`h` is a
-    bound ``epsilon``, a spring ``stiffness``, a ``tension``, or a mixture; see
-    :class:`~crosslearning.Tether`. The task's share of the ridge term, :math:`\alpha_i`, is
-    ``alpha`` times its share of the rows, so that ``epsilon=0`` is ``Ridge(alpha)`` on the merged
-    data; ``epsilon=inf`` fits each task by itself. The problem is solved exactly. Where data leave
-    a task's parameters open, those nearest the centre are taken (the smallest at ``epsilon=inf``).
+    :math:`\theta_i` holds the coefficients and the intercept of task i, and the tether :math:`h`
+    combines a bound ``epsilon``, a spring ``stiffness`` and a ``tension``; see
+    :class:`~crosslearning.Tether`. The ridge term of a task, :math:`\alpha_i`, is ``alpha`` times
+    its share of the rows, so that ``epsilon=0`` is ``Ridge(alpha)`` on the pooled data;
+    ``epsilon=inf`` fits each task separately. The problem is solved exactly. If the data do not
+    determine a task's parameters, those nearest the centre are taken (at ``epsilon=inf``, the
+    smallest).
 
     Parameters
     ----------
     epsilon : float or dict, default=1.0
-        Largest distance to the centre over all parameters; or one by block, such as
-        ``{"coef": 0.5, "intercept": inf}``: ``inf`` leaves a block free, 0 shares it. Distances
-        are those of coefficients per standard deviation of a feature, in units of the target.
+        Largest distance to the centre over all parameters, or by block, such as
+        ``{"coef": 0.5, "intercept": inf}``: ``inf`` leaves a block free, 0 shares it. Distances are
+        between coefficients of standardised features, in units of the target.
     alpha : float, default=1.0
         Strength of the ridge term on the coefficients, as in :class:`sklearn.linear_model.Ridge`.
     stiffness, tension : float or dict, default=0.0
-        Spring and tension, on the scale of the sum of squares.
+        Spring and tension, on the scale of the sum of squared errors.
     metric : {"standard", "learned"} or array, default="standard"
-        How distances are measured: over standardised features; in standard deviations of the
-        tasks, which the evidence finds (see :class:`CrossBayesianRidge`); or by an array, the
-        standard deviation of each coefficient and, last, the intercept, or their covariance, for
-        standardised features. One tether then holds all parameters.
+        Units of distance: coefficients of standardised features; standard deviations between
+        tasks, learned by maximising the evidence (see :class:`CrossBayesianRidge`); or given by an
+        array, the standard deviations of the coefficients and, last, the intercept, or their
+        covariance, for standardised features. Only "standard" allows tethers by block.
     task_weights : {"samples", "equal"}, default="samples"
-        Whether each row counts the same, or each task, in the losses and the ridge term.
+        Whether each row or each task has equal weight in the losses and the ridge term.
     fit_intercept : bool, default=True
         Whether the models have an intercept.
     standardize : bool, default=True
-        Whether distances and ridge term refer to standardised features (statistics over all
-        tasks). Coefficients are always returned for the features as given.
+        Whether distances and the ridge term refer to features standardised over all tasks.
+        `coef_` is always for the original features.
     task_column : str, optional
         Column of a DataFrame X that holds the task labels, in place of the argument `tasks`.
     tol, max_iter : float, default=1e-8, and int, default=2000
@@ -83,25 +84,25 @@ class CrossRidge(_RidgeTarget, CrossTethered):
     coef_, intercept_ : array of shape (n_tasks, n_features), (n_tasks,)
         Coefficients and intercept of each task.
     center_coef_, center_intercept_ : array of shape (n_features,), float
-        The centre: it predicts for tasks never seen. From ``epsilon_max_`` on it is not unique,
-        and the one nearest the mean of the tasks, weighted by rows, is taken.
+        The centre, which predicts new tasks. If ``epsilon`` is at least ``epsilon_max_``, it is not
+        unique, and the one nearest the mean of the tasks, weighted by rows, is taken.
     tasks_ : array of object of shape (n_tasks,)
-        Labels, in the order of the rows of `coef_`.
+        Labels of the tasks, in the order of `coef_`.
     distances_ : array of shape (n_tasks,), or dict of arrays by block
-        Distance of each task to the centre: at ``epsilon`` it is held back, at 0 it is the centre.
+        Distance of each task to the centre; tasks at ``epsilon`` are held back by the bound.
     forces_ : array of shape (n_tasks,), or dict of arrays by block
-        How fast the task's own loss would fall per unit of extra freedom: large for tasks that
-        the tether holds back, 0 for those it does not touch.
+        Rate at which the task's own loss would fall if its radius were increased; 0 if the
+        tether is inactive.
     epsilon_, epsilon_max_ : float, or dict by block
-        The radius, and the one at which the bound stops to matter, worked out when asked for.
+        The radius, and the smallest radius that has no effect, computed on first access.
     metric_ : array of shape (n_parameters, n_parameters), or None
-        Root of the covariance in which distances are measured, unless that is the standard one.
+        Root of the covariance that defines distances, or None for the standard metric.
     objective_, kkt_residual_, n_iter_ : float, float, int
-        Value, relative residual of the optimality conditions, Newton steps.
+        Objective, relative residual of the optimality conditions, and number of Newton steps.
     n_features_in_, feature_names_in_, feature_mean_, feature_scale_, target_mean_
         Number, names and pooled statistics of the features, and the mean target.
     total_weight_, n_tasks_fitted_ : float, int
-        Sum of the weights, and number of tasks with a positive one.
+        Sum of the weights, and number of tasks with a positive weight.
 
     Examples
     --------
@@ -117,54 +118,53 @@ class CrossRidge(_RidgeTarget, CrossTethered):
 
 
 class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
-    """Cross-learned ridge regressions whose radius the data choose.
+    """Cross-learned ridge regressions with a radius chosen by cross-validation.
 
-    Radius and ridge strength are chosen together by cross-validation, with folds that divide
-    every task; then all rows are fitted. A task with a single row counts as one never seen when
-    that row is held out.
+    Radius and ridge strength are chosen together, with folds that divide every task; then the
+    model is fitted to all rows. A task with a single row is scored as a new task.
 
     Parameters
     ----------
     epsilons : sequence of float, optional
-        Radii to try. By default 0, `n_epsilons` in geometric progression up to where the bound
-        does not matter, and infinity.
+        Radii to try. By default 0, `n_epsilons` in geometric progression up to the largest useful
+        radius, and infinity.
     n_epsilons : int, default=20
-        Positive finite values to try of a radius, a stiffness or a tension, before looking
-        between the best of them and its neighbours.
+        Number of positive finite values of the radius, stiffness or tension to try, before
+        refining between the best and its neighbours.
     smallest : float, default=1e-3
-        Smallest of the radii, as a share of the largest.
+        Smallest radius, as a fraction of the largest.
     tether : {"ball", "spring", "tension", "auto"}, default="ball"
-        Kind of coupling. With "auto" the three, and a bound with a spring, compete.
+        Kind of tether. "auto" tries all three, and a bound with a spring.
     alphas : sequence of float, optional
-        Ridge strengths to try; by default the one by evidence or, unless the metric is learned,
-        shares from 1e-4 to 1 of the curvature of the data.
+        Ridge strengths to try. By default the strength that maximises the evidence if the metric
+        is learned, otherwise multiples from 1e-4 to 1 of the curvature of the data.
     cv : int, splitter or iterable, default=5
-        Number of folds within tasks, or anything that scikit-learn takes.
+        Number of folds within tasks, or anything that scikit-learn accepts.
     scoring : str or callable, optional
         Any scikit-learn scorer; by default the negative mean squared error.
     average : {"tasks", "rows"}, default="tasks"
-        Whether every task counts the same in a score, or every row.
+        Whether every task or every row has equal weight in a score.
     one_standard_error : bool, default=False
-        Whether to share as much as possible within a standard error of the best score.
+        Whether to take the smallest radius within one standard error of the best score.
     n_jobs, random_state : int, optional, and int, default=0
-        Folds to work on in parallel, and the seed of the folds.
+        Number of folds to run in parallel, and the seed of the folds.
     metric : {"learned", "standard"} or array, default="learned"
-        As in :class:`CrossRidge`; a learned one is learned anew in every fold.
+        As in :class:`CrossRidge`; a learned metric is relearned in every fold.
     task_weights, fit_intercept, standardize, task_column, tol, max_iter
         As in :class:`CrossRidge`.
 
     Attributes
     ----------
     alpha_, epsilon_, stiffness_, tension_, tether_ : float, the last str
-        The choice.
+        The chosen values.
     best_score_ : float
-        Its score, which has seen the choice; `comparison_` has not.
+        Score of the choice, which is slightly optimistic; `comparison_` is not.
     alphas_ : array
         Ridge strengths tried.
     epsilons_, score_path_ : array of shape (n_radii,), (n_radii, n_folds)
-        Radii, the chosen one among them, and scores there with all else as chosen.
+        Radii, including the chosen one, and their scores with all else as chosen.
     comparison_ : Comparison
-        Pooled, separate and cross-learned models, by task and in all.
+        Nested comparison of pooled, separate and cross-learned models.
     coef_, intercept_, center_coef_, center_intercept_, tasks_, distances_, and all others
         As in :class:`CrossRidge`.
 

@@ -1,4 +1,4 @@
-"""Curves of numeric columns, apart from their linear parts."""
+"""Spline features of numeric columns, separate from their linear parts."""
 
 from __future__ import annotations
 
@@ -26,16 +26,12 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-_TAIL = 0.05  # share of the rows beyond the first and the last knot, where curves are straight
-_LEAST = 1e-4  # smallest variance of a curve that is worth a column, relative to the first one's
+_TAIL = 0.05  # fraction of the rows beyond the end knots, where curves are linear
+_LEAST = 1e-4  # smallest variance of a curve worth keeping, relative to the first
 
 
 def _curves_of(column: int, z: Array, weights: Array, n_knots: int) -> Curves | None:
-    """Curves that are uncorrelated with z and one another, the smoothest first.
-
-    A Gaussian prior of equal variances on their coefficients is the prior of a smoothing spline:
-    minus its logarithm is the integrated squared second derivative.
-    """
+    """Return curves uncorrelated with z and with one another, the smoothest first."""
     levels = np.linspace(_TAIL, 1.0 - _TAIL, n_knots)
     knots = np.unique(np.quantile(z, levels, weights=weights, method="inverted_cdf"))
     if len(knots) < 3:
@@ -60,38 +56,38 @@ def _curves_of(column: int, z: Array, weights: Array, n_knots: int) -> Curves | 
 
 def _smooth_directions(spline: Any, knots: Array) -> Array:
     """Combine B-splines so that the integrated squared second derivative is a sum of squares."""
-    nodes, weights = np.polynomial.legendre.leggauss(2)  # exact for squares of straight lines
+    nodes, weights = np.polynomial.legendre.leggauss(2)  # exact for squares of linear functions
     half = 0.5 * np.diff(knots)[:, None]
     at = (0.5 * (knots[1:] + knots[:-1])[:, None] + half * nodes).ravel()
     bends = spline.derivative(2)(at) * np.sqrt(half * weights).reshape(-1, 1)
     _, sizes, axes = np.linalg.svd(bends, full_matrices=False)
-    bent = sizes > 1e-8 * sizes[0]  # constants and straight lines are not
+    bent = sizes > 1e-8 * sizes[0]  # excludes constants and linear functions
     return np.asarray(axes[bent].T / sizes[bent])
 
 
 class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Standardised columns, followed by curves of those with enough distinct values.
+    """Standardised columns, followed by spline terms of those with enough distinct values.
 
-    The columns themselves carry linear effects. The curves of a column are cubic splines without
-    their linear part (uncorrelated with the column and with one another), straight beyond its 5 %
-    and 95 % quantiles, and the smaller the more they bend: equal priors on their coefficients
-    penalise the integrated squared second derivative. Give ``blocks_`` to an estimator with
-    learned geometry, and the evidence decides how curved the centre is and how much tasks differ
-    in that; it should not standardise again.
+    The columns themselves carry the linear effects. The spline terms of a column are cubic, linear
+    beyond its 5 % and 95 % quantiles, and uncorrelated with the column and with one another. They
+    are scaled so that equal priors on their coefficients penalise the integrated squared second
+    derivative, as in a smoothing spline. Pass ``blocks_`` to a Bayesian estimator with
+    ``standardize=False``: the evidence then decides how curved the centre is and how much tasks
+    differ in their curves.
 
     Parameters
     ----------
     n_knots : int, default=5
         Number of knots, at quantiles between 5 % and 95 %.
     min_distinct : int, default=12
-        Columns of fewer distinct values stay straight.
+        Columns with fewer distinct values get no spline terms.
 
     Attributes
     ----------
     blocks_ : array of str of shape (n_features_out,)
         "linear" or "curved" for each column of the output.
     source_ : array of int of shape (n_features_out,)
-        Column of X that each was made of.
+        Column of X from which each was made.
     n_features_in_, feature_names_in_
         Number and names of the features.
 
@@ -143,13 +139,13 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: ArrayLike) -> Array:
-        """Standardised columns and curves, shape (n_rows, n_features_out)."""
+        """Return standardised columns and spline terms, shape (n_rows, n_features_out)."""
         check_is_fitted(self)
         Z = self._standardised(validate_data(self, X, reset=False, dtype=np.float64))
         return np.column_stack([Z, *(curves(Z[:, curves.column]) for curves in self.curves_)])
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
-        """Names of the columns, and of their curves by number."""
+        """Return the names of the columns and their numbered curves."""
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
         curved = [

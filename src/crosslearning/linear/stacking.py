@@ -1,4 +1,4 @@
-"""Any model as a base, which each task weighs in its own way."""
+"""Stacking: any base models, with weights per task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from crosslearning.convex.design import TaskTable
     from crosslearning.linear._estimator import Array
 
-_MARGIN = 0.1  # of the range of the targets, by which predictions may exceed it
+_MARGIN = 0.1  # of the range of the targets, by which base predictions may exceed it
 _LEAST_SHARE = 0.01  # of the mean target, the smallest prediction under a logarithmic link
 _BOOSTING = {
     "learning_rate": 0.05,
@@ -40,34 +40,34 @@ def _final_has(name: str) -> Any:
 
 
 class CrossStackingRegressor(RealTarget, CrossStack):
-    """Predictions of any base models, weighed by each task in its own way, near a common centre.
+    """Stacked regression whose final estimator has one model per task, near a common centre.
 
-    Out-of-fold predictions of the base models, with folds that divide every task, become features
-    beside the given ones of a final estimator with a model for each task. By default the evidence
-    decides how much the base is worth, how much the features add to it, and how much tasks differ
-    in either. New rows are predicted by base models fitted to all rows.
+    Out-of-fold predictions of the base models, with folds that divide every task, become additional
+    features of the final estimator. By default the evidence decides how much weight the base models
+    get, how much the features add, and how much tasks differ in either. New rows are predicted by
+    base models fitted to all rows.
 
     Parameters
     ----------
     estimators : list of (str, estimator), optional
         Base models: any scikit-learn regressors. By default one,
-        :class:`sklearn.ensemble.HistGradientBoostingRegressor`. Those that take `tasks` in `fit`
-        are given them. An empty list leaves the features alone.
+        :class:`sklearn.ensemble.HistGradientBoostingRegressor`. Those whose `fit` takes `tasks`
+        receive them. With an empty list only the features are used.
     passthrough : bool, default=True
-        Whether the features themselves go to the final estimator too.
+        Whether the final estimator also gets the features themselves.
     splines : bool or SplineFeatures, default=False
-        Whether they go with curves; see :class:`SplineFeatures`.
+        Whether to add spline terms of the features; see :class:`SplineFeatures`.
     task_feature : bool, default=False
-        Whether base models that do not take `tasks` see the task as a category: the column "task"
-        (or `task_column`) of a DataFrame, missing for tasks never seen. By default they are
-        pooled, and what is particular to a task is left to the final estimator.
+        Whether base models that do not take `tasks` get the task as a categorical feature: the
+        column "task" (or `task_column`) of a DataFrame, missing for new tasks. By default they are
+        pooled, and differences between tasks are left to the final estimator.
     final_estimator : estimator, optional
-        Takes `tasks`, such as ``CrossBayesianRidge()``, which is the default. Its features are
-        standardised by the stack, so ``standardize`` is set to False, and ``blocks``, where it
-        has the parameter, to "linear", "curved" and "stacked" features. Under the logarithmic
-        link of ``CrossBayesianGLM("poisson")`` and others, logarithms are stacked.
+        An estimator that takes `tasks`; ``CrossBayesianRidge()`` by default. The stack standardises
+        its features, so ``standardize`` is set to False, and ``blocks``, if it has the parameter,
+        to "linear", "curved" and "stacked" features. With a logarithmic link, as in
+        ``CrossBayesianGLM("poisson")``, logarithms of predictions are stacked.
     cv, n_jobs : int, default=5, and int, optional
-        Number of folds, and of base models to fit at a time.
+        Number of folds, and of base models to fit in parallel.
     task_column : str, optional
         Column of a DataFrame X that holds the task labels, in place of the argument `tasks`.
     random_state : int, RandomState or None, default=0
@@ -76,22 +76,22 @@ class CrossStackingRegressor(RealTarget, CrossStack):
     Attributes
     ----------
     final_estimator_, estimators_ : estimator, list of estimator
-        The final estimator, with `distances_` and the like, and the base models of all rows.
+        The final estimator, and the base models fitted to all rows.
     features_ : transformer
-        What the features go through to the final estimator.
+        Transformer of the features for the final estimator.
     blocks_ : array of str
         "linear", "curved" or "stacked" for each feature of the final estimator.
     base_range_ : tuple of float
-        Predictions of base models beyond these are cut off: the range of the targets and a tenth
-        of it on either side.
+        Base predictions are clipped to this range: that of the targets, extended by a tenth on
+        either side.
     stacked_mean_, stacked_scale_ : array of shape (n_stacked,)
         Mean and standard deviation of the out-of-fold predictions.
     trusted_ : array of bool of shape (n_stacked,)
-        Base models that count. One that the centre would weigh negatively is left out: weights of
-        a stack are not negative (Breiman, 1996).
+        Base models that are used. Those to which the centre would give a negative weight are
+        dropped (Breiman, 1996).
     categories_ : array of int
-        Positions in `tasks_` of the tasks that base models see as categories; the default base
-        has room for the 254 largest.
+        Positions in `tasks_` of the tasks that are categories for the base models; the default
+        base model supports the 254 largest.
     tasks_, n_features_in_, feature_names_in_
         As in :class:`CrossRidge`.
 
@@ -113,10 +113,7 @@ class CrossStackingRegressor(RealTarget, CrossStack):
     def predict(
         self, X: ArrayLike, tasks: ArrayLike | str | None = None, *, return_std: bool = False
     ) -> Any:
-        """Predict targets; see :meth:`CrossBayesianRidge.predict`.
-
-        Standard deviations are there if the final estimator has them.
-        """
+        """Predict targets; see :meth:`CrossBayesianRidge.predict`."""
         columns, labels = self._prepared(X, tasks)
         asked = {"return_std": True} if return_std else {}
         return self.final_estimator_.predict(columns, tasks=labels, **asked)
@@ -145,7 +142,7 @@ class CrossStackingRegressor(RealTarget, CrossStack):
         self.base_range_ = (lowest - margin, highest + margin)
 
     def _default_base(self) -> Any:
-        from sklearn.ensemble import HistGradientBoostingRegressor  # takes long
+        from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import
 
         losses = {"poisson": "poisson", "tweedie": "poisson", "gamma": "gamma"}
         loss = losses.get(self._distribution, "squared_error")
@@ -160,10 +157,9 @@ class CrossStackingRegressor(RealTarget, CrossStack):
 
 
 class CrossStackingClassifier(ClassTarget, CrossStack):
-    """Classes by any base models, weighed by each task in its own way, near a common centre.
+    """Stacked classification whose final estimator has one model per task, near a common centre.
 
-    Like :class:`CrossStackingRegressor`: the log-odds that the base models give to rows of folds
-    they have not seen become features beside the given ones.
+    Like :class:`CrossStackingRegressor`, with out-of-fold log-odds as additional features.
 
     Parameters
     ----------
@@ -173,14 +169,14 @@ class CrossStackingClassifier(ClassTarget, CrossStack):
     passthrough, splines, task_feature, cv, task_column, random_state, n_jobs
         As in :class:`CrossStackingRegressor`.
     final_estimator : estimator, optional
-        Takes `tasks`; ``CrossBayesianLogisticRegression()`` by default.
+        An estimator that takes `tasks`; ``CrossBayesianLogisticRegression()`` by default.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
         The classes.
     least_probability_ : float
-        Probabilities that base models give are not taken to be nearer to 0 or 1 than this.
+        Probabilities of base models are clipped to be at least this far from 0 and 1.
     final_estimator_, estimators_, features_, blocks_, categories_, tasks_, n_features_in_
         As in :class:`CrossStackingRegressor`.
 
@@ -205,7 +201,7 @@ class CrossStackingClassifier(ClassTarget, CrossStack):
         self.least_probability_ = 1.0 / (len(rows.y) + 2.0)
 
     def _default_base(self) -> Any:
-        from sklearn.ensemble import HistGradientBoostingClassifier  # takes long
+        from sklearn.ensemble import HistGradientBoostingClassifier  # slow to import
 
         return HistGradientBoostingClassifier(random_state=self._seed(), **_BOOSTING)
 

@@ -1,4 +1,4 @@
-"""What a projection of networks returns: a coupling for every block of parameters."""
+"""The result of projecting networks: a coupling for every block of parameters."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from crosslearning.tether import Array, Flags
 
 @dataclass(frozen=True, eq=False)
 class StepCertificate:
-    """The projection of all blocks; ``certificate["features"]`` is that of one.
+    """The projection of all blocks; ``certificate["features"]`` is that of one block.
 
-    ``blocks`` is a dict by the prefix that names the block; "all" if there is but one.
+    ``blocks`` is a dict by prefix; a single block is called "all".
     """
 
     blocks: dict[str, Coupling]
@@ -35,7 +35,7 @@ class StepCertificate:
 
     @property
     def active(self) -> Flags:
-        """Which tasks a radius holds back in some block."""
+        """Tasks whose bound is active in some block."""
         return np.asarray(np.any([b.active for b in self.blocks.values()], axis=0), dtype=np.bool_)
 
     @property
@@ -45,11 +45,11 @@ class StepCertificate:
 
     @property
     def n_iter(self) -> int:
-        """Newton steps of all blocks together."""
+        """Total number of Newton steps over all blocks."""
         return sum(block.n_iter for block in self.blocks.values())
 
     @property
     def status(self) -> Status:
-        """Converged if all blocks are, otherwise the first other status."""
+        """Converged if all blocks have converged, otherwise the first other status."""
         ends = [block.status for block in self.blocks.values()]
         return next((end for end in ends if end is not Status.CONVERGED), Status.CONVERGED)

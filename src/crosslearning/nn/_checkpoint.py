@@ -1,7 +1,7 @@
-"""Checkpoints: all that a run needs to go on as if nothing had happened, in one file.
+"""Checkpoints from which a run resumes exactly, in one file.
 
-Models, pulls, optimizer, scheduler, the sums of the present epoch, the best epoch and the history.
-What is random has no state; see `_seeds`.
+They hold models, pulls, optimizer, scheduler, sums of the current epoch, best epoch and history.
+Random numbers need no state; see `_seeds`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHOWN = 3  # differences that a message lists
 
 
 class Checkpoint:
-    """A file that a run is saved to after every epoch, and in between."""
+    """A file to which a run is saved after every epoch, and in between."""
 
     def __init__(self, path: str | os.PathLike[str], every: int | None, run: Run) -> None:
         self.path, self.every, self.run = Path(path), every, run
@@ -38,7 +38,7 @@ class Checkpoint:
 
     @property
     def file(self) -> Path:
-        """The file that says where a run is."""
+        """The file that marks the progress of a run."""
         return self.path
 
     @property
@@ -57,10 +57,10 @@ class Checkpoint:
         write_file(self.file, KIND, tensors, content)
 
     def resume(self, epochs: int) -> None:
-        """Bring the run to where the file left it, if there is one."""
+        """Resume the run from the file, if it exists."""
         ranks = self.run.models._ranks
         for leftover in self.file.parent.glob(f".{self.file.name}.*.tmp") if ranks.is_first else ():
-            leftover.unlink()  # of a process that was killed while it wrote
+            leftover.unlink()  # of a process killed while writing
         if not ranks.objects(self.file.exists())[0]:
             return
         try:
@@ -70,7 +70,7 @@ class Checkpoint:
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(
                 f"The checkpoint {self.path} cannot be resumed from: {error} "
-                "Delete it to start from the beginning, or give another path."
+                "Delete it to start from the beginning, or use another path."
             ) from error
 
     def stored(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -114,14 +114,14 @@ class Checkpoint:
         found = differences(content["run"], self.configuration)
         done = content["step"] // self.run.steps
         if not found and epochs < done:
-            found = [f"`epochs` is {epochs}, and {done} are done"]
+            found = [f"`epochs` is {epochs}, but {done} are done"]
         if found:
             more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-            raise ValueError(f"it is of another run: {'; '.join(found[:_SHOWN])}{more}.")
+            raise ValueError(f"it belongs to another run: {'; '.join(found[:_SHOWN])}{more}.")
 
 
 def configuration(run: Run) -> dict[str, Any]:
-    """Describe a run in JSON; two that agree in it train alike, given the same data."""
+    """Describe a run in JSON; runs with equal descriptions and data train alike."""
     models, plan, validation = run.models, run.feed.plan, run.validation
     ranks = models._ranks
     rows = {} if validation is None else {t: len(s) for t, s in validation.sources.items()}
@@ -146,7 +146,7 @@ def configuration(run: Run) -> dict[str, Any]:
 
 
 def differences(there: Any, here: Any, name: str = "") -> list[str]:
-    """Sentences that say where two descriptions differ."""
+    """Return sentences about differences between two descriptions."""
     if isinstance(there, dict) and isinstance(here, dict):
         keys = dict.fromkeys([*there, *here])
         prefix = f"{name}: " if name else ""
@@ -182,7 +182,7 @@ def _optimizer(optimizer: Optimizer, ranks: Ranks) -> dict[str, Any]:
 
 
 def name_of(function: Any) -> str | None:
-    """Describe a function, a module or a word in a way that is the same in another process."""
+    """Describe a function, a module or a word, independent of the process."""
     if function is None or isinstance(function, str):
         return function
     name = getattr(function, "__qualname__", None)

@@ -17,10 +17,10 @@ def check_counts(**values: object) -> None:
 
 
 def check_dropout(value: object) -> None:
-    """Refuse a share that is not from 0 to below 1."""
+    """Refuse a dropout probability that is not in [0, 1)."""
     if not isinstance(value, Real) or not 0 <= float(value) < 1:
         raise ValueError(
-            f"`dropout` is a share, at least 0 and below 1; got {value!r}. Use 0 for none."
+            f"`dropout` must be at least 0 and below 1; got {value!r}. Use 0 for none."
         )
 
 
@@ -30,7 +30,7 @@ def check_labels(tasks: Iterable[Hashable] | None, module: Any) -> tuple[Hashabl
     if tasks is None and keys is None:
         raise ValueError(
             "`tasks` must name the tasks; got None. Use tasks=['a', 'b'] with one module for all, "
-            "or give a mapping from task to module."
+            "or pass a mapping from task to module."
         )
     if isinstance(tasks, (str, bytes)):
         raise ValueError(f"`tasks` must hold one label per task; got the single label {tasks!r}.")
@@ -45,12 +45,12 @@ def check_labels(tasks: Iterable[Hashable] | None, module: Any) -> tuple[Hashabl
         ) from None
     if not labels or len(distinct) < len(labels):
         raise ValueError(
-            f"`tasks` must hold at least one label, and none twice; got {list(labels)!r}."
+            f"`tasks` must hold at least one label and no duplicates; got {list(labels)!r}."
         )
     if keys is not None and set(labels) != set(keys):
         odd = sorted(map(repr, set(labels) ^ set(keys)))
         raise ValueError(
-            f"`tasks` must be the keys of the mapping of modules; {', '.join(odd)} is in one of "
-            "them only. Leave `tasks` out to take the keys."
+            f"`tasks` must be the keys of the mapping of modules; {', '.join(odd)} is in only "
+            "one of them. Omit `tasks` to use the keys."
         )
     return labels

@@ -33,7 +33,7 @@ def divide(names: Sequence[str], epsilon: Any, tether: Any, n_tasks: int) -> tup
     """Divide parameters into blocks; names that no prefix matches are in none."""
     if (epsilon is None) == (tether is None):
         raise ValueError(
-            "Give either `epsilon` or `tether`; got "
+            "Pass either `epsilon` or `tether`; got "
             f"{'neither' if epsilon is None else 'both'}. Use epsilon=0.01 for a hard bound, "
             "tether=Tether(...) for a spring or a tension as well."
         )
@@ -74,7 +74,7 @@ def _refuse_overlaps(blocks: tuple[Block, ...]) -> None:
             if name in owner:
                 raise ValueError(
                     f"A parameter belongs to one block; {name!r} matches the prefixes "
-                    f"{owner[name]!r} and {block.name!r}. Give prefixes that do not overlap."
+                    f"{owner[name]!r} and {block.name!r}. Use prefixes that do not overlap."
                 )
             owner[name] = block.name
 
@@ -111,7 +111,7 @@ def divide_parameters(
                     "Tethered parameters must have the same names and shapes in all tasks; "
                     f"{name!r} is {shapes.get(name, 'missing')} in task {labels[0]!r} and "
                     f"{found.get(name, 'missing')} in task {label!r}. Tether only what the tasks "
-                    "share, by the beginning of the names: epsilon={prefix: ...}."
+                    "have in common, by prefix: epsilon={prefix: ...}."
                 )
     return blocks
 
@@ -185,11 +185,7 @@ def set_start(flat: FlatBuffer, center_init: str, same_start: bool, ranks: Ranks
 
 
 def average_buffers(modules: list[nn.Module], center: nn.Module, ranks: Ranks) -> None:
-    """Give the centre the mean of the tasks' buffers.
-
-    Those that do not hold real numbers (counts, masks) are taken from the first task, and those
-    that the tasks do not share (other names or shapes) are left as they are.
-    """
+    """Set the centre's buffers to the mean of the tasks' (those of the first if not real)."""
     targets = dict(center.named_buffers())
     if not targets:
         return

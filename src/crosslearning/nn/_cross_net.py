@@ -1,4 +1,4 @@
-"""What the scikit-learn estimators of networks share."""
+"""Base of the scikit-learn estimators for networks."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
         y : array of shape (n_rows,)
             Targets.
         tasks : array of shape (n_rows,), optional
-            Task label of each row: any hashable values. Without it, and without `task_column`,
-            all rows are one task.
+            Task label of each row; any hashable values. All rows are one task if neither this nor
+            `task_column` is given.
         """
         self._validate_params()
         X, tasks = separate_labels(X, tasks, self.task_column)
@@ -120,7 +120,7 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
         return self
 
     def _network(self, row: torch.Tensor) -> nn.Module:
-        """Make a network, and refuse one of other outputs before it is trained."""
+        """Create a network, and check the shape of its outputs."""
         make = mlp if self.module is None else self.module
         if isinstance(make, torch.nn.Module):
             raise ValueError(
@@ -132,14 +132,14 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
             found = tuple(network(row).shape)
         if found != (1, self._n_outputs()):
             raise ValueError(
-                f"`module(n_features, n_outputs)` must make a network whose output has shape "
+                f"`module(n_features, n_outputs)` must return a network whose output has shape "
                 f"(n_rows, n_outputs), here (1, {self._n_outputs()}) for one row; got {found}."
             )
         return network
 
     @abstractmethod
     def _learn_target(self, y: NDArray[Any]) -> torch.Tensor:
-        """Remember what is needed to decode outputs, and encode the targets."""
+        """Encode the targets, and store what decodes the outputs."""
 
     @abstractmethod
     def _n_outputs(self) -> int: ...
@@ -149,7 +149,7 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
         return torch.as_tensor(scaled, dtype=torch.get_default_dtype())
 
     def _outputs(self, X: Any, tasks: Any) -> Array:
-        """Compute the outputs for rows, of the centre where the task is not known."""
+        """Compute the outputs for rows; the centre predicts unknown tasks."""
         check_is_fitted(self)
         X, tasks = separate_labels(X, tasks, self.task_column)
         array = validate_data(self, X, reset=False, dtype=np.float64)

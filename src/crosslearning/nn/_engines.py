@@ -1,4 +1,4 @@
-"""Ways to compute the gradients of all tasks in a step; they agree but for rounding."""
+"""Engines that compute the gradients of all tasks; they agree up to rounding."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from crosslearning.nn._task_models import TaskModels
 from crosslearning.nn._vmap import VmapEngine, is_layered, is_of_torch
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-_MANY = 8  # tasks from which on one pass over all is faster, for linear layers
+_MANY = 8  # tasks for which one pass over all is faster, for linear layers
 
 
 class LoopEngine:
-    """Gradients of the tasks' losses, one task after the other."""
+    """Gradients of the tasks' losses, one task after another."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class LoopEngine:
         return self.loss(self.models.per_task[batch.row](batch.x), batch.y)
 
     def released(self) -> AbstractContextManager[None]:
-        """Let the optimizer hold the models' parameters for a while, as it does here."""
+        """Let the optimizer hold the models' parameters for a while, as it already does."""
         return nullcontext()
 
     def close(self) -> None:
@@ -111,7 +111,7 @@ class ThreadsEngine(LoopEngine):
 
 
 class OwnGenerator(TorchDispatchMode):
-    """Draws this thread's random numbers from a generator of its own: threads share the global."""
+    """Draws this thread's random numbers from its own generator."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ def choose_engine(
     shared = models._ranks.copies > 1
     if (shared and chosen == "vmap") or (models._sharded and chosen != "loop"):
         raise ValueError(
-            "Models that several ranks share take engine='loop', or 'threads' if they are not "
+            "Models shared by several ranks need engine='loop', or 'threads' if they are not "
             f"sharded; got {name!r}."
         )
     return _ENGINES[chosen](models, loss, optimizer, feed)

@@ -20,21 +20,21 @@ class CrossNetRegressor(TaskRegressor, CrossNet):
     Parameters
     ----------
     module : callable, optional
-        ``module(n_features, n_outputs)`` makes the network; by default
+        ``module(n_features, n_outputs)`` returns the network; by default
         :func:`crosslearning.nn.architectures.mlp`.
     epsilon : float or dict, default=1.0
-        Largest distance of a task's parameters to the centre, or one by prefix of their names, as
-        in :class:`TaskModels`. 0 trains one network on all rows, ``math.inf`` one for each task.
+        Largest distance of a task's parameters to the centre, or a dict by prefix, as in
+        :class:`TaskModels`. 0 trains one network on all rows, ``math.inf`` one per task.
     epochs : int, default=100
         Passes over the rows of the largest task.
     batch_size : int or None, default=32
         Rows of each task in a step; None takes all.
     optimizer, learning_rate : callable, float
-        ``optimizer(parameters, lr=learning_rate)`` makes the optimizer; by default Adam at 0.001.
+        ``optimizer(parameters, lr=learning_rate)`` returns the optimizer; by default Adam, 0.001.
     sampling, engine, center_weight
         As in :func:`fit` and :class:`TaskModels`.
     standardize : bool, default=True
-        Whether the features are standardised, with statistics over all tasks.
+        Whether to standardise the features over all tasks.
     task_column : str, optional
         Column of a DataFrame X that holds the task labels, in place of the argument `tasks`.
     random_state : int, default=0
@@ -45,7 +45,7 @@ class CrossNetRegressor(TaskRegressor, CrossNet):
     models_ : TaskModels
         The networks.
     history_ : History
-        What happened in training.
+        The training history.
     tasks_, distances_ : array of shape (n_tasks,)
         Task labels, and distances to the centre.
     feature_mean_, feature_scale_, target_mean_, target_scale_
@@ -84,7 +84,7 @@ class CrossNetClassifier(TaskClassifier, CrossNet):
     """Networks for related classifications, all within ε of a common centre.
 
     Parameters and attributes are those of :class:`CrossNetRegressor`, and ``classes_``. The
-    networks have an output for every class, also for tasks whose rows miss some.
+    networks have an output for every class, even for tasks that lack some.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How well the models do, task by task; after each epoch, too."""
+"""Evaluation of the models by task, also after each epoch."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def evaluate(
     Parameters
     ----------
     models : TaskModels
-        Left in the mode they were in.
+        The models; their training mode is restored.
     data : mapping from task to data
-        As in :func:`fit`. A task that the models do not have is served by ``models.center``.
+        As in :func:`fit`. New tasks are evaluated with ``models.center``.
     metric : "accuracy" or callable, default="accuracy"
-        Called once per task, with the outputs and targets of all its rows. "accuracy" is the share
-        of rows whose largest output is that of their class; of a single output, whether it is
-        above 0.
+        Called once per task, with the outputs and targets of all its rows. "accuracy" is the
+        fraction of rows whose largest output is that of their class, or for a single output, whose
+        sign is right.
     batch_size : int, default=256
-        Rows that pass through a model at a time; a DataLoader has its own.
+        Rows per forward pass; a DataLoader has its own.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def evaluate(
 def score_sources(
     models: TaskModels, sources: Mapping[Hashable, Source], metric: Metric, batch_size: int = _ROWS
 ) -> dict[Hashable, float]:
-    """Metric of each task, of the centre for tasks never seen; each rank scores its own."""
+    """Metric of each task, of the centre for new tasks; each rank scores its own."""
     modules = dict(models.items())
     with mode(models, training=False), torch.no_grad():
         own = {
@@ -85,7 +85,7 @@ def score_sources(
 
 
 def accuracy(output: torch.Tensor, target: torch.Tensor) -> float:
-    """Share of rows whose largest output is that of their class, or is positive for class 1."""
+    """Fraction of rows whose largest output is that of their class, or has its sign."""
     if output.numel() == target.numel():
         predicted = (output > 0).to(target.dtype).view(target.shape)
     else:
@@ -120,7 +120,7 @@ def in_order(source: Source, batch_size: int = _ROWS) -> Iterator[tuple[Any, Any
 
 @contextmanager
 def mode(module: nn.Module, training: bool) -> Iterator[None]:
-    """Set the mode of a module and all its parts, and give each its own back."""
+    """Set the training mode of a module, and restore that of every part."""
     before = [(part, part.training) for part in module.modules()]
     module.train(training)
     try:
@@ -146,13 +146,13 @@ class Validation:
         self.best_state: dict[str, torch.Tensor] | None = None
 
     def scores(self, models: TaskModels) -> tuple[np.ndarray[Any, np.dtype[np.float64]], float]:
-        """Metric of each task, NaN for those without data, and the mean of all that have some."""
+        """Metric of each task, NaN without data, and the mean over the others."""
         found = score_sources(models, self.sources, self.metric)
         by_task = np.array([found.get(task, math.nan) for task in models.tasks])
         return by_task, math.fsum(found.values()) / len(found)
 
     def note(self, models: TaskModels, epoch: int, score: float) -> bool:
-        """Remember the best epoch; say whether patience has run out."""
+        """Record the best epoch; return whether patience has run out."""
         if self.best_epoch is None or self.sign * score > self.best:
             self.best, self.best_epoch = self.sign * score, epoch
             if self.patience is not None:
@@ -161,24 +161,24 @@ class Validation:
         return self.patience is not None and epoch - self.best_epoch >= self.patience
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds of it."""
+        """Return the state for a checkpoint."""
         return {"best": self.best, "epoch": self.best_epoch, "models": self.best_state}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take over what :meth:`state` returned."""
+        """Restore what :meth:`state` returned."""
         self.best, self.best_epoch = state["best"], state["epoch"]
         self.best_state = state["models"]
 
     def restore(self, models: TaskModels) -> None:
-        """Give the models their best parameters, where they were kept."""
+        """Restore the best parameters, if they were kept."""
         if self.best_state is not None:
             models.load_state_dict(self.best_state)
 
 
 def check_validation(validation: Any, metric: Any, patience: Any) -> None:
-    """Refuse what would silently do nothing."""
+    """Refuse arguments that would have no effect."""
     if validation is None and (metric is not None or patience is not None):
         given = "`metric`" if metric is not None else "`patience`"
-        raise ValueError(f"{given} needs `validation`: data that the models are judged on.")
+        raise ValueError(f"{given} needs `validation`, the data on which the models are scored.")
     if patience is not None and (not isinstance(patience, int) or patience < 1):
         raise ValueError(f"`patience` must be a positive number of epochs; got {patience!r}.")

@@ -1,4 +1,4 @@
-"""Models in one safetensors file: tensors, and JSON in its header. Nothing is unpickled."""
+"""Models in one safetensors file, with JSON in its header; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def decode_state(
         found = tuple(decode_label(label) for label in content["tasks"])
         pulls = {str(name): np.asarray(pull, float) for name, pull in content["pulls"].items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError("The state is not that of a TaskModels: it names no tasks.") from error
+        raise ValueError("The state is not that of a TaskModels: it has no tasks.") from error
     expected = tuple(decode_label(encode_label(task)) for task in tasks)
     if found != expected:
         raise ValueError(
@@ -64,7 +64,7 @@ def decode_state(
 
 
 def encode_label(label: Hashable) -> Any:
-    """Return what JSON can hold and :func:`decode_label` turns back, or else its repr."""
+    """Return a JSON value that :func:`decode_label` decodes, or else the repr."""
     if isinstance(label, tuple):
         return [encode_label(part) for part in label]
     return label if isinstance(label, (str, int, float, bool, type(None))) else repr(label)
@@ -80,7 +80,7 @@ def write_file(
     tensors: dict[str, torch.Tensor],
     content: dict[str, Any],
 ) -> None:
-    """Write tensors and a description to a temporary name, and rename it."""
+    """Write tensors and a description atomically."""
     header = {_KEY: json.dumps({"kind": kind, "version": _VERSION, **content}, allow_nan=False)}
     own = {name: value.detach().clone().contiguous() for name, value in tensors.items()}
     with replacing(Path(path)) as temporary:
@@ -90,7 +90,7 @@ def write_file(
 def read_file(
     path: str | os.PathLike[str], kind: str, remedy: str = "Save it again."
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Read what :func:`write_file` wrote for the same kind, or raise ValueError with a remedy."""
+    """Read what :func:`write_file` wrote for the same kind."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no file {os.fspath(path)}.")
     try:
@@ -98,21 +98,21 @@ def read_file(
             content = json.loads((file.metadata() or {}).get(_KEY, "{}"))
             found = content.get("kind"), content.get("version")
             if found != (kind, _VERSION):
-                raise ValueError(f"it does not say so, for version {_VERSION}")
+                raise ValueError(f"it is not marked as such for version {_VERSION}")
             return {name: file.get_tensor(name) for name in file.keys()}, content  # noqa: SIM118
     except (SafetensorError, AttributeError, ValueError) as error:
         raise ValueError(
-            f"{os.fspath(path)} does not hold {kind}, or it is damaged: {error}. {remedy}"
+            f"{os.fspath(path)} does not contain {kind}, or it is damaged: {error}. {remedy}"
         ) from error
 
 
 def save_models(models: TaskModels, path: str | os.PathLike[str]) -> None:
-    """Write models with all that is needed to build them again, given their architecture."""
+    """Write models with all that is needed to rebuild them, given their architecture."""
     labels = [encode_label(task) for task in models.tasks]
     for label, task in zip(labels, models.tasks, strict=True):
         if decode_label(label) != task:
             raise ValueError(
-                "Labels of tasks are stored if they are strings, numbers, or tuples of such; got "
+                "Only task labels that are strings, numbers or tuples of these can be saved; got "
                 f"{task!r}. Use its name as the label."
             )
     ranks = models._ranks
@@ -147,18 +147,20 @@ def load_models(
     try:
         for name, value in models.state_dict().items():
             if name in tensors and tensors[name].dtype != value.dtype:
-                raise ValueError(f"{name!r} is {tensors[name].dtype} there and {value.dtype} here.")
+                raise ValueError(
+                    f"{name!r} is {tensors[name].dtype} in the file and {value.dtype} here."
+                )
         models.load_state_dict(tensors)
     except (RuntimeError, ValueError) as error:
         raise ValueError(
-            f"{os.fspath(path)} does not fit the module: {error} Give the architecture and dtype "
+            f"{os.fspath(path)} does not match the module: {error} Use the architecture and dtype "
             "that were saved."
         ) from error
     return models
 
 
 def encode_tether(tether: Tether) -> dict[str, Any]:
-    """Knobs of a tether, infinities as a word because JSON has no number for them."""
+    """Return the parameters of a tether, infinity as a string for JSON."""
 
     def words(knob: Any) -> Any:
         if np.ndim(knob):
@@ -173,7 +175,7 @@ def _decode_tether(knobs: dict[str, Any]) -> Tether:
 
 
 def pack(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
-    """Return what JSON can hold, and put the tensors in it aside under names that begin so."""
+    """Return a JSON value, and collect its tensors under names with this prefix."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -190,14 +192,14 @@ def pack(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
         items = [pack(one, f"{name}.{index}", tensors) for index, one in enumerate(value)]
         return {"tuple": items} if isinstance(value, tuple) else items
     raise ValueError(
-        f"A state is stored if it is made of numbers, strings, tensors and containers of such; "
+        f"Only states of numbers, strings, tensors and containers of these can be saved; "
         f"{name} is {type(value).__name__}. Train without a checkpoint, or use another optimizer "
         "or scheduler."
     )
 
 
 def unpack(packed: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
-    """Turn around :func:`pack`."""
+    """Invert :func:`pack`."""
     if isinstance(packed, list):
         return [unpack(one, tensors) for one in packed]
     if not isinstance(packed, dict):

@@ -19,7 +19,7 @@ from crosslearning.nn._workspace import Workspace, chunk_width
 
 @dataclass(frozen=True)
 class Slot:
-    """Where in a row a parameter is."""
+    """The position of a parameter in a row."""
 
     name: str
     shape: torch.Size
@@ -59,7 +59,7 @@ class FlatBuffer:
 
     @property
     def workspace(self) -> Workspace:
-        """Room for passes over the matrix, made when first needed."""
+        """Workspace for passes over the matrix, allocated on first use."""
         if self._workspace is None or self._workspace.flat is not self.flat:
             wide = chunk_width(self._n_tasks, self.flat.shape[1])
             self._workspace = Workspace(self.flat, wide)
@@ -94,12 +94,12 @@ class FlatBuffer:
         return [parameter for _, parameter, _ in self._links(row, module)]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the numbers to the modules, which are copied or pickled anyway."""
+        """Omit the matrix: the modules are copied or pickled anyway."""
         shape_only = torch.empty_like(self.flat, device="meta")
         return {**self.__dict__, "flat": shape_only, "_workspace": None}
 
     def rebuild(self, modules: list[nn.Module]) -> None:
-        """Allocate the matrix anew for modules that came out of a copy or a pickle."""
+        """Reallocate the matrix for copied or unpickled modules."""
         device = find_parameter(modules[0], self.slots[0].name).device
         self.flat = torch.empty_like(self.flat, device=device)
         for row, module in enumerate(modules):
@@ -116,7 +116,7 @@ class FlatBuffer:
         except KeyError as error:
             raise ValueError(
                 f"The module of {self.owners[row]} has lost a tethered parameter, {error}. "
-                "Leave parameters that come and go untethered."
+                "Do not tether parameters that come and go."
             ) from None
         return [
             (slot, parameter, parameter.data_ptr() == base + slot.start * size)
@@ -130,7 +130,7 @@ class FlatBuffer:
             raise ValueError(
                 f"{slot.name!r} of {self.owners[row]} must have shape, dtype and device "
                 f"{wanted}; got {found}. Convert all modules at once with `models.to(...)`; "
-                "leave parameters that differ between tasks untethered: epsilon={prefix: ...}."
+                "do not tether parameters that differ between tasks: epsilon={prefix: ...}."
             )
 
 
@@ -156,12 +156,12 @@ def _layout(names: Sequence[str], like: nn.Module) -> tuple[Slot, ...]:
         if isinstance(parameter, nn.UninitializedParameter):
             raise ValueError(
                 f"The parameter {name!r} has no shape yet. Pass one batch through the module "
-                "before giving it to TaskModels."
+                "before passing it to TaskModels."
             )
         if not parameter.dtype.is_floating_point:
             raise ValueError(
                 f"A tethered parameter must be real; {name!r} has dtype {parameter.dtype}. "
-                "Leave it untethered: epsilon={prefix: ...}."
+                "Do not tether it: epsilon={prefix: ...}."
             )
         kinds[parameter.dtype, parameter.device] = name
         if parameter.numel():
@@ -170,6 +170,6 @@ def _layout(names: Sequence[str], like: nn.Module) -> tuple[Slot, ...]:
         found = ", ".join(f"{kind} in {name!r}" for kind, name in kinds.items())
         raise ValueError(
             "The parameters of a block must not be empty and must have one dtype and device; got "
-            f"{found or 'no parameters'}. Convert the module, or put them into blocks of their own."
+            f"{found or 'no parameters'}. Convert the module, or use separate blocks."
         )
     return tuple(slots)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crosslearning.nn._task_models import TaskModels
     from crosslearning.nn._workspace import Workspace
 
-FRESH = 50  # steps between two looks at a norm, which changes slowly
+FRESH = 50  # steps after which norms, which change slowly, are measured again
 
 
 class FlatMembers:
@@ -54,7 +54,7 @@ class FlatMembers:
         return np.stack([work.distances(exactly=exactly) for work in self._spaces])
 
     def storage(self) -> Storage:
-        """How finely the blocks are stored; norms are at most so many steps old."""
+        """Precision of the blocks; norms are at most `FRESH` steps old."""
         flats = [flat.flat for flat in self._models._flats]
         if self._age % FRESH == 0:
             self._norms = np.array([work.norm() for work in self._spaces])

@@ -1,4 +1,4 @@
-"""What happened in training, epoch by epoch."""
+"""The training history."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class EpochRecord:
     """One epoch; arrays have one number per task, in the order of the models.
 
     `stationarity` is the length of the last step of the tethered parameters, projection included,
-    divided by the learning rate: the norm of the gradient where nothing holds the tasks, and 0 at
-    a solution. It is estimated from a million parameters where there are more.
+    divided by the learning rate: the norm of the gradient if no bound is active, and 0 at a
+    solution. With more than a million parameters it is estimated from a sample.
     """
 
     epoch: int  # epochs done, from 1
@@ -85,7 +85,7 @@ def to_matrix(records: list[EpochRecord], n_tasks: int) -> Array:
 
 
 def from_matrix(matrix: Array, n_tasks: int) -> list[EpochRecord]:
-    """Turn around :func:`to_matrix`."""
+    """Invert :func:`to_matrix`."""
     records = []
     for row in matrix:
         numbers: dict[str, Any] = dict(zip(_NUMBERS, row.tolist(), strict=False))

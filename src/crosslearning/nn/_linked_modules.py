@@ -12,7 +12,7 @@ from crosslearning.nn._flat_buffer import FlatBuffer
 
 
 class LinkedModules(nn.Module):
-    """Keeps parameters and flat buffers one and the same, whatever is done to the modules."""
+    """Keeps the parameters of the modules as views of the flat buffers."""
 
     center: nn.Module
     per_task: nn.ModuleList
@@ -27,7 +27,7 @@ class LinkedModules(nn.Module):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, nn.Parameter]]:
-        """Parameters of the tasks; those of the centre take no gradient steps and are left out."""
+        """Parameters of the tasks, without the centre, which takes no gradient steps."""
         hidden = f"{prefix}.center." if prefix else "center."
         for name, parameter in super().named_parameters(prefix, recurse, remove_duplicate):
             if not name.startswith(hidden):
@@ -45,7 +45,7 @@ class LinkedModules(nn.Module):
         return [*self.per_task, self.center]
 
     def _link(self) -> None:
-        """Make views again of parameters that somebody replaced."""
+        """Restore the views of parameters that were replaced."""
         if self._links is not None and self._links.hold():
             return
         with torch.no_grad():
@@ -72,7 +72,7 @@ class LinkedModules(nn.Module):
             flat.rebuild(self._rows())
 
     def _mark_changed(self) -> None:
-        """Tell autograd, so that a backward pass through old values is refused, not wrong."""
+        """Notify autograd, so that a backward pass through old values is an error."""
         self._link()
         assert self._links is not None
         torch.autograd.graph.increment_version(self._links.parameters)

@@ -1,4 +1,4 @@
-"""Optimizers and schedulers, and one matrix for them to step over in place of many tensors."""
+"""Optimizers and schedulers, which may step over one matrix instead of many tensors."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _SMALL = 1 << 16  # numbers of a parameter, on average; with more, calls cost li
 
 
 def make_optimizer(given: Any, models: TaskModels) -> Optimizer:
-    """Return the optimizer given, or the one that a function makes of the parameters."""
+    """Return the given optimizer, or the one that a function returns for the parameters."""
     optimizer = given(models.parameters()) if callable(given) else given
     if not isinstance(optimizer, Optimizer):
         raise ValueError(
-            "`optimizer` must be a torch optimizer, or a function that makes one of parameters; "
+            "`optimizer` must be a torch optimizer, or a function of parameters that returns one; "
             f"got {type(given).__name__}. Use lambda p: torch.optim.SGD(p, lr=0.1)."
         )
     own = {id(parameter) for parameter in models.parameters()}
@@ -33,22 +33,22 @@ def make_optimizer(given: Any, models: TaskModels) -> Optimizer:
     foreign = sum(id(parameter) not in own for parameter in held)
     if foreign:
         raise ValueError(
-            f"The optimizer must hold parameters of the models only; {foreign} of its {len(held)} "
-            "are others. Build it with `models.parameters()`."
+            f"The optimizer must hold only parameters of the models; {foreign} of its {len(held)} "
+            "are not. Build it with `models.parameters()`."
         )
     return optimizer
 
 
 def make_scheduler(given: Any, optimizer: Optimizer) -> Any:
-    """Return the scheduler given, or the one that a function makes of the optimizer, or None."""
+    """Return the given scheduler, the one that a function returns, or None."""
     scheduler = given(optimizer) if callable(given) else given
     if scheduler is not None and not hasattr(scheduler, "step"):
         raise ValueError(
-            "`scheduler` must be a torch scheduler, or a function that makes one of an optimizer; "
+            "`scheduler` must be a torch scheduler, or a function of optimizers that returns one; "
             f"got {type(given).__name__}. Use lambda o: StepLR(o, step_size=10)."
         )
     if scheduler is not None and scheduler.optimizer is not optimizer:
-        raise ValueError("`scheduler` must steer the optimizer that is given with it.")
+        raise ValueError("`scheduler` must belong to the given optimizer.")
     return scheduler
 
 
@@ -64,13 +64,13 @@ def learning_rate(optimizer: Optimizer) -> float:
 
 
 def step_size(models: TaskModels, optimizer: Optimizer) -> float | None:
-    """Length of a gradient step where springs and tensions need it, otherwise None."""
+    """Return the learning rate if springs or tensions need it, otherwise None."""
     if all(block.tether.is_ball for block in models.blocks):
         return None
     rates = {float(group["lr"]) for group in optimizer.param_groups}
     if len(rates) > 1:
         raise ValueError(
-            "Springs and tensions act in proportion to the step, and need one learning rate for "
+            "Springs and tensions scale with the step, and need one learning rate for "
             f"all parameters; got {sorted(rates)}. Use one group of parameters, or a bound alone: "
             "epsilon=..."
         )
@@ -78,7 +78,7 @@ def step_size(models: TaskModels, optimizer: Optimizer) -> float | None:
 
 
 def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
-    """Whether it makes no difference to the optimizer, and is worth its memory for gradients."""
+    """Whether stepping over one matrix is equivalent and worth its memory."""
     own = list(models.parameters())
     tethered = sum(flat.tasks.numel() for flat in models._flats)
     held = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]

@@ -1,4 +1,4 @@
-"""A bar on the screen, for those who ask for one."""
+"""The optional progress bar."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = 6  # tasks that are listed one by one
 
 
 class Bar:
-    """Losses, realised distances and the time left, on the error stream."""
+    """Shows losses, distances and the remaining time on standard error."""
 
     def __init__(self, shown: bool, tasks: tuple[Hashable, ...], epochs: int, steps: int) -> None:
         self.shown = shown

@@ -1,4 +1,4 @@
-"""The loop of a training run: gradients, a step, a projection; and what ends an epoch."""
+"""The training loop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from crosslearning.nn._task_models import TaskModels
 from crosslearning.tether import Array
 
 _CALLER_OF_FIT = 5  # levels up from a warning
-_ELEMENTS = 1 << 20  # that are looked at: a copy of all would cost as much as the models
+_ELEMENTS = 1 << 20  # of the sample: a copy of all would need as much memory as the models
 
 
 class Run:
@@ -109,8 +109,8 @@ class Run:
         ]
         raise ValueError(
             f"A loss must be finite; that of {', that of '.join(bad)} in step {self.step + 1}. "
-            "The models are as they were before this step. Lower the learning rate, and look at "
-            "the data of the task."
+            "The models are as they were before this step. Lower the learning rate, and check the "
+            "data of the task."
         )
 
     def _project(self, ends_epoch: bool) -> StepCertificate | None:
@@ -118,7 +118,7 @@ class Run:
         if since < self.project_every and not ends_epoch:
             return None
         rate = step_size(self.models, self.optimizer)
-        if rate == 0.0:  # nothing has moved, and springs act in proportion
+        if rate == 0.0:  # nothing has moved, and springs scale with the rate
             return None
         step = None if rate is None else since * rate
         return self.models._project_linked(step, _CALLER_OF_FIT)
@@ -154,7 +154,7 @@ class Run:
 
 
 class StepLength:
-    """Remembers parameters before a step, evenly spaced ones where there are many."""
+    """Stores parameters before a step, an evenly spaced sample if there are many."""
 
     def __init__(self, models: TaskModels) -> None:
         total = sum(flat.tasks.numel() for flat in models._flats)

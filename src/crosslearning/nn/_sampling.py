@@ -61,7 +61,7 @@ def schedule(
         kinds = [kind for part in ranks.objects(kinds)[: ranks.size] for kind in part]
     sizes, loaders = zip(*kinds, strict=True)
     if any(loaders) and not all(loaders):
-        raise ValueError("Either all tasks have a DataLoader or none; got some of each.")
+        raise ValueError("Either all tasks or none must have a DataLoader; got some of each.")
     cycle = sampling == "cycle"
     if loaders[0]:
         return Schedule(sizes, 1 if cycle else None, max(sizes))

@@ -1,4 +1,4 @@
-"""What the data of a task can be."""
+"""The kinds of data that a task may have."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ Source = RowSource | Batches
 
 
 def as_sources(data: Any, name: str = "data") -> dict[Hashable, Source]:
-    """Give the data of every task one of two faces: rows to ask for, or batches that come."""
+    """Wrap the data of every task as indexable rows or as a stream of batches."""
     if not isinstance(data, Mapping):
         raise ValueError(
             f"`{name}` must be a mapping from task to data; got {type(data).__name__}. "
@@ -98,13 +98,13 @@ def as_sources(data: Any, name: str = "data") -> dict[Hashable, Source]:
             )
         if isinstance(source, Pair) and len(source.x) != len(source.y):
             raise ValueError(
-                f"Inputs and targets must have as many rows as each other; task {task!r} has "
+                f"Inputs and targets must have the same number of rows; task {task!r} has "
                 f"{len(source.x)} and {len(source.y)} in `{name}`."
             )
         if len(source) == 0:
             raise ValueError(
                 f"Every task needs at least one row; task {task!r} has none in `{name}`. "
-                "Leave the task out: the centre serves tasks without data."
+                "Omit the task: the centre is the model for tasks without data."
             )
         sources[task] = source
     return sources
@@ -123,7 +123,7 @@ def _recognised(given: Any) -> Source | None:
 
 
 def digest(source: Source) -> str | None:
-    """Tell data from others: of tensors all of it, of rows to ask for some, of loaders nothing."""
+    """Return a fingerprint: of whole tensors, of a sample of rows, of no loader."""
     if isinstance(source, Batches):
         return None
     some = torch.arange(len(source))

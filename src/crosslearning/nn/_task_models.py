@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 class TaskModels(LinkedModules):
     r"""Copies of a module, one per task, all within ε of a common centre.
 
-    Keep the training loop: give the optimizer ``models.parameters()``, compute each task's loss
+    Keep your training loop: pass ``models.parameters()`` to the optimizer, compute each task's loss
     with ``models[task]``, and call ``models.project()`` after each step. It moves tasks and centre
     as little as possible so that :math:`\|\theta_i - \theta_g\| \le \varepsilon`: Algorithm 1 of
     the paper, with the projection solved exactly. The parameters are views into one matrix with
@@ -50,7 +50,7 @@ class TaskModels(LinkedModules):
     ----------
     module : Module or mapping from task to Module
         Copied for every task, so that all start from the same parameters; or one for each task,
-        copied as well. Those need to agree on the names and shapes of tethered parameters only.
+        copied as well, which need to agree only in the names and shapes of tethered parameters.
     tasks : iterable of hashable, optional
         Labels of the tasks. Not needed with a mapping.
     epsilon : float, array of shape (n_tasks,), or dict from prefix to either, optional
@@ -59,17 +59,17 @@ class TaskModels(LinkedModules):
         names, as in ``{"features": 0.1, "classifier.6": math.inf}``; parameters that no prefix
         matches belong to their task alone, or to the block ``"*"`` if there is one.
     tether : Tether or dict from prefix to Tether, optional
-        In place of `epsilon`: a spring or a tension as well.
+        Alternative to `epsilon`, for a spring or a tension as well.
     center_weight : float, default=1
-        Weight of the present centre in the projection, as in the paper. It holds back every step:
-        at ε = 0 the tasks move by N / (N + center_weight) of the mean step. 0 frees the centre,
-        which then is the mean of the tasks wherever nothing else determines it.
+        Weight of the current centre in the projection, as in the paper. It shortens every step: at
+        ε = 0 the tasks move by N / (N + center_weight) of the mean step. With 0 the centre is free,
+        and the mean of the tasks if nothing else determines it.
     center_init : {"mean", "zero"}, default="mean"
         Where the centre starts: at the mean of the tasks, or at 0 as in Algorithm 1 of the paper,
         which makes the first projection shrink all parameters when ε is small.
     same_start : bool, default=True
-        With a mapping of modules: whether all tasks start from the tethered parameters of the
-        first. False keeps those of each module, as of modules that have been trained.
+        With a mapping of modules, whether all tasks start from the tethered parameters of the
+        first. Use False for modules that have already been trained.
     mesh : DeviceMesh, optional
         Ranks of torch.distributed to spread the tasks over: the dimension "task" divides the
         tasks, "data" gives several ranks to each. All ranks call the constructor,
@@ -81,14 +81,13 @@ class TaskModels(LinkedModules):
     Attributes
     ----------
     center : Module
-        The model for tasks never seen. It takes no gradient step, and its parameters are not
-        among ``parameters()``. Its buffers, such as BatchNorm statistics, are the average of the
-        tasks' as of the last projection; its untethered parameters are those with which the
-        first task started.
+        The model for new tasks. It takes no gradient steps, and its parameters are not among
+        ``parameters()``. Every projection sets its buffers, such as BatchNorm statistics, to the
+        average of the tasks'; its untethered parameters are the initial ones of the first task.
 
     Notes
     -----
-    A projection costs about as much as copying the matrix twice, and does not touch the state of
+    A projection costs about as much as copying the matrix twice, and does not change the state of
     the optimizer, such as momentum.
 
     Examples
@@ -142,7 +141,7 @@ class TaskModels(LinkedModules):
 
     @property
     def tasks(self) -> tuple[Hashable, ...]:
-        """Labels of the tasks, in the order of the rows."""
+        """Labels of the tasks."""
         return tuple(self._positions)
 
     @property
@@ -157,7 +156,7 @@ class TaskModels(LinkedModules):
 
     @property
     def center_weight(self) -> float:
-        """Weight of the present centre in the projection."""
+        """Weight of the current centre in the projection."""
         return self._center_weight
 
     def __getitem__(self, task: Hashable) -> nn.Module:
@@ -165,7 +164,7 @@ class TaskModels(LinkedModules):
             known = ", ".join(map(repr, self._positions))
             raise KeyError(
                 f"There is no task {task!r}; the tasks are {known}. Use `models.center` for a "
-                "task never seen."
+                "new task."
             )
         row = self._positions[task] - self._ranks.local.start
         if not 0 <= row < len(self.per_task):
@@ -177,10 +176,10 @@ class TaskModels(LinkedModules):
         return self.per_task[row]
 
     def forward(self, *_: Any, **__: Any) -> Any:
-        """Refuse to guess which of the models is meant."""
+        """Refuse to guess which model is meant."""
         raise TypeError(
             "TaskModels holds one model per task: call `models[task](x)`, or `models.center(x)` "
-            "for a task never seen."
+            "for a new task."
         )
 
     def __len__(self) -> int:
@@ -197,13 +196,13 @@ class TaskModels(LinkedModules):
         return zip(self.local_tasks, self.per_task, strict=True)
 
     def project(self, step_size: float | None = None) -> StepCertificate:
-        r"""Move tasks and centre as little as possible into what the tethers allow, in place.
+        r"""Take the proximal step of the tethers, in place; for bounds, the projection.
 
         Parameters
         ----------
         step_size : float, optional
-            Length of the gradient step before: the learning rate. It scales springs and tensions,
-            and is required where a tether has them.
+            Learning rate of the preceding gradient step. It scales springs and tensions, and is
+            required if a tether has them.
 
         Returns
         -------
@@ -213,12 +212,12 @@ class TaskModels(LinkedModules):
         Raises
         ------
         ValueError
-            If the parameters of a task are NaN or infinite. Nothing has changed then.
+            If the parameters of a task are NaN or infinite; nothing is changed.
 
         Warns
         -----
         ResolutionWarning
-            Once, if the dtype does not resolve a radius at the present size of the parameters.
+            Once, if a radius is below the resolution of the dtype.
         ConvergenceWarning
             If the solver did not reach its tolerance.
         """
@@ -228,9 +227,9 @@ class TaskModels(LinkedModules):
         return certificate
 
     def _project_linked(self, step_size: float | None, stacklevel: int) -> StepCertificate:
-        """Project parameters that are known to be views, and of which autograd knows nothing."""
+        """Project without checking the views or notifying autograd."""
         names = [block.name for block in self._blocks]
-        # In an autocast region, products would be taken in bfloat16.
+        # Autocast would compute products in bfloat16.
         with torch.no_grad(), torch.autocast(self._flats[0].flat.device.type, enabled=False):
             steps = couple(
                 self._members,
@@ -255,7 +254,7 @@ class TaskModels(LinkedModules):
             self._ranks.average([p.grad for p in self.parameters() if p.grad is not None])
 
     def distances(self, block: str | None = None) -> NDArray[np.float64]:
-        """Distances of the tasks to the centre, as the parameters are now.
+        """Return the current distances of the tasks to the centre.
 
         Parameters
         ----------
@@ -273,17 +272,17 @@ class TaskModels(LinkedModules):
         return np.asarray(np.linalg.norm(distances, axis=0), dtype=np.float64)
 
     def export(self, task: Hashable | None = None) -> dict[str, torch.Tensor]:
-        """Copy of the ``state_dict`` of a task, or of the centre.
+        """Return a copy of the ``state_dict`` of a task, or of the centre.
 
-        ``models[task].state_dict()`` holds views; written to a file, they drag all tasks along.
+        ``models[task].state_dict()`` holds views; saving them would save all tasks.
         """
         module = self.center if task is None else self[task]
         return {name: whole(value.detach()).clone() for name, value in module.state_dict().items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one safetensors file, which is there in full or not at all.
+        """Write everything atomically to one safetensors file.
 
-        With a mesh, all ranks call it; the first gathers all models in its memory, and writes.
+        With a mesh, all ranks must call it; the first gathers all models in memory and writes them.
         """
         save_models(self, path)
 
@@ -295,10 +294,9 @@ class TaskModels(LinkedModules):
         *,
         mesh: DeviceMesh | None = None,
     ) -> TaskModels:
-        """Read what :meth:`save` wrote; nothing in the file is ever executed.
+        """Read what :meth:`save` wrote, without unpickling.
 
-        `module` is what the constructor got: the architecture, whose values do not matter.
-        `mesh` may be another than that of the models that were saved.
+        Only the architecture of `module` matters; `mesh` may differ from that of the saved models.
         """
         return load_models(cls, path, module, mesh)
 
@@ -322,7 +320,7 @@ class TaskModels(LinkedModules):
         return self
 
     def _forget_size(self) -> None:
-        """Look anew at the norms, and whether the dtype resolves the radii there."""
+        """Measure the norms again, and whether the dtype resolves the radii."""
         self._members = FlatMembers(self) if self._ranks.mesh is None else RankMembers(self)
         self._told_resolution = False
 
@@ -335,8 +333,8 @@ def _step_tether(block: Block, step_size: float | None) -> Tether:
         return block.tether
     if step_size is None:
         raise ValueError(
-            f"The tether of block {block.name!r} has a spring or a tension, which act in "
-            "proportion to the step. Use project(step_size=lr) with the learning rate."
+            f"The tether of block {block.name!r} has a spring or a tension, which scale "
+            "with the step. Use project(step_size=lr) with the learning rate."
         )
     return block.tether.scaled(step_size=step_size)
 
@@ -346,6 +344,6 @@ def _check_start(center_init: str, center_weight: float) -> None:
         raise ValueError(f"`center_init` must be 'mean' or 'zero'; got {center_init!r}.")
     if center_init == "zero" and center_weight == 0:
         raise ValueError(
-            "A centre without weight is free and starts nowhere; got center_init='zero' with "
-            "center_weight=0. Use center_init='mean'."
+            "A free centre has no initial value; got center_init='zero' with center_weight=0. "
+            "Use center_init='mean'."
         )

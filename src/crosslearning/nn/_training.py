@@ -44,71 +44,71 @@ def fit(
     checkpoint_every: int | None = None,
     progress: bool = False,
 ) -> History:
-    r"""Train the models of all tasks together: Algorithm 1 of the paper, with what training needs.
+    r"""Train the models of all tasks together, with Algorithm 1 of the paper.
 
-    Every step takes a batch of each task, computes the gradient of each task's loss, lets the
-    optimizer step, and projects, so that no task is farther than ε from the centre.
+    Every step takes a batch of each task, computes the gradient of each task's loss, takes an
+    optimizer step, and projects, so that all tasks are within ε of the centre.
 
     Parameters
     ----------
     models : TaskModels
-        Changed in place.
+        The models, trained in place.
     data : mapping from task to data
         For each task a pair of tensors (x, y); or an object with a length and
         ``batch(indices) -> (x, y)``; or a map-style dataset of pairs; or a DataLoader, which keeps
-        its own order and batch size. With a mesh, those of the rank's own tasks will do.
+        its own order and batch size. With a mesh, a rank needs only the data of its own tasks.
     loss : callable
         ``loss(output, target)``, a scalar; usually a mean over rows.
     optimizer : Optimizer or callable
-        An optimizer of ``models.parameters()``, or a function that makes one of parameters.
+        An optimizer of ``models.parameters()``, or a function of parameters that returns one.
     epochs : int
-        How many.
+        Number of epochs.
     batch_size : int or None, default=1
         Rows of each task in a step; 1 as in the paper. A batch that reaches the end of a task's
-        rows goes on with the next permutation. None takes all rows of all tasks in every step.
+        rows continues with the next permutation. None takes all rows of all tasks in every step.
     sampling : {"cycle", "proportional"}, default="cycle"
         "cycle": an epoch passes once over the rows of the largest task (rounded up to whole
-        batches), and smaller tasks start anew, in a new order. "proportional": an epoch sees each
-        row once; a step takes `batch_size` rows of a task on average, more of large tasks.
+        batches), and smaller tasks start over in a new order. "proportional": an epoch uses each
+        row once; a step takes `batch_size` rows per task on average, and more of large tasks.
     project_every : int, default=1
-        Steps from one projection to the next; there is always one at the end of an epoch.
+        Number of steps between projections; there is always one at the end of an epoch.
     scheduler : scheduler or callable, optional
-        A scheduler of the optimizer, or a function that makes one of it. It advances after each
-        epoch; ``ReduceLROnPlateau`` is told the validation score, or else the loss.
+        A scheduler of the optimizer, or a function of it that returns one. It advances after each
+        epoch; ``ReduceLROnPlateau`` gets the validation score, or else the loss.
     validation : mapping from task to data, optional
-        Judged after each epoch; see :func:`evaluate`.
+        Scored after each epoch; see :func:`evaluate`.
     metric : "accuracy" or callable, optional
-        Of validation: a function of a task's outputs and targets of which higher is better. By
-        default the loss, of which lower is better.
+        Validation score, a function of a task's outputs and targets; higher is better. By default
+        the loss, for which lower is better.
     patience : int, optional
-        Stop when the mean of the tasks' metrics has not improved for so many epochs, and end with
-        the parameters of the best epoch, however training ends.
+        Stop when the mean validation score has not improved for this many epochs. However training
+        ends, the parameters of the best epoch are kept.
     augment : callable, optional
-        ``augment(x, generator) -> x`` changes the inputs of training batches, and should draw from
-        the generator, so that runs can be repeated.
+        ``augment(x, generator) -> x`` transforms the inputs of training batches; it should draw
+        random numbers from the generator, so that runs are reproducible.
     callbacks : sequence of callable, optional
-        Called with an :class:`EpochRecord` after each epoch; one that returns True stops.
+        Called with an :class:`EpochRecord` after each epoch; returning True stops training.
     engine : {"auto", "loop", "threads", "vmap"}, default="auto"
-        How gradients are computed: task after task; in a thread per task; or in one pass over all
-        tasks, which needs one architecture, batches of one shape and no buffers that change, as
-        those of BatchNorm do. All agree but for rounding, and for dropout in a pass.
-        "auto" takes the pass for at least 8 tasks whose models are made of linear layers of torch,
-        with a loss of torch and tensors as data; threads for models with convolutions, on a CPU
-        where torch has more than one thread; and the loop otherwise.
+        How gradients are computed: one task after another; in a thread per task; or in one
+        vectorised pass over all tasks, which needs the same architecture, batches of the same shape
+        and no buffers that change, such as those of BatchNorm. All agree up to rounding, and up to
+        dropout with "vmap". "auto" uses "vmap" for at least 8 tasks whose models consist of torch's
+        linear layers, with a torch loss and tensors as data; "threads" for models with convolutions
+        on a CPU where torch has more than one thread; and "loop" otherwise.
     seed : int, default=0
-        The order of rows, augmentation and dropout of a task follow from it, the task's label and
-        the number of the step: with ε = ∞, tasks train exactly as they would alone (except for
-        dropout in a pass over all tasks). Global generators are left as they were.
+        Determines, with the task's label and the number of the step, the order of rows,
+        augmentation and dropout of a task: with ε = ∞, tasks train exactly as they would alone
+        (except for dropout with "vmap"). Global generators are restored.
     checkpoint : path, optional
-        A file that training is saved to after every epoch, and resumed from if it exists, with
-        the result that it would have had without the interruption (bit by bit on the CPU with
-        the loop). Give the same arguments again; more epochs are fine. Tasks, architecture,
-        tethers, optimizer, seed and sizes are compared with the file; functions cannot be.
-        With a mesh it is a folder, for ranks of any number.
+        A file to which training is saved after every epoch, and from which it resumes if the file
+        exists. The result is that of an uninterrupted run (bit for bit on the CPU with "loop").
+        Pass the same arguments again, possibly with more epochs. Tasks, architecture, tethers,
+        optimizer, seed and sizes are compared with the file; functions cannot be. With a mesh it
+        is a folder, for any number of ranks.
     checkpoint_every : int, optional
-        Save also whenever the number of steps is a multiple of this.
+        Also save after every multiple of this number of steps.
     progress : bool, default=False
-        Show a bar with losses, distances and the time left on the error stream of the first rank.
+        Whether to show a progress bar on standard error (of the first rank).
 
     Returns
     -------
@@ -118,13 +118,13 @@ def fit(
     Raises
     ------
     ValueError
-        If the checkpoint is damaged or of another run, or if the loss or the parameters of a task
-        become NaN or infinite, before a projection hands it on to other tasks.
+        If the checkpoint is damaged or belongs to another run, or if the loss or the parameters of
+        a task become NaN or infinite; the other tasks are not affected.
 
     Notes
     -----
-    Springs and tensions act in proportion to the gradient step, whose length is taken to be the
-    optimizer's learning rate (times the steps since the last projection).
+    Springs and tensions are scaled by the optimizer's learning rate times the number of steps since
+    the last projection.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def _resume(path: Any, every: int | None, run: Run, epochs: int) -> Checkpoint |
         check_counts(checkpoint_every=every)
     if path is None:
         if every is not None:
-            raise ValueError("`checkpoint_every` needs `checkpoint`: the file to save to.")
+            raise ValueError("`checkpoint_every` needs `checkpoint`, the file to save to.")
         return None
     kind = Checkpoint
     if run.models._ranks.mesh is not None:
@@ -192,8 +192,8 @@ def _sources(data: Mapping[Any, Any], models: TaskModels) -> dict[Hashable, Sour
     odd = sorted(map(repr, missing | (set(sources) - set(models.tasks))))
     if odd:
         raise ValueError(
-            f"`data` must hold the tasks of the models, no more and no less; {', '.join(odd)} is "
-            "in one of them only. The models have the tasks "
+            f"`data` must have exactly the tasks of the models; {', '.join(odd)} is in only one of "
+            "them. The models have the tasks "
             f"{', '.join(map(repr, models.tasks))}."
         )
     return {task: sources[task] for task in models.local_tasks}

@@ -25,12 +25,12 @@ _ROWS = 1024  # of each task that are taken ahead
 
 
 def refuse_unlike(models: TaskModels) -> None:
-    """Raise ValueError if the modules of two tasks are not of the same make."""
+    """Raise ValueError if the modules of two tasks have different architectures."""
     first, label = _make(models.per_task[0]), models.local_tasks[0]
     for task, module in models.items():
         if _make(module) != first:
             raise ValueError(
-                "A pass over all tasks at once needs one architecture for all; that of task "
+                "engine='vmap' needs the same architecture for all tasks; that of task "
                 f"{task!r} differs from that of task {label!r}. Use engine='loop'."
             )
 
@@ -89,12 +89,12 @@ class VmapEngine:
             losses = self.losses(parameters, buffers, x, y)
             found = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
         except Exception as error:
-            error.add_note("This happened in a pass over all tasks; engine='loop' takes any model.")
+            error.add_note("This happened with engine='vmap'; engine='loop' takes any model.")
             raise
         if changed := [name for name, buffer in buffers.items() if buffer._version]:
             raise ValueError(
-                "A pass over all tasks at once needs buffers that do not change in training; "
-                f"{changed[0]!r} does, as that of BatchNorm. Use engine='loop'."
+                "engine='vmap' needs buffers that do not change in training, unlike those of "
+                f"BatchNorm; {changed[0]!r} does. Use engine='loop'."
             )
         self._hand_over(dict(zip(leaves, found, strict=True)))
         return list(range(len(losses))), losses.detach()
@@ -146,7 +146,7 @@ class VmapEngine:
             if gradient is None:
                 raise ValueError(
                     f"The loss does not depend on the parameter {name!r}. Freeze it with "
-                    "`requires_grad_(False)`, leave it untethered, or use engine='loop'."
+                    "`requires_grad_(False)`, do not tether it, or use engine='loop'."
                 )
             place.copy_(gradient)
 
@@ -185,7 +185,7 @@ class StackedFeed:
         shapes = {(tuple(batch.x.shape), tuple(batch.y.shape)) for batch in batches}
         if len(batches) < len(self.feed) or len(shapes) > 1:
             raise ValueError(
-                "A pass over all tasks at once needs a batch of each, all of one shape; got "
+                "engine='vmap' needs a batch of each task, all of the same shape; got "
                 f"{len(batches)} of {len(self.feed)}, with shapes of x and y "
                 f"{', '.join(map(str, sorted(shapes)))}. Use a fixed `batch_size` with "
                 "sampling='cycle', or engine='loop'."

@@ -1,8 +1,8 @@
-"""Networks to start with: convolutional ones for images, two for vectors.
+"""Simple networks for images and vectors.
 
-All of them are sequences of named parts, so that tethers can be given by name: ``features``,
-``pool`` and ``classifier`` for images of shape (n, in_channels, height, width), ``layers`` or
-``flatten`` and ``head`` for vectors of shape (n, in_features), or what flattens to it.
+All are sequences of named parts, so that tethers can be given by prefix: ``features``, ``pool`` and
+``classifier`` for images of shape (n, in_channels, height, width), ``layers`` or ``flatten`` and
+``head`` for vectors of shape (n, in_features), or inputs that flatten to it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def batchnorm_cnn(num_classes: int, in_channels: int = 3, width: int = 16) -> nn
     """Four convolutions with BatchNorm and pooling, and a linear layer: for images of 32 to 128 px.
 
     The first convolution has `width` channels, and each of the others doubles them; images need at
-    least 16 × 16 pixels. In `TaskModels` every task has its own statistics of BatchNorm.
+    least 16 × 16 pixels. In `TaskModels` every task has its own BatchNorm statistics.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def batchnorm_cnn(num_classes: int, in_channels: int = 3, width: int = 16) -> nn
     channels = [in_channels, *(width * 2**k for k in range(4))]
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise(channels):
-        # BatchNorm has an offset of its own.
+        # BatchNorm has its own offset.
         convolution = nn.Conv2d(n_in, n_out, kernel_size=3, padding=1, bias=False)
         layers += [convolution, nn.BatchNorm2d(n_out), nn.ReLU(inplace=True), nn.MaxPool2d(2)]
     return _for_images(layers, 2, nn.Linear(channels[-1] * 2 * 2, num_classes))
@@ -46,7 +46,7 @@ def small_cnn(
     """Three convolutions with pooling between, and a linear layer.
 
     The convolutions have once, twice and four times `width` channels; images need at least 4 × 4
-    pixels. The linear layer drops the share `dropout` of its inputs in training.
+    pixels. The linear layer has `dropout`.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def _for_images(layers: list[nn.Module], side: int, classifier: nn.Module) -> nn
 
 
 def linear(in_features: int, out_features: int) -> nn.Sequential:
-    """One linear layer that starts at 0, so that runs with a convex loss are repeatable.
+    """One linear layer, initialised to 0 so that runs with a convex loss are reproducible.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def linear(in_features: int, out_features: int) -> nn.Sequential:
 def mlp(
     in_features: int, out_features: int, hidden: Sequence[int] = (64, 64), dropout: float = 0.0
 ) -> nn.Sequential:
-    """Linear layers with rectifiers between, of which a share of units is dropped in training.
+    """Multilayer perceptron with ReLU activations and dropout.
 
     Examples
     --------

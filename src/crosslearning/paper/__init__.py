@@ -1,7 +1,7 @@
-"""The paper in your hand: its Gaussian example, its network, its experiment with images.
+"""The paper's Gaussian example, network and image experiment.
 
-Here the ends of the path have the paper's names: *consensus* is one pooled model, *agnostic* is
-separate models. Its Algorithm 2 is ``project(..., method="subgradient")``.
+This package uses the paper's names: *consensus* is one pooled model, *agnostic* is separate models.
+Algorithm 2 is ``project(..., method="subgradient")``.
 """
 
 from importlib import import_module
@@ -18,7 +18,7 @@ __all__ = ["alexnet256", "gaussian", "subgradient_iterates", *gaussian.__all__]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the network, which needs torch, when it is asked for."""
+    """Import the network lazily, since it needs torch."""
     if name == "alexnet256":
         return import_module("crosslearning.paper.alexnet").alexnet256
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ def alexnet256(num_classes: int, dropout: float = 0.5) -> nn.Sequential:
 
     It has the parts ``features``, ``pool`` and ``classifier``, and takes images of shape
     (n, 3, height, width), 224 × 224 in the paper and at least 63 × 63. The first two linear layers
-    drop the share `dropout` of their inputs, as in AlexNet; the paper does not mention it.
+    have `dropout`, as in AlexNet; the paper does not mention it.
 
     Examples
     --------

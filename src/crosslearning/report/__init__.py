@@ -1,4 +1,4 @@
-"""Results in, one HTML page or figures out; computes nothing but layout."""
+"""HTML pages and figures from stored results; nothing is computed but the layout."""
 
 from crosslearning.report.figures import draw
 from crosslearning.report.page import write

@@ -1,4 +1,4 @@
-"""Figures as files: what a page shows, drawn from stored results; nothing is computed here."""
+"""Figures of stored results as files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from crosslearning.report.reading import read
 
 
 def draw(folder: str | os.PathLike[str], formats: Iterable[str] = ("png", "pdf")) -> list[Path]:
-    """Draw what the results in a folder have to show, beside them.
+    """Draw the figures of the results in a folder, and write them there.
 
     Parameters
     ----------
     folder : path
-        Folder with ``results.json`` of images or with ``gaussian.json``.
+        Folder with image results in ``results.json``, or with ``gaussian.json``.
     formats : iterable of {"png", "pdf", "svg"}, default=("png", "pdf")
-        What to write of each figure.
+        File formats.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The page: chapters from results, put into one file that needs nothing else."""
+"""The report: chapters from results in one self-contained page."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from crosslearning.report.reading import Results, read
 
 
 def write(folder: str | os.PathLike[str], *, out: str | os.PathLike[str] | None = None) -> Path:
-    """Write the report on the results in a folder as one HTML page that works offline.
+    """Write a report on the results in a folder as one HTML page that works offline.
 
-    Every results file is a chapter: first those of the folder itself, then those of its
-    sub-folders by name. In each, ``gaussian.json`` comes before ``results.json``.
+    Every results file is a chapter: first those of the folder itself, then those of its subfolders
+    by name, each with ``gaussian.json`` before ``results.json``.
 
     Parameters
     ----------
     folder : path
-        Folder with ``results.json`` or ``gaussian.json``, or with sub-folders that have them.
+        Folder with ``results.json`` or ``gaussian.json``, or with subfolders that have them.
     out : path, optional
-        Page to write; ``report.html`` in the folder if not given.
+        Page to write; ``report.html`` in the folder by default.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def write(folder: str | os.PathLike[str], *, out: str | os.PathLike[str] | None 
     Raises
     ------
     ValueError
-        If there are no results, or if they are of another version.
+        If there are no results, or if they are from another version.
 
     Examples
     --------
@@ -65,8 +65,8 @@ def _chapter(results: Results) -> Chapter:
         return chapter(results)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
-            f"{results.path} is not as expected of {results.kind} results "
-            f"({type(error).__name__}: {error}). Make the results again with this version of "
+            f"{results.path} does not contain valid {results.kind} results "
+            f"({type(error).__name__}: {error}). Create the results again with this version of "
             "crosslearning."
         ) from error
 
@@ -94,7 +94,7 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # A chart with a NaN would be no JSON, and the page would stay empty without a word.
+    # A NaN in a chart would not be JSON, and would leave the page silently empty.
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "ensure_ascii": False}
     for name in numbers.__all__:
         environment.filters[name] = getattr(numbers, name)
@@ -103,7 +103,7 @@ def _template() -> Any:
 
 
 def _anchored(body: str, prefix: str) -> dict[str, Any]:
-    """Give the headings of a chapter a name to link to, and list them."""
+    """Add anchors to the headings of a chapter, and list them."""
     from markupsafe import Markup
 
     first, *parts = str(body).split("<h3>")
@@ -115,7 +115,7 @@ def _anchored(body: str, prefix: str) -> dict[str, Any]:
 
 @cache
 def _bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed, of the version that Altair writes charts for."""
+    """Return the JavaScript of the Vega version that Altair targets."""
     import altair as alt
     import vl_convert
 

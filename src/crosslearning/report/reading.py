@@ -1,4 +1,4 @@
-"""The results that a folder holds."""
+"""Reading of stored results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VERSIONS = {"table": (1, 2), "images": (1,)}
 
 @dataclass(frozen=True)
 class Results:
-    """What one file says."""
+    """The results in one file."""
 
     kind: str
     path: Path
@@ -22,23 +22,20 @@ class Results:
 
     @property
     def folder(self) -> Path:
-        """The folder that the file is in."""
+        """The folder of the file."""
         return self.path.parent
 
 
 def read(folder: Path) -> list[Results]:
-    """Return the results of a folder, then those of its sub-folders by name.
-
-    In every folder ``gaussian.json`` comes before ``results.json``: the idea before its use.
-    """
+    """Return the results of a folder, then those of its subfolders by name."""
     if not folder.is_dir():
-        raise ValueError(f"There is no folder {folder}. Give the one that holds the results.")
+        raise ValueError(f"There is no folder {folder}. Pass the one with the results.")
     below = sorted(path for path in folder.iterdir() if path.is_dir())
     found = [results for place in [folder, *below] for results in _in(place)]
     if not found:
         raise ValueError(
-            f"{folder} holds no results.json and no gaussian.json, nor do the folders in it. "
-            "Make results first, as with `crosslearning fit` or `crosslearning demo`."
+            f"{folder} and its subfolders have neither results.json nor gaussian.json. Create "
+            "results first, for example with `crosslearning fit` or `crosslearning demo`."
         )
     return found
 
@@ -54,7 +51,7 @@ def _in(folder: Path) -> Iterator[Results]:
         if not isinstance(kind, str) or version not in _VERSIONS.get(kind, ()):
             raise ValueError(
                 f"{path} must be results of a table, version 1 or 2, or of images, version 1; got "
-                f"{kind!r}, version {version!r}. Make the results again with this version of "
+                f"{kind!r}, version {version!r}. Create the results again with this version of "
                 "crosslearning."
             )
         yield Results(kind, path, content)
@@ -65,19 +62,19 @@ def _content(path: Path) -> dict[str, Any]:
         # NaN is not JSON, and a chart cannot show it.
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None)
     except ValueError as error:
-        raise ValueError(f"{path} is damaged: {error}. Make the results again.") from error
+        raise ValueError(f"{path} is damaged: {error}. Create the results again.") from error
     if not isinstance(content, dict):
         raise ValueError(
-            f"{path} must hold a JSON object; got {type(content).__name__}. Make the results again."
+            f"{path} must be a JSON object; got {type(content).__name__}. Create the results again."
         )
     return content
 
 
 def _curve(path: Path) -> list[dict[str, float]]:
-    """Rows of a CSV file of numbers."""
+    """Read the rows of a CSV file of numbers."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = csv.DictReader(file)
             return [{name: float(text) for name, text in row.items()} for row in rows]
     except (ValueError, TypeError, csv.Error, OSError) as error:
-        raise ValueError(f"{path} cannot be read: {error}. Make the results again.") from error
+        raise ValueError(f"{path} cannot be read: {error}. Create the results again.") from error

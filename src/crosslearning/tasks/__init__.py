@@ -1,4 +1,4 @@
-"""What a task label is, and how rows of tasks are divided."""
+"""Task labels, and folds that divide every task."""
 
 from crosslearning.tasks.folds import within_task_folds
 from crosslearning.tasks.labels import TaskIndex, check_tasks, split_task_column

@@ -1,4 +1,4 @@
-"""Estimators with task labels: beside X, in a column of X, or not at all."""
+"""Estimators with task labels, passed as an argument or in a column of X."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CENTER = "center"
 
 
 class _TaskPredictor:
-    """Predictions and their score, from ``_predict(X, tasks)``."""
+    """Adds `predict` and `score` to ``_predict(X, tasks)``."""
 
     def predict(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> NDArray[Any]:
         """Predict targets or classes.
@@ -27,8 +27,8 @@ class _TaskPredictor:
         X : array or DataFrame of shape (n_rows, n_features)
             Features.
         tasks : array of shape (n_rows,) or "center", optional
-            Task label of each row; the centre predicts for tasks never seen in `fit`, and for all
-            rows if ``"center"`` is given. Not needed if there is only one task, or a `task_column`.
+            Task label of each row. The centre predicts new tasks, and all rows if this is
+            ``"center"``. Not needed if there is only one task, or a `task_column`.
         """
         return np.asarray(self._predict(X, tasks))  # type: ignore[attr-defined]
 
@@ -39,7 +39,7 @@ class _TaskPredictor:
         tasks: ArrayLike | str | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Score the predictions over all rows: R² of targets, accuracy of classes."""
+        """Return R² of a regression or accuracy of a classification over all rows."""
         from sklearn.metrics import accuracy_score, r2_score
 
         score = accuracy_score if isinstance(self, ClassifierMixin) else r2_score
@@ -66,7 +66,7 @@ class TaskClassifier(_TaskPredictor, ClassifierMixin):  # type: ignore[misc]
         return np.asarray(self.classes_[best])
 
     def _learn_classes(self, y: NDArray[Any]) -> NDArray[np.intp]:
-        """Remember the classes, and return the position of each row's."""
+        """Store the classes, and return the position of each row's class."""
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -78,21 +78,20 @@ class TaskClassifier(_TaskPredictor, ClassifierMixin):  # type: ignore[misc]
 
 
 def separate_labels(X: Any, tasks: Any, task_column: Any) -> tuple[Any, Any]:
-    """Separate features and task labels, which are beside X or in its `task_column`."""
+    """Separate features and task labels, given as `tasks` or in `task_column`."""
     if task_column is None:
         return X, tasks
     if _is_center(tasks):
         return X.drop(columns=task_column, errors="ignore") if hasattr(X, "drop") else X, tasks
     if tasks is not None:
         raise ValueError(
-            "Task labels were given twice, as `tasks` and in the column that `task_column` "
-            "names. Give them once."
+            "Task labels were given twice, as `tasks` and as `task_column`. Pass only one of them."
         )
     return split_task_column(X, task_column)
 
 
 def codes_to_fit(tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Distinct labels, and the position of each row's; without labels all rows are one task."""
+    """Return distinct labels and the position of each row's; by default one task."""
     if tasks is None:
         return as_objects([0]), np.zeros(n_rows, dtype=np.int64)
     index, codes = TaskIndex.of(check_tasks(tasks, n_rows))
@@ -100,7 +99,7 @@ def codes_to_fit(tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int6
 
 
 def codes_to_predict(known: NDArray[Any], tasks: Any, n_rows: int) -> NDArray[np.int64]:
-    """Position of each row's label among the known ones, -1 where the centre is to predict."""
+    """Return the position of each row's label, -1 where the centre predicts."""
     if _is_center(tasks):
         return np.full(n_rows, -1)
     if tasks is not None:
@@ -108,14 +107,14 @@ def codes_to_predict(known: NDArray[Any], tasks: Any, n_rows: int) -> NDArray[np
     if len(known) > 1:
         raise ValueError(
             f"A model of several tasks must know the task of each row; got no `tasks` for a model "
-            f"of {len(known):,}. Pass the labels as `tasks`, or tasks={_CENTER!r} to have the "
-            "centre predict."
+            f"of {len(known):,}. Pass the labels as `tasks`, or tasks={_CENTER!r} to predict with "
+            "the centre."
         )
     return np.zeros(n_rows, dtype=np.int64)
 
 
 def as_objects(labels: Any) -> NDArray[Any]:
-    """Task labels as an array of objects, so that no label changes its type."""
+    """Return labels as an array of objects, so that they keep their types."""
     array = np.empty(len(labels), dtype=object)
     array[:] = list(labels)
     return array

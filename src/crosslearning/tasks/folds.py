@@ -20,26 +20,26 @@ def within_task_folds(
     seed: int | np.random.Generator,
     classes: Labels | None = None,
 ) -> NDArray[np.int64]:
-    """Divide the rows of every task over the folds of a cross-validation.
+    """Divide the rows of every task among the folds of a cross-validation.
 
-    The rows of each task are shuffled and dealt to the folds in turn; a task begins where the one
-    before it ended, so that fold sizes differ by at most 1, in every task and in all. A task with
-    a single row counts as never seen when its fold is held out.
+    The rows of each task are shuffled and assigned to the folds in turn, starting where the last
+    task ended, so that fold sizes differ by at most 1 within every task and overall. A task with a
+    single row is a new task when its fold is held out.
 
     Folds are not stratified by class within tasks: the held-out rows of a small task would mirror
-    the accidental class shares of its other rows, and a model of that task alone would look better
-    than it is on new rows.
+    the class frequencies of its other rows, and a model of that task alone would look better than
+    it is.
 
     Parameters
     ----------
     codes : array of int, shape (n_rows,)
         Number of the task of each row, as from :meth:`TaskIndex.of`.
     n_splits, seed
-        Number of folds, from 2 to the number of rows; the same seed gives the same folds.
+        Number of folds, from 2 to the number of rows, and the random seed.
     classes : array-like of shape (n_rows,), optional
-        Class of each row. Only where all rows of a class fell in one fold, one of them changes
-        places with a row of another fold, of its own task if there is one, so that every class
-        with at least two rows can always be learned.
+        Class of each row. If all rows of a class are in one fold, one of them is swapped with a row
+        of another fold, of the same task if possible, so that every class with at least two rows
+        is in every training set.
 
     Returns
     -------
@@ -77,18 +77,18 @@ def _spread_classes(
     classes: NDArray[np.intp],
     rng: np.random.Generator,
 ) -> None:
-    """Exchange rows, in place, until no class with at least two rows is in one fold only."""
+    """Swap rows in place until no class with at least two rows is confined to one fold."""
     # count[c, k] is the number of rows of class c in fold k
     count = np.zeros((classes.max() + 1, folds.max() + 1), dtype=np.int64)
     np.add.at(count, (classes, folds), 1)
     total = count.sum(axis=1)
     for c in np.flatnonzero((total > 1) & (count.max(axis=1) == total)):
         k = int(count[c].argmax())
-        if count[c, k] < total[c]:  # an exchange with a class before it has spread this one
+        if count[c, k] < total[c]:  # an earlier swap has spread this class
             continue
         row = rng.choice(np.flatnonzero(classes == c))
-        # Folds are balanced, so that there is always a row that does not confine its own class to
-        # fold k by moving there.
+        # Folds are balanced, so there is always a row that can move to fold k without confining
+        # its own class there.
         moves = (folds != k) & ((total == 1) | (total - count[:, k] > 1))[classes]
         near = moves & (task == task[row])
         other = rng.choice(np.flatnonzero(near if near.any() else moves))
@@ -107,7 +107,7 @@ def _check_codes(codes: ArrayLike) -> NDArray[np.int64]:
     if task.min() < 0:
         raise ValueError(
             f"`codes` must be at least 0; got {task.min()} in row {task.argmin()}. "
-            "Leave out rows of tasks that are not in the index."
+            "Drop rows of tasks that are not in the index."
         )
     return task.astype(np.int64, copy=False)
 

@@ -1,4 +1,4 @@
-"""What a task label is: any hashable, one per row, none missing."""
+"""Task labels: any hashable, one per row, none missing."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _LISTED_COLUMNS = 20
 class TaskIndex:
     """The distinct task labels of a data set; the position of a label is the number of its task.
 
-    Labels are equal when Python says so: 1, 1.0 and ``numpy.int64(1)`` are one label, 1 and "1"
-    are two. NumPy scalars are kept as the Python objects they stand for.
+    Labels are compared as in Python: 1, 1.0 and ``numpy.int64(1)`` are the same, 1 and "1" are not.
+    NumPy scalars are converted to Python objects.
 
     >>> index, codes = TaskIndex.of(["north", "east", "north"])
     >>> index
@@ -44,23 +44,23 @@ class TaskIndex:
         object.__setattr__(self, "labels", tuple(self.labels))
         if len(self._positions) < len(self.labels):
             raise ValueError(
-                f"`labels` must be distinct; got {len(self.labels)} labels of which "
-                f"{len(self._positions)} differ. Use TaskIndex.of(tasks) to collect them."
+                f"`labels` must be distinct; got {len(self.labels)} labels, {len(self._positions)} "
+                "of them distinct. Use TaskIndex.of(tasks) to collect them."
             )
 
     @classmethod
     def of(cls, tasks: Labels) -> tuple[TaskIndex, NDArray[np.int64]]:
-        """Collect the labels of a data set, one per row, and the position of each row's.
+        """Return the index of the labels, given one per row, and the position of each row's label.
 
-        Labels are in sorted order; those that cannot be compared in order of appearance, those
-        of a pandas categorical in the order of its categories (the ones that occur).
+        Labels are sorted, or in order of appearance if they cannot be compared; those of a pandas
+        categorical are in the order of its categories.
         """
         codes, labels, ranks = factorize(tasks, "tasks")
         index = cls(_ordered(labels, ranks))
         return index, index._lookup(labels)[codes]
 
     def encode(self, tasks: Labels) -> NDArray[np.int64]:
-        """Position of the label of each row, -1 for a label that is not in the index."""
+        """Return the position of each row's label, -1 if it is not in the index."""
         codes, labels, _ = factorize(tasks, "tasks")
         return self._lookup(labels)[codes]
 
@@ -77,7 +77,7 @@ class TaskIndex:
         return {str(label): position for position, label in enumerate(self.labels)}
 
     def position(self, label: Hashable) -> int:
-        """Position of a label; -1 if it is none."""
+        """Return the position of a label, or -1."""
         return self._positions.get(label, -1)
 
     def _lookup(self, labels: list[Hashable]) -> NDArray[np.int64]:
@@ -131,10 +131,7 @@ def split_task_column(
 def factorize(
     values: Labels, name: str
 ) -> tuple[NDArray[np.intp], list[Hashable], NDArray[np.intp] | None]:
-    """Code of each row, the label of each code, and for a categorical the rank of each label.
-
-    Labels may repeat: pandas and Python need not agree on what is equal.
-    """
+    """Return codes, the label of each code (pandas may repeat some), and ranks of a categorical."""
     column = _column(values, name)
     try:
         codes, uniques = column.array.factorize()
@@ -161,7 +158,7 @@ def _ordered(labels: list[Hashable], ranks: NDArray[np.intp] | None) -> tuple[Ha
 
 
 def _native(label: Any) -> Hashable:
-    """Python object that a NumPy scalar stands for."""
+    """Convert a NumPy scalar to a Python object."""
     if isinstance(label, np.datetime64):
         return pd.Timestamp(label)
     if isinstance(label, np.timedelta64):
@@ -171,7 +168,7 @@ def _native(label: Any) -> Hashable:
 
 
 def _is_incomplete(label: Hashable) -> bool:
-    """Whether a part of a tuple is missing; NaN, which is not itself, could not be found again."""
+    """Whether a part of a tuple is missing; NaN does not equal itself."""
     return isinstance(label, tuple) and any(
         _is_incomplete(part) or (pd.api.types.is_scalar(part) and bool(pd.isna(part)))
         for part in label
@@ -179,7 +176,7 @@ def _is_incomplete(label: Hashable) -> bool:
 
 
 def _column(values: Labels, name: str) -> pd.Series[Any]:
-    """Labels as a Series with positions for index; tuples stay labels."""
+    """Return labels as a Series indexed by position; tuples stay labels."""
     if isinstance(values, str):
         remedy = f" To name a column of a DataFrame, use task_column={values!r} instead."
         raise ValueError(
@@ -196,10 +193,10 @@ def _column(values: Labels, name: str) -> pd.Series[Any]:
     if array.ndim != 1 and array.shape != (len(array), 1):
         raise ValueError(
             f"`{name}` must hold one label per row, shape (n_rows,); got shape {array.shape}. "
-            "Use tuples as labels to tell tasks apart by several columns."
+            "Use tuples as labels to identify tasks by several columns."
         )
     array = array.ravel()
-    # Strings as objects: pandas keeps them as they are and converts nothing.
+    # Strings as objects, so that pandas converts nothing.
     return pd.Series(array, dtype=object if array.dtype.kind in "OU" else None)
 
 

@@ -1,4 +1,4 @@
-"""Many runs in one call: radii, seeds, baselines; and the choice of a radius."""
+"""Sweeps over radii, seeds and baselines, and the choice of a radius."""
 
 from crosslearning.nn.sweeps._selection import Selection, select_epsilon
 from crosslearning.nn.sweeps._sweep import sweep

@@ -1,4 +1,4 @@
-"""The radius that held-out rows choose."""
+"""The choice of a radius on held-out rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from crosslearning.tether import Flags
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """A radius, and what it was chosen from.
+    """The chosen radius, and the scores behind the choice.
 
     The ``comparison`` of pooled, separate and cross-learned networks is paired by fold and seed;
     its scores are negative losses if there is no metric.
@@ -59,14 +59,14 @@ def select_epsilon(
     epsilons : iterable of float
         Radii to choose from.
     cv : int or float, default=5
-        From 2 on the number of folds, which divide every task; between 0 and 1 the share of every
-        task that is held out, once.
+        If at least 2, the number of folds, which divide every task; if between 0 and 1, the
+        fraction of every task that is held out once.
     metric : "accuracy" or callable, optional
-        Of which higher is better; by default the loss, of which lower is better.
+        The score, for which higher is better; by default the loss, for which lower is better.
     random_state : int, default=0
         Seed of the folds.
     folder : path, optional
-        Keeps finished runs, as in :func:`sweep`.
+        Folder for finished runs, as in :func:`sweep`.
     **options
         Further arguments of :func:`sweep`, such as `seeds` and `batch_size`.
 
@@ -119,7 +119,7 @@ def _runs(table: pd.DataFrame, n_tasks: int, sign: float) -> Scores:
 
 
 def _compared(runs: Scores, data: Mapping[Any, Any]) -> Comparison | None:
-    """Compare the two ends with the radius chosen, if both were tried."""
+    """Compare pooled and separate with the chosen radius, if both were tried."""
     if not {0.0, np.inf} <= set(runs.settings):
         return None
     every = range(len(runs.settings))  # from 0 to infinity
@@ -144,12 +144,12 @@ class Part:
 def _splits(
     data: Mapping[Any, Any], cv: float, seed: int
 ) -> Iterator[tuple[dict[Hashable, Any], dict[Hashable, Any]]]:
-    """Give data to train on and data to judge by, fold by fold."""
+    """Yield training and held-out data, fold by fold."""
     sources = as_sources(data)
     for task, source in sources.items():
         if isinstance(source, Batches) or len(source) < 2:
             raise ValueError(
-                "To hold out rows, every task needs at least two that can be asked for one by one; "
+                "To hold out rows, every task needs at least two rows that can be indexed; "
                 f"task {task!r} has {'a DataLoader' if isinstance(source, Batches) else 'one row'}."
             )
     for held_out in _held_out([len(source) for source in sources.values()], cv, seed):
@@ -174,7 +174,7 @@ def _held_out(sizes: list[int], cv: float, seed: int) -> Iterator[list[Flags]]:
     if cv != int(cv) or not 2 <= cv <= smallest:
         raise ValueError(
             f"`cv` must be a number of folds from 2 to {smallest}, the rows of the smallest task, "
-            f"or a share between 0 and 1; got {cv}."
+            f"or a fraction between 0 and 1; got {cv}."
         )
     folds = within_task_folds(np.repeat(np.arange(len(sizes)), sizes), int(cv), seed)
     for number in range(int(cv)):

@@ -1,4 +1,4 @@
-"""What a sweep compares, and what all its runs have in common."""
+"""The settings that a sweep compares, and what all its runs have in common."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def settings_of(
     if "fine-tuned" in wanted:
         settings.append(Setting("fine-tuned", epsilon=0.0))
     if not settings:
-        raise ValueError("There is nothing to compare: give `epsilons` or `baselines`.")
+        raise ValueError("There is nothing to compare. Pass `epsilons` or `baselines`.")
     return settings
 
 
@@ -93,7 +93,7 @@ class Plan:
             given = getattr(self, name)
             if isinstance(given, kind) or not callable(given):
                 raise ValueError(
-                    f"`{name}` must be a function that makes one, since every run needs its own; "
+                    f"`{name}` must be a function that returns one, since every run needs its own; "
                     f"got {type(given).__name__}."
                 )
         missing = [] if self.test is None else [task for task in self.data if task not in self.test]

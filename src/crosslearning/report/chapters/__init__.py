@@ -1,1 +1,1 @@
-"""One module per kind of results: what the page says about it and which charts it shows."""
+"""The chapters of a report, one module per kind of results."""

@@ -1,4 +1,4 @@
-"""A chapter of the page."""
+"""The parts of a chapter."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Number:
-    """A number to remember: what it is, its value, how to read it, and others to compare it with.
-
-    A value may be words, and others are pairs of a name and a value.
-    """
+    """A key figure: name, value, explanation, and other (name, value) pairs to compare it with."""
 
     name: str
     value: str
@@ -25,7 +22,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Remark:
-    """A finding: the words to see first, and the rest."""
+    """A finding: its lead and its text."""
 
     lead: str
     text: str
@@ -33,7 +30,7 @@ class Remark:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with the words above it and, for where it stands alone, what its marks mean."""
+    """A chart with its caption and, for export, the meaning of its marks."""
 
     caption: str
     spec: Spec
@@ -42,7 +39,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Chapter:
-    """What a template needs: the answer first, then whatever its kind has to show."""
+    """The content of a template: the answer, then the details of its kind."""
 
     kind: str
     title: str

@@ -1,4 +1,4 @@
-"""What was tried, how much tasks differ, what columns do, and whether to trust predictions."""
+"""Models tried, differences between tasks, effects of columns, checks of predictions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from crosslearning.report.charts.models import model_errors, task_spread
 from crosslearning.report.charts.pieces import Spec
 
 _FEATURES = 20
-_FAR = 4  # times the median distance from the best: beyond, a model would squeeze the others
+_FAR = 4  # times the median distance from the best; models beyond would compress the axis
 
 
 def models(content: dict[str, Any]) -> Spec | None:
-    """Draw the errors of all models that were tried, those far off at the end of the axis."""
+    """Draw the errors of all models tried, outliers at the end of the axis."""
     tried = [model for model in content.get("models", []) if model["score"] is not None]
     if not tried:
         return None
@@ -29,7 +29,7 @@ def models(content: dict[str, Any]) -> Spec | None:
 
 
 def _placed(model: dict[str, Any], beyond: float) -> dict[str, Any]:
-    """Place a model on the axis with a bar that does not cross 0; one `beyond` it at its end."""
+    """Place a model and its bar on the axis; one `beyond` the axis at its end."""
     score, chosen = model["score"], bool(model.get("chosen"))
     error = 0.0 if beyond else model.get("difference_error") or 0.0
     at, arrow = score - beyond, (" →" if beyond > 0 else " ←") if beyond else ""
@@ -45,7 +45,7 @@ def _placed(model: dict[str, Any], beyond: float) -> dict[str, Any]:
 
 
 def spread(content: dict[str, Any]) -> dict[str, Any] | None:
-    """Draw the standard deviations between tasks, and say what the level's and ε mean."""
+    """Draw the standard deviations between tasks, and explain those of the level and ε."""
     found = content.get("spread")
     if not found:
         return None
@@ -77,7 +77,7 @@ def spread(content: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def effects(content: dict[str, Any]) -> list[Figure]:
-    """Draw partial effects on one vertical axis, so that they can be compared."""
+    """Draw partial effects on a common vertical axis."""
     found = content.get("effects") or []
     lines = [line for e in found for line in (e["center"], *(t["values"] for t in e["tasks"]))]
     values = [value for line in lines for value in line if value is not None]
@@ -98,7 +98,7 @@ def effects(content: dict[str, Any]) -> list[Figure]:
 
 
 def checks(content: dict[str, Any]) -> dict[str, Any]:
-    """Draw predictions and intervals against what came true, and say how it went in words."""
+    """Draw predictions and intervals against actual values, and summarise the coverage."""
     points = [point for point in content.get("calibration") or [] if point["observed"] is not None]
     rows = [
         {**row, "task": str(row.get("task"))}
@@ -107,10 +107,10 @@ def checks(content: dict[str, Any]) -> dict[str, Any]:
     ]
     figures = []
     if rows and content.get("target_kind") != "classification":
-        caption = f"{capital(content['target'])}: actual against predicted, on rows left out"
+        caption = f"{capital(content['target'])}: actual against predicted, on held-out rows"
         figures.append(Figure(caption, predicted_actual(rows, kind=content["task"])))
     if points:
-        caption = "Rows inside their intervals: as many as promised?"
+        caption = "Coverage: share of held-out rows inside their intervals"
         figures.append(Figure(caption, calibration(points)))
     shares = [(f"{100 * p['nominal']:.3g} %", percent(p["observed"])) for p in points]
     main = next((pair for pair in shares if pair[0] == "90 %"), shares[-1] if shares else None)

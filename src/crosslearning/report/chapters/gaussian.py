@@ -11,7 +11,7 @@ from crosslearning.report.reading import Results
 
 
 def gaussian(results: Results) -> Chapter:
-    """Lay out the error of two means against the gap allowed between them."""
+    """Build the chapter on the error of two means against the allowed gap."""
     content = results.content
     config = content["config"]
     lowest, at = number(content["minimum"], 3), number(content["minimum_at"], 3)
@@ -21,10 +21,10 @@ def gaussian(results: Results) -> Chapter:
         subtitle="Figure 1 of the paper: two groups, each with a mean to estimate",
         sentence=_sentence(content),
         numbers=(
-            Number("Best gap to allow", at, f"the true means are {config['gap']:g} apart"),
+            Number("Best allowed gap", at, f"the true means are {config['gap']:g} apart"),
             Number("Error there", lowest, "mean squared error of each mean"),
             Number(
-                "Error at the two ends",
+                "Error at the extremes",
                 f"{number(content['agnostic'], 3)} · {number(content['consensus'], 3)}",
                 "separate means · one pooled mean",
             ),
@@ -42,7 +42,7 @@ def gaussian(results: Results) -> Chapter:
 
 def figures(content: dict[str, Any]) -> dict[str, Figure]:
     """Return Figure 1 of the paper."""
-    caption = "Mean squared error of each mean (lower is better) by the gap allowed"
+    caption = "Mean squared error of each mean (lower is better) by allowed gap"
     return {
         "gaussian": Figure(caption, error_curve(content), "Line: closed form. Points: simulated.")
     }
@@ -53,7 +53,7 @@ def _sentence(content: dict[str, Any]) -> str:
     if gap == 0:
         return f"The true means are equal, so one pooled mean is best: its error is {lowest}."
     return (
-        f"Let two estimates share, but differ by up to {number(gap, 3)}: each has an error of "
+        f"If two estimates may differ by at most {number(gap, 3)}, each has an error of "
         f"{lowest}, below separate means ({number(content['agnostic'], 3)}) and one pooled mean "
         f"({number(content['consensus'], 3)})."
     )

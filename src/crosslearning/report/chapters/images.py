@@ -14,13 +14,13 @@ from crosslearning.report.charts.radius import score_lines, score_path
 from crosslearning.report.reading import Results
 
 METHODS = {"pooled": "pooled", "cross": "cross-learned", "separate": "separate"}
-_PAPER = {"consensus": "pooled", "agnostic": "separate"}  # how the paper calls them
+_PAPER = {"consensus": "pooled", "agnostic": "separate"}  # the paper's names
 _ALL = {"all": "all domains"}
 _PAIRS = 12
 
 
 def images(results: Results) -> Chapter:
-    """Lay out what sharing did for networks on the domains of images."""
+    """Build the chapter on networks for image domains."""
     content = results.content
     data, config = content["data"], content["config"]
     shown = figures(content)
@@ -32,7 +32,7 @@ def images(results: Results) -> Chapter:
         f"{count(len(data['domains']), 'domain')}; one "
         f"{'linear head' if config.get('backbone') else 'network'} "
         f"({(config.get('backbone') or config['model']).rpartition(':')[2]}, "
-        f"{config['image_size']} px) for every domain",
+        f"{config['image_size']} px) per domain",
         sentence=content["sentence"],
         numbers=(_choice(content), _accuracy(content), _gain(content)),
         remarks=tuple(Remark(**remark) for remark in content.get("remarks", [])),
@@ -68,8 +68,8 @@ def figures(content: dict[str, Any]) -> dict[str, Figure]:
     """Return the charts that can be drawn as files, by name."""
     found = {"accuracy": _path(content), "domains": _domain_lines(content)}
     if rows := _improvement(content):
-        caption = "Improvement of the test accuracy by cross-learning, in percent"
-        key = "Orange: ε chosen by validation for all. Grey: best ε of each domain on test images."
+        caption = "Relative improvement in test accuracy by cross-learning, in per cent"
+        key = "Orange: ε chosen on validation images. Grey: best ε of each domain on test images."
         found["improvement"] = Figure(caption, improvement_bars(rows), key)
     return found
 
@@ -100,21 +100,23 @@ def _accuracy(content: dict[str, Any]) -> Number:
 def _gain(content: dict[str, Any]) -> Number:
     gains = {row["method"]: row for row in content["comparison"] if row["gain"] is not None}
     if not gains:
-        return Number("Gain by sharing", "–", "no network with 0 < ε < ∞ to compare with the ends")
+        return Number(
+            "Gain by sharing", "–", "no network with 0 < ε < ∞ to compare with pooled and separate"
+        )
     notes = [
         f"{METHODS[method]} {points(row['gain'], row['standard_error'])}"
         for method, row in gains.items()
     ]
     rival = min(gains.values(), key=lambda row: row["gain"])
     return Number(
-        f"Gain over {METHODS[rival['method']]}, the better end",
+        f"Gain over {METHODS[rival['method']]}, the better extreme",
         points(rival["gain"]),
         "over " + " · ".join(notes),
     )
 
 
 def _at(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Points of the path to compare, by method."""
+    """Return the points of the path to compare, by method."""
     between = content["chosen"]["between"]
     wanted = {"pooled": 0.0, "cross-learned": between, "separate": "inf"}
     points = {float(point["epsilon"]): point for point in content["path"]}
@@ -192,7 +194,7 @@ def _of(point: dict[str, Any], name: str) -> float | None:
 
 
 def _confusion(stored: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the pairs mixed up most often, and a chart of the categories recognised worst."""
+    """Return the most frequent confusions, and a chart of the categories with lowest accuracy."""
     if not stored:
         return {"pairs": [], "confusion": None}
     names, totals = stored["worst"]["categories"], stored["worst"]["totals"]
@@ -222,7 +224,7 @@ def _improvement(content: dict[str, Any]) -> list[dict[str, Any]]:
         }
         for row in content.get("improvement", [])
         for at, value, epsilon in (
-            ("ε chosen by validation", "percent", "epsilon"),
+            ("ε chosen on validation images", "percent", "epsilon"),
             ("best ε on the test images", "best_percent", "best_epsilon"),
         )
         if row[value] is not None
@@ -230,10 +232,7 @@ def _improvement(content: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _reported(content: dict[str, Any]) -> dict[str, Any] | None:
-    """Put the improvements the paper reports beside those found here in the same domains.
-
-    Both are at the best radius of each domain on its test images, as the paper has them.
-    """
+    """Compare improvements with those of the paper, at the best radius of each domain."""
     reported = content.get("reported") or {"source": "", "improvement": []}
     ours = {
         (row["domain"], row["over"]): row["best_percent"] for row in content.get("improvement", [])
@@ -247,12 +246,12 @@ def _reported(content: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def contact_sheet(path: Path) -> dict[str, str | int] | None:
-    """Return a PNG picture as an address that holds its data, with its size, if there is one."""
+    """Return a PNG picture as a data URL with its size, if it exists."""
     if not path.is_file():
         return None
     data = path.read_bytes()
     if not data.startswith(b"\x89PNG\r\n\x1a\n") or len(data) < 24:
-        raise ValueError(f"{path} is not a PNG picture. Remove it or make it again.")
+        raise ValueError(f"{path} is not a PNG picture. Remove it or create it again.")
     # The header of the file begins with its size.
     width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
     address = f"data:image/png;base64,{b64encode(data).decode()}"

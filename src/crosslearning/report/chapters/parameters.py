@@ -16,7 +16,7 @@ _POINTS = 2000
 
 
 def coefficients(content: dict[str, Any]) -> list[Figure]:
-    """Draw the coefficients that differ most between tasks, and the intercept apart."""
+    """Draw the coefficients that differ most between tasks, and the intercept separately."""
     stored = content.get("coefficients")
     if not stored:
         return []
@@ -54,10 +54,10 @@ def _figures(
 
 def _strips(caption: str, parameters: list[Any], labels: list[str], kind: str) -> Figure:
     """Draw parameters, each with its name, its value at the centre and those of the tasks."""
-    # Too many strokes hide each other and slow the page down.
+    # Too many strokes overlap and slow the page down.
     step = -(-len(parameters) * len(labels) // _STROKES)
     if step > 1:
-        caption += f" (one task in {step} is drawn)"
+        caption += f" (one task in {step} is shown)"
     values = [
         {"feature": name, "label": label, "value": value}
         for name, _, tasks in parameters
@@ -82,7 +82,7 @@ def parameter_map(content: dict[str, Any], tasks: list[dict[str, Any]]) -> dict[
             "rows": task["rows"],
             "gain": gain.get(str(task["task"])),
             "x": point[0],
-            "y": point[1] if len(point) > 1 else 0.0,  # a single task spans a line only
+            "y": point[1] if len(point) > 1 else 0.0,  # a single task has one direction
         }
         for task, point in sample(pairs, _POINTS)
     ]

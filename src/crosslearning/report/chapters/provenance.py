@@ -1,4 +1,4 @@
-"""How the results were made, and how to make them again."""
+"""How the results were created, and how to reproduce them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 from crosslearning.evaluation.numbers import duration, number
 
 _TETHERS = {
-    "ball": "a bound: no model is farther than ε from the centre",
-    "spring": "a spring: the farther a model is from the centre, the harder it is pulled back",
+    "ball": "a bound: all models are within ε of the centre",
+    "spring": "a spring: the farther a model is from the centre, the harder it is pulled",
     "bounded spring": "a spring as well as a bound on the distance to the centre",
-    "tension": "a constant pull: models that do not resist it are the centre",
+    "tension": "a constant pull, which makes some models equal to the centre",
 }
 
 
 def provenance(content: dict[str, Any], **facts: Any) -> dict[str, Any]:
-    """Return the command, what there is to say beside it, versions and columns."""
+    """Return the command, settings, versions and columns."""
     stored, tether = content["provenance"], content.get("tether")
     known = {
         "made": content.get("created", "").replace("T", " ") or None,
         "estimator": content.get("estimator"),
         "seed": stored.get("seed"),
-        "ridge strength": _number(content.get("alpha"), ", the pull of all coefficients towards 0"),
-        "what holds models together": _TETHERS.get(str(tether), tether),
+        "ridge strength": _number(content.get("alpha"), ", shrinking all coefficients towards 0"),
+        "tether": _TETHERS.get(str(tether), tether),
         "rows": _number(stored.get("rows")),
         "rows dropped": _number(stored.get("dropped")),
         "data fingerprint": stored.get("fingerprint"),

@@ -21,7 +21,7 @@ BLOCK_NAMES = {"all": "", "coef": "coefficients", "intercept": "intercept"}
 
 
 def table(results: Results) -> Chapter:
-    """Lay out which model to use, what sharing did for the tasks and how they differ."""
+    """Build the chapter on which model to use, who gains, and how tasks differ."""
     content = results.content
     tasks = listed(content)
     size = content.get("size", {"tasks": len(tasks), "rows": sum(task["rows"] for task in tasks)})
@@ -30,7 +30,7 @@ def table(results: Results) -> Chapter:
         kind="table",
         title=content["title"],
         subtitle=f"{count(size['rows'], 'row')}, {count(size['tasks'], 'task')}: a model of "
-        f"{content['target']} for every {content['task']}",
+        f"{content['target']} for each {content['task']}",
         sentence=content["sentence"],
         numbers=(*_use(content), _error(content), *_helped(content, size)),
         remarks=tuple(Remark(**remark) for remark in content.get("remarks", [])),
@@ -58,7 +58,7 @@ def table(results: Results) -> Chapter:
 
 
 def _predict(folder: Path) -> str | None:
-    """Return the command that predicts with the model of a folder, if it holds one."""
+    """Return the command that predicts with the model in a folder, if it has one."""
     name = shlex.quote(folder.resolve().name)
     models = sorted(folder.glob("model.*"))
     return f"crosslearning predict {name} new.csv --out predicted.csv" if models else None
@@ -69,13 +69,13 @@ def _better(score: dict[str, Any]) -> str:
 
 
 def _use(content: dict[str, Any]) -> list[Number]:
-    """Tell which model to use, where results say so."""
+    """Return which model to use, if the results say so."""
     chosen = content.get("chosen_model")
     return [Number("Use this model", chosen["label"], chosen["why"], words=True)] if chosen else []
 
 
 def _error(content: dict[str, Any]) -> Number:
-    """Tell the error to expect beside those of the alternatives, in units of the target."""
+    """Return the expected error and those of the alternatives, in units of the target."""
     typical, score = content.get("typical_error"), content["score"]
     if typical:
         correct = typical["what"] == "percent correct"
@@ -106,7 +106,7 @@ def _overall(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _helped(content: dict[str, Any], size: dict[str, int]) -> list[Number]:
-    """Tell how many tasks do better than with the best alternative, that of the sentence."""
+    """Return how many tasks do better than with the best alternative."""
     sign = 1 if content["score"]["greater_is_better"] else -1
     rivals = [row for row in content["comparison"]["overall"] if row["method"] != "cross"]
     if not rivals:
@@ -118,7 +118,7 @@ def _helped(content: dict[str, Any], size: dict[str, int]) -> list[Number]:
 
 
 def _choice(block: str, choice: dict[str, Any]) -> str:
-    """Tell a radius in words; shares are of the way from pooled to separate."""
+    """Describe a radius in words."""
     size, about = radius(choice["epsilon"]), f" for the {block}" if block else ""
     return f"{size}{about}, {percent(float(choice['share']))} of the way from pooled to separate"
 

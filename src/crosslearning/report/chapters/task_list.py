@@ -18,12 +18,12 @@ _MOST_POINTS = 2000
 
 
 def sample(values: list[Any], most: int) -> list[Any]:
-    """Take every so many, as charts of all would hide and slow down each other."""
+    """Take an evenly spaced sample, to keep charts readable and fast."""
     return values[:: max(1, -(-len(values) // most))]
 
 
 def listed(content: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return all that is known of each task, those that gain most first, unscored ones last."""
+    """Return the rows of the tasks by descending gain, unscored ones last."""
     sign = 1 if content["score"]["greater_is_better"] else -1
     fitted = {_key(task["task"]): task for task in content.get("tasks", [])}
     least = _least_force(content)
@@ -48,7 +48,7 @@ def listed(content: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _least_force(content: dict[str, Any]) -> dict[str, float]:
-    """Return what is more than rounding, by block; a bound that reaches no task has no force."""
+    """Return forces that exceed rounding errors, by block."""
     forces = [f for task in content.get("tasks", []) for f in task.get("force", {}).values()]
     rounding = 1e-6 * max(forces, default=0.0)
     return {
@@ -58,7 +58,7 @@ def _least_force(content: dict[str, Any]) -> dict[str, float]:
 
 
 def _key(label: Any) -> tuple[str, Any]:
-    """Tell 1, True and "1" apart."""
+    """Return a key that distinguishes 1, True and "1"."""
     return type(label).__name__, label
 
 
@@ -83,9 +83,9 @@ def _plain(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _dumbbells(content: dict[str, Any], tasks: list[dict[str, Any]]) -> list[Figure]:
-    """Draw all tasks, or those at either end of the gains where they are too many."""
+    """Draw all tasks, or those with the largest and smallest gains if there are too many."""
     if len(tasks) <= 2 * _EITHER_END:
-        parts = {"All, those that gain most first": tasks}
+        parts = {"All, sorted by gain": tasks}
     else:
         parts = {
             f"The {_EITHER_END} that gain most": tasks[:_EITHER_END],
@@ -103,7 +103,7 @@ def _dumbbells(content: dict[str, Any], tasks: list[dict[str, Any]]) -> list[Fig
 
 
 def _gains(content: dict[str, Any], tasks: list[dict[str, Any]]) -> list[Figure]:
-    """Draw gains against sizes; of very many tasks a sample, and how many gain how much."""
+    """Draw gains against sizes; for very many tasks a sample, and a histogram of gains."""
     if not tasks:
         return []
     kind, everyone = content["task"], len(tasks)
@@ -115,13 +115,13 @@ def _gains(content: dict[str, Any], tasks: list[dict[str, Any]]) -> list[Figure]
     caption = f"Gain over the separate model, by size of the {kind}{some}; above 0, sharing helps"
     figures = [Figure(caption, gains(_plain(points), kind=kind))]
     if some:
-        caption = f"How many gain how much, all {everyone:,}; right of 0, sharing helps"
+        caption = f"Distribution of the gains of all {everyone:,}; right of 0, sharing helps"
         figures.append(Figure(caption, gain_counts(bins or _bins(tasks), kind=kind)))
     return figures
 
 
 def _bins(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Count gains; the few that are far out, which are among the extremes, are left aside."""
+    """Count gains in bins, without outliers."""
     values = np.array([task["gain"] for task in tasks])
     low, high = np.quantile(values, [0.005, 0.995])
     counts, edges = np.histogram(values, bins=60, range=(low, high))
@@ -134,7 +134,7 @@ def _bins(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _held(kind: str, tasks: list[dict[str, Any]], block: str) -> dict[str, Any]:
-    """Tell how many tasks the bound on a block holds back, and which of them most."""
+    """Return how many tasks the bound on a block holds back, and which most."""
     held = [task for task in tasks if task["force"].get(block, 0.0) > 0]
     hardest = max(held, key=lambda task: task["force"][block], default={})
     first = named(kind, hardest["label"]) if held else None

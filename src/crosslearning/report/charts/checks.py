@@ -1,4 +1,4 @@
-"""Whether to trust the predictions: on rows left out, against what came true."""
+"""Charts that check predictions on held-out rows."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def _diagonal(low: float, high: float, scale: alt.Scale) -> Any:
 
 
 def calibration(points: Records) -> Spec:
-    """Draw the share of rows inside intervals against the share that was promised."""
+    """Draw the observed against the nominal coverage of intervals."""
     scale = alt.Scale(domain=[0, 1], nice=False)
     axis: dict[str, Any] = {"format": "%", "values": [0, 0.25, 0.5, 0.75, 1]}
     base = chart(points).encode(
-        x=alt.X("nominal:Q", scale=scale, axis=alt.Axis(title="promised", grid=False, **axis)),
-        y=alt.Y("observed:Q", scale=scale, axis=alt.Axis(title="came true", **axis)),
-        tooltip=tips(nominal=("promised", ".0%"), observed=("came true", ".1%")),
+        x=alt.X("nominal:Q", scale=scale, axis=alt.Axis(title="nominal", grid=False, **axis)),
+        y=alt.Y("observed:Q", scale=scale, axis=alt.Axis(title="observed", **axis)),
+        tooltip=tips(nominal=("nominal", ".0%"), observed=("observed", ".1%")),
     )
     return spec(
-        "Share of rows left out that were inside their intervals, against the share promised",
+        "Observed against nominal coverage of the intervals on held-out rows",
         _diagonal(0, 1, scale),
         base.mark_line(color=CROSS, strokeWidth=2),
         base.mark_point(filled=True, size=90, opacity=1, color=CROSS),
@@ -37,7 +37,7 @@ def calibration(points: Records) -> Spec:
 
 
 def predicted_actual(points: Records, *, kind: str) -> Spec:
-    """Draw rows left out, with `actual`, `predicted` and `task`."""
+    """Draw held-out rows with `actual`, `predicted` and `task`."""
     values = [row[name] for row in points for name in ("actual", "predicted")]
     low, high = min(values), max(values)
     scale = alt.Scale(domain=[low, high], nice=True, zero=False)
@@ -47,5 +47,5 @@ def predicted_actual(points: Records, *, kind: str) -> Spec:
         tooltip=tips(task=kind, actual=("actual", VALUE), predicted=("predicted", VALUE)),
     )
     dots = base.mark_point(filled=True, size=22, opacity=0.35, color=CROSS)
-    about = "Actual against predicted values of rows left out"
+    about = "Actual against predicted values of held-out rows"
     return spec(about, dots, _diagonal(low, high, scale), height=_HEIGHT)

@@ -1,4 +1,4 @@
-"""Partial effects: what the models say of a column, at the centre and in the tasks around it."""
+"""Partial effects of a column, at the centre and in the tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts of the page as files of their own: PNG, PDF and SVG."""
+"""Export of charts as PNG, PDF and SVG files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crosslearning.report.charts.pieces import Spec
 from crosslearning.report.charts.style import CONFIG
 
 _WIDTH = 640
-_SCALE = 2.0  # pixels of a PNG for each of the page
+_SCALE = 2.0  # pixels of a PNG per pixel of the page
 
 
 def export(figure: Figure, stem: Path, formats: Iterable[str]) -> list[Path]:
@@ -41,8 +41,8 @@ def export(figure: Figure, stem: Path, formats: Iterable[str]) -> list[Path]:
 
 
 def _standing_alone(figure: Figure) -> Spec:
-    """Put what the page gives a chart into the chart: colours, configuration, words, a width."""
-    # Without a style sheet, letters would be drawn first and their outline over them.
+    """Add the page's colours, configuration, caption and width to a chart."""
+    # Without a style sheet, outlines would be drawn over the letters.
     text = {**CONFIG["text"], "stroke": None}
     config = {**CONFIG, "background": "white", "font": "sans-serif", "padding": 10, "text": text}
     size = {"width": _WIDTH} if figure.spec["width"] == "container" else {}

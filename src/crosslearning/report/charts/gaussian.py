@@ -1,4 +1,4 @@
-"""Figure 1 of the paper for the page: the error of two means against the gap allowed to them."""
+"""Figure 1 of the paper: the error of two means against the allowed gap."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from crosslearning.report.charts.style import CROSS, INK, SOFT, VALUE
 
 
 def error_curve(content: dict[str, Any]) -> Spec:
-    """Draw the closed form as a line, the simulation as points and the two ends as levels."""
+    """Draw the closed form as a line, the simulation as points and the extremes as levels."""
     low, (bottom, top) = content["minimum"], _view(content)
     x = alt.X(
         "max_gap:Q",
-        title="largest gap allowed between the two means",
+        title="allowed gap between the two means",
         scale=alt.Scale(nice=False),
         axis=alt.Axis(tickCount=7, grid=False),
     )
     y = alt.Scale(domain=[bottom, top], zero=False, nice=False)
     base = chart(content["curve"]).encode(x=x)
     tooltip = tips(
-        max_gap=("gap allowed", ".3~g"),
+        max_gap=("allowed gap", ".3~g"),
         mse=("closed form", VALUE),
         monte_carlo=("simulated", VALUE),
     )
@@ -39,14 +39,14 @@ def error_curve(content: dict[str, Any]) -> Spec:
         *_lowest(content["minimum_at"], low, content["curve"][-1]["max_gap"]),
     ]
     return spec(
-        "Mean squared error of two cross-learned means against the gap allowed between them",
+        "Mean squared error of two cross-learned means against the allowed gap between them",
         *layers,
         height=300,
     )
 
 
 def _view(content: dict[str, Any]) -> tuple[float, float]:
-    """Choose the ends of the vertical axis; a pooled mean far off would flatten the rest."""
+    """Choose the range of the vertical axis; a large pooled error would flatten the rest."""
     low, separate = content["minimum"], content["agnostic"]
     high = min(max(content["consensus"], separate), 2 * separate)
     room = high - low or high
@@ -54,7 +54,7 @@ def _view(content: dict[str, Any]) -> tuple[float, float]:
 
 
 def _levels(content: dict[str, Any], top: float) -> list[alt.Chart]:
-    """Draw the errors without sharing and with nothing else, named on the right."""
+    """Draw the errors of separate and pooled means, labelled on the right."""
     pooled, separate = content["consensus"], content["agnostic"]
     close, end = abs(pooled - separate) < 0.1 * top, content["curve"][-1]["max_gap"]
     charts = []

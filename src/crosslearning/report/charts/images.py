@@ -1,4 +1,4 @@
-"""Domains and categories of images: what radius does for them, and what gets mixed up."""
+"""Charts of image domains and categories."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def domain_bars(values: Records) -> Spec:
 
 
 def confusion(cells: Records, names: list[str]) -> Spec:
-    """Draw the shares of the images of a category that are taken for another.
+    """Draw a confusion matrix.
 
     `cells` are rows with `truth`, `predicted`, `count`, `total` and `share`.
     """
     across = alt.Axis(orient="top", labelAngle=-50, labelLimit=100, domain=False, ticks=False)
     base = chart(cells).encode(
-        y=alt.Y("truth:N", sort=names, title="what it is", axis=alt.Axis(labelLimit=120)),
-        x=alt.X("predicted:N", sort=names, title="what it was taken for", axis=across),
+        y=alt.Y("truth:N", sort=names, title="true category", axis=alt.Axis(labelLimit=120)),
+        x=alt.X("predicted:N", sort=names, title="predicted category", axis=across),
         tooltip=tips(
             truth="is",
-            predicted="taken for",
+            predicted="predicted",
             count=("images", ","),
             total=("of", ","),
             share=("share", ".0%"),
@@ -64,12 +64,15 @@ def confusion(cells: Records, names: list[str]) -> Spec:
     )
     side = 24 * len(names)
     return spec(
-        "Confusion between the categories recognised worst", squares, height=side, width=side
+        "Confusion between the categories with the lowest accuracy",
+        squares,
+        height=side,
+        width=side,
     )
 
 
 def improvement_bars(values: Records) -> Spec:
-    """Draw improvements, two bars for each domain and method that is improved on.
+    """Draw improvements, two bars for each domain and baseline.
 
     `values` are rows with `what`, `at`, `percent` and `label`.
     """
@@ -90,7 +93,7 @@ def improvement_bars(values: Records) -> Spec:
     )
     above, text = alt.datum.percent >= 0, base.encode(text="label:N")
     return spec(
-        "Improvement of the test accuracy by cross-learning over separate and pooled networks",
+        "Improvement in test accuracy by cross-learning over separate and pooled networks",
         bars,
         text.transform_filter(above).mark_text(align="left", dx=4, fontSize=11),
         text.transform_filter(~above).mark_text(align="right", dx=-4, fontSize=11),

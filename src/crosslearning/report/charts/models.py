@@ -1,4 +1,4 @@
-"""Dots with intervals: all models that were tried, and how much tasks differ."""
+"""Dot charts with intervals: models tried, and differences between tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _COLOURS = {**METHODS, "baseline": SOFT}
 
 
 def model_errors(models: Records, *, name: str) -> Spec:
-    """Draw the error of each model as a point, with a bar for how sure its difference is.
+    """Draw the error of each model, with a bar of one standard error of the difference.
 
     `models` are rows with `label`, `kind`, `chosen`, `score`, `at`, `low`, `high`, `text`,
     `difference`, `difference_error` and `seconds`, in the order to show.
@@ -27,8 +27,8 @@ def model_errors(models: Records, *, name: str) -> Spec:
         tooltip=tips(
             label="model",
             score=(name, VALUE),
-            difference=("behind the chosen one by", GAIN),
-            difference_error=("standard error of that", VALUE),
+            difference=("worse than the chosen model by", GAIN),
+            difference_error=("standard error", VALUE),
             seconds=("seconds", ".2~f"),
         ),
     )
@@ -43,7 +43,7 @@ def model_errors(models: Records, *, name: str) -> Spec:
         chosen.mark_point(size=240, strokeWidth=2).encode(color=alt.value(INK)),
         base.mark_text(align="left", dx=10).encode(x="high:Q", text="text:N", color=alt.value(INK)),
     ]
-    return spec(f"{name} of every model that was tried", *layers, height=30 * len(models))
+    return spec(f"{name} of every model tried", *layers, height=30 * len(models))
 
 
 def task_spread(values: Records, *, kind: str, unit: str) -> Spec:
@@ -72,7 +72,7 @@ def task_spread(values: Records, *, kind: str, unit: str) -> Spec:
         layers.append(noise.mark_point(shape="diamond", size=90, strokeWidth=2, color=SOFT))
         layers.append(noise.mark_text(align="right", dx=-12).encode(text="text:N"))
     return spec(
-        f"Standard deviation between every {kind}, of the level and of each effect",
+        f"Standard deviation of the level and of each effect over the {kind} models",
         *layers,
         height=28 * len(values),
     )

@@ -1,4 +1,4 @@
-"""Where the models of the tasks are: their coefficients around the centre, and a map."""
+"""Coefficients of the tasks around the centre, and a map of the models."""
 
 from __future__ import annotations
 

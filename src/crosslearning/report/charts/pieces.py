@@ -1,4 +1,4 @@
-"""The pieces that charts are made of, and how a chart becomes a specification."""
+"""Building blocks of charts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Spec: TypeAlias = dict[str, Any]
 
 
 def chart(values: Records) -> alt.Chart:
-    """Give rows to a chart without a data frame between, and with no more digits than show."""
-    # As text, which `spec` reads again: Altair would check every number of every row.
+    """Pass rows to a chart, with no more digits than are shown."""
+    # As text, which `spec` parses: Altair would validate every number.
     return alt.Chart(alt.InlineData(values=json.dumps(_short(list(values)))))
 
 

@@ -1,4 +1,4 @@
-"""Scores against the radius, on a logarithmic axis that has room for 0 and ∞ at its ends."""
+"""Scores against the radius, on a logarithmic axis with 0 and ∞ at its ends."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _Axis:
         return alt.X(
             "place:Q",
             axis=alt.Axis(
-                title="largest distance ε from the centre",
+                title="radius ε",
                 values=self.ticks(),
                 labelExpr=labels + SHORT.replace("datum.value", "pow(10, datum.value)"),
                 labelOverlap=False,
@@ -77,7 +77,7 @@ def _placed(axis: _Axis, points: Records) -> list[dict[str, Any]]:
 
 
 def _above_zero(point: dict[str, Any]) -> dict[str, Any]:
-    """Keep the band of an error from reaching below 0, where no error can be."""
+    """Clip the band of an error at 0."""
     low, score = point["low"], point["score"]
     return {**point, "low": low if low is None else max(low, min(0.0, score))}
 

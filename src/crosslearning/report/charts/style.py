@@ -1,4 +1,4 @@
-"""What all charts share: colours by name, how numbers are written, and a configuration.
+"""Colours, number formats and configuration of all charts.
 
 Colours are CSS variables, so that the page's style sheet decides on them, for light and dark.
 """
@@ -13,15 +13,15 @@ INK, SOFT = "var(--ink)", "var(--soft)"
 METHODS = {name: f"var(--{name})" for name in ("pooled", "separate", "cross")}
 CROSS = METHODS["cross"]
 SERIES = [f"var(--series-{k})" for k in range(1, 7)]
-# Tasks that gain and those that lose, also for those who do not see the colours.
+# Tasks that gain and tasks that lose, distinguished without colour too.
 GAINS = {
     "color": alt.condition("datum.gain > 0", alt.value(CROSS), alt.value(SOFT)),
     "shape": alt.condition("datum.gain > 0", alt.value("circle"), alt.value("triangle-down")),
 }
 
-# How tooltips write numbers: four digits that count, none of them as an exponent.
+# Numbers in tooltips: four significant digits, no exponents.
 VALUE, GAIN = ",.4~r", "+,.4~r"
-# How axes do, where room is short: thousands as k, millions as M, billions as B.
+# Numbers on axes: thousands as k, millions as M, billions as B.
 SHORT = (
     "abs(datum.value) >= 1e4 ? replace(format(datum.value, '.4~s'), 'G', 'B') : "
     "datum.value != 0 && abs(datum.value) < 1e-4 ? format(datum.value, '.2~e') : "

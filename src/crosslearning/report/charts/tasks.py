@@ -1,4 +1,4 @@
-"""Tasks one by one: three scores of each, gains against size, and all gains at once."""
+"""Charts of tasks: their scores, gains against size, and the distribution of gains."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def gains(tasks: Records, *, kind: str) -> Spec:
 
 
 def gain_counts(bins: Records, *, kind: str) -> Spec:
-    """Draw how many tasks gain how much; bins are rows with `low`, `high`, `gain` and `count`."""
+    """Draw a histogram of gains; bins are rows with `low`, `high`, `gain` and `count`."""
     bars = chart(bins).encode(
         x=alt.X("low:Q", scale=alt.Scale(nice=False, zero=False), axis=short(grid=False)),
         x2="high:Q",
@@ -87,4 +87,4 @@ def gain_counts(bins: Records, *, kind: str) -> Spec:
         color=GAINS["color"],
         tooltip=tips(low=("gain from", GAIN), high=("to", GAIN), count=(kind, ",")),
     )
-    return spec(f"Number of each {kind} by its gain", bars.mark_rect(), height=180)
+    return spec(f"Histogram of the gains of each {kind}", bars.mark_rect(), height=180)
