@@ -14,7 +14,7 @@ from tests.tables import shops
 from tests.test_cli import check_failure
 
 FAST = ["--task", "shop", "--target", "sales"]
-FILES = ["model.npz", "report.html", "results.json"]
+FILES = ["coefficients.csv", "model.npz", "report.html", "results.json"]
 
 
 @pytest.fixture
@@ -43,6 +43,7 @@ def test_it_prints_what_it_found_and_where_it_is(table, tmp_path, capsys):
         "choosing the model without the rows that it is scored on gives",
         "Tasks differ (standard deviations): level ",
         "Model    ",
+        "Coefficients  crosslearning-shops/coefficients.csv, of the model: ",
         "crosslearning-shops/report.html",
         "crosslearning predict crosslearning-shops TABLE",
     ):

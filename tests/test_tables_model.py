@@ -9,11 +9,12 @@ import pytest
 
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import TableModel, check_folder, fit_table, predict_table
+from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.rotation import Rotation
 from crosslearning.tables.splits import splits_of
 from tests.tables import shops
 
-FILES = ["model.npz", "results.json"]
+FILES = ["coefficients.csv", "model.npz", "results.json"]
 
 
 def classes(names):
@@ -127,6 +128,48 @@ def test_coefficients_are_those_of_standardised_features(regression):
     predicted = regression.predict(shops())["prediction"]
     np.testing.assert_allclose(predicted, expected, rtol=1e-6)
     assert len(found["features"]) == len(found["center"]) == X.shape[1]
+
+
+def _listed(model):
+    """Listed coefficients, one row per task."""
+    listed = model.coefficients.pivot_table("coefficient", "task", "feature")
+    return listed[[*model.encoder.feature_names, "(intercept)"]]
+
+
+def test_listed_coefficients_are_in_the_units_of_the_table(regression):
+    """Encoded columns times coefficients plus intercept are predictions, the centre's as well."""
+    rows = shops().assign(shop=["unheard of", *shops()["shop"][1:]])
+    X = regression.encoder.encode(rows)
+    own = _listed(regression).loc[["(centre)", *rows["shop"][1:]]].to_numpy()
+    said = np.sum(X * own[:, :-1], axis=1) + own[:, -1]
+    np.testing.assert_allclose(said, regression.predict(rows)["prediction"], rtol=1e-10)
+    deviations = regression.coefficients["standard_deviation"].to_numpy().reshape(5, -1)
+    assert np.isnan(deviations[:, -1]).all()
+    estimator = regression.estimator
+    np.testing.assert_array_equal(deviations[:-1, :-1], estimator.coef_sd_)
+    spread = np.sqrt(np.diag(estimator.center_covariance_))[:-1] / estimator.feature_scale_
+    np.testing.assert_allclose(deviations[-1, :-1], spread, rtol=1e-10)
+
+
+def test_listed_coefficients_of_classes_and_of_axes():
+    """Each class has its own; those of a wide table are of its columns, not of their axes."""
+    frame = classes(["few", "some", "many"])
+    model = fit_table(frame, task="shop", target="sales", base="linear", epsilon=1.0)
+    assert model.coefficients["class"].unique().tolist() == ["few", "many", "some"]
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame(rng.normal(size=(40, 50))).add_prefix("x")
+    wide = wide.assign(y=wide["x0"], g=np.repeat(list("ab"), 20))
+    model = fit_table(wide, task="g", target="y", base="linear", epsilon=10.0)
+    own = _listed(model).loc[wide["g"]].to_numpy()
+    said = np.sum(model.encoder.encode(wide) * own[:, :-1], axis=1) + own[:, -1]
+    np.testing.assert_allclose(said, model.predict(wide)["prediction"], rtol=1e-8, atol=1e-8)
+    assert model.coefficients["standard_deviation"].isna().all()
+
+
+def test_a_million_coefficients_are_not_listed(regression, monkeypatch):
+    monkeypatch.setattr("crosslearning.tables.parameters._MOST_LINES", 20)
+    names = regression.encoder.feature_names
+    assert coefficient_table(regression.estimator, names) is None
 
 
 def test_predictions_are_those_of_the_estimator(regression, binary):

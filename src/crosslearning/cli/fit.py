@@ -205,7 +205,7 @@ def fit(
     if as_json:
         typer.echo(json.dumps(model.results, indent=2))
     elif not quiet:
-        _print(model.results, folder, page)
+        _print(model, folder, page)
 
 
 def _stem(table: str) -> str:
@@ -255,9 +255,10 @@ def _sizes(size: dict[str, int]) -> str:
     return f"{low:,} rows each" if low == high else f"{low:,} to {high:,} rows"
 
 
-def _print(results: dict[str, Any], folder: Path, page: Path) -> None:
+def _print(fitted: TableModel, folder: Path, page: Path) -> None:
     from rich.console import Console
 
+    results = fitted.results
     console = Console(highlight=False, markup=False, soft_wrap=True)
     size = results["size"]
     console.print(
@@ -274,9 +275,12 @@ def _print(results: dict[str, Any], folder: Path, page: Path) -> None:
     model = results["chosen_model"]
     parts = ", ".join(f"{part['label']} {part['weight']:.0%}" for part in model["parts"])
     named = f"{model['label']}: {parts}" if len(model["parts"]) > 1 else model["label"]
+    listed = f"{folder / 'coefficients.csv'}, of the model: {results['described_model']}"
+    if fitted.coefficients is None:
+        listed = "not written: there are more than a million"
     console.print(
-        f"\nModel    {named}\nReport   {page}\n"
-        f"Predict  crosslearning predict {shlex.quote(str(folder))} TABLE"
+        f"\nModel         {named}\nCoefficients  {listed}\nReport        {page}\n"
+        f"Predict       crosslearning predict {shlex.quote(str(folder))} TABLE"
     )
 
 

@@ -191,6 +191,7 @@ class CrossBayesianModel(LinearModel):
     def _store_tasks(self, scaling: Scaling, metric: Metric, solution: ConvexSolution) -> None:
         self._store_models(scaling, solution.thetas, solution.center)
         self.coef_sd_, _ = self._deviations(self.task_covariances_)
+        self.center_coef_sd_ = self._deviations(self.center_covariance_[np.newaxis])[0][0]
         self.distances_ = metric.distances(solution.thetas - solution.center)
         self.forces_ = np.linalg.norm(solution.forces[:, : metric.n_free], axis=1)
         self.kkt_residual_ = float(solution.kkt_residual)

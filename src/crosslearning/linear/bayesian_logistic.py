@@ -37,8 +37,8 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
         The classes.
     coef_, intercept_, center_coef_, center_intercept_
         As in :class:`CrossLogisticRegression`.
-    coef_sd_, task_sd_, task_intercept_sd_
-        Of the same shapes as `coef_`, `center_coef_` and `center_intercept_`.
+    coef_sd_, center_coef_sd_, task_sd_, task_intercept_sd_
+        Of the same shapes as `coef_`, `center_coef_` twice, and `center_intercept_`.
     tasks_, distances_, forces_, epsilon_, log_evidence_, covariance_, and all others
         As in :class:`CrossBayesianRidge`.
 

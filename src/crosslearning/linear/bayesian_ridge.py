@@ -51,6 +51,8 @@ class CrossBayesianRidge(BayesianRegression):
         Intercepts.
     center_coef_, center_intercept_ : array of shape (n_features,), float
         The centre, which predicts new tasks.
+    center_coef_sd_ : array of shape (n_features,)
+        Posterior standard deviations of the centre's coefficients.
     task_sd_, task_intercept_sd_ : array of shape (n_features,), float
         Standard deviation between tasks of each coefficient, and of the prediction at the mean
         features; 0 if all tasks are alike.

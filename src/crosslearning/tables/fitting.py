@@ -17,6 +17,7 @@ from crosslearning.tables.candidates import BASES, based, candidates
 from crosslearning.tables.findings import effects, left_out
 from crosslearning.tables.metrics import metric_of
 from crosslearning.tables.model import TableModel
+from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.plain import plain
 from crosslearning.tables.results import Fit, results_of
 from crosslearning.tables.trials import run
@@ -179,7 +180,9 @@ def fit_table(
     more = {"command": command, "python": _python(fit), "warnings": messages}
     for message in messages:
         warnings.warn(message, stacklevel=2)
-    return replace(result, results=results_of(fit) | plain(findings | more))
+    results = results_of(fit) | plain(findings | more)
+    listed = coefficient_table(model, data.encoder.feature_names, data.rotation)
+    return replace(result, results=results, coefficients=listed)
 
 
 def _result(

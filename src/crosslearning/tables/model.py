@@ -49,6 +49,11 @@ class TableModel:
     results : dict
         What was found: the contents of ``results.json``. Empty after :meth:`load`, since a model
         needs none to predict.
+    coefficients : DataFrame, optional
+        Coefficients in the units of the table: ``task``, of classes ``class``, ``feature``,
+        ``coefficient`` and its posterior ``standard_deviation`` where that is known. The centre is
+        the last task. They are those of the chosen model if it is linear in the columns, else of
+        the best that is and shares; none if there are more than a million, or after :meth:`load`.
     """
 
     task: str
@@ -59,6 +64,7 @@ class TableModel:
     state: dict[str, Any]
     errors: NDArray[np.float64]
     results: dict[str, Any] = field(default_factory=dict)
+    coefficients: pd.DataFrame | None = None
 
     @cached_property
     def estimator(self) -> Any:
@@ -149,8 +155,8 @@ class TableModel:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write ``model.npz``, to predict with, and ``results.json``, to report, into a folder.
 
-        A folder with an earlier fit is written anew; one with anything else is refused. Nothing is
-        pickled.
+        ``coefficients.csv`` holds the coefficients, if they are known. A folder with an earlier fit
+        is written anew; one with anything else is refused. Nothing is pickled.
         """
         save(self, folder)
 

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Parameters", "coefficients", "map_of", "parameters_of"]
+    from crosslearning.tables.rotation import Rotation
+
+__all__ = ["Parameters", "coefficient_table", "coefficients", "map_of", "parameters_of"]
+
+_MOST_LINES = 1_000_000  # of coefficients that are worth a file
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,13 +28,41 @@ class Parameters:
 
 def parameters_of(model: Any, axes: NDArray[np.float64] | None = None) -> Parameters:
     """Parameters of a fitted estimator; `axes` turn its features into those of the table."""
-    n_tasks, n_features = len(model.tasks_), model.n_features_in_
-    coef = np.concatenate([model.coef_, model.center_coef_[np.newaxis]])
-    coef = coef.reshape(n_tasks + 1, -1, n_features)
-    own = np.reshape(model.center_intercept_, (1, -1))
-    intercept = np.concatenate([model.intercept_.reshape(n_tasks, -1), own])
+    coef, intercept = _with_center(model, "coef_"), _with_center(model, "intercept_")[..., 0]
     own = coef * model.feature_scale_ if axes is None else coef @ axes.T
     return Parameters(own, intercept + coef @ model.feature_mean_)
+
+
+def _with_center(model: Any, name: str) -> NDArray[np.float64]:
+    """Stack tasks and centre: (tasks + 1, scores, features), of an intercept one."""
+    tasks, center = getattr(model, name), getattr(model, f"center_{name}")
+    width = 1 if name == "intercept_" else model.n_features_in_
+    both = [np.reshape(tasks, (len(tasks), -1, width)), np.reshape(center, (1, -1, width))]
+    return np.concatenate(both)
+
+
+def coefficient_table(
+    model: Any, names: list[str], rotation: Rotation | None = None
+) -> pd.DataFrame | None:
+    """List all coefficients in the units of the table, the centre's last; None if too many."""
+    coef, intercept = _with_center(model, "coef_"), _with_center(model, "intercept_")
+    if coef[..., 0].size * (len(names) + 1) > _MOST_LINES:
+        return None
+    if rotation is None:
+        deviation = _with_center(model, "coef_sd_")
+    else:
+        coef = coef @ rotation.axes.T / rotation.scale
+        intercept = intercept - (coef @ rotation.mean)[..., np.newaxis]
+        deviation = np.full_like(coef, np.nan)
+    values = np.concatenate([coef, intercept], axis=2)
+    deviations = np.concatenate([deviation, np.full_like(intercept, np.nan)], axis=2)
+    n, k, p = values.shape
+    columns = {"task": np.repeat(np.array([*model.tasks_, "(centre)"], dtype=object), k * p)}
+    if hasattr(model, "classes_"):
+        columns["class"] = np.tile(np.repeat(model.classes_[-k:], p), n)
+    columns["feature"] = np.tile(np.array([*names, "(intercept)"], dtype=object), n * k)
+    columns |= {"coefficient": values.ravel(), "standard_deviation": deviations.ravel()}
+    return pd.DataFrame(columns)
 
 
 def coefficients(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_folder", "read_model", "save"]
 
-_MODEL, _RESULTS = "model.npz", "results.json"
+_MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
 _KIND = "table model"
 _PARTS = ("task", "target", "metric", "encoder", "rotation", "state", "errors")
 _CLASSES = (TableEncoder, Rotation, Basis, Curves, Stacked, Trees)
@@ -53,8 +53,11 @@ def save(model: TableModel, folder: str | os.PathLike[str]) -> None:
             write_archive(parts / _MODEL, _KIND, content, _CLASSES)
             if model.results:
                 (parts / _RESULTS).write_text(json.dumps(model.results, allow_nan=False) + "\n")
+            if model.coefficients is not None:
+                model.coefficients.to_csv(parts / _COEFFICIENTS, index=False)
             # Results of another model are never beside this one.
-            (path / _RESULTS).unlink(missing_ok=True)
+            for name in (_RESULTS, _COEFFICIENTS):
+                (path / name).unlink(missing_ok=True)
             for part in sorted(parts.iterdir()):
                 part.replace(path / part.name)
     except BaseException as error:

@@ -100,6 +100,7 @@ def results_of(fit: Fit) -> dict[str, Any]:
             "why": reason(trials, fit.words),
             "parts": _parts(trials),
         },
+        "described_model": trials.described.label,
         "typical_error": _typical(fit),
         "comparison": _comparison(comparison, metric, listed),
         "size": {

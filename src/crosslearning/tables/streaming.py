@@ -22,6 +22,7 @@ from crosslearning.tables.columns import ROW_NUMBER, as_numbers
 from crosslearning.tables.findings import effects, summary
 from crosslearning.tables.metrics import METRICS
 from crosslearning.tables.model import TableModel
+from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.plain import plain
 from crosslearning.tables.results import Fit, results_of
 from crosslearning.tables.rows import Rows
@@ -215,7 +216,7 @@ def fit_engine(
     results = results_of(fit) | plain(findings | more)
     for message in messages:
         warnings.warn(message, stacklevel=3)
-    return replace(result, results=results)
+    return replace(result, results=results, coefficients=coefficient_table(model, names))
 
 
 def numbers_of(
