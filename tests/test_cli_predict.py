@@ -19,7 +19,7 @@ NEW = (
     "007,tea,s1,1.50,2024-01-01\n"
     "008,salt,s9,NA,\n"
     "009,milk,,0.1,NA\n"
-    "010,pepper,s9,-2,x y\n"
+    "010,pepper,s9,-20,x y\n"
 )
 
 
@@ -50,6 +50,7 @@ def test_the_table_comes_back_with_predictions(folder, new, capsys):
     assert captured.err.splitlines() == [
         "3 rows belong to no known task; predicted by the centre: s9 (2), no label (1)",
         "Unknown values of kind: pepper (1)",
+        "1 row with numbers outside the range of the fit: price (1)",
     ]
 
 
@@ -88,6 +89,7 @@ def test_a_summary_as_json(folder, new, tmp_path, capsys):
         "rows": 4,
         "unknown": unknown,
         "unknown_categories": {"kind": {"pepper": 1}},
+        "outside_range": {"rows": 1, "columns": {"price": 1}},
         "score": None,
         "file": out,
     }
@@ -120,7 +122,8 @@ def test_order_and_index_are_kept(folder, tmp_path, capsys):
 
 
 def test_a_reader_that_has_enough(folder, tmp_path):
-    shops(20_000).drop(columns="sales").to_csv(tmp_path / "new.csv", index=False)
+    new = shops(20_000).drop(columns="sales").assign(price=0.5)
+    new.to_csv(tmp_path / "new.csv", index=False)
     code = "import sys; from crosslearning.cli import main; sys.exit(main())"
     reading, writing = os.pipe()
     os.close(reading)

@@ -712,3 +712,12 @@ def test_a_table_with_the_target_is_scored(regression, binary):
 def test_categories_never_seen_are_counted(regression):
     frame = shops().head(3).assign(kind=["tea", "cocoa", "cocoa"])
     assert regression.unknown_categories(frame) == {"kind": {"cocoa": 2}}
+
+
+def test_numbers_outside_the_range_of_the_fit_are_counted(regression):
+    """The ends belong to it, and gaps are no numbers."""
+    frame = shops()
+    assert regression.outside(frame) == (0, {})
+    low, high = frame["price"].min(), frame["price"].max()
+    values = [low, high, np.nan, low - 1e-6, high + 1e-6]
+    assert regression.outside(frame.head(5).assign(price=values)) == (2, {"price": 2})

@@ -280,6 +280,7 @@ def test_predictions_by_pieces_are_those_in_memory(tmp_path, monkeypatch, suffix
     frame = shops().drop(columns="day")
     model = fit_table(frame, task="shop", target="sales", family="gaussian")
     frame.loc[3, "shop"], frame.loc[4, "kind"], frame.loc[5, "sales"] = "new", "z", np.nan
+    frame.loc[[6, 500], "size"] = -99.0
     frame.insert(0, "note", [f"{k:03d}, odd" for k in range(600)])
     if source == "csv":
         path = tmp_path / "shops.csv"
@@ -298,6 +299,7 @@ def test_predictions_by_pieces_are_those_in_memory(tmp_path, monkeypatch, suffix
     assert predicted.rows == 600
     assert predicted.unknown == {"new": 1}
     assert predicted.categories == {"kind": {"z": 1}}
+    assert (predicted.outside_rows, predicted.outside) == (2, {"size": 2})
     assert predicted.score == pytest.approx(model.score(frame))
 
 

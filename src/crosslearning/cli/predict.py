@@ -142,6 +142,7 @@ def _summary(predicted: Predicted, out: str) -> dict[str, Any]:
         "rows": predicted.rows,
         "unknown": unknown,
         "unknown_categories": predicted.categories,
+        "outside_range": {"rows": predicted.outside_rows, "columns": predicted.outside},
         "score": plain(predicted.score),
         "file": out,
     }
@@ -168,6 +169,10 @@ def _remarks(predicted: Predicted) -> list[str]:
     for column, values in predicted.categories.items():
         named = some(f"{value} ({rows:,})" for value, rows in values.items())
         lines.append(f"Unknown values of {column}: {named}")
+    if predicted.outside:
+        named = some(f"{name} ({rows:,})" for name, rows in predicted.outside.items())
+        count = f"{predicted.outside_rows:,} row{'s' * (predicted.outside_rows > 1)}"
+        lines.append(f"{count} with numbers outside the range of the fit: {named}")
     if predicted.score is not None:
         from crosslearning.evaluation.numbers import number
 

@@ -63,7 +63,8 @@ def predict_files(
     unknown: Counter[Any] = Counter()
     categories: dict[str, Counter[str]] = {}
     scorer = Scorer(model) if model.metric != "auc" and model.target in files.types else None
-    done = 0
+    done = outside_rows = 0
+    outside: Counter[str] = Counter()
     with _writer(out, text=text, separator=separator, packed=packed) as write:
         for path, start, table in files.tables(list(files.types)):
             say(f"Predicting rows: {done:,}")
@@ -75,13 +76,19 @@ def predict_files(
                 unknown.update(model.unknown_tasks(understood))
                 for name, counts in model.unknown_categories(understood).items():
                     categories.setdefault(name, Counter()).update(counts)
+                beyond, by_column = model.outside(understood)
+                outside_rows += beyond
+                outside.update(by_column)
                 if scorer is not None and understood[model.target].notna().any():
                     scorer.add(understood)
             write(table, frame, predictions)
             done += len(frame)
     score = scorer.score if scorer is not None and scorer.rows else None
     counted = {name: dict(counts.most_common()) for name, counts in categories.items()}
-    return Predicted(None, dict(unknown.most_common()), counted, score, done)
+    return Predicted(
+        None, dict(unknown.most_common()), counted, score, done, outside_rows,
+        dict(outside.most_common()),
+    )  # fmt: skip
 
 
 def _understood(model: TableModel, files: Files, frame: pd.DataFrame) -> pd.DataFrame:

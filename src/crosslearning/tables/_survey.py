@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from crosslearning.tables._sums import uniform
 from crosslearning.tables.columns import column_of, listed_rows
@@ -41,6 +42,8 @@ class Survey:
         Gaps by column.
     levels : dict
         Counts by level, by column; None for columns of too many.
+    ranges : dict
+        Smallest and largest value of columns of numbers.
     sample : DataFrame
         Rows drawn at random, with the keys they were drawn by.
     """
@@ -53,6 +56,7 @@ class Survey:
     labels: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     missing: dict[str, int] = field(default_factory=dict)
     levels: dict[str, pd.Series[Any] | None] = field(default_factory=dict)
+    ranges: dict[str, list[float]] = field(default_factory=dict)
     sample: pd.DataFrame = field(default_factory=pd.DataFrame)
     keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
@@ -75,6 +79,7 @@ class Survey:
             labels,
             {name: int(rows[name].isna().sum()) for name in features},
             {name: _capped(counted(rows[name])) for name in counted_ones},
+            {name: _range(rows[name]) for name in features if is_numeric_dtype(rows[name].dtype)},
             some.astype(dict.fromkeys(texts, object)),
             keys[few],
         )
@@ -82,7 +87,9 @@ class Survey:
 
     def copy(self) -> Survey:
         """Return one that can be added to."""
-        return replace(self, missing=dict(self.missing), levels=dict(self.levels))
+        return replace(
+            self, missing=dict(self.missing), levels=dict(self.levels), ranges=dict(self.ranges)
+        )
 
     def add(self, other: Survey) -> None:
         """Take rows of another survey into account."""
@@ -95,6 +102,9 @@ class Survey:
             self.levels[name] = _sum(
                 self.levels.get(name, counts[:0] if counts is not None else None), counts
             )
+        for name, (low, high) in other.ranges.items():
+            known = self.ranges.get(name, (low, high))
+            self.ranges[name] = [min(low, known[0]), max(high, known[1])]
         keys = np.append(self.keys, other.keys)
         best = np.argsort(keys, kind="stable")[:_SAMPLE]
         both = [part for part in (self.sample, other.sample) if len(part)]
@@ -112,7 +122,7 @@ class Survey:
         return written[order], meant[order].to_numpy()
 
     def encoder(self, numbers: list[str], categories: list[str], dates: list[str]) -> TableEncoder:
-        """Levels and gaps of all rows, medians of the sample."""
+        """Levels, gaps and ranges of all rows, medians of the sample."""
         own = TableEncoder.of(self.sample, numbers, categories, dates)
         flagged = [
             name
@@ -125,7 +135,8 @@ class Survey:
             if counts is not None:
                 levels[name] = levels_of(counts)
                 rare[name] = sorted(set(counts.index) - set(levels[name]))
-        return replace(own, flagged=flagged, levels=levels, rare=rare)
+        ranges = {name: self.ranges[name] for name in own.numbers if name in self.ranges}
+        return replace(own, flagged=flagged, levels=levels, rare=rare, ranges=ranges)
 
     def _gap_in_date(self, part: str, dates: list[str]) -> bool:
         name = part.rpartition(" ")[0]
@@ -163,6 +174,12 @@ def _is_category(values: pd.Series[Any], wanted: str | None) -> bool:
     if wanted is not None or not pd.api.types.is_numeric_dtype(values.dtype):
         return wanted == "category" or not pd.api.types.is_datetime64_any_dtype(values.dtype)
     return column_of(values.head(_SAMPLE)).type == "category"
+
+
+def _range(values: pd.Series[Any]) -> list[float]:
+    """Smallest and largest; of no values what any other range contains."""
+    known = values.dropna()
+    return [float(known.min()), float(known.max())] if len(known) else [np.inf, -np.inf]
 
 
 def _capped(counts: pd.Series[Any]) -> pd.Series[Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ _RARE_SHARE = 0.02  # or with less than this share of the rows if that is less
 _MOST_LEVELS = 30  # of a column, the group of rare ones included
 _MISSING = "(missing)"
 _OTHER = "(other)"
+_ROUNDING = 1e-9  # of a range: what is nearer to its ends is not outside
 _PARTS = ("year", "month", "days")  # of a date
 
 
@@ -40,6 +41,7 @@ class TableEncoder:
     levels: dict[str, list[str | None]]
     dates: list[str]
     rare: dict[str, list[str]]
+    ranges: dict[str, list[float]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -49,17 +51,19 @@ class TableEncoder:
         categories: Sequence[str],
         dates: Sequence[str] = (),
     ) -> TableEncoder:
-        """Learn medians and levels from the rows of a table."""
-        medians, flagged = {}, []
+        """Learn medians, ranges and levels from the rows of a table."""
+        medians, ranges, flagged = {}, {}, []
         for name, column in _numeric(frame, numbers, dates):
             medians[name] = float(np.nanmedian(column))
+            if name in numbers:
+                ranges[name] = [float(np.nanmin(column)), float(np.nanmax(column))]
             flagged += [name] * bool(np.isnan(column).any())
         counts = {name: counted(frame[name]) for name in categories}
         levels = {name: levels_of(found) for name, found in counts.items()}
         rare = {
             name: sorted(set(found.index) - set(levels[name])) for name, found in counts.items()
         }
-        return cls(medians, flagged, levels, list(dates), rare)
+        return cls(medians, flagged, levels, list(dates), rare, ranges)
 
     @property
     def columns(self) -> list[str]:
@@ -82,6 +86,17 @@ class TableEncoder:
                 new = new.sort_values(ascending=False, kind="stable")
                 found[name] = {str(k): int(n) for k, n in new.items()}
         return found
+
+    def outside(self, frame: pd.DataFrame) -> tuple[int, dict[str, int]]:
+        """Count the rows with a number beyond all of the fit, in all and by column."""
+        any_of, found = np.zeros(len(frame), dtype=bool), {}
+        for name, (low, high) in self.ranges.items():
+            values, slack = as_numbers(frame[name]), _ROUNDING * (high - low)
+            beyond = (values < low - slack) | (values > high + slack)
+            if beyond.any():
+                found[name] = int(beyond.sum())
+                any_of |= beyond
+        return int(any_of.sum()), found
 
     @property
     def feature_names(self) -> list[str]:

@@ -142,6 +142,10 @@ class TableModel:
         """Count the rows of each category that the fit has not seen, by column."""
         return self.encoder.unknown(frame)
 
+    def outside(self, frame: pd.DataFrame) -> tuple[int, dict[str, int]]:
+        """Count the rows with a number outside the range of the fit: in all, and by column."""
+        return self.encoder.outside(frame)
+
     def score(self, frame: pd.DataFrame) -> dict[str, Any] | None:
         """Score predictions of a table that has targets, as the fit was; else None."""
         if self.target not in frame.columns or not frame[self.target].notna().any():

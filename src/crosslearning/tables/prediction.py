@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -35,6 +36,9 @@ class Predicted:
         Metric, score and number of rows, if the table has the target.
     rows : int
         Number of rows.
+    outside_rows, outside : int, dict
+        Number of rows with a number outside the range of the fit: in all, and by column, most
+        first.
     """
 
     table: pd.DataFrame | None
@@ -42,6 +46,8 @@ class Predicted:
     categories: dict[str, dict[str, int]]
     score: dict[str, Any] | None
     rows: int
+    outside_rows: int
+    outside: dict[str, int]
 
 
 def predict_table(
@@ -73,13 +79,14 @@ def predict_table(
     predictions = model.predict(frame, coverage=coverage)
     refuse_taken(predictions, frame)
     found = model.unknown_tasks(frame), model.unknown_categories(frame), model.score(frame)
+    outside_rows, outside = model.outside(frame)
     if verbatim:
         if again is not source:
             again.seek(0)
         frame = read_verbatim(again)
     table = pd.concat([frame, predictions], axis=1)
     table.attrs = frame.attrs
-    return Predicted(table, *found, len(frame))
+    return Predicted(table, *found, len(frame), outside_rows, dict(Counter(outside).most_common()))
 
 
 def refuse_taken(predictions: pd.DataFrame, frame: pd.DataFrame) -> None:
