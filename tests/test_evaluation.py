@@ -97,6 +97,8 @@ def test_paired_differences_are_those_of_students_test(scores):
     assert pairs.gain == pytest.approx(gains.mean())
     assert pairs.gain / pairs.standard_error == pytest.approx(expected.statistic)
     assert pairs.p_value == pytest.approx(expected.pvalue)
+    high = expected.confidence_interval(0.95).high
+    assert pairs.gain + pairs.half_width == pytest.approx(high, abs=1e-9)
     assert found.score("cross") == pytest.approx(scores[2].mean())
     assert found.score(found.best) == max(map(found.score, METHODS))
     assert found.best_rival == ("pooled" if scores[0].mean() >= scores[1].mean() else "separate")
@@ -120,7 +122,11 @@ def test_scales_that_contradict_each_other_give_no_verdict():
     # Large tasks gain, small ones lose, each surely.
     errors = np.repeat([1000.0, 1.0], [10, 90])
     cross = errors * np.where(errors > 1, 0.9, 1.5)
-    assert comparison(-errors, -2 * errors, -cross).verdict("pooled") == 0
+    found = comparison(-errors, -2 * errors, -cross)
+    assert found.verdict("pooled") == 0
+    assert found.paired("pooled").sure == 1
+    assert "cannot tell" in verdict(found)
+    assert "but worse by 44.0 ± 1.8 % in a typical task" in verdict(found)
 
 
 def test_runs_are_the_unit_if_there_are_any():
@@ -154,12 +160,13 @@ def test_a_comparison_is_plain_data():
 # --- the words
 
 
+FEW = "0.4000 ± 0.10 in score (95 % interval by Student's t: −0.030 to 0.83)."
 SENTENCES = {
     "helps": (told(-2.0, -3.0, 0.5, 0.1), ["Sharing helps", "one pooled model by 0.5000 ± 0.10"]),
     "not": (told(-3.0, -2.0, -0.5, 0.1), ["does not help", "separate models", "0.5000 ± 0.10"]),
     "better": (told(-3.0, -2.0, 0.1, 0.06), ["160 tasks cannot tell", "better than separate"]),
     "worse": (told(-2.0, -3.0, -0.1, 0.06), ["as well", "worse than one pooled", "0.1000 ± 0.060"]),
-    "three": (told(-3.0, -2.0, 0.4, 0.1, 3), ["These 3 tasks cannot tell", "0.4000 ± 0.10"]),
+    "three": (told(-3.0, -2.0, 0.4, 0.1, 3), ["These 3 tasks cannot tell", FEW]),
     "three, surely": (told(-2.0, -3.0, 0.44, 0.1, 3), ["Sharing helps"]),  # t is 4.303
     "three, worse": (told(-2.0, -3.0, -0.44, 0.1, 3), ["does not help"]),
     "same": (told(-3.0, -2.0, 0.0, 0.0), ["no difference", "separate models"]),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
 
 from crosslearning.evaluation import sentences
 from crosslearning.tasks.estimators import as_objects
@@ -36,6 +36,13 @@ class Paired(NamedTuple):
         if self.standard_error == 0:
             return float(self.gain == 0)
         return float(2 * stdtr(self.n - 1, -abs(self.gain) / self.standard_error))
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the 95 % interval, by Student's t; infinite for a single pair."""
+        if self.n < 2:
+            return np.inf
+        return float(stdtrit(self.n - 1, 1 - _LEVEL / 2)) * self.standard_error
 
     @property
     def sure(self) -> int:

@@ -67,11 +67,27 @@ def size(comparison: Comparison, rival: str, score: str) -> str:
         gain, error = number(abs(pairs.gain)), number(pairs.standard_error, 2)
     if pairs.n > 1:
         gain += f" ± {error}"
+    caveat = _caveat(comparison, rival, 100.0 if "accuracy" in score else 1.0)
     if score == "score":
-        return f"{gain} in score"
+        return f"{gain} in score" + f" ({caveat})" * bool(caveat)
     mine, other = (_written(comparison.score(m), score) for m in (comparison.subject, rival))
     known = f"; standard error paired over {pairs.n:,} {_unit(comparison)}s" * (pairs.n > 1)
+    known += f"; {caveat}" * bool(caveat)
     return f"{gain}{' points' * ('accuracy' in score)} in {score} ({mine} against {other}{known})"
+
+
+def _caveat(comparison: Comparison, rival: str, unit: float) -> str:
+    """Say why a difference of more than two standard errors is not enough, if it is not."""
+    pairs = comparison.paired(rival)
+    if comparison.verdict(rival) or pairs.n < 2 or abs(pairs.gain) <= 1.96 * pairs.standard_error:
+        return ""
+    if pairs.sure:  # a typical task tells the contrary
+        other = comparison.paired(rival, relative=True)
+        word = "better" if other.gain > 0 else "worse"
+        amount = f"{number(abs(100 * other.gain), 3)} ± {number(100 * other.standard_error, 2)} %"
+        return f"but {word} by {amount} in a typical {_unit(comparison)}"
+    ends = (unit * (abs(pairs.gain) + sign * pairs.half_width) for sign in (-1, 1))
+    return f"95 % interval by Student's t: {' to '.join(number(end, 2) for end in ends)}"
 
 
 def _written(value: float, score: str) -> str:

@@ -45,9 +45,9 @@ def verdict(comparison: Comparison, trials: Trials, metric: str) -> str:
     if subject.sharing == "baseline" and subject.base != "blend":
         label = f"the model with {subject.label.replace(', ', ' and ')}"
     pooled, separate = comparison.verdict("pooled"), comparison.verdict("separate")
-    scores = comparison.summary["score"]
+    scores, chance = comparison.summary["score"], "which may be chance"
     if scores["cross"] - scores["pooled"] <= _NEGLIGIBLE * abs(scores["pooled"]):
-        pooled = min(pooled, 0)
+        pooled, chance = min(pooled, 0), "which is too little to matter" if pooled > 0 else chance
     if chosen.sharing == "pooled":
         return (
             "One model for all is best here: sharing among these tasks does not help beyond it. "
@@ -63,7 +63,7 @@ def verdict(comparison: Comparison, trials: Trials, metric: str) -> str:
         return (
             f"Sharing among these tasks does not help beyond one model, as far as "
             f"{comparison.n_tasks:,} tasks can tell: {label} is better than one pooled model by "
-            f"{size(comparison, 'pooled', metric)}, which may be chance."
+            f"{size(comparison, 'pooled', metric)}, {chance}."
         )
     if separate <= 0:
         return (
