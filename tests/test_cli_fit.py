@@ -77,6 +77,26 @@ def test_options_reach_the_fit(table, capsys):
     assert bounds
 
 
+def test_lines_of_python_repeat_the_fit(table, tmp_path, capsys):
+    """With the options that were given, and none of the others."""
+    options = ["--category", "kind", "--base", "linear", "--seed", "3", "--folds", "3"]
+    arguments = ["fit", table, *FAST, *options]
+    assert main([*arguments, "--holdout", table, "--quiet", "--out", "a"]) == 0
+    found = json.loads((tmp_path / "a" / "results.json").read_text())
+    assert "epsilon" not in found["python"]
+    done = {}
+    exec(found["python"], done)
+    again = done["model"]
+    scores = [
+        {row["name"]: row["score"] for row in run["models"]} for run in (again.results, found)
+    ]
+    assert scores[0] == scores[1]
+    assert again.results["holdout"] == found["holdout"]
+    again.coefficients.to_csv(tmp_path / "again.csv", index=False)
+    assert (tmp_path / "again.csv").read_text() == (tmp_path / "a" / "coefficients.csv").read_text()
+    assert found["sentence"] in capsys.readouterr().out
+
+
 def test_tests_of_time_and_groups(table, capsys):
     for option, words in (("--time", "of a later row than"), ("--group", "of a row not seen")):
         assert main(["fit", table, *FAST, option, "row", "--json", "--out", "a"]) == 0

@@ -199,6 +199,10 @@ def fit(
                 held_out=None if holdout is None else read_table(holdout, text=category or ()),
                 **shared,
             )
+        for name, path in (("TABLE", table), ("HOLDOUT", holdout)):
+            if path not in (None, "-"):
+                written = model.results["python"].replace(f'"{name}"', repr(path))
+                model.results["python"] = written
         say("Writing model and report")
         model.save(folder)
         page = report.write(folder)

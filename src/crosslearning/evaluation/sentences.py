@@ -37,13 +37,18 @@ def verdict(comparison: Comparison, score: str = "score") -> str:
     if rival == "pooled" and _surely_over(comparison, "separate"):
         return (
             f"One model for all does as well: cross-learning is better than separate models, but "
-            f"{word} than {name} only by {amount}, which may be chance."
+            f"{word} than {name} only by {amount}{chance(comparison, rival)}."
         )
     who = f"One {unit}" if pairs.n == 1 else f"These {pairs.n:,} {unit}s"
     return (
         f"{who} cannot tell whether sharing helps: cross-learning is {word} "
         f"than {name}, the best alternative, by {amount}."
     )
+
+
+def chance(comparison: Comparison, rival: str) -> str:
+    """Say that a difference may be chance, unless only a typical task tells otherwise."""
+    return "" if comparison.paired(rival).sure else ", which may be chance"
 
 
 def _unit(comparison: Comparison) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from crosslearning.tables._facts import facts_of
 from crosslearning.tables._final import Final
+from crosslearning.tables._lines import lines
 from crosslearning.tables._prepared import check_settings, prepared
 from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.candidates import BASES, based, candidates
@@ -133,6 +134,7 @@ def fit_table(
     >>> model.predict(pupils.head(2)).columns.tolist()
     ['prediction', 'lower', 'upper', 'std']
     """
+    given = dict(locals())
     say: Callable[[str, float], object] = progress or (lambda *_: None)
     started = clock.perf_counter()
     say("Looking at the columns", 0.0)
@@ -177,7 +179,8 @@ def fit_table(
         "notes": data.notes + [f"no time for {label}" for label in trials.skipped],
     }
     fit = _fit(data, model, trials, scored, settings)
-    more = {"command": command, "python": _python(fit), "warnings": messages}
+    python = lines(fit_table, given, trials.described.label)
+    more = {"command": command, "python": python, "warnings": messages}
     for message in messages:
         warnings.warn(message, stacklevel=2)
     results = results_of(fit) | plain(findings | more)
@@ -239,18 +242,3 @@ def _to_try(
     if on_trees and base == "auto" and not spaces.trees_help(on_trees[0].estimator):
         more = [c for c in more if c not in on_trees]
     return spaces, linear + more
-
-
-def _python(fit: Fit) -> str:
-    """Lines that repeat the fit of the chosen model."""
-    return "\n".join(
-        [
-            "from crosslearning.tables import fit_table, read_table",
-            "",
-            'frame = read_table("TABLE")',
-            f"model = fit_table(frame, task={fit.task!r}, target={fit.target.name!r})",
-            'print(model.results["sentence"])',
-            f"print(model.estimator)  # {type(fit.estimator).__name__}: {fit.trials.chosen.label}",
-            "predictions = model.predict(frame)",
-        ]
-    )

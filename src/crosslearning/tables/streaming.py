@@ -14,6 +14,7 @@ from sklearn.base import clone
 from crosslearning.convex.statistics import Statistics
 from crosslearning.tables._files import Files, located
 from crosslearning.tables._final import state_to_keep
+from crosslearning.tables._lines import lines
 from crosslearning.tables._prepared import check_rows, check_settings
 from crosslearning.tables._sums import COMPARED, deal, try_sums
 from crosslearning.tables._survey import Survey, usable
@@ -212,7 +213,14 @@ def fit_engine(
         model, None, names, task, goal, chosen, trials, METRICS["mse"], "on rows not seen", facts,
         settings,
     )  # fmt: skip
-    more = {"command": command, "python": _python(task, target), "warnings": messages}
+    given = {
+        "task": task, "target": target, "features": features, "epsilon": epsilon,
+        "weights": weights, "folds": folds, "drop_unlabelled": drop, "seed": seed,
+        "numbers": [name for name, wanted in types.items() if wanted == "number"],
+        "categories": [name for name, wanted in types.items() if wanted == "category"],
+    }  # fmt: skip
+    python = lines(fit_files, given, trials.chosen.label)
+    more = {"command": command, "python": python, "warnings": messages}
     results = results_of(fit) | plain(findings | more)
     for message in messages:
         warnings.warn(message, stacklevel=3)
@@ -324,14 +332,3 @@ def _notes(
 def _compared(facts: Facts) -> list[str]:
     some, of = len(facts.compared), len(facts.counts)
     return [f"models were compared on {some:,} of {of:,} tasks"] if some < of else []
-
-
-def _python(task: str, target: str) -> str:
-    return "\n".join(
-        [
-            "from crosslearning.tables import fit_files",
-            "",
-            f'model = fit_files("FILES", task={task!r}, target={target!r})',
-            'print(model.results["sentence"])',
-        ]
-    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from crosslearning.evaluation.comparison import Comparison
 from crosslearning.evaluation.numbers import capital, number
 from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.sentences import NAMES, size
+from crosslearning.evaluation.sentences import NAMES, chance, size
 
 if TYPE_CHECKING:
     from typing import Any
@@ -45,9 +45,10 @@ def verdict(comparison: Comparison, trials: Trials, metric: str) -> str:
     if subject.sharing == "baseline" and subject.base != "blend":
         label = f"the model with {subject.label.replace(', ', ' and ')}"
     pooled, separate = comparison.verdict("pooled"), comparison.verdict("separate")
-    scores, chance = comparison.summary["score"], "which may be chance"
+    scores, doubt = comparison.summary["score"], chance(comparison, "pooled")
     if scores["cross"] - scores["pooled"] <= _NEGLIGIBLE * abs(scores["pooled"]):
-        pooled, chance = min(pooled, 0), "which is too little to matter" if pooled > 0 else chance
+        doubt = ", which is too little to matter" if pooled > 0 else doubt
+        pooled = min(pooled, 0)
     if chosen.sharing == "pooled":
         return (
             "One model for all is best here: sharing among these tasks does not help beyond it. "
@@ -63,13 +64,13 @@ def verdict(comparison: Comparison, trials: Trials, metric: str) -> str:
         return (
             f"Sharing among these tasks does not help beyond one model, as far as "
             f"{comparison.n_tasks:,} tasks can tell: {label} is better than one pooled model by "
-            f"{size(comparison, 'pooled', metric)}, {chance}."
+            f"{size(comparison, 'pooled', metric)}{doubt}."
         )
     if separate <= 0:
         return (
             f"Tasks differ: {label} is better than one pooled model by "
             f"{size(comparison, 'pooled', metric)}, but better than separate models only by "
-            f"{size(comparison, 'separate', metric)}, which may be chance."
+            f"{size(comparison, 'separate', metric)}{chance(comparison, 'separate')}."
         )
     rival = comparison.best_rival
     gain = size(comparison, rival, metric)

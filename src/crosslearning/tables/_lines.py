@@ -1,0 +1,50 @@
+"""The lines of Python that repeat a fit, with the options that it was given."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["lines"]
+
+_ASIDE = ("frame", "source", "command", "progress")
+
+
+def lines(function: Callable[..., Any], given: dict[str, Any], described: str) -> str:
+    """Write the call of `fit_table` or `fit_files`; TABLE and HOLDOUT stand for the files."""
+    categories = list(given["categories"])
+    text = f", text={categories}" if categories else ""
+    from_frame = "frame" in signature(function).parameters
+    options = [
+        f"    {name}={_written(name, given[name], text)},"
+        for name, parameter in signature(function).parameters.items()
+        if name not in _ASIDE and not _is(given[name], parameter.default)
+    ]
+    return "\n".join(
+        [
+            f"from crosslearning.tables import {function.__name__}{', read_table' * from_frame}",
+            "",
+            *[f'frame = read_table("TABLE"{text})'] * from_frame,
+            f"model = {function.__name__}(",
+            "    frame," if from_frame else '    "TABLE",',
+            *options,
+            ")",
+            'print(model.results["sentence"])',
+            f"print(model.coefficients)  # of the model: {described}",
+            *["predictions = model.predict(frame)"] * from_frame,
+        ]
+    )
+
+
+def _written(name: str, value: Any, text: str) -> str:
+    return f'read_table("HOLDOUT"{text})' if name == "held_out" else repr(value)
+
+
+def _is(value: Any, default: Any) -> bool:
+    """Whether an option is as it would be if nobody asked; lists may be empty."""
+    if isinstance(value, list | tuple):
+        return not value and default == ()
+    return value is default or (isinstance(value, str | float | int) and bool(value == default))
