@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import erf
@@ -200,7 +200,9 @@ def test_monte_carlo_does_not_depend_on_company_or_batches():
 values = st.floats(-1e3, 1e3)
 
 
+@pytest.mark.filterwarnings("ignore::crosslearning.exceptions.ResolutionWarning")  # tiny radii
 @given(values, values, st.floats(0, 1e3))
+@example(0.0, 878.0, 1.0011070126088729e-11)
 def test_two_means_is_the_projection_with_half_the_radius(x, y, max_gap):
     expected = project(np.array([[x], [y]]), max_gap / 2).thetas[:, 0]
     assert two_means([x], [y], max_gap) == pytest.approx(expected, rel=1e-9, abs=1e-9)

@@ -133,7 +133,7 @@ def test_command_export_of_icons(few, tmp_path, capsys, monkeypatch):
         (["hsb82", "full"], "full is not. Choose another."),
         (["hsb82", "full/file"], "must be new or empty"),
         (["hsb82", "full/file/new"], "Cannot write to full/file/new: Not a directory."),
-        (["hsb82"], "folder"),
+        (["hsb82"], "Missing argument"),
     ],
 )
 def test_errors_are_one_line_and_write_nothing(arguments, message, tmp_path, capsys, monkeypatch):

@@ -88,9 +88,10 @@ class ArrayMembers:
                     theta[:] = center if share else z
                 else:
                     moved = theta if theta.dtype == np.float64 else new
-                    np.multiply(z, 1.0 - share, out=moved, dtype=np.float64)
-                    np.multiply(center, share, out=room)
-                    np.add(moved, room, out=theta, casting="same_kind")
+                    # Rounds once only where a task ends close to the centre.
+                    np.subtract(z, center, out=moved, dtype=np.float64)
+                    np.multiply(moved, 1.0 - share, out=moved)
+                    np.add(moved, center, out=theta, casting="same_kind")
                 np.subtract(theta, center, out=room)
                 self._squares[i] += room @ room
 

@@ -130,7 +130,7 @@ def fit_table(
     >>> pupils = load_hsb82().frame.head(400)
     >>> model = fit_table(pupils, task="school", target="math", features=["ses"], base="linear")
     >>> model.results["target_kind"], model.results["models"][-1]["label"]
-    ('regression', 'separate models')
+    ('regression', 'one pooled model')
     >>> model.predict(pupils.head(2)).columns.tolist()
     ['prediction', 'lower', 'upper', 'std']
     """
