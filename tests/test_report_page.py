@@ -173,7 +173,7 @@ def test_a_choice_shows_what_was_found(chosen_page):
     assert scales[0] == scales[1]  # so that effects can be compared
     (scatter,) = chosen_page.charts_of("Actual against predicted")
     assert len(values(scatter)) == 500 + 2  # and the diagonal
-    assert len(chosen_page.charts_of("inside their intervals")) == 1
+    assert len(chosen_page.charts_of("nominal coverage")) == 1
 
 
 def test_a_long_page_has_a_list_of_contents(chosen_page):

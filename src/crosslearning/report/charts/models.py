@@ -72,7 +72,7 @@ def task_spread(values: Records, *, kind: str, unit: str) -> Spec:
         layers.append(noise.mark_point(shape="diamond", size=90, strokeWidth=2, color=SOFT))
         layers.append(noise.mark_text(align="right", dx=-12).encode(text="text:N"))
     return spec(
-        f"Standard deviation of the level and of each effect over the {kind} models",
+        f"Standard deviation between {kind} models, of the level and of each effect",
         *layers,
         height=28 * len(values),
     )
