@@ -6,18 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from crosslearning.convex.curves import Curves
     from crosslearning.tables._trees import Trees
 
-    Array = NDArray[np.float64]
-
-__all__ = ["BLOCKS", "Basis", "Stacked"]
-
+Array = NDArray[np.float64]
 BLOCKS = {
     "splines": ("linear", "curved"),
     "boosting": ("linear", "stacked"),

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from crosslearning.tables.rows import Rows
 
-    Array = NDArray[np.float64]
-
-__all__ = ["blend_weights"]
-
+Array = NDArray[np.float64]
 _LEAST, _MOST = 0.05, 0.9  # smallest weight that is worth a model, and one that leaves no room
 _SHRINKAGE = 0.01  # of the smallest squared error: what it costs to leave the best model
 _ROUNDS, _LEAST_SHARE = 200, 1e-12

@@ -7,21 +7,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.tables._basis import Stacked
 from crosslearning.tables._trees import Trees
 from crosslearning.tasks import within_task_folds
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from crosslearning.tables.rows import Rows
     from crosslearning.tables.splits import Splits
 
-    Array = NDArray[np.float64]
-
-__all__ = ["Boosting"]
-
+Array = NDArray[np.float64]
 _SETTINGS: dict[str, Any] = {
     "learning_rate": 0.1,
     "max_iter": 150,

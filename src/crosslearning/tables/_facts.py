@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from crosslearning.evaluation.scores import Scores
 from crosslearning.evaluation.scoring import Predicted
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from crosslearning.tables.metrics import Metric
     from crosslearning.tables.rows import Rows
     from crosslearning.tables.splits import Splits
-
-__all__ = ["Facts", "facts_of"]
 
 
 class Facts(NamedTuple):

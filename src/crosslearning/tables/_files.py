@@ -5,20 +5,16 @@ from __future__ import annotations
 import glob
 import io
 import re
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from crosslearning.extras import require
 from crosslearning.tables.reading import dialect_of, read_table
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-__all__ = ["Files", "Piece", "frame_of", "is_large", "located"]
 
 _NUMBERS = 2**23  # in a piece
 _LARGE = 2**25  # numbers in a file, from which on it is read by pieces

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.statistics import Statistics
@@ -16,19 +17,16 @@ from crosslearning.tables.findings import holdout
 from crosslearning.tables.forecast import blend
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.schema import require_columns
-from crosslearning.tables.trials import fitted
+from crosslearning.tables.trials import Trials, fitted
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
     from crosslearning.tables._spaces import Spaces
     from crosslearning.tables.candidates import Candidate
     from crosslearning.tables.metrics import Metric
     from crosslearning.tables.model import TableModel
-    from crosslearning.tables.trials import Trials
 
-__all__ = ["Final", "state_to_keep"]
 
 _MANY_ROWS = 200_000  # beyond which sums stand for the rows
 

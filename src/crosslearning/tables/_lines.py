@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from inspect import signature
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["lines"]
+from typing import Any
 
 _ASIDE = ("frame", "source", "command", "progress")
 

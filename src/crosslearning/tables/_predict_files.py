@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +19,7 @@ from crosslearning.tables.prediction import Predicted, refuse_taken
 from crosslearning.tables.writing import format_of
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator
-
     from crosslearning.tables.model import TableModel
-
-__all__ = ["predict_files"]
 
 
 def predict_files(

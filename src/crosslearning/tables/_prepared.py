@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.encoding import TableEncoder
@@ -12,27 +14,20 @@ from crosslearning.tables.recognition import tidy
 from crosslearning.tables.rotation import Rotation
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.schema import (
+    Features,
     check_names,
     check_tasks_of,
     features_of,
     looks_like_time,
     require_columns,
 )
-from crosslearning.tables.splits import splits_of
-from crosslearning.tables.target import target_of
+from crosslearning.tables.splits import Splits, splits_of
+from crosslearning.tables.target import Target, target_of
 from crosslearning.tasks import TaskIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import pandas as pd
-    from numpy.typing import NDArray
 
-    from crosslearning.tables.schema import Features
-    from crosslearning.tables.splits import Splits
-    from crosslearning.tables.target import Target
-
-__all__ = ["Prepared", "check_rows", "check_settings", "prepared"]
 
 _FEWEST_ROWS = 10
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.linear import SplineFeatures
@@ -13,12 +14,9 @@ from crosslearning.tables._basis import BLOCKS, Basis
 from crosslearning.tables._boosting import Boosting
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from crosslearning.tables.rows import Rows
     from crosslearning.tables.splits import Splits
 
-__all__ = ["Spaces"]
 
 _MANY_ROWS = 50_000  # beyond which only linear models are tried unless others are asked for
 _WIDEST = 100  # features, likewise

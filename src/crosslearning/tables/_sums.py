@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.evaluation.scores import Scores
@@ -18,18 +20,11 @@ from crosslearning.tables.forecast import forecast
 from crosslearning.tables.trials import Trials
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
     from crosslearning.convex.statistics import Statistics
     from crosslearning.tables.candidates import Candidate
     from crosslearning.tables.rows import Rows
 
-    Array = NDArray[np.float64]
-
-__all__ = ["COMPARED", "Summed", "deal", "try_sums", "uniform"]
-
+Array = NDArray[np.float64]
 COMPARED = 50_000  # tasks that are enough to compare models by
 _LEARNED = 2**10  # tasks that are enough for variances to compare models by
 _MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of SplitMix64

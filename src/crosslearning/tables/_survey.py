@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
 from crosslearning.tables._sums import uniform
 from crosslearning.tables.columns import column_of, listed_rows
 from crosslearning.tables.encoding import TableEncoder, counted, levels_of
 from crosslearning.tables.recognition import tidy
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["Survey", "usable"]
 
 _SAMPLE = 50_000  # rows
 _MOST_LEVELS = 100_000  # distinct values to count; what has more is no category

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+from numpy.typing import NDArray
 
 from crosslearning.linear import (
     CrossBayesianGLM,
     CrossBayesianLogisticRegression,
     CrossBayesianRidge,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-__all__ = ["BASES", "Candidate", "based", "candidates"]
 
 Sharing = Literal["cross", "baseline", "pooled", "separate"]
 BASES = ("auto", "linear", "splines", "boosting", "none")

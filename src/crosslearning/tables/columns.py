@@ -7,25 +7,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api import types
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = [
-    "ROW_NUMBER",
-    "Column",
-    "as_categories",
-    "as_dates",
-    "as_numbers",
-    "column_of",
-    "is_date",
-    "listed_rows",
-]
 
 ROW_NUMBER = "it numbers the rows"
 

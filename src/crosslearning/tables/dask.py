@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import pairwise
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from crosslearning.convex.statistics import Statistics
 from crosslearning.extras import require
@@ -18,11 +21,6 @@ from crosslearning.tables._survey import Survey, usable
 from crosslearning.tables.streaming import Plan, Shown, fit_engine, numbers_of
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
     from crosslearning.tables.model import TableModel
 
 __all__ = ["fit_files", "fit_table"]

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from crosslearning.tables.columns import as_categories, as_dates, as_numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-__all__ = ["TableEncoder", "counted", "levels_of"]
 
 _RARE = 10  # rows; levels with fewer are grouped,
 _RARE_SHARE = 0.02  # or with less than this share of the rows if that is less

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from crosslearning.evaluation.scores import mean
@@ -14,20 +16,13 @@ from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.forecast import forecast, probabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from crosslearning.tables.metrics import Metric
     from crosslearning.tables.model import TableModel
     from crosslearning.tables.rows import Rows
     from crosslearning.tables.splits import Splits
     from crosslearning.tables.trials import Trials
 
-    Array = NDArray[np.float64]
-
-__all__ = ["effects", "holdout", "left_out", "spread", "summary"]
-
+Array = NDArray[np.float64]
 _LEVELS = (0.5, 0.8, 0.9, 0.95)
 _MOST_SHOWN = 2_000
 _MOST_EFFECTS, _MOST_TASKS, _GRID = 12, 60, 21

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as clock
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,28 +13,19 @@ import numpy as np
 from crosslearning.tables._facts import facts_of
 from crosslearning.tables._final import Final
 from crosslearning.tables._lines import lines
-from crosslearning.tables._prepared import check_settings, prepared
+from crosslearning.tables._prepared import Prepared, check_settings, prepared
 from crosslearning.tables._spaces import Spaces
-from crosslearning.tables.candidates import BASES, based, candidates
+from crosslearning.tables.candidates import BASES, Candidate, based, candidates
 from crosslearning.tables.findings import effects, left_out
-from crosslearning.tables.metrics import metric_of
+from crosslearning.tables.metrics import Metric, metric_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.plain import plain
 from crosslearning.tables.results import Fit, results_of
-from crosslearning.tables.trials import run
+from crosslearning.tables.trials import Trials, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import pandas as pd
-
-    from crosslearning.tables._prepared import Prepared
-    from crosslearning.tables.candidates import Candidate
-    from crosslearning.tables.metrics import Metric
-    from crosslearning.tables.trials import Trials
-
-__all__ = ["fit_table"]
 
 
 def fit_table(

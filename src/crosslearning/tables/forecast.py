@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.convex.families import (
     Bernoulli,
@@ -26,14 +27,9 @@ from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.scaling import Scaling
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from crosslearning.tables._basis import Basis
 
-    Array = NDArray[np.float64]
-
-__all__ = ["Forecast", "blend", "forecast", "intervals", "main_part", "probabilities"]
-
+Array = NDArray[np.float64]
 _AT_ONCE = 2**16  # rows
 
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.evaluation.scoring import Predicted, score_tasks
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-
-__all__ = ["METRICS", "Metric", "metric_of"]
-
+Array = NDArray[np.float64]
 _SMALLEST = 1e-12  # probability, and mean of a positive target, that still has a logarithm
 
 

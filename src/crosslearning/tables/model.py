@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
+from numpy.typing import NDArray
 
 from crosslearning.tables.forecast import forecast, intervals, main_part, probabilities
 from crosslearning.tables.persistence import read_model, save
@@ -16,15 +18,10 @@ from crosslearning.tables.schema import check_names, require_columns
 from crosslearning.tasks import TaskIndex
 
 if TYPE_CHECKING:
-    import os
-
     import numpy as np
-    from numpy.typing import NDArray
 
     from crosslearning.tables.encoding import TableEncoder
     from crosslearning.tables.rotation import Rotation
-
-__all__ = ["TableModel"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from crosslearning.tables.rotation import Rotation
 
-__all__ = ["Parameters", "coefficient_table", "coefficients", "map_of", "parameters_of"]
 
 _MOST_LINES = 1_000_000  # of coefficients that are worth a file
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -16,11 +17,8 @@ from crosslearning.tables.encoding import TableEncoder
 from crosslearning.tables.rotation import Rotation
 
 if TYPE_CHECKING:
-    import os
-
     from crosslearning.tables.model import TableModel
 
-__all__ = ["check_folder", "read_model", "save"]
 
 _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
 _KIND = "table model"

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["plain"]
-
 
 def plain(value: Any) -> Any:
     """Turn into what JSON has: infinity into "inf", NaN into null, unknown things into strings.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -12,11 +13,7 @@ import pandas as pd
 from crosslearning.tables.reading import read_table, read_verbatim
 
 if TYPE_CHECKING:
-    import os
-
     from crosslearning.tables.model import TableModel
-
-__all__ = ["Predicted", "predict_table", "refuse_taken"]
 
 
 @dataclass(frozen=True, eq=False)

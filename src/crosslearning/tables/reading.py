@@ -5,23 +5,19 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import os
 import re
 import warnings
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 from zipfile import ZipFile, is_zipfile
 
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from crosslearning.extras import require
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Collection, Iterator
-
-__all__ = ["dialect_of", "read_table", "read_verbatim"]
 
 _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 1 << 16  # bytes to guess separator and decimal mark from

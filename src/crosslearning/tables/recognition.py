@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from numpy.typing import NDArray
-
     from crosslearning.tasks import TaskIndex
-
-__all__ = ["kept_as_text", "recognised", "tidy"]
 
 
 def kept_as_text(tasks: Sequence[Hashable]) -> bool:

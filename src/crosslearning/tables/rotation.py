@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-
-__all__ = ["Rotation"]
-
+Array = NDArray[np.float64]
 _MOST = 300  # axes
 _ROUNDING = 1e-10  # of the largest singular value
 

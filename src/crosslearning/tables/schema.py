@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
 from crosslearning.tables.columns import ROW_NUMBER, Column, column_of, is_date, listed_rows
 from crosslearning.tasks import TaskIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
-
     import pandas as pd
-    from numpy.typing import NDArray
 
-__all__ = [
-    "Features",
-    "check_names",
-    "check_task_count",
-    "check_tasks_of",
-    "features_of",
-    "looks_like_time",
-    "require_columns",
-]
 
 _LISTED = 20
 _TIME = re.compile(r"(year|yr|date|month|week|quarter|period|time|day)s?", re.IGNORECASE)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from crosslearning.tables.model import TableModel
 
-__all__ = ["Scorer"]
-
 
 class Scorer:
     """Scores rows with a target, also piece by piece: mean over tasks, all never seen as one."""

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from crosslearning.tables.columns import as_dates, as_numbers, is_date
 from crosslearning.tasks import within_task_folds
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Rows = NDArray[np.intp]
-
-__all__ = ["Splits", "splits_of"]
-
+Rows = NDArray[np.intp]
 _FEWEST = 2  # values of a column of times, or of groups
 
 

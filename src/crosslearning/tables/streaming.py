@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time as clock
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.statistics import Statistics
@@ -34,20 +37,13 @@ from crosslearning.tables.schema import (
     looks_like_time,
     require_columns,
 )
-from crosslearning.tables.target import target_of
+from crosslearning.tables.target import Target, target_of
 from crosslearning.tasks.estimators import as_objects
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
     from crosslearning.tables._facts import Facts
     from crosslearning.tables.encoding import TableEncoder
-    from crosslearning.tables.target import Target
 
-__all__ = ["Engine", "Plan", "Shown", "fit_engine", "fit_files", "numbers_of"]
 
 _LEARNED = 2**14  # tasks that are enough for variances
 _SHOWN = 20_000  # rows to look at predictions of

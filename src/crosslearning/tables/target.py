@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from crosslearning.tables.columns import as_numbers, column_of, first_of, is_date
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Kind = Literal["regression", "classification"]
-
-__all__ = ["FAMILIES", "KINDS", "Target", "target_of"]
-
+Kind = Literal["regression", "classification"]
 KINDS = ("auto", "regression", "classification")
 FAMILIES = ("auto", "gaussian", "student", "poisson", "gamma", "tweedie")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.statistics import Statistics
@@ -20,22 +22,14 @@ from crosslearning.linear.persistence import state_of
 from crosslearning.tables._blending import blend_weights
 from crosslearning.tables.candidates import Candidate
 from crosslearning.tables.forecast import forecast, probabilities
-from crosslearning.tables.metrics import METRICS
+from crosslearning.tables.metrics import METRICS, Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
     from crosslearning.tables._spaces import Spaces
-    from crosslearning.tables.metrics import Metric
     from crosslearning.tables.rows import Rows
     from crosslearning.tables.splits import Splits
 
-    Array = NDArray[np.float64]
-
-__all__ = ["Trials", "fitted", "over_tasks", "run", "told"]
-
+Array = NDArray[np.float64]
 _ROUNDING = 1e-9  # relative to the best score: differences below decide nothing
 _MOST_SUMS = 5e7  # numbers in the sums of tasks and folds, beyond which rows are summed again
 _MOST_SPREADS = 20_000  # rows that are told how far off they may be

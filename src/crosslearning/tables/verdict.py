@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from crosslearning.evaluation.comparison import Comparison
 from crosslearning.evaluation.numbers import capital, number
@@ -10,14 +12,9 @@ from crosslearning.evaluation.scores import Scores
 from crosslearning.evaluation.sentences import NAMES, chance, size
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from numpy.typing import NDArray
-
     from crosslearning.tables.candidates import Candidate
     from crosslearning.tables.trials import Trials
 
-__all__ = ["compared", "reason", "verdict"]
 
 _SHARES = ("cross", "baseline")
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however sure it is

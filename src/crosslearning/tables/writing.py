@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import pandas as pd
 
 from crosslearning.extras import require
 from crosslearning.files import replacing
-
-if TYPE_CHECKING:
-    import os
-
-__all__ = ["format_of", "is_text", "write_table"]
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _SUFFIXES = ".csv, .tsv (either with .gz), .parquet or .xlsx"
