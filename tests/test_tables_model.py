@@ -670,7 +670,7 @@ def pickled_array(path):
 def test_damage_is_refused(regression, tmp_path, damage):
     regression.save(tmp_path)
     damage(tmp_path / "model.npz")
-    with pytest.raises(ValueError, match=r"model.npz is not a table model .* or it is damaged"):
+    with pytest.raises(ValueError, match=r"is not a crosslearning table model, or it is damaged"):
         TableModel.load(tmp_path)
 
 
