@@ -11,7 +11,7 @@ from flwr.app import Array
 from sklearn.model_selection import PredefinedSplit
 
 from crosslearning import CrossBayesianRidge, CrossRidgeCV, Statistics
-from crosslearning.federated import collect_statistics, equivalent_rows, statistics_app
+from crosslearning.federated import collect_statistics, statistics_app
 from tests.flower_grid import LocalGrid, Node
 
 rng = np.random.default_rng(0)
@@ -53,7 +53,7 @@ def test_sums_of_clients_are_as_good_as_all_rows():
     assert grid.bytes["up"] < 3 * 2000
 
 
-def test_rows_that_are_made_up_of_the_sums_choose_and_fit_the_same():
+def test_sums_of_clients_with_folds_choose_and_fit_the_same():
     folds = np.arange(100) % 5
     parts = np.array_split(rng.permutation(100), 3)
 
@@ -62,24 +62,12 @@ def test_rows_that_are_made_up_of_the_sums_choose_and_fit_the_same():
         return Node(statistics_app(lambda _: sums))
 
     sums = collect_statistics(LocalGrid([part(rows) for rows in parts]))
-    made, y, tasks, made_folds = equivalent_rows(sums)
-    again = Statistics.of(made, y, tasks, folds=made_folds, n_folds=5)
-    for name in ("counts", "means", "scatters"):
-        found, expected = getattr(again.cells, name), getattr(sums.cells, name)
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     for metric in ("standard", "learned"):
         options = {"n_epsilons": 4, "metric": metric}
-        model = CrossRidgeCV(cv=PredefinedSplit(made_folds), **options).fit(made, y, tasks=tasks)
+        model = CrossRidgeCV(**options).fit_statistics(sums)
         whole = CrossRidgeCV(cv=PredefinedSplit(folds), **options).fit(X, Y, tasks=TASKS)
-        assert model.epsilon_ == pytest.approx(whole.epsilon_, rel=1e-5)
-        assert model.best_score_ == pytest.approx(whole.best_score_, rel=1e-7)
-        np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-5)
-
-
-def test_rows_are_not_made_up_for_weights():
-    sums = Statistics.of(X, Y, TASKS, sample_weight=np.full(100, 2.0))
-    with pytest.raises(ValueError, match="without sample weights"):
-        equivalent_rows(sums)
+        for name in ("epsilon_", "best_score_", "coef_"):
+            np.testing.assert_allclose(getattr(model, name), getattr(whole, name), rtol=1e-8)
 
 
 @pytest.mark.parametrize(

@@ -1,27 +1,31 @@
-"""From rows to a problem: weights of tasks, ridge terms, scaled columns."""
+"""From rows, or sums over them, to a problem: weights of tasks, ridge terms, scaled columns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crosslearning.convex._working import GLMRows
+from crosslearning.convex.evidence import evidence_fit
 from crosslearning.convex.families import Gaussian
 from crosslearning.convex.laplace import laplace_fit
 from crosslearning.convex.losses import FamilyLoss, quadratic_loss
 from crosslearning.convex.metric import learned_root
 from crosslearning.convex.problem import ConvexProblem
 from crosslearning.convex.scaling import Scaling
+from crosslearning.convex.statistics import Statistics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from crosslearning.convex._arrays import Array, Indices
     from crosslearning.convex.families import Family
+    from crosslearning.convex.losses import Loss
 
-__all__ = ["Design", "TaskTable"]
+__all__ = ["Data", "Design", "TaskTable"]
 
 _ENOUGH = 1e-3  # gain in log evidence that does not matter to a metric
 
@@ -42,6 +46,22 @@ class TaskTable:
             self.X[rows], self.y[rows], self.weights[rows], self.tasks[rows], self.n_tasks
         )
 
+    @property
+    def counts(self) -> Indices:
+        """Number of rows of each task."""
+        return np.bincount(self.tasks, minlength=self.n_tasks)
+
+    @property
+    def task_weights(self) -> Array:
+        """Sum of the weights of each task."""
+        return np.bincount(self.tasks, self.weights, self.n_tasks).astype(np.float64)
+
+    @cached_property
+    def sums(self) -> Statistics:
+        """Sums that least squares needs."""
+        labels = np.arange(self.n_tasks)
+        return Statistics.of(self.X, self.y, self.tasks, labels=labels, sample_weight=self.weights)
+
     def glm(
         self, columns: Array, family: Family, *, intercept: bool, offset: Array | None = None
     ) -> GLMRows:
@@ -53,9 +73,12 @@ class TaskTable:
         )
 
 
+Data = TaskTable | Statistics  # of encoded targets; sums are for the Gaussian family alone
+
+
 @dataclass(frozen=True, eq=False)
 class Design:
-    """The settings that turn rows into a problem: targets' family, and the estimators' own."""
+    """The settings that turn data into a problem: targets' family, and the estimators' own."""
 
     family: Family
     fit_intercept: bool
@@ -69,41 +92,54 @@ class Design:
         """Number of linear scores of a row."""
         return self.family.n_scores
 
-    def scaling(self, rows: TaskTable) -> Scaling:
+    def scaling(self, data: Data) -> Scaling:
         """Pooled statistics of the features."""
-        return Scaling.of(
-            rows.X,
-            rows.weights,
-            center=self.standardize and self.fit_intercept,
-            scale=self.standardize,
-        )
+        data = self._reduced(data)
+        center, scale = self.standardize and self.fit_intercept, self.standardize
+        if isinstance(data, Statistics):
+            return data.scaling(center=center, scale=scale)
+        return Scaling.of(data.X, data.weights, center=center, scale=scale)
 
-    def problem(self, rows: TaskTable, scaling: Scaling) -> ConvexProblem:
+    def problem(self, data: Data, scaling: Scaling) -> ConvexProblem:
         """Losses of scaled columns; what a ridge term is divided by among the tasks."""
-        columns = scaling.columns(rows.X, intercept=self.fit_intercept)
-        own = np.bincount(rows.tasks, rows.weights, rows.n_tasks).astype(np.float64)
-        weights = rows.weights
+        data = self._reduced(data)
+        own, factor = data.task_weights, np.ones(data.n_tasks)
         share = own / own.sum()
         if self.task_weights == "equal":
             share = np.where(own > 0, 1.0 / np.count_nonzero(own), 0.0)
-            each = own.sum() * np.divide(share, own, out=np.zeros_like(own), where=own > 0)
-            weights = weights * each[rows.tasks]
-        n_parameters = columns.shape[1] * self.n_scores
-        intercept = slice(rows.X.shape[1] * self.n_scores, n_parameters)
-        weighted = replace(rows, weights=weights)
-        glm = weighted.glm(columns, self.family, intercept=self.fit_intercept)
-        exact = isinstance(self.family, Gaussian)
-        loss = quadratic_loss(glm.moments()) if exact else FamilyLoss(glm)
+            factor = own.sum() * np.divide(share, own, out=np.zeros_like(own), where=own > 0)
+        loss: Loss
+        if isinstance(data, Statistics):
+            moments = data.moments(scaling, intercept=self.fit_intercept, target_mean=0.0)
+            loss = quadratic_loss(moments, task_weights=factor)
+        else:
+            weighted = replace(data, weights=data.weights * factor[data.tasks])
+            loss = FamilyLoss(self._glm(weighted, scaling))
+        p = len(scaling.mean)
+        intercept = slice(p * self.n_scores, (p + self.fit_intercept) * self.n_scores)
         return ConvexProblem(loss, own, share, intercept, self.tol, self.max_iter)
 
-    def learned(self, rows: TaskTable, scaling: Scaling) -> tuple[Array, float]:
+    def learned(self, data: Data, scaling: Scaling) -> tuple[Array, float]:
         """Root of the covariance of tasks, and a ridge strength, by evidence."""
-        columns = scaling.columns(rows.X, intercept=self.fit_intercept)
-        glm = rows.glm(columns, self.family, intercept=self.fit_intercept)
-        fit = laplace_fit(glm, tol=_ENOUGH).posterior
-        weight = rows.weights.sum() / max(np.count_nonzero(np.bincount(rows.tasks)), 1)
+        data = self._reduced(data)
+        if isinstance(data, Statistics):
+            moments = data.moments(scaling, intercept=self.fit_intercept)
+            fit = evidence_fit(moments, tol=_ENOUGH)
+        else:
+            fit = laplace_fit(self._glm(data, scaling), tol=_ENOUGH).posterior
+        weight = data.task_weights.sum() / max(np.count_nonzero(data.counts), 1)
         root = learned_root(fit.task_covariance, fit.noise_variance / float(weight))
         return root, float(fit.noise_variance / fit.center_variances[0])
+
+    def _reduced(self, data: Data) -> Data:
+        """Take sums in place of rows if the loss needs no more."""
+        if isinstance(data, TaskTable) and isinstance(self.family, Gaussian):
+            return data.sums
+        return data
+
+    def _glm(self, rows: TaskTable, scaling: Scaling) -> GLMRows:
+        columns = scaling.columns(rows.X, intercept=self.fit_intercept)
+        return rows.glm(columns, self.family, intercept=self.fit_intercept)
 
     def matrices(self, thetas: Array) -> Array:
         """Parameter vectors as matrices of shape (..., columns, scores)."""

@@ -142,6 +142,16 @@ class Statistics:
         """Number of rows of positive weight."""
         return int(self.cells.counts.sum())
 
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of rows of positive weight of each task."""
+        return np.asarray(self.cells.counts.sum(axis=1))
+
+    @property
+    def task_weights(self) -> NDArray[np.float64]:
+        """Sum of the weights of each task."""
+        return np.asarray(self.cells.weights.sum(axis=1))
+
     def __repr__(self) -> str:
         return (
             f"Statistics({self.n_rows} rows, {self.n_tasks} tasks, {self.n_features} features, "
@@ -216,13 +226,17 @@ class Statistics:
         deviation = np.where(varies & scale, spread, 1.0)
         return Scaling(mean if center else np.zeros_like(mean), deviation)
 
-    def moments(self, scaling: Scaling, *, intercept: bool = True) -> Moments:
+    def moments(
+        self, scaling: Scaling, *, intercept: bool = True, target_mean: float | None = None
+    ) -> Moments:
         """Return sums of products of scaled columns, ones for the intercept, and targets.
 
-        Targets are measured from their pooled mean if there is an intercept. No row is needed.
+        Targets are measured from `target_mean`, by default their pooled mean if there is an
+        intercept. No row is needed.
         """
         cells = self.total().cells[:, 0]
-        target_mean = float(self.pooled_means()[-1]) if intercept else 0.0
+        if target_mean is None:
+            target_mean = float(self.pooled_means()[-1]) if intercept else 0.0
         scale = np.append(scaling.scale, 1.0)
         deviations = (cells.means - np.append(scaling.mean, target_mean)) / scale
         weighted = cells.weights[:, None] * deviations

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from crosslearning.federated._strategy import CrossLearning
     from crosslearning.federated.statistics import (
         collect_statistics,
-        equivalent_rows,
         statistics_app,
     )
 
@@ -27,7 +26,6 @@ __all__ = [
     "CrossLearning",
     "client_app",
     "collect_statistics",
-    "equivalent_rows",
     "parameters_of",
     "statistics_app",
 ]

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
     from flwr.app import Context
     from flwr.serverapp import Grid
-    from numpy.typing import NDArray
 
-__all__ = ["collect_statistics", "equivalent_rows", "statistics_app"]
+__all__ = ["collect_statistics", "statistics_app"]
 
 log = logging.getLogger("flwr.crosslearning")
 _FIELDS = [field.name for field in fields(Cells)]
@@ -88,37 +87,6 @@ def collect_statistics(grid: Grid, *, min_nodes: int = 2, timeout: float = 3600.
             f"{len(nodes)}. Look at the log of the server, or lower `min_nodes`."
         )
     return total
-
-
-def equivalent_rows(
-    statistics: Statistics,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any], NDArray[np.intp]]:
-    """Make up features, targets, tasks and folds of rows that have these sums.
-
-    Least squares cannot tell them from the rows that were summed: a ``CrossRidgeCV(cv=
-    PredefinedSplit(folds))`` fits, and chooses, the same. They are no one's rows.
-
-    Examples
-    --------
-    >>> sums = Statistics.of([[1.0], [2.0], [6.0]], [1.0, 3.0, 2.0], list("aab"))
-    >>> X, y, tasks, folds = equivalent_rows(sums)
-    >>> tasks, X[tasks == "a"].mean().round(6), X[tasks == "a"].var().round(6)
-    (array(['a', 'a', 'b'], dtype='<U1'), np.float64(1.5), np.float64(0.25))
-    """
-    cells, rng, made = statistics.cells, np.random.default_rng(0), []
-    if not np.array_equal(cells.weights, cells.counts):
-        raise ValueError("Rows can be made up for sums without sample weights only.")
-    at = np.argwhere(cells.counts)
-    for task, fold in at:
-        n, spread = cells.counts[task, fold], cells.scatters[task, fold]
-        rank = min(n - 1, len(spread))
-        values, vectors = (array[..., len(spread) - rank :] for array in np.linalg.eigh(spread))
-        noise = rng.normal(size=(n, rank))
-        directions = np.linalg.qr(noise - noise.mean(axis=0))[0]  # orthonormal, of mean 0
-        deviations = directions @ (np.sqrt(np.maximum(values, 0.0)) * vectors).T
-        made.append(cells.means[task, fold] + deviations)
-    rows, (tasks, folds) = np.concatenate(made), np.repeat(at, [len(m) for m in made], axis=0).T
-    return rows[:, :-1], rows[:, -1], statistics.labels[tasks], folds
 
 
 def _received(reply: Message) -> Statistics:

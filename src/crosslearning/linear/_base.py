@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from crosslearning.convex._solver import ConvexSolution
     from crosslearning.convex._tethers import BlockTethers
     from crosslearning.convex.blocks import PerBlock
-    from crosslearning.convex.design import TaskTable
+    from crosslearning.convex.design import Data, TaskTable
     from crosslearning.convex.problem import ConvexProblem
     from crosslearning.convex.scaling import Scaling
     from crosslearning.linear._estimator import Array
@@ -55,13 +55,13 @@ class CrossLinearModel(LinearModel):
             tol=_AIM * self.tol, max_iter=self.max_iter,
         )  # fmt: skip
 
-    def _problem(self, rows: TaskTable, scaling: Scaling, alpha: float) -> ConvexProblem:
-        problem = self._design().problem(rows, scaling)
+    def _problem(self, data: Data, scaling: Scaling, alpha: float) -> ConvexProblem:
+        problem = self._design().problem(data, scaling)
         return problem.with_ridge(alpha).in_variables(self.metric_)
 
-    def _fit_rows(self, rows: TaskTable, scaling: Scaling) -> None:
+    def _fit_scaled(self, data: Data, scaling: Scaling) -> None:
         """Solve, and write the fitted attributes."""
-        problem = self._problem(rows, scaling, self._knobs()[0])
+        problem = self._problem(data, scaling, self._knobs()[0])
         coupling = coupling_of(*self._knobs()[1:], problem)
         solution = problem.fit(coupling)
         self._store(scaling, problem, coupling, solution)
@@ -71,12 +71,14 @@ class CrossLinearModel(LinearModel):
         self._warn_unless_converged(self.tol, stacklevel=5)
 
     def _learned(
-        self, design: Design, rows: TaskTable, scaling: Scaling
+        self, design: Design, data: Data, scaling: Scaling
     ) -> tuple[Array | None, float | None]:
         """Root of the metric, None for the standard one, and a ridge strength if one is learned."""
         if not isinstance(self.metric, str):
-            return root_of(self.metric, rows.X.shape[1] + self.fit_intercept, design.n_scores), None
-        return design.learned(rows, scaling) if self.metric == "learned" else (None, None)
+            return root_of(
+                self.metric, len(scaling.mean) + self.fit_intercept, design.n_scores
+            ), None
+        return design.learned(data, scaling) if self.metric == "learned" else (None, None)
 
     @cached_property
     def epsilon_max_(self) -> float | dict[str, float]:
@@ -158,10 +160,10 @@ class CrossTethered(CrossLinearModel):
     def _knobs(self) -> tuple[float, PerBlock, PerBlock, PerBlock]:
         return self.alpha, self.epsilon, self.stiffness, self.tension
 
-    def _fit(self, rows: TaskTable) -> None:
-        self._fit_rows(rows, self._prepare(rows))
+    def _fit(self, rows: Data) -> None:
+        self._fit_scaled(rows, self._prepare(rows))
 
-    def _prepare(self, rows: TaskTable) -> Scaling:
+    def _prepare(self, data: Data) -> Scaling:
         """Learn scale and metric; only the standard metric allows tethers by block."""
         if per_block(*self._knobs()) and not np.array_equal(self.metric, "standard"):
             raise ValueError(
@@ -169,6 +171,6 @@ class CrossTethered(CrossLinearModel):
                 f"parameters. Got metric={self.metric!r} and values by block."
             )
         design = self._design()
-        scaling = design.scaling(rows)
-        self.metric_, _ = self._learned(design, rows, scaling)
+        scaling = design.scaling(data)
+        self.metric_, _ = self._learned(design, data, scaling)
         return scaling

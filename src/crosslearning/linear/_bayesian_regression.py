@@ -15,12 +15,10 @@ from crosslearning.convex.losses import quadratic_loss
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import quadratic_forms
 from crosslearning.convex.prediction import linear_scores
-from crosslearning.convex.statistics import Statistics
 from crosslearning.linear._bayesian import CrossBayesianModel
 from crosslearning.linear._conformal import left_out_rows, left_out_tasks, quantile, summary
 from crosslearning.linear._estimator import checked_offset
 from crosslearning.linear._targets import RealTarget
-from crosslearning.tasks.estimators import as_objects
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from crosslearning.convex.design import TaskTable
     from crosslearning.convex.losses import Loss
     from crosslearning.convex.posterior import EvidenceFit
+    from crosslearning.convex.statistics import Statistics
     from crosslearning.linear._estimator import Array
 
 _METHODS = ("evidence", "conformal")
@@ -78,10 +77,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
                 "instead."
             )
         self._validate_params()
-        self.tasks_ = as_objects(statistics.labels.tolist())
-        self.n_features_in_ = statistics.n_features
-        self.total_weight_ = float(statistics.cells.weights.sum())
-        self.n_tasks_fitted_ = int(np.count_nonzero(statistics.cells.weights.sum(axis=1)))
+        self._check_statistics(statistics)
         self._fit_sums(statistics, learn_from)
         self.calibration_: dict[str, Array] = {}
         self.largest_mean_ = np.inf
@@ -169,9 +165,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         family, offset = self._family(), checked_offset(offset, len(rows.y))
         family.check(rows.y)
         if type(family) is Gaussian:
-            labels, y = np.arange(rows.n_tasks), rows.y - offset
-            sums = Statistics.of(rows.X, y, rows.tasks, labels=labels, sample_weight=rows.weights)
-            self._fit_sums(sums)
+            self._fit_sums(replace(rows, y=rows.y - offset).sums)
         elif isinstance(family, Student):
             if self.fit_intercept:
                 self.target_mean_ = float(np.average(rows.y - offset, weights=rows.weights))

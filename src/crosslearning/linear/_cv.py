@@ -14,6 +14,7 @@ from sklearn.base import is_classifier
 from sklearn.utils._param_validation import Interval, StrOptions
 from threadpoolctl import threadpool_limits
 
+from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation import Comparison
 from crosslearning.evaluation.choice import nested
 from crosslearning.evaluation.splits import splits_of
@@ -23,11 +24,11 @@ from crosslearning.linear._folds import Evaluation, Fold
 from crosslearning.linear._search import Candidate, Search
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
-    from crosslearning.convex.design import TaskTable
+    from crosslearning.convex.design import Data
     from crosslearning.convex.problem import ConvexProblem
     from crosslearning.convex.scaling import Scaling
     from crosslearning.linear._folds import Judges
@@ -77,7 +78,7 @@ class CrossLinearModelCV(CrossLinearModel):
     def _knobs(self) -> tuple[float, float, float, float]:
         return self.alpha_, self.epsilon_, self.stiffness_, self.tension_
 
-    def _fit(self, rows: TaskTable) -> None:
+    def _fit(self, rows: Data) -> None:
         """Choose tether and ridge strength by cross-validation, then fit all rows."""
         # Many small matrices: BLAS threads would mostly wait for each other.
         with threadpool_limits(1, user_api="blas"):
@@ -98,13 +99,13 @@ class CrossLinearModelCV(CrossLinearModel):
                     ConvergenceWarning,
                     stacklevel=3,
                 )
-            self._fit_rows(rows, scaling)
+            self._fit_scaled(rows, scaling)
 
-    def _search(self, rows: TaskTable, scaling: Scaling) -> tuple[Search, list[float]]:
+    def _search(self, data: Data, scaling: Scaling) -> tuple[Search, list[float]]:
         """Return a search, and the ridge strengths of pooled and separate models."""
         design = replace(self._design(), tol=_ROUGH, max_iter=min(self.max_iter, _FEW))
-        whole = design.problem(rows, scaling)
-        self.metric_, strength = self._learned(design, rows, scaling)
+        whole = design.problem(data, scaling)
+        self.metric_, strength = self._learned(design, data, scaling)
 
         @cache
         def problem(alpha: float) -> ConvexProblem:
@@ -116,12 +117,8 @@ class CrossLinearModelCV(CrossLinearModel):
             alphas = ends = _checked("alphas", self.alphas, np.finfo(np.float64).max)
         elif strength is not None:
             alphas = [max(strength, _LEAST * curvature)]
-        classes, judges = is_classifier(self), self._judges()
-        splits = splits_of(self.cv, rows.X, rows.y, rows.tasks, self.random_state, classes=classes)
-        folds = [
-            Fold.of(design, rows.take(train), rows.take(test), judges, self._learned)
-            for train, test in splits
-        ]
+        judges = self._judges()
+        folds = [Fold.of(design, *parts, judges, self._learned) for parts in self._splits(data)]
         evaluation = Evaluation(folds, self.average == "rows", self.n_jobs)
         epsilons = None if self.epsilons is None else _checked("epsilons", self.epsilons)
         return Search(
@@ -129,7 +126,19 @@ class CrossLinearModelCV(CrossLinearModel):
             self.one_standard_error,
         ), ends  # fmt: skip
 
-    def _compared(self, evaluation: Evaluation, ends: list[float], rows: TaskTable) -> Comparison:
+    def _splits(self, data: Data) -> Iterator[tuple[Data, Data]]:
+        """Yield data to fit and data held out."""
+        if isinstance(data, Statistics):
+            folds = [fold for k in range(data.n_folds) if (fold := data.fold(k)).n_rows]
+            for k, fold in enumerate(folds):
+                first, *others = folds[:k] + folds[k + 1 :]
+                yield sum(others, first), fold  # total - fold would lose digits
+            return
+        classes, seed = is_classifier(self), self.random_state
+        for train, test in splits_of(self.cv, data.X, data.y, data.tasks, seed, classes=classes):
+            yield data.take(train), data.take(test)
+
+    def _compared(self, evaluation: Evaluation, ends: list[float], data: Data) -> Comparison:
         """Compare the methods, each with its best settings among its candidates."""
         known = list(evaluation.known)
         radii = {"pooled": 0.0, "separate": np.inf}
@@ -138,8 +147,7 @@ class CrossLinearModelCV(CrossLinearModel):
         methods = {name: list(map(everyone.index, own)) for name, own in both.items()}
         scores = evaluation.of(everyone)
         found = nested(scores, {**methods, "cross": range(len(known))})
-        counts = np.bincount(rows.tasks, minlength=rows.n_tasks)
-        return Comparison.of(found, self.tasks_, counts, nested=found.n_splits > 1)
+        return Comparison.of(found, self.tasks_, data.counts, nested=found.n_splits > 1)
 
 
 def _checked(name: str, values: Any, largest: float = np.inf) -> list[float]:

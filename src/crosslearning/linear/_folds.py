@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from crosslearning.convex.design import Design, TaskTable
+    from crosslearning.convex.design import Data, Design, TaskTable
     from crosslearning.convex.problem import ConvexProblem
     from crosslearning.convex.scaling import Scaling
     from crosslearning.evaluation.scoring import Predicted, Scorer
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from crosslearning.linear._search import Candidate
 
     Pair = tuple[Array, Array]
-    # (held-out rows, number of the model that predicts each task) -> a function from
+    # (held-out data, number of the model that predicts each task) -> a function from
     # coefficients and intercepts of all models' linear scores to score and weight by task
-    Judges = Callable[[TaskTable, NDArray[np.intp]], Callable[..., Pair]]
-    # (design, rows, scaling) -> root of a metric or None, and a ridge strength or None
-    Roots = Callable[[Design, TaskTable, Scaling], tuple[Array | None, float | None]]
+    Judges = Callable[[Any, NDArray[np.intp]], Callable[..., Pair]]
+    # (design, data, scaling) -> root of a metric or None, and a ridge strength or None
+    Roots = Callable[[Design, Data, Scaling], tuple[Array | None, float | None]]
 
 _CONVERGED = 1e-5  # a larger relative residual may show in a score
 
@@ -63,14 +63,11 @@ class Fold:
     _ridged: dict[float, ConvexProblem] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, design: Design, train: TaskTable, test: TaskTable, judges: Judges, roots: Roots
-    ) -> Fold:
-        """Build a fold from training and held-out rows; the metric is learned from the former."""
+    def of(cls, design: Design, train: Data, test: Data, judges: Judges, roots: Roots) -> Fold:
+        """Build a fold from training and held-out data; the metric is learned from the former."""
         scaling = design.scaling(train)
         # The centre, which is the last model, predicts tasks without training rows.
-        present = np.bincount(train.tasks, minlength=train.n_tasks) > 0
-        models = np.where(present, np.arange(train.n_tasks), train.n_tasks)
+        models = np.where(train.counts > 0, np.arange(train.n_tasks), train.n_tasks)
         problem, root = design.problem(train, scaling), roots(design, train, scaling)[0]
         return cls(design, scaling, problem, root, judges(test, models))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -18,12 +18,24 @@ from crosslearning.linear._targets import RealTarget
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from crosslearning.convex.statistics import Statistics
     from crosslearning.linear._estimator import Array
     from crosslearning.linear._folds import Judges
 
 
 class _RidgeTarget(RealTarget):
     """Targets and predictions of a cross-learned ridge regression."""
+
+    def fit_statistics(self, statistics: Statistics) -> Self:
+        """Fit sums of all rows, from wherever they were added up: the same models as from rows."""
+        self._validate_params()
+        self._check_statistics(statistics)
+        self.target_mean_ = float(statistics.pooled_means()[-1]) if self.fit_intercept else 0.0
+        shift = np.append(np.zeros(statistics.n_features), self.target_mean_)
+        encoded = statistics.take(slice(None))
+        encoded.cells.means = statistics.cells.means - shift
+        self._fit(encoded)
+        return self
 
     def _predict(self, X: Any, tasks: Any) -> Array:
         scores: Array = self._scores(X, tasks)[:, 0]
@@ -178,6 +190,24 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
     >>> bool(model.comparison_.summary.loc["pooled", "gain"] > 0)
     True
     """
+
+    def fit_statistics(self, statistics: Statistics) -> Self:
+        """Choose and fit by sums of all rows: the same as from rows.
+
+        Folds are those of the statistics, in place of `cv`; the score is that of squared errors.
+        """
+        if scorer_of(self, self.scoring, "neg_mean_squared_error") is not None:
+            raise ValueError(
+                "Sums over rows tell squared errors alone, scoring='neg_mean_squared_error'; got "
+                f"{self.scoring!r}. Use `fit` with the rows."
+            )
+        n_folds = np.count_nonzero(statistics.cells.counts.any(axis=0))
+        if n_folds < 2:
+            raise ValueError(
+                "A choice by cross-validation needs statistics with rows in at least 2 folds; got "
+                f"{n_folds}. Use `Statistics.of(X, y, tasks, n_folds=5)`, or `CrossRidge`."
+            )
+        return super().fit_statistics(statistics)
 
     def _judges(self) -> Judges:
         scorer = scorer_of(self, self.scoring, "neg_mean_squared_error")
