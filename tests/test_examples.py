@@ -66,5 +66,6 @@ def test_table():
     names = ("one pooled model", "separate models", "cross-learned")
     scores = [number(out, f"{name:32} mean squared error") for name in names]
     assert min(scores) == scores[2]
-    assert "Files: ['model.npz', 'results.json']\nReport: report.html" in out
+    files = ["coefficients.csv", "model.npz", "results.json"]
+    assert f"Files: {files}\nReport: report.html" in out
     assert "Predicted by the centre: {'a new one': 1}" in out
