@@ -9,9 +9,9 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from crosslearning.tables import TableModel, fit_table
+from crosslearning.tables._basis import Trees
 from crosslearning.tables._blending import blend_weights
 from crosslearning.tables._boosting import Boosting
-from crosslearning.tables._trees import Trees
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import splits_of
 

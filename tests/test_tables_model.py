@@ -9,8 +9,8 @@ import pytest
 
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import TableModel, check_folder, fit_table, predict_table
+from crosslearning.tables._basis import Rotation
 from crosslearning.tables.parameters import coefficient_table
-from crosslearning.tables.rotation import Rotation
 from crosslearning.tables.splits import splits_of
 from tests.tables import shops
 

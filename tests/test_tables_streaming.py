@@ -102,7 +102,7 @@ def test_scores_of_sums_are_those_of_rows():
         "regression", "gaussian", only=True, epsilon=np.inf, rotated=False, n_features=2,
         n_rows=10**6,
     )  # fmt: skip
-    found = try_sums(
+    trials, _, facts = try_sums(
         tried, sums, sums.total(), Rows(X, y, codes, 5), folds, ["a", "b"], lambda _: None
     )
     for m, candidate in enumerate(tried):
@@ -111,11 +111,11 @@ def test_scores_of_sums_are_those_of_rows():
             model = candidate.estimator.fit(X[train], y[train], tasks=codes[train])
             squares = (model.predict(X[test], tasks=codes[test]) - y[test]) ** 2
             own = [-squares[codes[test] == task].mean() for task in range(5)]
-            np.testing.assert_allclose(found.trials.scores.values[m, s], own, rtol=1e-8)  # noqa: PD011
+            np.testing.assert_allclose(trials.scores.values[m, s], own, rtol=1e-8)  # noqa: PD011
     guess = [(y[folds == s] - y[folds != s].mean()) ** 2 for s in range(3)]
     squares = np.concatenate(guess)
     order = np.concatenate([codes[folds == s] for s in range(3)])
-    assert found.facts.baseline == pytest.approx(
+    assert facts.baseline == pytest.approx(
         np.mean([squares[order == task].mean() for task in range(5)])
     )
 
@@ -239,7 +239,7 @@ def test_files_may_differ_in_the_size_of_numbers(tmp_path):
     pq.write_table(
         pa.table({"a": pa.array([3.0], pa.float32()), "b": ["z"]}), tmp_path / "1.parquet"
     )
-    read = [piece.frame for piece in Files.of(str(tmp_path)).pieces(["a"])]
+    read = [frame for _, frame in Files.of(str(tmp_path)).pieces(["a"])]
     assert [frame["a"].tolist() for frame in read] == [[1, 2], [3]]
 
 

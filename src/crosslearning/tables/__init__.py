@@ -1,11 +1,10 @@
 """Tables with a column of tasks: read, fit, predict, save."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from crosslearning.tables._predict_files import predict_files
-from crosslearning.tables.model import TableModel
-from crosslearning.tables.persistence import check_folder
-from crosslearning.tables.prediction import Predicted, predict_table
+from crosslearning.tables.model import TableModel, check_folder
+from crosslearning.tables.prediction import Predicted, predict_files, predict_table
 from crosslearning.tables.reading import read_table, read_verbatim
 from crosslearning.tables.writing import is_text, write_table
 
@@ -27,15 +26,11 @@ __all__ = [
     "write_table",
 ]
 
+_FITS = {"fit_table": "fitting", "fit_files": "streaming"}
+
 
 def __getattr__(name: str) -> Any:
     """Import scikit-learn, which takes long, only to fit."""
-    if name == "fit_table":
-        from crosslearning.tables.fitting import fit_table
-
-        return fit_table
-    if name == "fit_files":
-        from crosslearning.tables.streaming import fit_files
-
-        return fit_files
+    if name in _FITS:
+        return getattr(import_module(f"{__name__}.{_FITS[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,9 +1,13 @@
-"""Features beside the columns of a table: curves, and what boosted trees predict."""
+"""Features in place of the columns of a table, or beside them, for models that are stored.
+
+Principal axes of many columns, curves of them, and what boosted trees predict: trees are arrays,
+which predict without scikit-learn and are saved without pickle.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +15,6 @@ from scipy.special import log_softmax
 
 if TYPE_CHECKING:
     from crosslearning.convex.curves import Curves
-    from crosslearning.tables._trees import Trees
 
 Array = NDArray[np.float64]
 BLOCKS = {
@@ -19,6 +22,90 @@ BLOCKS = {
     "boosting": ("linear", "stacked"),
     "both": ("linear", "curved", "stacked"),
 }
+_AT_ONCE = 2**12  # rows
+_MOST_AXES = 300
+_ROUNDING = 1e-10  # of the largest singular value
+
+
+@dataclass(frozen=True, eq=False)
+class Rotation:
+    """Standardised features to their principal axes.
+
+    Where tasks differ in all coefficients by one variance, models of all axes are those of the
+    features: the prior is the same in every direction, and rows say nothing of the others.
+    """
+
+    mean: Array
+    scale: Array
+    axes: Array
+
+    @classmethod
+    def of(cls, X: Array) -> Rotation | None:
+        """Return the axes if they are fewer than features, of which there are many; else None."""
+        n_rows, n_features = X.shape
+        if n_features <= min(_MOST_AXES, n_rows):
+            return None
+        mean, scale = X.mean(axis=0), X.std(axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        _, sizes, axes = np.linalg.svd((X - mean) / scale, full_matrices=False)
+        kept = min(_MOST_AXES, int(np.count_nonzero(sizes > _ROUNDING * sizes[0])))
+        return cls(mean, scale, axes[:kept].T.copy())
+
+    def apply(self, X: Array) -> Array:
+        """Return the features in the axes."""
+        return np.asarray((X - self.mean) / self.scale @ self.axes)
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Scores as sums of trees: `start` plus the `value` of one leaf of each tree.
+
+    Nodes of all trees are numbered through; a leaf leads to itself. Rows whose `feature` is at
+    most the `threshold` go left. `roots` has the shape (n_trees, n_scores).
+    """
+
+    start: Array
+    roots: NDArray[np.int64]
+    feature: NDArray[np.int64]
+    threshold: Array
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    value: Array
+    depth: int
+
+    @classmethod
+    def of(cls, model: Any) -> Trees:
+        """Take the trees of a histogram-based gradient boosting whose features are numbers."""
+        trees = [[tree.nodes for tree in stage] for stage in model._predictors]
+        sizes = np.array([[len(nodes) for nodes in stage] for stage in trees])
+        roots = np.cumsum(np.append(0, sizes.ravel()))[:-1].reshape(sizes.shape)
+        nodes = np.concatenate([nodes for stage in trees for nodes in stage])
+        own, base = np.arange(len(nodes)), np.repeat(roots.ravel(), sizes.ravel())
+        leaf = nodes["is_leaf"].astype(bool)
+        return cls(
+            np.asarray(model._baseline_prediction, dtype=np.float64).ravel(),
+            roots.astype(np.int64),
+            np.where(leaf, 0, nodes["feature_idx"]).astype(np.int64),
+            np.where(leaf, np.inf, nodes["num_threshold"]),
+            np.where(leaf, own, base + nodes["left"]).astype(np.int64),
+            np.where(leaf, own, base + nodes["right"]).astype(np.int64),
+            nodes["value"].astype(np.float64),
+            int(nodes["depth"].max()),
+        )
+
+    def scores(self, X: Array) -> Array:
+        """Scores of rows, shape (n_rows, n_scores)."""
+        found = np.empty((len(X), self.roots.shape[1]))
+        for start in range(0, len(X), _AT_ONCE):
+            part = X[start : start + _AT_ONCE]
+            rows = np.arange(len(part))[:, None]
+            at = np.tile(self.roots.ravel(), (len(part), 1))
+            for _ in range(self.depth):
+                below = part[rows, self.feature[at]] <= self.threshold[at]
+                at = np.where(below, self.left[at], self.right[at])
+            leaves = self.value[at].reshape(len(part), *self.roots.shape)
+            found[start : start + _AT_ONCE] = self.start + leaves.sum(axis=1)
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,8 +21,6 @@ _POWERS = {"poisson-deviance": 1.0, "gamma-deviance": 2.0}  # of the mean, that 
 def blend_weights(said: Array, rows: Rows, metric: str) -> Array:
     """Weights of models that are not negative and sum to 1.
 
-    Notes
-    -----
     Tasks count the same, up to the square root of how large their errors are: otherwise a few
     tasks with large errors would decide alone.
     """

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.tables._basis import Stacked
-from crosslearning.tables._trees import Trees
+from crosslearning.tables._basis import Stacked, Trees
 from crosslearning.tasks import within_task_folds
 
 if TYPE_CHECKING:
@@ -112,10 +111,8 @@ class Boosting:
         y, classes = self.rows.y, self.rows.classes
         if classes is not None:
             least = 1.0 / (len(y) + 2.0)
-            top = float(np.log1p(-least))
-            return float(np.log(least)) - (top if len(classes) == 2 else 0.0), (
-                top - float(np.log(least)) if len(classes) == 2 else top
-            )
+            low, top = float(np.log(least)), float(np.log1p(-least))
+            return (low - top, top - low) if len(classes) == 2 else (low, top)
         lowest, highest = float(y.min()), float(y.max())
         margin = _MARGIN * (highest - lowest)
         if self.family in _LOSSES:

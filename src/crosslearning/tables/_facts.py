@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Facts(NamedTuple):
-    """What `results_of` has to know of the rows.
+    """What results have to know of the rows.
 
     `counts` are rows of each task, `baseline` is the score of a guess, `constant` names features
     that do not vary within tasks, and `compared` are the tasks that models were scored on.

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -28,29 +28,13 @@ MISSING = (
 _ROW = re.compile(r"In CSV column #\d+: Row #(\d+): (.*)", re.DOTALL)
 
 
-class Piece(NamedTuple):
-    """Some rows of a file; the index of the frame numbers the rows of the file from 0."""
-
-    path: Path
-    frame: pd.DataFrame
-
-
 @dataclass(frozen=True)
 class Files:
     """Files of one table, all of the same columns.
 
-    Attributes
-    ----------
-    paths : tuple of Path
-        The files.
-    types : dict
-        Arrow type by name of a column, in the order of the first file.
-    text : dict, optional
-        Separator, encoding and decimal mark of text files.
-    n_rows : int, optional
-        Number of rows, which only Parquet files tell.
-    verbatim : bool
-        Whether fields of text files are left as they are written.
+    `types` are Arrow's by name, in the order of the first file; `text` has separator, encoding and
+    decimal mark of text files, whose fields are left as written if `verbatim`. Only Parquet files
+    tell the number of rows.
     """
 
     paths: tuple[Path, ...]
@@ -75,10 +59,10 @@ class Files:
             types, options = _text_types(paths[0], text)
         return cls(paths, types, options, None)
 
-    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """Read some columns, one file after the other."""
+    def pieces(self, columns: Sequence[str]) -> Iterator[tuple[Path, pd.DataFrame]]:
+        """Read some columns, one file after the other; an index numbers the rows of a file."""
         for path, start, table in self.tables(columns):
-            yield Piece(path, frame_of(table, start))
+            yield path, frame_of(table, start)
 
     def tables(self, columns: Sequence[str]) -> Iterator[tuple[Path, int, Any]]:
         """Read pieces as Arrow has them: file, number of the first row, and rows."""

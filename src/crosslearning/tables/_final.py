@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from crosslearning.convex.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
 from crosslearning.tables._basis import BLOCKS
-from crosslearning.tables.columns import as_numbers
-from crosslearning.tables.findings import holdout
 from crosslearning.tables.forecast import blend
-from crosslearning.tables.rows import Rows
+from crosslearning.tables.metrics import Scorer
+from crosslearning.tables.rows import Rows, fitted
 from crosslearning.tables.schema import require_columns
-from crosslearning.tables.trials import Trials, fitted
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from crosslearning.tables._spaces import Spaces
     from crosslearning.tables.candidates import Candidate
-    from crosslearning.tables.metrics import Metric
     from crosslearning.tables.model import TableModel
-
+    from crosslearning.tables.trials import Trials
 
 _MANY_ROWS = 200_000  # beyond which sums stand for the rows
 
@@ -55,9 +51,7 @@ class Final:
     def _fitted(self, estimator: Any, rows: Rows) -> Any:
         if not isinstance(estimator, CrossBayesianRidge) or len(rows.y) <= _MANY_ROWS:
             return fitted(estimator, rows, self.labels[rows.codes])
-        numbers = np.arange(rows.n_tasks)
-        sums = Statistics.of(rows.X, rows.y, rows.codes, labels=numbers, sample_weight=rows.weights)
-        model = clone(estimator).fit_statistics(sums)
+        model = clone(estimator).fit_statistics(rows.sums())
         model.tasks_ = self.labels
         return model
 
@@ -80,17 +74,14 @@ class Final:
         ]
         return blend(parts, basis)
 
-    def scored(self, model: TableModel, frame: pd.DataFrame, metric: Metric) -> dict[str, Any]:
+    def scored(self, model: TableModel, frame: pd.DataFrame) -> dict[str, Any]:
         """Score all candidates on rows of another table."""
         require_columns(frame, [model.target], "the target")
-        known = frame[frame[model.target].notna()].reset_index(drop=True)
-        X, codes = model.encode(known)
-        goal, rows = known[model.target], self.spaces.rows
-        y = as_numbers(goal) if rows.classes is None else goal.to_numpy(dtype=rows.classes.dtype)
-        test = Rows(X, y, codes, rows.n_tasks, None, rows.classes)
-        trials = self.trials
-        states = {
-            name: self.state(trials.weights if name == "blend" else {name: 1.0})
-            for name in trials.names
-        }
-        return {"rows": len(known), "scores": holdout(states, test, metric)}
+        known = frame[frame[model.target].notna()]
+        scores = {}
+        for name in self.trials.names:
+            state = self.state(self.trials.weights if name == "blend" else {name: 1.0})
+            scorer = Scorer(replace(model, state=state))
+            scorer.add(known)
+            scores[name] = scorer.score["score"]
+        return {"rows": len(known), "scores": scores}

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning.tables._basis import Rotation
 from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.encoding import TableEncoder
 from crosslearning.tables.recognition import tidy
-from crosslearning.tables.rotation import Rotation
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.schema import (
     Features,
@@ -27,7 +27,6 @@ from crosslearning.tasks import TaskIndex
 
 if TYPE_CHECKING:
     import pandas as pd
-
 
 _FEWEST_ROWS = 10
 

@@ -12,11 +12,10 @@ from sklearn.base import clone
 from crosslearning.linear import SplineFeatures
 from crosslearning.tables._basis import BLOCKS, Basis
 from crosslearning.tables._boosting import Boosting
+from crosslearning.tables.rows import Rows, fitted
 
 if TYPE_CHECKING:
-    from crosslearning.tables.rows import Rows
     from crosslearning.tables.splits import Splits
-
 
 _MANY_ROWS = 50_000  # beyond which only linear models are tried unless others are asked for
 _WIDEST = 100  # features, likewise
@@ -72,8 +71,6 @@ class Spaces:
 
     def trees_help(self, estimator: Any) -> bool:
         """Whether a model has less noise, or more evidence, if it sees what trees predict."""
-        from crosslearning.tables.trials import fitted
-
         both = "both" if "both" in self.names else "boosting"
         try:
             rows = self.of(both, None)

@@ -6,9 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,25 +15,17 @@ from sklearn.base import clone
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tables._facts import Facts
 from crosslearning.tables.forecast import forecast
+from crosslearning.tables.rows import Rows, without
 from crosslearning.tables.trials import Trials
 
 if TYPE_CHECKING:
     from crosslearning.convex.statistics import Statistics
     from crosslearning.tables.candidates import Candidate
-    from crosslearning.tables.rows import Rows
 
 Array = NDArray[np.float64]
 COMPARED = 50_000  # tasks that are enough to compare models by
 _LEARNED = 2**10  # tasks that are enough for variances to compare models by
 _MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of SplitMix64
-
-
-class Summed(NamedTuple):
-    """What candidates did: trials, predictions of a sample by candidate and split, and facts."""
-
-    trials: Trials
-    said: dict[str, list[tuple[Rows, Array, Array]]]
-    facts: Facts
 
 
 def uniform(a: Any, b: Any, seed: int) -> Array:
@@ -76,11 +66,11 @@ def try_sums(
     folds: NDArray[np.intp],
     names: list[str],
     say: Callable[[str], object],
-) -> Summed:
+) -> tuple[Trials, dict[str, list[tuple[Rows, Array, Array]]], Facts]:
     """Fit candidates on all folds but one, and score them on that one, by squared errors.
 
     Of very many tasks some decide, and no model is kept, since they are large. `sample` holds
-    rows, of the given folds, to look at predictions of.
+    rows, of the given folds, to look at predictions of, which are returned by candidate and split.
     """
     counts = sums.cells.counts.sum(axis=1)
     squares = np.einsum("nfjj->j", total.cells.scatters)[:-1]
@@ -104,14 +94,14 @@ def try_sums(
             model = clone(candidate.estimator).fit_statistics(train, learn_from=_LEARNED)
             values[m, s] = _scores(model.coef_, model.intercept_, test)
             state = {"fitted": vars(model), "parameters": model.get_params()}
-            told = forecast(state, part.X, part.codes) if len(part.y) else None
-            said[candidate.name] += [] if told is None else [(part, told.mean, told.sd)]
+            if len(part.y):
+                said[candidate.name].append((part, *forecast(state, part.X, part.codes)))
             seconds[candidate.name] += time.perf_counter() - started
     weights = sums.cells.weights.T
     scores = Scores(list(said), values, weights)
     baseline = -float(np.nanmean(Scores(["guess"], guesses, weights).by_task[0]))
     facts = Facts(counts, baseline, constant, _fingerprint(everyone), among)
-    return Summed(Trials(candidates, scores, scores, {}, seconds), said, facts)
+    return Trials(candidates, scores, scores, {}, seconds), said, facts
 
 
 def _of_tasks(
@@ -123,11 +113,6 @@ def _of_tasks(
     own = np.flatnonzero(position[rows.codes] >= 0)
     part = rows.take(own)
     return replace(part, codes=position[part.codes], n_tasks=len(among)), folds[own]
-
-
-def without(sums: Statistics, fold: int) -> Statistics:
-    """Add all other folds: a difference would leave rounding errors in columns of zeros."""
-    return reduce(add, [sums.fold(k) for k in range(sums.n_folds) if k != fold])
 
 
 def _scores(coef: Array, intercept: Array, cells: Any) -> Array:

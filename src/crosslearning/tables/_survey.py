@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,10 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
+from crosslearning.tables._prepared import check_rows
 from crosslearning.tables._sums import uniform
-from crosslearning.tables.columns import column_of, listed_rows
-from crosslearning.tables.encoding import TableEncoder, counted, levels_of
+from crosslearning.tables.columns import ROW_NUMBER, as_numbers, column_of
+from crosslearning.tables.encoding import PARTS, TableEncoder, counted, levels_of
 from crosslearning.tables.recognition import tidy
+from crosslearning.tables.schema import Features, check_task_count, features_of, unlabelled
+from crosslearning.tables.target import Target, target_of
 
 _SAMPLE = 50_000  # rows
 _MOST_LEVELS = 100_000  # distinct values to count; what has more is no category
@@ -24,24 +28,10 @@ _WHOLE = r"0|-?[1-9]\d{0,14}"
 class Survey:
     """What is known of the rows seen so far; surveys of parts of a table can be added.
 
-    Attributes
-    ----------
-    task, target : str
-        Columns of task labels and of the target.
-    drop : bool
-        Whether to leave out rows without a label.
-    n_rows, dropped : int
-        Rows to learn from, and others.
-    labels : array
-        Distinct labels of tasks, as they are written.
-    missing : dict
-        Gaps by column.
-    levels : dict
-        Counts by level, by column; None for columns of too many.
-    ranges : dict
-        Smallest and largest value of columns of numbers.
-    sample : DataFrame
-        Rows drawn at random, with the keys they were drawn by.
+    `drop` leaves out rows without a label, `n_rows` counts rows to learn from and `dropped` others.
+    `labels` are distinct ones as written, `missing` counts gaps by column, `levels` counts by level
+    and column, None for too many, `ranges` are those of columns of numbers. Rows of the `sample`
+    were drawn at random by their `keys`.
     """
 
     task: str
@@ -60,7 +50,7 @@ class Survey:
         """Take rows of some part into account; `types` are those of columns that are known."""
         rows, _, labels = usable(frame, self.task, self.target, drop=self.drop)
         keys = uniform(part, rows.index.to_numpy(), seed)
-        few = np.flatnonzero(keys < _threshold(self.keys))
+        few = np.flatnonzero(keys < (self.keys[-1] if len(self.keys) == _SAMPLE else 1.0))
         few = few[np.argsort(keys[few])[:_SAMPLE]]
         some = rows.iloc[few]
         texts = [name for name in some.columns if isinstance(some[name].dtype, pd.CategoricalDtype)]
@@ -120,11 +110,9 @@ class Survey:
     def encoder(self, numbers: list[str], categories: list[str], dates: list[str]) -> TableEncoder:
         """Levels, gaps and ranges of all rows, medians of the sample."""
         own = TableEncoder.of(self.sample, numbers, categories, dates)
-        flagged = [
-            name
-            for name in own.numbers
-            if name in own.flagged or self.missing.get(name, 0) or self._gap_in_date(name, dates)
-        ]
+        gaps = {name for name, count in self.missing.items() if count}
+        gaps |= {f"{name} {part}" for name in gaps.intersection(dates) for part in PARTS}
+        flagged = [name for name in own.numbers if name in gaps or name in own.flagged]
         levels, rare = dict(own.levels), dict(own.rare)
         for name in categories:
             counts = self.levels.get(name)
@@ -133,10 +121,6 @@ class Survey:
                 rare[name] = sorted(set(counts.index) - set(levels[name]))
         ranges = {name: self.ranges[name] for name in own.numbers if name in self.ranges}
         return replace(own, flagged=flagged, levels=levels, rare=rare, ranges=ranges)
-
-    def _gap_in_date(self, part: str, dates: list[str]) -> bool:
-        name = part.rpartition(" ")[0]
-        return name in dates and self.missing.get(name, 0) > 0
 
 
 def usable(
@@ -154,15 +138,8 @@ def usable(
     if not keep.all():
         frame, codes = frame[keep], codes[keep]
     if (codes < 0).any():
-        raise ValueError(
-            f"The task column {task!r} must have a label in every row; it has none in "
-            f"{listed_rows(frame.index[codes < 0])}. Fill the labels in or drop the rows."
-        )
+        raise unlabelled(task, frame.index[codes < 0])
     return frame, codes, labels.to_numpy()
-
-
-def _threshold(keys: NDArray[np.float64]) -> float:
-    return float(keys[-1]) if len(keys) == _SAMPLE else 1.0
 
 
 def _is_category(values: pd.Series[Any], wanted: str | None) -> bool:
@@ -193,3 +170,46 @@ def _union(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     if not len(a):
         return pd.unique(b)
     return np.asarray(pd.unique(np.concatenate([a, b])))
+
+
+def recognised(
+    survey: Survey,
+    sample: pd.DataFrame,
+    task: str,
+    target: str,
+    features: Sequence[str] | None,
+    weights: str | None,
+    types: dict[str, str],
+) -> tuple[Target, Features]:
+    """Recognise target and columns from a sample, and refuse what sums cannot do."""
+    check_rows(survey.n_rows, survey.n_rows + survey.dropped, target)
+    check_task_count(task, survey.labels, survey.n_rows)
+    goal = target_of(sample[target])
+    if goal.kind == "classification":
+        raise ValueError(
+            f"The target {target!r} is a class ({goal.why}); in a table that is read by pieces it "
+            "must be a number. Fit a part of the table that fits into memory."
+        )
+    found = features_of(sample, task, target, features, excluded=(weights,), types=types)
+    columns = [
+        replace(column, missing=survey.missing.get(column.name, column.missing))
+        for column in found.used
+    ]
+    numbered = [
+        replace(column, reason=ROW_NUMBER)
+        for column in columns
+        if features is None
+        and column.type == "number"
+        and _numbers_rows(sample[column.name], survey)
+    ]
+    names = {column.name for column in numbered}
+    used = tuple(column for column in columns if column.name not in names)
+    return replace(goal, family="gaussian"), Features(used, (*found.ignored, *numbered))
+
+
+def _numbers_rows(values: pd.Series[Any], survey: Survey) -> bool:
+    """Whether a column seems to number the rows of the table that a sample was drawn from."""
+    if len(values) == survey.n_rows or values.isna().any() or not values.is_unique:
+        return False
+    numbers = as_numbers(values)
+    return not np.any(numbers % 1) and bool(np.ptp(numbers) < 2 * survey.n_rows)

@@ -52,9 +52,9 @@ def candidates(
     *,
     only: bool,
     epsilon: float,
-    rotated: bool,
     n_features: int,
-    n_rows: int,
+    rotated: bool = False,
+    n_rows: int = 0,
 ) -> list[Candidate]:
     """Return the linear models to try on a target of this kind and family, simplest first."""
     shared: dict[str, Any] = {"epsilon": epsilon, "standardize": not rotated}

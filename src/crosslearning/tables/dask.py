@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from crosslearning.convex.statistics import Statistics
 from crosslearning.extras import require
 from crosslearning.tables._files import Files, located
-from crosslearning.tables._sums import deal
 from crosslearning.tables._survey import Survey, usable
-from crosslearning.tables.streaming import Plan, Shown, fit_engine, numbers_of
+from crosslearning.tables.streaming import Plan, Shown, add_up, fit_engine
 
 if TYPE_CHECKING:
     from crosslearning.tables.model import TableModel
@@ -34,16 +33,8 @@ def fit_table(
     *,
     task: str,
     target: str,
-    features: Sequence[str] | None = None,
-    numbers: Sequence[str] = (),
-    categories: Sequence[str] = (),
-    epsilon: float = np.inf,
-    weights: str | None = None,
-    folds: int = 5,
-    drop_unlabelled: bool = False,
-    seed: int = 0,
-    command: str = "",
     progress: Callable[[str], object] | None = None,
+    **settings: Any,
 ) -> TableModel:
     """Fit a Dask data frame, by the scheduler that Dask uses at the moment.
 
@@ -54,32 +45,17 @@ def fit_table(
     ----------
     frame : dask.dataframe.DataFrame
         The table.
-    task, target, features, numbers, categories, epsilon, weights, folds, drop_unlabelled, seed
+    task, target, progress, **settings
         As in :func:`crosslearning.tables.fit_files`, and the result is the same.
-    command : str, optional
-        As in :func:`crosslearning.tables.fit_table`.
-    progress : callable, optional
-        Called with what is being done.
 
     Returns
     -------
     TableModel
     """
     require("Fitting Dask data frames", "dask")
-    return fit_engine(
-        _Cluster(list(frame.columns), frame.to_delayed(), progress),
-        task=task,
-        target=target,
-        features=features,
-        types=dict.fromkeys(numbers, "number") | dict.fromkeys(categories, "category"),
-        epsilon=epsilon,
-        weights=weights,
-        folds=folds,
-        drop=drop_unlabelled,
-        seed=seed,
-        command=command,
-        say=progress or (lambda _: None),
-    )
+    say = progress or (lambda _: None)
+    engine = _Cluster(list(frame.columns), frame.to_delayed(), say)
+    return fit_engine(engine, task, target, say, **settings)
 
 
 def fit_files(
@@ -108,17 +84,11 @@ def fit_files(
     TableModel
     """
     require("Fitting on a cluster", "dask", "distributed")
-    files = Files.of(str(source), text=[task, *categories])
+    files, say = Files.of(str(source), text=[task, *categories]), progress or (lambda _: None)
     parts = [replace(files, paths=(path,)) for path in files.paths]
     with _client(scheduler):
-        return fit_table(
-            _Parts(list(files.types), parts),
-            task=task,
-            target=target,
-            categories=categories,
-            progress=progress,
-            **settings,
-        )
+        engine = _Cluster(list(files.types), parts, say)
+        return fit_engine(engine, task, target, say, categories=categories, **settings)
 
 
 @contextmanager
@@ -133,22 +103,11 @@ def _client(address: str | None) -> Iterator[None]:
         yield
 
 
-class _Parts:
-    """What a data frame of files would be."""
-
-    def __init__(self, columns: list[str], parts: list[Files]) -> None:
-        self.columns, self.parts = columns, parts
-
-    def to_delayed(self) -> list[Files]:
-        return self.parts
-
-
 class _Cluster:
     """Goes over parts of a table where they are."""
 
-    def __init__(self, columns: list[str], parts: list[Any], progress: Any) -> None:
-        self.columns, self.parts = columns, parts
-        self.say = progress or (lambda _: None)
+    def __init__(self, columns: list[str], parts: list[Any], say: Any) -> None:
+        self.columns, self.parts, self.say = columns, parts, say
         self.counts: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
 
     def survey(self, start: Survey, columns: list[str], types: dict[str, str], seed: int) -> Survey:
@@ -183,7 +142,7 @@ class _Cluster:
         sums = Statistics.empty(np.arange(n_tasks), width - 1, plan.n_folds)
         for part in found:
             sums += part
-        return sums, Shown(*(np.concatenate(part) for part in zip(*shown, strict=True)))
+        return sums, Shown.of(shown)
 
 
 def _tree(merge: Any, parts: list[Any]) -> Any:
@@ -216,7 +175,7 @@ def _named(part: Any, number: int) -> Iterator[None]:
 def _frames(part: Any, columns: list[str]) -> Iterator[pd.DataFrame]:
     """Rows of a part, by pieces if it is a file."""
     if isinstance(part, Files):
-        yield from (piece.frame for piece in part.pieces(columns))
+        yield from (frame for _, frame in part.pieces(columns))
         return
     absent = [name for name in columns if name not in part.columns]
     if absent:
@@ -250,14 +209,9 @@ def _added(
     """Sum a part, by ranges of tasks, and draw some of its rows."""
     seen = np.zeros(len(plan.labels), dtype=np.int64)
     seen[where] = before
-    sums, shown = Statistics(plan.n_folds), []
+    sums = Statistics(plan.n_folds)
     with _named(part, number):
-        for frame in _frames(part, plan.columns):
-            X, y, codes, weights = numbers_of(plan, frame)
-            folds, keys = deal(codes, seen, plan.n_folds, plan.seed)
-            sums.partial_fit(X, y, codes, sample_weight=weights, folds=folds)
-            few = keys < plan.share
-            shown.append(Shown(X[few], y[few], codes[few], folds[few]))
+        shown = [add_up(plan, frame, seen, sums) for frame in _frames(part, plan.columns)]
     cuts = np.searchsorted(sums.labels, bounds)
     ranges: list[Any] = [sums.take(slice(*pair)) for pair in pairwise(cuts)]
-    return [*ranges, Shown(*(np.concatenate(part) for part in zip(*shown, strict=True)))]
+    return [*ranges, Shown.of(shown)]

@@ -18,7 +18,7 @@ _MOST_LEVELS = 30  # of a column, the group of rare ones included
 _MISSING = "(missing)"
 _OTHER = "(other)"
 _ROUNDING = 1e-9  # of a range: what is nearer to its ends is not outside
-_PARTS = ("year", "month", "days")  # of a date
+PARTS = ("year", "month", "days")  # of a date
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class TableEncoder:
     @property
     def plain(self) -> list[str]:
         """Columns that hold numbers."""
-        parts = {f"{name} {part}" for name in self.dates for part in _PARTS}
+        parts = {f"{name} {part}" for name in self.dates for part in PARTS}
         return [name for name in self.numbers if name not in parts]
 
     def unknown(self, frame: pd.DataFrame) -> dict[str, dict[str, int]]:
@@ -141,7 +141,7 @@ def _numeric(
     for name in dates:
         when = as_dates(frame[name])
         days = (when - pd.Timestamp(1970, 1, 1)) / pd.Timedelta(days=1)
-        for part, values in zip(_PARTS, (when.dt.year, when.dt.month, days), strict=True):
+        for part, values in zip(PARTS, (when.dt.year, when.dt.month, days), strict=True):
             yield f"{name} {part}", values.to_numpy(dtype=np.float64, na_value=np.nan)
 
 

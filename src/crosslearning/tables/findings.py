@@ -10,13 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import chdtri
 
-from crosslearning.evaluation.scores import mean
-from crosslearning.evaluation.scoring import Predicted
 from crosslearning.tables.columns import as_numbers
-from crosslearning.tables.forecast import forecast, probabilities
 
 if TYPE_CHECKING:
-    from crosslearning.tables.metrics import Metric
     from crosslearning.tables.model import TableModel
     from crosslearning.tables.rows import Rows
     from crosslearning.tables.splits import Splits
@@ -156,20 +152,3 @@ def _calibration(errors: list[Array]) -> list[dict[str, float]]:
             held.append(own <= others[rank - 1])
         found.append({"nominal": level, "observed": float(np.concatenate(held).mean())})
     return found
-
-
-def holdout(states: dict[str, dict[str, Any]], rows: Rows, metric: Metric) -> dict[str, float]:
-    """Score stored models on rows of another table."""
-    codes = np.where(rows.codes < 0, rows.n_tasks, rows.codes)
-    scores = {}
-    for name, state in states.items():
-        if rows.classes is None:
-            said = Predicted(forecast(state, rows.X, rows.codes, spread=False).mean)
-        else:
-            shares = probabilities(state, rows.X, rows.codes)
-            said = Predicted(rows.classes[shares.argmax(axis=1)], rows.classes, shares, None)
-        by_task, weights = metric.of_tasks(
-            rows.y, said, rows.given_weights, codes, rows.n_tasks + 1
-        )
-        scores[name] = metric.shown(float(mean(by_task, weights > 0, axis=0)))
-    return scores

@@ -20,8 +20,7 @@ from crosslearning.tables.findings import effects, left_out
 from crosslearning.tables.metrics import Metric, metric_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
-from crosslearning.tables.plain import plain
-from crosslearning.tables.results import Fit, results_of
+from crosslearning.tables.results import Fit, with_results
 from crosslearning.tables.trials import Trials, run
 
 if TYPE_CHECKING:
@@ -162,7 +161,6 @@ def fit_table(
         final = Final(spaces, trials, data.labels)
         result, findings = _result(data, final, scored, held_out, seed)
         model = final.model(trials.described)
-    messages = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     settings = {
         "command": command,
         "seed": seed,
@@ -172,12 +170,8 @@ def fit_table(
     }
     fit = _fit(data, model, trials, scored, settings)
     python = lines(fit_table, given, trials.described.label)
-    more = {"command": command, "python": python, "warnings": messages}
-    for message in messages:
-        warnings.warn(message, stacklevel=2)
-    results = results_of(fit) | plain(findings | more)
     listed = coefficient_table(model, data.encoder.feature_names, data.rotation)
-    return replace(result, results=results, coefficients=listed)
+    return with_results(replace(result, coefficients=listed), fit, findings, caught, python)
 
 
 def _result(
@@ -192,7 +186,7 @@ def _result(
     )
     findings["effects"] = effects(model, data.table) if data.rotation is None else []
     if held_out is not None:
-        findings["holdout"] = final.scored(model, held_out, metric)
+        findings["holdout"] = final.scored(model, held_out)
     return model, findings
 
 

@@ -5,22 +5,12 @@ It takes longer to import than most tables take to predict.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.convex.families import (
-    Bernoulli,
-    Gamma,
-    Gaussian,
-    Multinomial,
-    OneScore,
-    Poisson,
-    Student,
-    Tweedie,
-)
+from crosslearning.convex import families
 from crosslearning.convex.intervals import capped, predictive_interval
 from crosslearning.convex.posterior import score_covariances
 from crosslearning.convex.prediction import linear_scores
@@ -31,15 +21,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 _AT_ONCE = 2**16  # rows
-
-
-@dataclass(frozen=True, eq=False)
-class Forecast:
-    """Means and standard deviations of targets, and whether their tasks are known."""
-
-    mean: Array
-    sd: Array
-    seen: NDArray[np.bool_]
 
 
 def blend(parts: list[tuple[float, Any, dict[str, Any]]], basis: Basis | None) -> dict[str, Any]:
@@ -74,21 +55,21 @@ def _blended(state: dict[str, Any], X: Array) -> list[tuple[float, dict[str, Any
 
 def forecast(
     state: dict[str, Any], X: Array, codes: NDArray[np.int64], *, spread: bool = True
-) -> Forecast:
-    """Predict numbers; -1 is a task never seen. Without `spread` a normal one is not told."""
+) -> tuple[Array, Array]:
+    """Means and standard deviations; -1 is a task never seen. Normal ones may go without these."""
     mean, sd = np.zeros(len(X)), np.zeros(len(X))
     for weight, own, Z in _blended(state, X):
         told = _forecast(own, Z, codes, spread=spread)
         mean, sd = mean + weight * told[0], sd + weight * told[1]
-    return Forecast(mean, sd, codes >= 0)
+    return mean, sd
 
 
 def _forecast(
     state: dict[str, Any], X: Array, codes: NDArray[np.int64], *, spread: bool
 ) -> tuple[Array, Array]:
     family = _family(state)
-    assert isinstance(family, OneScore)
-    if isinstance(family, Gaussian) and not spread:
+    assert isinstance(family, families.OneScore)
+    if isinstance(family, families.Gaussian) and not spread:
         return linear_scores(state["fitted"], X, codes)[:, 0], np.zeros(len(X))
     dispersion = state["fitted"]["noise_sd_"] ** 2 if family.has_dispersion else 1.0
     parts = [
@@ -110,10 +91,10 @@ def _probabilities(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) ->
     family = _family(state)
     parts = []
     for scores, spread in _scored(state, X, codes):
-        if isinstance(family, Multinomial):
+        if isinstance(family, families.Multinomial):
             parts.append(family.predictive(scores @ family.basis, spread))
         else:
-            assert isinstance(family, Bernoulli)
+            assert isinstance(family, families.Bernoulli)
             score, variance = scores[:, 0], spread[:, 0, 0]
             sides = [family.predictive(sign * score, variance, 1.0)[0] for sign in (-1.0, 1.0)]
             parts.append(np.column_stack(sides))
@@ -121,22 +102,27 @@ def _probabilities(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) ->
 
 
 def intervals(
-    state: dict[str, Any], said: Forecast, errors: Array, coverage: float
+    state: dict[str, Any],
+    mean: Array,
+    sd: Array,
+    seen: NDArray[np.bool_],
+    errors: Array,
+    coverage: float,
 ) -> tuple[Array, Array]:
-    """Return lower and upper ends."""
+    """Return lower and upper ends; tasks that were `seen` have the errors of rows left out."""
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
     state = main_part(state)
     family = _family(state)
-    assert isinstance(family, OneScore)
+    assert isinstance(family, families.OneScore)
     noise = state["fitted"]["noise_sd_"] ** 2
-    lower, upper = predictive_interval(family, said.mean, said.sd, noise, coverage)
-    if not isinstance(family, Gaussian) or not len(errors):
+    lower, upper = predictive_interval(family, mean, sd, noise, coverage)
+    if not isinstance(family, families.Gaussian) or not len(errors):
         return lower, upper
     rank = min(int(np.ceil(coverage * (len(errors) + 1))), len(errors))
-    reach = errors[rank - 1] * said.sd
-    reach = np.where(said.seen, reach, np.maximum(reach, upper - said.mean))
-    return said.mean - reach, said.mean + reach
+    reach = errors[rank - 1] * sd
+    reach = np.where(seen, reach, np.maximum(reach, upper - mean))
+    return mean - reach, mean + reach
 
 
 def _scored(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Any:
@@ -154,11 +140,15 @@ def _scored(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Any:
 def _family(state: dict[str, Any]) -> Any:
     if "classes_" in state["fitted"]:
         count = len(state["fitted"]["classes_"])
-        return Bernoulli() if count == 2 else Multinomial(count)
+        return families.Bernoulli() if count == 2 else families.Multinomial(count)
     parameters = state["parameters"]
     name = parameters.get("family", "gaussian")
     if name == "student":
-        return Student(parameters["df"])
+        return families.Student(parameters["df"])
     if name == "tweedie":
-        return Tweedie(parameters["power"])
-    return {"gaussian": Gaussian(), "poisson": Poisson(), "gamma": Gamma()}[name]
+        return families.Tweedie(parameters["power"])
+    return {
+        "gaussian": families.Gaussian(),
+        "poisson": families.Poisson(),
+        "gamma": families.Gamma(),
+    }[name]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.evaluation.scoring import Predicted, score_tasks
+from crosslearning.tables.columns import as_numbers
+from crosslearning.tables.forecast import forecast, probabilities
+
+if TYPE_CHECKING:
+    from crosslearning.tables.model import TableModel
 
 Array = NDArray[np.float64]
 _SMALLEST = 1e-12  # probability, and mean of a positive target, that still has a logarithm
@@ -52,23 +57,11 @@ class Metric:
         return -score if self.error else score
 
 
-def _squared(y: NDArray[Any], said: Predicted) -> Array:
-    return np.asarray(-np.square(y - said.values))
-
-
-def _absolute(y: NDArray[Any], said: Predicted) -> Array:
-    return np.asarray(-np.abs(y - said.values))
-
-
 def _log_probability(y: NDArray[Any], said: Predicted) -> Array:
     assert said.classes is not None
     assert said.probabilities is not None
     own = said.probabilities[np.arange(len(y)), np.searchsorted(said.classes, y)]
     return np.asarray(np.log(np.maximum(own, _SMALLEST)))
-
-
-def _correct(y: NDArray[Any], said: Predicted) -> Array:
-    return np.asarray(said.values == y, dtype=np.float64)
 
 
 def _poisson(y: NDArray[Any], said: Predicted) -> Array:
@@ -83,10 +76,10 @@ def _gamma(y: NDArray[Any], said: Predicted) -> Array:
 
 
 _ALL = (
-    Metric("mse", "mean squared error", _squared),
-    Metric("mae", "mean absolute error", _absolute),
+    Metric("mse", "mean squared error", lambda y, said: -np.square(y - said.values)),
+    Metric("mae", "mean absolute error", lambda y, said: -np.abs(y - said.values)),
     Metric("log-loss", "log loss", _log_probability),
-    Metric("accuracy", "accuracy", _correct, error=False),
+    Metric("accuracy", "accuracy", lambda y, said: 1.0 * (said.values == y), error=False),
     Metric("auc", "area under the curve", None, error=False),
     Metric("poisson-deviance", "Poisson deviance", _poisson),
     Metric("gamma-deviance", "gamma deviance", _gamma),
@@ -109,3 +102,52 @@ def metric_of(name: str | None, kind: str) -> Metric:
     if chosen not in known:
         raise ValueError(f"`metric` must be one of {', '.join(known)} for {kind}; got {name!r}.")
     return METRICS[chosen]
+
+
+class Scorer:
+    """Scores rows with a target, also piece by piece: mean over tasks, all never seen as one."""
+
+    def __init__(self, model: TableModel) -> None:
+        self.model, self.metric = model, METRICS[model.metric]
+        n_tasks = len(model.state["fitted"]["tasks_"])
+        self.sums, self.weights, self.rows = np.zeros(n_tasks + 1), np.zeros(n_tasks + 1), 0
+
+    def add(self, frame: Any) -> None:
+        """Score some rows; an area under a curve cannot be made of pieces."""
+        rows, y, said, codes = _said(self.model, frame)
+        numbers = np.where(codes < 0, len(self.sums) - 1, codes)
+        scores, weights = self.metric.of_tasks(y, said, np.ones(len(y)), numbers, len(self.sums))
+        self.sums += np.where(np.isfinite(scores), scores * weights, 0.0)
+        self.weights += np.where(np.isfinite(scores), weights, 0.0)
+        self.rows += len(rows)
+
+    @property
+    def score(self) -> dict[str, Any]:
+        """Metric, score and number of rows."""
+        scored = self.weights > 0
+        score = float(np.mean(self.sums[scored] / self.weights[scored])) if scored.any() else np.nan
+        return {"metric": self.metric.words, "score": self.metric.shown(score), "rows": self.rows}
+
+
+def _said(model: TableModel, frame: Any) -> tuple[Any, Any, Predicted, Any]:
+    """Rows with a target, the targets, what is predicted, and the tasks."""
+    rows = frame[frame[model.target].notna()].reset_index(drop=True)
+    X, codes = model.encode(rows)
+    classes = model.classes
+    if classes is None:
+        y = as_numbers(rows[model.target])
+        said = Predicted(forecast(model.state, X, codes, spread=False)[0])
+    else:
+        if isinstance(classes[0], str):
+            y = rows[model.target].astype(object).map(str).to_numpy(dtype=object)
+        else:
+            y = as_numbers(rows[model.target]).astype(classes.dtype)
+        known = np.isin(y, classes)
+        if not known.all():
+            raise ValueError(
+                f"The target {model.target!r} must be one of {', '.join(map(str, classes))} to be "
+                f"scored; got {y[~known][0]!r}. Drop the column or the rows."
+            )
+        shares = probabilities(model.state, X, codes)
+        said = Predicted(classes[shares.argmax(axis=1)], classes, shares)
+    return rows, y, said, codes

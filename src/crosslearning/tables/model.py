@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+import tempfile
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 from numpy.typing import NDArray
 
+from crosslearning.archive import read_archive, write_archive
+from crosslearning.convex.curves import Curves
+from crosslearning.tables._basis import Basis, Rotation, Stacked, Trees
+from crosslearning.tables.encoding import TableEncoder
 from crosslearning.tables.forecast import forecast, intervals, main_part, probabilities
-from crosslearning.tables.persistence import read_model, save
 from crosslearning.tables.recognition import kept_as_text, recognised, tidy
 from crosslearning.tables.schema import check_names, require_columns
 from crosslearning.tasks import TaskIndex
@@ -20,8 +27,10 @@ from crosslearning.tasks import TaskIndex
 if TYPE_CHECKING:
     import numpy as np
 
-    from crosslearning.tables.encoding import TableEncoder
-    from crosslearning.tables.rotation import Rotation
+_MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
+_KIND = "table model"
+_PARTS = ("task", "target", "metric", "encoder", "rotation", "state", "errors")
+_CLASSES = (TableEncoder, Rotation, Basis, Curves, Stacked, Trees)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +118,9 @@ class TableModel:
         """
         X, codes = self.encode(frame)
         if self.classes is None:
-            said = forecast(self.state, X, codes)
-            lower, upper = intervals(self.state, said, self.errors, coverage)
-            columns = {"prediction": said.mean, "lower": lower, "upper": upper, "std": said.sd}
+            mean, sd = forecast(self.state, X, codes)
+            lower, upper = intervals(self.state, mean, sd, codes >= 0, self.errors, coverage)
+            columns = {"prediction": mean, "lower": lower, "upper": upper, "std": sd}
             return pd.DataFrame(columns, index=frame.index)
         shares, classes = probabilities(self.state, X, codes), self.classes
         predictions = {"prediction": classes[shares.argmax(axis=1)]}
@@ -147,7 +156,7 @@ class TableModel:
         """Score predictions of a table that has targets, as the fit was; else None."""
         if self.target not in frame.columns or not frame[self.target].notna().any():
             return None
-        from crosslearning.tables.scoring import Scorer  # needs scikit-learn
+        from crosslearning.tables.metrics import Scorer  # needs scikit-learn
 
         scorer = Scorer(self)
         scorer.add(frame)
@@ -159,9 +168,53 @@ class TableModel:
         ``coefficients.csv`` holds the coefficients, if they are known. A folder with an earlier fit
         is written anew; one with anything else is refused. Nothing is pickled.
         """
-        save(self, folder)
+        path = Path(folder)
+        check_folder(path)
+        new = not path.exists()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".", dir=path) as temporary:
+                parts = Path(temporary)
+                content = {name: getattr(self, name) for name in _PARTS}
+                write_archive(parts / _MODEL, _KIND, content, _CLASSES)
+                if self.results:
+                    (parts / _RESULTS).write_text(json.dumps(self.results, allow_nan=False) + "\n")
+                if self.coefficients is not None:
+                    self.coefficients.to_csv(parts / _COEFFICIENTS, index=False)
+                # Results of another model are never beside this one.
+                for name in (_RESULTS, _COEFFICIENTS):
+                    (path / name).unlink(missing_ok=True)
+                for part in sorted(parts.iterdir()):
+                    part.replace(path / part.name)
+        except BaseException as error:
+            if new:
+                with suppress(OSError):
+                    path.rmdir()
+            if isinstance(error, OSError):
+                why = error.strerror or error
+                raise OSError(f"Cannot write to {path}: {why}. Choose another folder.") from error
+            raise
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """Read a model from its folder or its file, without unpickling."""
-        return cls(**read_model(folder))
+        path = Path(folder)
+        file = path / _MODEL if path.is_dir() else path
+        if not file.is_file():
+            raise ValueError(
+                f"{path} holds no fit of a table, which is a file {_MODEL}. Choose a folder that a "
+                "fit was saved to."
+            )
+        return cls(**read_archive(file, _KIND, _CLASSES))
+
+
+def check_folder(folder: str | os.PathLike[str]) -> None:
+    """Refuse a folder that a fit must not write to: one with anything but an earlier fit."""
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{path} is a file. Choose a folder.")
+    if path.is_dir() and any(path.iterdir()) and not (path / _MODEL).is_file():
+        raise ValueError(
+            f"{path} is not empty and holds no fit of a table. Choose another folder, or empty "
+            "this one."
+        )

@@ -10,8 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from crosslearning.tables.rotation import Rotation
-
+    from crosslearning.tables._basis import Rotation
 
 _MOST_LINES = 1_000_000  # of coefficients that are worth a file
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import platform
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -25,9 +26,9 @@ from crosslearning.tables.verdict import compared, reason, verdict
 if TYPE_CHECKING:
     from crosslearning.tables._facts import Facts
     from crosslearning.tables.metrics import Metric
+    from crosslearning.tables.model import TableModel
     from crosslearning.tables.schema import Features
     from crosslearning.tables.target import Target
-
 
 VERSION = 2
 _MOST_TASKS = 2000  # that are listed one by one
@@ -56,7 +57,18 @@ class Fit:
     settings: Mapping[str, Any]
 
 
-def results_of(fit: Fit) -> dict[str, Any]:
+def with_results(
+    model: TableModel, fit: Fit, findings: dict[str, Any], caught: list[Any], python: str
+) -> TableModel:
+    """Return a model with results; warn once of each thing that was warned of."""
+    messages = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
+    for message in messages:
+        warnings.warn(message, stacklevel=3)
+    more = {"command": fit.settings["command"], "python": python, "warnings": messages}
+    return replace(model, results=_results(fit) | plain(findings | more))
+
+
+def _results(fit: Fit) -> dict[str, Any]:
     """Collect the findings; errors are positive, and infinity is the string "inf"."""
     model, trials, metric = fit.estimator, fit.trials, fit.metric
     counts, among = fit.facts.counts, fit.facts.compared

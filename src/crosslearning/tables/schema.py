@@ -17,7 +17,6 @@ from crosslearning.tasks import TaskIndex
 if TYPE_CHECKING:
     import pandas as pd
 
-
 _LISTED = 20
 _TIME = re.compile(r"(year|yr|date|month|week|quarter|period|time|day)s?", re.IGNORECASE)
 
@@ -67,11 +66,16 @@ def check_tasks_of(labels: pd.Series[Any]) -> None:
     """Refuse a task column with missing labels, with one task, or with one row per task."""
     name, missing = labels.name, labels.isna()
     if missing.any():
-        raise ValueError(
-            f"The task column {name!r} must have a label in every row; it has none in "
-            f"{listed_rows(labels.index[missing])}. Fill the labels in or drop the rows."
-        )
+        raise unlabelled(name, labels.index[missing])
     check_task_count(str(name), TaskIndex.of(labels)[0].labels, len(labels))
+
+
+def unlabelled(task: Hashable, rows: pd.Index[Any]) -> ValueError:
+    """Say which rows have no label."""
+    return ValueError(
+        f"The task column {task!r} must have a label in every row; it has none in "
+        f"{listed_rows(rows)}. Fill the labels in or drop the rows."
+    )
 
 
 def check_task_count(name: str, labels: Sequence[Any] | NDArray[Any], n_rows: int) -> None:

@@ -5,28 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.choice import nested
 from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.scoring import Predicted
 from crosslearning.linear import CrossBayesianRidge
-from crosslearning.linear.persistence import state_of
 from crosslearning.tables._blending import blend_weights
 from crosslearning.tables.candidates import Candidate
-from crosslearning.tables.forecast import forecast, probabilities
 from crosslearning.tables.metrics import METRICS, Metric
+from crosslearning.tables.rows import Rows, fitted, predicted, told, without
 
 if TYPE_CHECKING:
+    from crosslearning.convex.statistics import Statistics
     from crosslearning.tables._spaces import Spaces
-    from crosslearning.tables.rows import Rows
     from crosslearning.tables.splits import Splits
 
 Array = NDArray[np.float64]
@@ -163,7 +158,7 @@ class _Trial:
                 fixed = base in ("linear", "splines")  # the same in all splits
                 self.sums[base] = _sums(rows, self.splits) if fixed else None
             sums = self.sums[base]
-            part = _of_rows(rows.take(train)) if sums is None else _without(sums, s)
+            part = rows.take(train).sums() if sums is None else without(sums, s)
             model = clone(estimator).fit_statistics(part)
         else:
             model = fitted(estimator, rows.take(train))
@@ -173,13 +168,19 @@ class _Trial:
                 raise ValueError("Trees that count negatively are not to be trusted.")
         return model
 
+    def tables(self, tried: Sequence[Candidate], scores: list[Array]) -> tuple[Scores, Scores]:
+        """Scores of candidates by the metric of the choice, and by the plain one."""
+        names = [candidate.name for candidate in tried]
+        chosen_by, plain = (Scores(names, own, self.weights) for own in np.stack(scores, axis=1))
+        return chosen_by, plain
+
     def scored(self, said: Array) -> Array:
         """Scores by both metrics, shape (2, n_splits, n_tasks)."""
         scores = self.no_scores.copy()
         for s, (_, test) in enumerate(self.splits.parts):
             part = self.spaces.rows.take(test)
             if len(test) and np.isfinite(said[test]).all():
-                given = part.y, _told(said[test], part), part.given_weights, part.codes
+                given = part.y, predicted(said[test], part), part.given_weights, part.codes
                 for m, metric in enumerate(self.metrics):
                     scores[m, s], self.weights[s] = metric.of_tasks(*given, part.n_tasks)
         return scores
@@ -223,23 +224,8 @@ def run(
             seconds[candidate.name] = time.perf_counter() - begun
             scores.append(trial.scored(said[candidate.name]))
     skipped = [candidate.label for candidate in candidates if candidate not in kept]
-    trials = _collected(trial, kept, scores, said, seconds, spreads, skipped)
+    trials = Trials(kept, *trial.tables(kept, scores), said, seconds, spreads, {}, skipped)
     return _with_blend(trial, trials, metric, scores) if blend else trials
-
-
-def _collected(
-    trial: _Trial,
-    candidates: list[Candidate],
-    scores: list[Array],
-    said: dict[str, Array],
-    seconds: dict[str, float],
-    spreads: dict[str, Array],
-    skipped: list[str],
-    weights: dict[str, float] | None = None,
-) -> Trials:
-    names, values = [c.name for c in candidates], np.stack(scores, axis=1)
-    chosen_by, plain = (Scores(names, own, trial.weights) for own in values)
-    return Trials(candidates, chosen_by, plain, said, seconds, spreads, weights or {}, skipped)
 
 
 def _with_blend(trial: _Trial, trials: Trials, metric: Metric, scores: list[Array]) -> Trials:
@@ -273,45 +259,16 @@ def _with_blend(trial: _Trial, trials: Trials, metric: Metric, scores: list[Arra
     blend = Candidate("blend", f"blend of {len(final)} models", most, None, "blend")
     # Standard deviations of a mean are at most the mean of those.
     spread = sum(weight * trials.spreads[name] for name, weight in final.items())
-    return _collected(
-        trial,
-        [*trials.candidates, blend],
-        [*scores, trial.scored(blended)],
+    tried = [*trials.candidates, blend]
+    return Trials(
+        tried,
+        *trial.tables(tried, [*scores, trial.scored(blended)]),
         trials.said | {"blend": blended},
         trials.seconds | {"blend": time.perf_counter() - begun},
         trials.spreads | {"blend": np.asarray(spread)},
-        trials.skipped,
         final,
+        trials.skipped,
     )
-
-
-def fitted(estimator: Any, rows: Rows, tasks: NDArray[Any] | None = None) -> Any:
-    """Fit a clone on rows; tasks are called by their numbers unless labels are given."""
-    labels = rows.codes if tasks is None else tasks
-    given = {} if rows.weights is None else {"sample_weight": rows.weights}
-    return clone(estimator).fit(rows.X, rows.y, tasks=labels, **given)
-
-
-def told(
-    model: Any, rows: Rows, classes: NDArray[Any] | None, *, spread: bool = False
-) -> tuple[Array, Array | None]:
-    """Predictions of a model that calls tasks by their numbers, and standard deviations."""
-    known = np.asarray(model.tasks_.tolist())
-    at = np.clip(np.searchsorted(known, rows.codes), 0, len(known) - 1)
-    codes = np.where(known[at] == rows.codes, at, -1)
-    state = state_of(model)
-    if classes is None:
-        said = forecast(state, rows.X, codes, spread=spread)
-        return said.mean, said.sd
-    shares = np.zeros((len(rows.y), len(classes)))
-    shares[:, np.searchsorted(classes, model.classes_)] = probabilities(state, rows.X, codes)
-    return shares, None
-
-
-def _told(said: Array, rows: Rows) -> Predicted:
-    if rows.classes is None:
-        return Predicted(said)
-    return Predicted(rows.classes[said.argmax(axis=1)], rows.classes, said, None)
 
 
 def _settled(estimator: Any, model: Any) -> Any:
@@ -321,21 +278,9 @@ def _settled(estimator: Any, model: Any) -> Any:
     return clone(estimator).set_params(covariance=model.structure_)
 
 
-def _without(sums: Statistics, fold: int) -> Statistics:
-    """Add all other folds: a difference would leave rounding errors in columns of zeros."""
-    others = [sums.fold(k) for k in range(sums.n_folds) if k != fold]
-    return reduce(add, others)
-
-
 def _sums(rows: Rows, splits: Splits) -> Statistics | None:
     """Sum rows by task and fold, where that is not too much."""
     n_folds, width = len(splits.parts), rows.X.shape[1] + 1
     if splits.folds is None or rows.n_tasks * n_folds * width**2 > _MOST_SUMS:
         return None
-    return _of_rows(rows, folds=splits.folds, n_folds=n_folds)
-
-
-def _of_rows(rows: Rows, **folds: Any) -> Statistics:
-    labels = np.arange(rows.n_tasks)
-    weights = rows.weights
-    return Statistics.of(rows.X, rows.y, rows.codes, labels=labels, sample_weight=weights, **folds)
+    return rows.sums(folds=splits.folds, n_folds=n_folds)

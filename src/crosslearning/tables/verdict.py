@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from crosslearning.tables.candidates import Candidate
     from crosslearning.tables.trials import Trials
 
-
 _SHARES = ("cross", "baseline")
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however sure it is
 

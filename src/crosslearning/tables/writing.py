@@ -56,17 +56,14 @@ def format_of(target: str | os.PathLike[str] | BinaryIO) -> tuple[bool, str, boo
     path = Path(target)
     packed = path.suffix == ".gz"
     suffix = Path(path.stem).suffix if packed else path.suffix
-    return is_text(path), _SEPARATORS.get(suffix, ""), packed
+    if suffix not in _SEPARATORS and path.suffix not in (".parquet", ".xlsx"):
+        raise ValueError(f"The name of a table must end in {_SUFFIXES}; got {path.name!r}.")
+    return suffix in _SEPARATORS, _SEPARATORS.get(suffix, ""), packed
 
 
 def is_text(path: Path) -> bool:
     """Whether the suffix names a text format; anything that names no format is refused."""
-    if path.suffix in (".parquet", ".xlsx"):
-        return False
-    kind = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
-    if kind not in _SEPARATORS:
-        raise ValueError(f"The name of a table must end in {_SUFFIXES}; got {path.name!r}.")
-    return True
+    return format_of(path)[0]
 
 
 def _write_text(frame: pd.DataFrame, target: Any, separator: str, compression: Any) -> None:
