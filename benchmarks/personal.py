@@ -41,7 +41,11 @@ SCARCE, TEST = 300, 500  # images of a client to learn from, and to be judged by
 BATCH, RATE, MOMENTUM, DECAY = 16, 0.02, 0.9, 1e-4
 EPOCHS = {"scarce": 20, "full": 6}
 FREE = math.inf
-OURS = "pooled, then within ε"
+CAVEAT = (
+    "Radii, epochs and learning rate were tried on another seed. “FedBN, then within ε” was added\n"
+    "after the other methods had been seen: the network with BatchNorm had turned out better."
+)
+OURS = ("FedBN, then within ε", "pooled, then within ε")
 
 
 def pooled(*names: str) -> Any:
@@ -73,6 +77,10 @@ METHODS: dict[str, dict[str, tuple[int, Any, bool]]] = {
             for body in (0.1, 0.3, 1.0)
             for head in (1.0, FREE)
         },
+    },
+    "FedBN, then within ε": {
+        f"body {body:g}, head {head:g}": (-5, parts(body, head), True)
+        for body, head in ((0.1, 1.0), (0.3, 1.0), (0.3, FREE), (1.0, 1.0))
     },
 }
 
@@ -152,7 +160,7 @@ class Bench:
     def __init__(self, seed: int, full: bool) -> None:
         images, classes = fashion()
         self.seed, self.epochs = seed, EPOCHS["full" if full else "scarce"]
-        self._pooled: dict[int, TaskModels] = {}
+        self._pooled: dict[tuple[int, bool], TaskModels] = {}
         x = torch.from_numpy((images / 255 - 0.286) / 0.353).float().unsqueeze(1)
         y = torch.from_numpy(classes)
         self.parts = [
@@ -196,7 +204,7 @@ class Bench:
         late, tether, norm = METHODS[method][setting]
         start = None
         if late:  # the last epochs begin where pooling ended, and share its budget
-            start = dict(self.pooled(self.epochs + late).items())
+            start = dict(self.pooled(self.epochs + late, norm).items())
         models = self.train(tether, norm, -late or self.epochs, start)
         ways = {method: self.judge(dict(models.items()))}
         if method == "pooled":
@@ -206,10 +214,12 @@ class Bench:
             ways[method] = self.judge(dict.fromkeys(models, models.center))
         return [{"method": way, "setting": setting} | found for way, found in ways.items()]
 
-    def pooled(self, epochs: int) -> TaskModels:
-        if epochs not in self._pooled:
-            self._pooled[epochs] = self.train(pooled(), False, epochs)
-        return self._pooled[epochs]
+    def pooled(self, epochs: int, norm: bool) -> TaskModels:
+        """One model for all but BatchNorm, trained once for all that go on from it."""
+        if (epochs, norm) not in self._pooled:
+            tether = pooled("body", "head") if norm else pooled()
+            self._pooled[epochs, norm] = self.train(tether, norm, epochs)
+        return self._pooled[epochs, norm]
 
 
 def compute(path: Path, seeds: int, full: bool) -> pd.DataFrame:
@@ -256,7 +266,7 @@ def compared(runs: pd.DataFrame, ours: str) -> str:
 
 
 def page(runs: pd.DataFrame) -> str:
-    text = ["# Clients whose labels differ", "", __doc__.split("\n\n")[1], ""]
+    text = ["# Clients whose labels differ", "", __doc__.split("\n\n")[1], "", CAVEAT, ""]
     for images, some in runs.groupby("images", sort=False):
         seeds = some["seed"].nunique()
         title = "300 images for each client" if images == "scarce" else "All images"
@@ -266,11 +276,12 @@ def page(runs: pd.DataFrame) -> str:
             f"{seeds} seeds, {EPOCHS[images]} epochs. Means over clients, on",
         ]
         text += ["images of the client's own shares of classes that no choice has seen; gains of"]
-        text += [f"“{OURS}” are paired by seed, with p from Student's t.", ""]
-        text += [compared(some, OURS), ""]
-        counts = chosen(some).query("method == @OURS")["setting"].value_counts()
-        choices = ", ".join(f"{setting} ({count})" for setting, count in counts.items())
-        text += [f"Validation chose, for “{OURS}”: {choices}.", ""]
+        text += [f"“{OURS[0]}” are paired by seed, with p from Student's t.", ""]
+        text += [compared(some, OURS[0]), ""]
+        for ours in OURS:
+            counts = chosen(some).query("method == @ours")["setting"].value_counts()
+            choices = ", ".join(f"{setting} ({count})" for setting, count in counts.items())
+            text += [f"Validation chose, for “{ours}”: {choices}.", ""]
     return "\n".join(text)
 
 
