@@ -59,8 +59,7 @@ def fit(
     task: Annotated[str, typer.Option(help="Column of the task (group) that a row belongs to.")],
     target: Annotated[str, typer.Option(help="Column to predict.")],
     features: Annotated[
-        Names,
-        typer.Option(help="Feature columns, a,b,c or repeated; by default all others."),
+        Names, typer.Option(help="Feature columns, a,b,c or repeated; by default all others.")
     ] = None,
     number: Annotated[Names, typer.Option(help="Columns to treat as numbers.")] = None,
     category: Annotated[

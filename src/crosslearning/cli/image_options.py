@@ -48,8 +48,7 @@ class ImageOptions:
         float | None, typer.Option(help="Fraction of the training images to use.")
     ] = None
     augment: Annotated[
-        bool | None,
-        typer.Option(help="Randomly shift, mirror and recolour training images."),
+        bool | None, typer.Option(help="Randomly shift, mirror and recolour training images.")
     ] = None
     flip: Annotated[
         bool | None, typer.Option(help="Allow mirroring; disable it if left and right matter.")

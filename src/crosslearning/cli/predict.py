@@ -44,8 +44,7 @@ def predict(
         ),
     ] = None,
     task: Annotated[
-        str | None,
-        typer.Option(help="Domain of all images; by default that of their folder."),
+        str | None, typer.Option(help="Domain of all images; by default that of their folder.")
     ] = None,
     top: Annotated[
         int | None, typer.Option(help="Number of categories to list for each image; 1 by default.")

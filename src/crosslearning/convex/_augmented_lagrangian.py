@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from crosslearning.convex._arrays import Array
-    from crosslearning.convex._tethers import BlockTethers, Hold
-    from crosslearning.convex.losses import Loss
+from crosslearning.convex._arrays import Array
+from crosslearning.convex._tethers import BlockTethers, Hold
+from crosslearning.convex.losses import Loss
 
 _STRONGEST = 1e6
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.convex._padding import buckets
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 __all__ = ["Cells"]
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from crosslearning.convex._arrays import Array
+from crosslearning.convex._arrays import Array
 
 _NODES, _MASSES = np.polynomial.hermite_e.hermegauss(32)
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from crosslearning.convex._arrays import Array, Flags, Indices
-    from crosslearning.convex._variance_point import VariancePoint
+from crosslearning.convex._arrays import Array, Flags, Indices
+from crosslearning.convex._variance_point import VariancePoint
 
 
 def full_covariance(

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crosslearning.convex._arrays import Array, Flags
 from crosslearning.convex._marginal import Center, Marginal
 from crosslearning.convex._thin_marginal import ThinMarginal, row_factors
 from crosslearning.convex._variance_point import VariancePoint
-
-if TYPE_CHECKING:
-    from crosslearning.convex._arrays import Array, Flags
-    from crosslearning.convex.moments import Moments
+from crosslearning.convex.moments import Moments
 
 _ROUNDING = 1e-13  # smallest noise, as a share of the variance of the targets
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from crosslearning.convex._arrays import Array, Flags
 from crosslearning.convex._marginal import Center, Marginal, times
 from crosslearning.convex._variance_point import VariancePoint
+from crosslearning.convex._working import GLMRows
 from crosslearning.convex.families import OneScore
 from crosslearning.convex.posterior import task_covariances
-
-if TYPE_CHECKING:
-    from crosslearning.convex._arrays import Array, Flags
-    from crosslearning.convex._working import GLMRows
 
 _INTERCEPT = 100.0  # variance of the centre's intercept around the pooled one, in squared scores
 _SMALL, _MAX_STEPS, _MAX_HALVINGS = 1e-10, 100, 40

@@ -7,16 +7,13 @@ and target, `L` a square root of S.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from crosslearning.convex._arrays import Array, Indices
+from crosslearning.convex._arrays import Array, Indices
 
 AT_ONCE = 2**21  # numbers in temporary arrays
 _CACHED = 2**18  # those that stay in the cache

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from crosslearning.convex._arrays import Flags, Indices
+from crosslearning.convex._arrays import Flags, Indices
 
 _LARGEST = 2**16  # rows, so that what is made of a bucket is small beside the data
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from crosslearning.convex._arrays import Array, Indices
+from crosslearning.convex._arrays import Array, Indices
 
 
 def checked_rows(X: ArrayLike, y: ArrayLike) -> Array:

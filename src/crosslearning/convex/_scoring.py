@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import nnls
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from crosslearning.convex._arrays import Array, Flags, Indices
-    from crosslearning.convex._variance_point import VariancePoint
+from crosslearning.convex._arrays import Array, Flags, Indices
+from crosslearning.convex._variance_point import VariancePoint
 
 _LEAST, _MOST = 1e-4, 1e8  # damping, relative to the unit's curvature
 _FLAT = 1e-10  # least curvature that a step trusts, relative to that of the unit

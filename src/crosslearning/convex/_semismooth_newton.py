@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from crosslearning.convex._arrays import Array
-    from crosslearning.convex._augmented_lagrangian import SmoothPoint
+from crosslearning.convex._arrays import Array
+from crosslearning.convex._augmented_lagrangian import SmoothPoint
 
 _DECREASE = 1e-4  # Armijo's constant
 _ROUNDING = 1e-13  # relative error of a value

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from crosslearning.convex._arrays import Array, Flags
-    from crosslearning.convex.losses import Loss
+from crosslearning.convex._arrays import Array, Flags
+from crosslearning.convex.losses import Loss
 
 _RANK = 1e-13  # eigenvalues of a Gram matrix below this share of the largest are rounding
 _TOL = 1e-10  # largest component of a gradient, relative to its size at 0

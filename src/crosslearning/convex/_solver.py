@@ -9,17 +9,14 @@ converge at once.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crosslearning.convex._arrays import Array
+from crosslearning.convex._augmented_lagrangian import SmoothPoint
 from crosslearning.convex._semismooth_newton import descend, joint_step
-
-if TYPE_CHECKING:
-    from crosslearning.convex._arrays import Array
-    from crosslearning.convex._augmented_lagrangian import SmoothPoint
-    from crosslearning.convex._tethers import BlockTethers
-    from crosslearning.convex.losses import Loss
+from crosslearning.convex._tethers import BlockTethers
+from crosslearning.convex.losses import Loss
 
 _PATIENCE = 0.1  # forces that change by more of their last change ask for a stronger envelope
 _STRONGER, _WEAKER, _WEAKEST = 10.0, 1e-2, 1e-8

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crosslearning.convex._arrays import Array
 from crosslearning.tether import Tether
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from crosslearning.convex._arrays import Array
 
 _RIGID = 1.0 - 1e-8  # a share of the way that stands for all of it
 

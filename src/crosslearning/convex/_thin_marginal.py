@@ -6,19 +6,15 @@ Legend: `F_i` are m rows (columns, target) whose products are those of task i, a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg.lapack import dpstrf
 
+from crosslearning.convex._arrays import Array, Indices
 from crosslearning.convex._marginal import Marginal, chunks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from crosslearning.convex._arrays import Array, Indices
 
 
 def row_factors(products: Array, n_rows: int) -> Array:

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from crosslearning.convex._marginal import AT_ONCE
+from crosslearning.convex._arrays import Array, Flags, Indices
+from crosslearning.convex._marginal import AT_ONCE, Center, Marginal
 from crosslearning.convex.posterior import posterior_means, symmetric_root
-
-if TYPE_CHECKING:
-    from crosslearning.convex._arrays import Array, Flags, Indices
-    from crosslearning.convex._marginal import Center, Marginal
 
 _NO_INFORMATION = 1e-10  # share that rounding may leave
 _MANY = 1000  # tasks whose common uncertainty about the centre is of no account

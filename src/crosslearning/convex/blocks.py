@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from crosslearning.convex._tethers import BlockTethers
+from crosslearning.convex.problem import ConvexProblem
 from crosslearning.tether import Tether
 
-if TYPE_CHECKING:
-    from crosslearning.convex.problem import ConvexProblem
+PerBlock = float | dict[str, float]
 
-    PerBlock = float | dict[str, float]
 
 __all__ = ["BLOCKS", "coupling_of", "per_block"]
 

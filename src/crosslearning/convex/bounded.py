@@ -11,20 +11,16 @@ where δ_i is 0 in directions that have no variance. At ε = ∞ that is the mod
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crosslearning.convex._arrays import Array
 from crosslearning.convex._solver import ConvexSolution, certified
 from crosslearning.convex._tethers import BlockTethers
-from crosslearning.convex.losses import Quadratic
+from crosslearning.convex.losses import Loss, Quadratic
+from crosslearning.convex.metric import Metric
 from crosslearning.convex.problem import ConvexProblem
 from crosslearning.tether import Tether
-
-if TYPE_CHECKING:
-    from crosslearning.convex._arrays import Array
-    from crosslearning.convex.losses import Loss
-    from crosslearning.convex.metric import Metric
 
 __all__ = ["bounded", "bounded_tasks"]
 

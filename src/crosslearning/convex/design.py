@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from crosslearning.convex._arrays import Array, Indices
 from crosslearning.convex._working import GLMRows
 from crosslearning.convex.evidence import evidence_fit
-from crosslearning.convex.families import Gaussian
+from crosslearning.convex.families import Family, Gaussian
 from crosslearning.convex.laplace import laplace_fit
-from crosslearning.convex.losses import FamilyLoss, quadratic_loss
+from crosslearning.convex.losses import FamilyLoss, Loss, quadratic_loss
 from crosslearning.convex.metric import learned_root
 from crosslearning.convex.problem import ConvexProblem
 from crosslearning.convex.scaling import Scaling
 from crosslearning.convex.statistics import Statistics
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from crosslearning.convex._arrays import Array, Indices
-    from crosslearning.convex.families import Family
-    from crosslearning.convex.losses import Loss
 
 __all__ = ["Data", "Design", "TaskTable"]
 

@@ -9,20 +9,16 @@ aside.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from crosslearning.convex._arrays import Indices
 from crosslearning.convex._gaussian import GaussianData
 from crosslearning.convex._row_input import checked_weights
 from crosslearning.convex._search import Found, Search, SearchOptions
+from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus, symmetric_root
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from crosslearning.convex._arrays import Indices
-    from crosslearning.convex.moments import Moments
 
 __all__ = ["COVARIANCES", "evidence_fit"]
 

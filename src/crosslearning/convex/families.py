@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, gammaln, log_softmax, logit, softmax
 
+from crosslearning.convex._arrays import Array
 from crosslearning.convex._family import Family, OneScore
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from crosslearning.convex._arrays import Array
 
 __all__ = [
     "Bernoulli", "Family", "Gamma", "Gaussian", "Multinomial", "OneScore", "Poisson", "Student",

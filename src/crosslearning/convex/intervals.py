@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from crosslearning.convex.families import Gaussian, Poisson, Student, Tweedie
-
-if TYPE_CHECKING:
-    from crosslearning.convex._arrays import Array
-    from crosslearning.convex.families import OneScore
+from crosslearning.convex._arrays import Array
+from crosslearning.convex.families import Gaussian, OneScore, Poisson, Student, Tweedie
 
 __all__ = ["capped", "limits", "predictive_interval"]
 

@@ -7,26 +7,21 @@ an offset. The parameters are integrated out by a Gaussian approximation at thei
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from crosslearning.convex._laplace import LaplaceData
+from crosslearning.convex._arrays import Array, Indices
+from crosslearning.convex._laplace import LaplaceData, LaplacePoint
 from crosslearning.convex._row_input import checked_weights
-from crosslearning.convex._search import Search, SearchOptions
+from crosslearning.convex._search import Found, Search, SearchOptions
+from crosslearning.convex._working import GLMRows
 from crosslearning.convex.evidence import check_covariance, evidence_fit
 from crosslearning.convex.families import Gaussian, Student
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import EvidenceFit, symmetric_root, task_covariances
 from crosslearning.convex.robust import robust_fit
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from crosslearning.convex._arrays import Array, Indices
-    from crosslearning.convex._laplace import LaplacePoint
-    from crosslearning.convex._search import Found
-    from crosslearning.convex._working import GLMRows
 
 __all__ = ["GLMFit", "laplace_fit", "new_tasks"]
 

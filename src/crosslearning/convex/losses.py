@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from crosslearning.convex._arrays import Array
-    from crosslearning.convex._working import GLMRows
-    from crosslearning.convex.moments import Moments
+from crosslearning.convex._arrays import Array
+from crosslearning.convex._working import GLMRows
+from crosslearning.convex.moments import Moments
 
 __all__ = ["FamilyLoss", "Loss", "Quadratic", "quadratic_loss"]
 

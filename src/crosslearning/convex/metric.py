@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from crosslearning.convex._arrays import Array
-    from crosslearning.convex._solver import ConvexSolution
+from crosslearning.convex._arrays import Array
+from crosslearning.convex._solver import ConvexSolution
 
 __all__ = ["Metric", "learned_root", "root_of"]
 

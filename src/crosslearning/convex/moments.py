@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.convex._padding import buckets
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 __all__ = ["Moments"]
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crosslearning.convex._arrays import Array, Indices
 from crosslearning.convex._marginal import AT_ONCE, chunks, responses
-
-if TYPE_CHECKING:
-    from crosslearning.convex._arrays import Array, Indices
-    from crosslearning.convex.moments import Moments
+from crosslearning.convex.moments import Moments
 
 __all__ = ["EvidenceFit", "EvidenceStatus", "quadratic_forms", "score_covariances"]
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from crosslearning.convex._arrays import Array, Indices
-
+from crosslearning.convex._arrays import Array, Indices
 
 __all__ = ["class_scores", "linear_scores"]
 

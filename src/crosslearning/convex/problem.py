@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crosslearning.convex._arrays import Array, Flags
 from crosslearning.convex._augmented_lagrangian import SmoothProblem
 from crosslearning.convex._separate import (
     determined_part,
@@ -17,12 +17,9 @@ from crosslearning.convex._separate import (
 )
 from crosslearning.convex._solver import ConvexSolution, certified, solve
 from crosslearning.convex._tethers import BlockTethers
+from crosslearning.convex.losses import Loss
 from crosslearning.coupling import nearest_center, smallest_enclosing_ball
 from crosslearning.tether import Tether
-
-if TYPE_CHECKING:
-    from crosslearning.convex._arrays import Array, Flags
-    from crosslearning.convex.losses import Loss
 
 __all__ = ["ConvexProblem"]
 

@@ -8,21 +8,17 @@ Bayes), which never lowers a bound of the evidence.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from crosslearning.convex._arrays import Array
+from crosslearning.convex._search import SearchOptions
+from crosslearning.convex._working import GLMRows
 from crosslearning.convex.evidence import evidence_fit
-from crosslearning.convex.posterior import EvidenceStatus
-
-if TYPE_CHECKING:
-    from crosslearning.convex._arrays import Array
-    from crosslearning.convex._search import SearchOptions
-    from crosslearning.convex._working import GLMRows
-    from crosslearning.convex.families import Student
-    from crosslearning.convex.moments import Moments
-    from crosslearning.convex.posterior import EvidenceFit
+from crosslearning.convex.families import Student
+from crosslearning.convex.moments import Moments
+from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus
 
 __all__ = ["robust_fit"]
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from crosslearning.convex._arrays import Array
+from crosslearning.convex._arrays import Array
 
 __all__ = ["Scaling"]
 

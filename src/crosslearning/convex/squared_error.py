@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crosslearning.convex._arrays import Array, Indices
 from crosslearning.convex._padding import buckets
 from crosslearning.convex._thin_marginal import row_factors
+from crosslearning.convex.design import Data, TaskTable
 from crosslearning.convex.statistics import Statistics
-
-if TYPE_CHECKING:
-    from crosslearning.convex._arrays import Array, Indices
-    from crosslearning.convex.design import Data, TaskTable
 
 __all__ = ["SquaredError"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.convex._cells import Cells
 from crosslearning.convex._row_input import (
@@ -20,9 +21,6 @@ from crosslearning.convex._row_input import (
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.scaling import Scaling
 from crosslearning.files import replacing
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Statistics"]
 

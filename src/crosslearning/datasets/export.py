@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable, Iterable
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from crosslearning.datasets.decoding import import_pillow
 from crosslearning.datasets.images import Icons65, load_icons65
-from crosslearning.datasets.tables import load_ames, load_hsb82
+from crosslearning.datasets.tables import TableData, load_ames, load_hsb82
 from crosslearning.extras import require
 from crosslearning.files import new_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from crosslearning.datasets.tables import TableData
 
 LOADERS: dict[str, Callable[[], TableData | Icons65]] = {
     "hsb82": load_hsb82,

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from crosslearning.evaluation import sentences
+from crosslearning.evaluation.scores import Scores
 from crosslearning.tasks.estimators import as_objects
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from crosslearning.evaluation.scores import Scores
 
 _LEVEL = 0.05  # of a two-sided test
 _ROUNDING = 1e-6  # of the largest score; smaller differences neither help nor hurt

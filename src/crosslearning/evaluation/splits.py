@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.tasks import within_task_folds
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Split = tuple[NDArray[np.intp], NDArray[np.intp]]
+Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def splits_of(

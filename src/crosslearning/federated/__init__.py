@@ -17,18 +17,9 @@ except ImportError as error:  # pragma: no cover - run by a test in a process of
 if TYPE_CHECKING:
     from crosslearning.federated._client import client_app, parameters_of
     from crosslearning.federated._strategy import CrossLearning
-    from crosslearning.federated.statistics import (
-        collect_statistics,
-        statistics_app,
-    )
+    from crosslearning.federated.statistics import collect_statistics, statistics_app
 
-__all__ = [
-    "CrossLearning",
-    "client_app",
-    "collect_statistics",
-    "parameters_of",
-    "statistics_app",
-]
+__all__ = ["CrossLearning", "client_app", "collect_statistics", "parameters_of", "statistics_app"]
 
 _MODULES = {"CrossLearning": "_strategy", "client_app": "_client", "parameters_of": "_client"}
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+Step = Callable[[torch.nn.Module, dict[str, Any]], Mapping[str, Any] | None]
 
-    from flwr.app import Context
-    from numpy.typing import NDArray
-
-    Step = Callable[[torch.nn.Module, dict[str, Any]], Mapping[str, Any] | None]
 
 _KIND = "the state of a federated client"
 _STATE, _HELD = "crosslearning", "crosslearning-held"

@@ -6,11 +6,12 @@ import math
 import os
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord
+from numpy.typing import NDArray
 
 from crosslearning.coupling import prox
 from crosslearning.federated._client import towards
@@ -18,10 +19,8 @@ from crosslearning.nn._checkpoint import differences
 from crosslearning.nn._copies import divide
 from crosslearning.nn._files import encode_tether, read_file, write_file
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Vectors = list[NDArray[np.floating[Any]]]  # one per block
 
-    Vectors = list[NDArray[np.floating[Any]]]  # one per block
 
 _KIND = "the state of a federated server"
 _PLAIN = ("run", "round", "versions", "pulls", "distances")  # what JSON can hold

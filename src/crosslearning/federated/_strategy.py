@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from flwr.app import ConfigRecord, Message, MessageType, RecordDict
-from flwr.serverapp.strategy import FedAvg
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAvg, Result
 from flwr.serverapp.strategy.strategy_utils import sample_nodes
 
 from crosslearning.coupling._checks import check_center_weight, is_positive
 from crosslearning.federated._server_state import ServerState
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Mapping
-
-    from flwr.app import ArrayRecord, MetricRecord
-    from flwr.serverapp import Grid
-    from flwr.serverapp.strategy import Result
-
-    from crosslearning.tether import Tether
+from crosslearning.tether import Tether
 
 log = logging.getLogger("flwr.crosslearning")
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
 
 from crosslearning.convex._cells import Cells
 from crosslearning.convex.statistics import Statistics
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flwr.app import Context
-    from flwr.serverapp import Grid
 
 __all__ = ["collect_statistics", "statistics_app"]
 

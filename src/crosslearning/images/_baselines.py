@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -11,12 +12,7 @@ from torch import nn
 from crosslearning.evaluation import Comparison, Scores
 from crosslearning.evaluation.choice import best
 from crosslearning.images import _findings
-from crosslearning.images._runs import by_domain, macro
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from crosslearning.images._runs import Runs
+from crosslearning.images._runs import Runs, by_domain, macro
 
 _STIFFNESSES = (0.01, 0.1, 1.0)
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.evaluation import Comparison, Scores, sentences
 from crosslearning.evaluation.choice import best
 from crosslearning.evaluation.numbers import radius_name
 from crosslearning.evaluation.numbers import spread as written
-from crosslearning.images._runs import by_domain, over_images
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from crosslearning.images._runs import Runs
+from crosslearning.images._runs import Runs, by_domain, over_images
 
 _ENDS = {"pooled": 0.0, "separate": math.inf}
 _WINNERS = {0.0: "Pooling", math.inf: "Separate training"}

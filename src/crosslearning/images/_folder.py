@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from crosslearning.datasets import ImageData
 from crosslearning.files import replacing
 from crosslearning.images._runs import model_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from crosslearning.datasets import ImageData
-    from crosslearning.images.settings import TrainingSettings
+from crosslearning.images.settings import TrainingSettings
 
 _VERSION = 3  # of the files of runs
 

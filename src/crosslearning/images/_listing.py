@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Iterable, Sequence, Set
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from unicodedata import normalize
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence, Set
 
 _SUFFIXES = {".bmp", ".gif", ".jpe", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff"}
 _SUFFIXES |= {".webp"}

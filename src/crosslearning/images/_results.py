@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.evaluation.numbers import radius_name
 from crosslearning.files import replacing
 from crosslearning.images import _findings
-from crosslearning.images._runs import by_category, by_domain, macro, over_images
+from crosslearning.images._runs import Runs, by_category, by_domain, macro, over_images
+from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import PARTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from crosslearning.images._runs import Runs
-    from crosslearning.images.settings import TrainingSettings
 
 _VERSION = 1
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from crosslearning.datasets import ImageData
 from crosslearning.files import replacing
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from crosslearning.datasets import ImageData
 
 _DOMAINS, _CATEGORIES = 12, 8  # that are shown at most
 _SIDE, _GAP, _TEXT = 96, 8, 14  # pixels

@@ -5,31 +5,27 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 
 from crosslearning.coupling import smallest_enclosing_ball
+from crosslearning.datasets import ImageData
 from crosslearning.files import replacing
 from crosslearning.images._folder import claim, numbered, prepare_models
 from crosslearning.images._runs import count, model_file
 from crosslearning.images.contact_sheet import draw_contact_sheet
 from crosslearning.images.embedding import features, load_backbone
 from crosslearning.images.heads import Heads, fit_heads, head, objective
+from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import divide
 from crosslearning.nn import TaskModels
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from crosslearning.datasets import ImageData
-    from crosslearning.images.settings import TrainingSettings
 
 RIDGES = (1e-4, 1e-3, 1e-2)
 _SHARES = (0.03, 0.1, 0.2, 0.4, 0.7)  # of the radius at which heads are separate

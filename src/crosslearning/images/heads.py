@@ -10,22 +10,20 @@ from __future__ import annotations
 import math
 import warnings
 from collections import OrderedDict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from crosslearning.coupling import prox_gram
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.tether import Tether
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Domains = Sequence[tuple[torch.Tensor, torch.Tensor]]
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Domains = Sequence[tuple[torch.Tensor, torch.Tensor]]
 
 _TOLERANCE = 3e-4  # of the projected gradient, relative to the gradient where all numbers are 0
 _MOST_STEPS = 1000

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
 
+from crosslearning.images.settings import TrainingSettings
 from crosslearning.nn import TaskModels, architectures
 from crosslearning.nn._seeds import build
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from crosslearning.images.settings import TrainingSettings
 
 _NAMES = ("batchnorm_cnn", "small_cnn")
 _SHARES = (0.02, 0.06, 0.2)  # of the norm of the network

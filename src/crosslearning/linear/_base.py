@@ -6,27 +6,21 @@ from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from crosslearning.convex.blocks import BLOCKS, coupling_of, per_block
-from crosslearning.convex.design import Design
+from crosslearning.convex._solver import ConvexSolution
+from crosslearning.convex._tethers import BlockTethers
+from crosslearning.convex.blocks import BLOCKS, PerBlock, coupling_of, per_block
+from crosslearning.convex.design import Data, Design, TaskTable
 from crosslearning.convex.metric import root_of
-from crosslearning.linear._estimator import LinearModel
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from crosslearning.convex._solver import ConvexSolution
-    from crosslearning.convex._tethers import BlockTethers
-    from crosslearning.convex.blocks import PerBlock
-    from crosslearning.convex.design import Data, TaskTable
-    from crosslearning.convex.problem import ConvexProblem
-    from crosslearning.convex.scaling import Scaling
-    from crosslearning.linear._estimator import Array
+from crosslearning.convex.problem import ConvexProblem
+from crosslearning.convex.scaling import Scaling
+from crosslearning.linear._estimator import Array, LinearModel
 
 _AIM = 1e-3  # the solver aims below the requested tolerance
 

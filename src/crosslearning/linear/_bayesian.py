@@ -6,31 +6,26 @@ import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.convex._solver import ConvexSolution
+from crosslearning.convex._working import GLMRows
 from crosslearning.convex.bounded import bounded, bounded_tasks
+from crosslearning.convex.design import TaskTable
 from crosslearning.convex.evidence import COVARIANCES
 from crosslearning.convex.laplace import laplace_fit, new_tasks
-from crosslearning.convex.losses import FamilyLoss
+from crosslearning.convex.losses import FamilyLoss, Loss
 from crosslearning.convex.metric import Metric
 from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus, score_covariances
 from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.scaling import Scaling
 from crosslearning.exceptions import ConvergenceWarning
-from crosslearning.linear._estimator import LinearModel
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from crosslearning.convex._working import GLMRows
-    from crosslearning.convex.design import TaskTable
-    from crosslearning.convex.losses import Loss
-    from crosslearning.linear._estimator import Array
+from crosslearning.linear._estimator import Array, LinearModel
 
 _AIM = 1e-3  # the solver aims below the requested tolerance
 _CERTAIN = 1e-8  # largest relative KKT residual without a warning

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from crosslearning.convex._working import GLMRows
+from crosslearning.convex.design import TaskTable
 from crosslearning.convex.evidence import evidence_fit
 from crosslearning.convex.families import Gaussian, OneScore, Student
 from crosslearning.convex.intervals import capped, limits, predictive_interval
-from crosslearning.convex.losses import quadratic_loss
+from crosslearning.convex.losses import Loss, quadratic_loss
 from crosslearning.convex.moments import Moments
-from crosslearning.convex.posterior import quadratic_forms
+from crosslearning.convex.posterior import EvidenceFit, quadratic_forms
 from crosslearning.convex.prediction import linear_scores
+from crosslearning.convex.statistics import Statistics
 from crosslearning.linear._bayesian import CrossBayesianModel
 from crosslearning.linear._conformal import left_out_rows, left_out_tasks, quantile, summary
-from crosslearning.linear._estimator import checked_offset
+from crosslearning.linear._estimator import Array, checked_offset
 from crosslearning.linear._targets import RealTarget
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from crosslearning.convex._working import GLMRows
-    from crosslearning.convex.design import TaskTable
-    from crosslearning.convex.losses import Loss
-    from crosslearning.convex.posterior import EvidenceFit
-    from crosslearning.convex.statistics import Statistics
-    from crosslearning.linear._estimator import Array
 
 _METHODS = ("evidence", "conformal")
 _FARTHEST = 1.25  # times the largest target: no mean under a logarithmic link is believed beyond

@@ -6,17 +6,13 @@ In all functions `score` and `variance` are posterior means and variances of the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from crosslearning.convex.design import TaskTable
+from crosslearning.convex.families import OneScore
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import quadratic_forms
-
-if TYPE_CHECKING:
-    from crosslearning.convex.design import TaskTable
-    from crosslearning.convex.families import OneScore
-    from crosslearning.linear._estimator import Array
+from crosslearning.linear._estimator import Array
 
 _LEAST = 1e-6  # of what is left of a row's own variance without it
 _LEVELS = np.linspace(0.0, 1.0, 2001)

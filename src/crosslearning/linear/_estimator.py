@@ -6,10 +6,10 @@ import warnings
 from abc import ABCMeta, abstractmethod
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import (
@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from crosslearning.convex.design import TaskTable
+from crosslearning.convex.families import Family
 from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.scaling import Scaling
 from crosslearning.exceptions import ConvergenceWarning
@@ -30,11 +31,6 @@ from crosslearning.tasks.estimators import (
     codes_to_predict,
     separate_labels,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from crosslearning.convex.families import Family
 
 Array = NDArray[np.float64]
 

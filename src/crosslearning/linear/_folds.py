@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.typing import NDArray
 
+from crosslearning.convex.design import Data, Design, TaskTable
+from crosslearning.convex.problem import ConvexProblem
+from crosslearning.convex.scaling import Scaling
 from crosslearning.evaluation import Scores
-from crosslearning.evaluation.scoring import score_tasks
+from crosslearning.evaluation.scoring import Predicted, Scorer, score_tasks
+from crosslearning.linear._estimator import Array
+from crosslearning.linear._search import Candidate
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+Pair = tuple[Array, Array]
+Judges = Callable[[Any, NDArray[np.intp]], Callable[..., Pair]]
+Roots = Callable[[Design, Data, Scaling], tuple[Array | None, float | None]]
 
-    from numpy.typing import NDArray
-
-    from crosslearning.convex.design import Data, Design, TaskTable
-    from crosslearning.convex.problem import ConvexProblem
-    from crosslearning.convex.scaling import Scaling
-    from crosslearning.evaluation.scoring import Predicted, Scorer
-    from crosslearning.linear._estimator import Array
-    from crosslearning.linear._search import Candidate
-
-    Pair = tuple[Array, Array]
-    # (held-out data, number of the model that predicts each task) -> a function from
-    # coefficients and intercepts of all models' linear scores to score and weight by task
-    Judges = Callable[[Any, NDArray[np.intp]], Callable[..., Pair]]
-    # (design, data, scaling) -> root of a metric or None, and a ridge strength or None
-    Roots = Callable[[Design, Data, Scaling], tuple[Array | None, float | None]]
 
 _CONVERGED = 1e-5  # a larger relative residual may show in a score
 

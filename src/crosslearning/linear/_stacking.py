@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.preprocessing import StandardScaler
@@ -17,16 +18,11 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, has_fit_parameter
 
+from crosslearning.convex.design import TaskTable
 from crosslearning.convex.scaling import Scaling
-from crosslearning.linear._estimator import TaskEstimator
+from crosslearning.linear._estimator import Array, TaskEstimator
 from crosslearning.linear.splines import SplineFeatures
 from crosslearning.tasks import within_task_folds
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from crosslearning.convex.design import TaskTable
-    from crosslearning.linear._estimator import Array
 
 _TASK = "task"
 _MOST_CATEGORIES = 254  # of a column of histogram-based boosting

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.convex.families import Bernoulli, Multinomial, contrasts
+from crosslearning.convex.statistics import Statistics
+from crosslearning.linear._estimator import Array
 from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor, as_objects
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from crosslearning.convex.statistics import Statistics
-    from crosslearning.linear._estimator import Array
 
 
 class RealTarget(TaskRegressor):

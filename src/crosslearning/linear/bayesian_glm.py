@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from crosslearning.convex.families import Gamma, Gaussian, Poisson, Student, Tweedie
+from crosslearning.convex.families import Gamma, Gaussian, OneScore, Poisson, Student, Tweedie
 from crosslearning.linear._bayesian_regression import BayesianRegression
-
-if TYPE_CHECKING:
-    from crosslearning.convex.families import OneScore
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

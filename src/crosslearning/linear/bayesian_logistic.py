@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from crosslearning.convex.design import TaskTable
 from crosslearning.convex.families import Multinomial
 from crosslearning.linear._bayesian import CrossBayesianModel
+from crosslearning.linear._estimator import Array
 from crosslearning.linear._targets import ClassTarget
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from crosslearning.convex.design import TaskTable
-    from crosslearning.linear._estimator import Array
 
 
 class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):

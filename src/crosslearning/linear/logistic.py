@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax
 
 from crosslearning.convex.families import contrasts
@@ -13,14 +14,9 @@ from crosslearning.convex.prediction import class_scores
 from crosslearning.evaluation.scoring import Predicted, scorer_of
 from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._cv import CrossLinearModelCV
-from crosslearning.linear._folds import Judge
+from crosslearning.linear._estimator import Array
+from crosslearning.linear._folds import Judge, Judges
 from crosslearning.linear._targets import ClassTarget
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from crosslearning.linear._estimator import Array
-    from crosslearning.linear._folds import Judges
 
 
 class _LogisticTarget(ClassTarget):

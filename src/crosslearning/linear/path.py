@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.convex.blocks import BLOCKS, coupling_of, per_block
+from crosslearning.convex.blocks import BLOCKS, PerBlock, coupling_of, per_block
+from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._search import radii
 from crosslearning.linear.logistic import CrossLogisticRegression
 from crosslearning.linear.ridge import CrossRidge
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from crosslearning.convex.blocks import PerBlock
-    from crosslearning.linear._base import CrossTethered
 
 _OWN = ("epsilons", "tasks")  # attributes of the path itself
 

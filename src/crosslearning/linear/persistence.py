@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+import os
+from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.archive import read_archive, write_archive
 from crosslearning.evaluation import Comparison
-
-if TYPE_CHECKING:
-    import os
 
 _DATACLASSES, _KIND = (Comparison,), "linear model"  # dataclasses among fitted attributes
 

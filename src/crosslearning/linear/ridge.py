@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.convex.families import Gaussian
 from crosslearning.convex.squared_error import SquaredError
+from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.scoring import Predicted, scorer_of
 from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._cv import CrossLinearModelCV
-from crosslearning.linear._folds import Judge
+from crosslearning.linear._estimator import Array
+from crosslearning.linear._folds import Judge, Judges
 from crosslearning.linear._targets import RealTarget
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from crosslearning.convex.statistics import Statistics
-    from crosslearning.linear._estimator import Array
-    from crosslearning.linear._folds import Judges
 
 
 class _RidgeTarget(RealTarget):

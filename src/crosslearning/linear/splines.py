@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from math import factorial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import SplineTransformer
 from sklearn.utils._param_validation import Interval
@@ -21,10 +22,8 @@ from sklearn.utils.validation import (
 from crosslearning.convex.curves import Curves
 from crosslearning.convex.scaling import Scaling
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+Array = NDArray[np.float64]
 
-    Array = NDArray[np.float64]
 
 _TAIL = 0.05  # fraction of the rows beyond the end knots, where curves are linear
 _LEAST = 1e-4  # smallest variance of a curve worth keeping, relative to the first

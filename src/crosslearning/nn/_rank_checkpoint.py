@@ -8,7 +8,8 @@ the folder. It is written last, and replaced in one piece: what it names is comp
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch.distributed.checkpoint.hf_storage import (
@@ -20,9 +21,6 @@ from torch.distributed.checkpoint.state_dict_saver import save
 
 from crosslearning.nn._checkpoint import KIND, Checkpoint
 from crosslearning.nn._files import pack, unpack, write_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _EXTRA = "_extra_state"  # labels and pulls; the same on all ranks
 _LIKE, _SCALAR = "optimizer", "scalar"  # state that has axes, and state that has none

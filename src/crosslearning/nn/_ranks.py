@@ -5,19 +5,16 @@ Without a mesh there is one rank that holds all tasks, and nothing is communicat
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 import torch.distributed as dist
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from numpy.typing import NDArray
-    from torch.distributed.device_mesh import DeviceMesh
+from numpy.typing import NDArray
+from torch.distributed.device_mesh import DeviceMesh
 
 _all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)  # its old name
 

@@ -6,18 +6,15 @@ them, taken before a projection and given back after; the whole parameters are n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import torch
+from torch import nn
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor, Shard
 
 from crosslearning.nn._flat_buffer import FlatBuffer, find_parameter
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import nn
 
 
 class ShardBuffer(FlatBuffer):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
 
 from crosslearning.coupling import Status, couple
 from crosslearning.coupling._checks import check_center_weight, is_positive
 from crosslearning.nn._certificate import StepCertificate
 from crosslearning.nn._checks import check_labels
 from crosslearning.nn._copies import (
+    Block,
     average_buffers,
     copy_modules,
     divide_parameters,
@@ -25,16 +30,7 @@ from crosslearning.nn._flat_members import FlatMembers
 from crosslearning.nn._linked_modules import LinkedModules
 from crosslearning.nn._rank_members import RankMembers
 from crosslearning.nn._ranks import Ranks, whole
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-
-    from numpy.typing import ArrayLike, NDArray
-    from torch.distributed.device_mesh import DeviceMesh
-
-    from crosslearning.nn._copies import Block
-    from crosslearning.tether import Tether
+from crosslearning.tether import Tether
 
 
 class TaskModels(LinkedModules):

@@ -7,14 +7,13 @@ which predict without scikit-learn and are saved without pickle.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-if TYPE_CHECKING:
-    from crosslearning.convex.curves import Curves
+from crosslearning.convex.curves import Curves
 
 Array = NDArray[np.float64]
 BLOCKS = {

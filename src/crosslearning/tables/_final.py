@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
 from crosslearning.tables._basis import BLOCKS
+from crosslearning.tables._spaces import Spaces
+from crosslearning.tables.candidates import Candidate
 from crosslearning.tables.forecast import blend
 from crosslearning.tables.metrics import Scorer
+from crosslearning.tables.model import TableModel
 from crosslearning.tables.rows import Rows, fitted
 from crosslearning.tables.schema import require_columns
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from crosslearning.tables._spaces import Spaces
-    from crosslearning.tables.candidates import Candidate
-    from crosslearning.tables.model import TableModel
-    from crosslearning.tables.trials import Trials
+from crosslearning.tables.trials import Trials
 
 _MANY_ROWS = 200_000  # beyond which sums stand for the rows
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.tables._basis import Rotation
@@ -24,9 +25,6 @@ from crosslearning.tables.schema import (
 from crosslearning.tables.splits import Splits, splits_of
 from crosslearning.tables.target import Target, target_of
 from crosslearning.tasks import TaskIndex
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _FEWEST_ROWS = 10
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,7 @@ from crosslearning.linear import SplineFeatures
 from crosslearning.tables._basis import BLOCKS, Basis
 from crosslearning.tables._boosting import Boosting
 from crosslearning.tables.rows import Rows, fitted
-
-if TYPE_CHECKING:
-    from crosslearning.tables.splits import Splits
+from crosslearning.tables.splits import Splits
 
 _MANY_ROWS = 50_000  # beyond which only linear models are tried unless others are asked for
 _WIDEST = 100  # features, likewise

@@ -6,21 +6,19 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tables._facts import Facts
+from crosslearning.tables.candidates import Candidate
 from crosslearning.tables.forecast import forecast
 from crosslearning.tables.rows import Rows, without
 from crosslearning.tables.trials import Trials
-
-if TYPE_CHECKING:
-    from crosslearning.convex.statistics import Statistics
-    from crosslearning.tables.candidates import Candidate
 
 Array = NDArray[np.float64]
 COMPARED = 50_000  # tasks that are enough to compare models by

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,10 +17,8 @@ from crosslearning.convex.statistics import Statistics
 from crosslearning.extras import require
 from crosslearning.tables._files import Files, located
 from crosslearning.tables._survey import Survey, usable
+from crosslearning.tables.model import TableModel
 from crosslearning.tables.streaming import Plan, Shown, add_up, fit_engine
-
-if TYPE_CHECKING:
-    from crosslearning.tables.model import TableModel
 
 __all__ = ["fit_files", "fit_table"]
 

@@ -6,9 +6,10 @@ import time as clock
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from crosslearning.tables._facts import facts_of
 from crosslearning.tables._final import Final
@@ -22,9 +23,6 @@ from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.results import Fit, with_results
 from crosslearning.tables.trials import Trials, run
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def fit_table(

@@ -5,7 +5,7 @@ It takes longer to import than most tables take to predict.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,7 @@ from crosslearning.convex.intervals import capped, predictive_interval
 from crosslearning.convex.posterior import score_covariances
 from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.scaling import Scaling
-
-if TYPE_CHECKING:
-    from crosslearning.tables._basis import Basis
+from crosslearning.tables._basis import Basis
 
 Array = NDArray[np.float64]
 _AT_ONCE = 2**16  # rows

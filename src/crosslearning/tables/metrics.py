@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from crosslearning.evaluation.scoring import Predicted, score_tasks
 from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.forecast import forecast, probabilities
-
-if TYPE_CHECKING:
-    from crosslearning.tables.model import TableModel
+from crosslearning.tables.model import TableModel
 
 Array = NDArray[np.float64]
 _SMALLEST = 1e-12  # probability, and mean of a positive target, that still has a logarithm

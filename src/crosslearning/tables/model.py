@@ -10,8 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
@@ -23,9 +24,6 @@ from crosslearning.tables.forecast import forecast, intervals, main_part, probab
 from crosslearning.tables.recognition import kept_as_text, recognised, tidy
 from crosslearning.tables.schema import check_names, require_columns
 from crosslearning.tasks import TaskIndex
-
-if TYPE_CHECKING:
-    import numpy as np
 
 _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
 _KIND = "table model"

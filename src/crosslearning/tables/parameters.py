@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from crosslearning.tables._basis import Rotation
+from crosslearning.tables._basis import Rotation
 
 _MOST_LINES = 1_000_000  # of coefficients that are worth a file
 

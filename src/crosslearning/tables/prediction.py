@@ -10,17 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import pandas as pd
 
 from crosslearning.files import replacing
 from crosslearning.tables._files import MISSING, Files, frame_of, located
+from crosslearning.tables.model import TableModel
 from crosslearning.tables.reading import read_table, read_verbatim
 from crosslearning.tables.writing import format_of
-
-if TYPE_CHECKING:
-    from crosslearning.tables.model import TableModel
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from crosslearning.tasks import TaskIndex
+from crosslearning.tasks import TaskIndex
 
 
 def kept_as_text(tasks: Sequence[Hashable]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,16 @@ import crosslearning
 from crosslearning.evaluation import Comparison, sentences
 from crosslearning.evaluation.choice import standard_error
 from crosslearning.evaluation.numbers import number
+from crosslearning.tables._facts import Facts
 from crosslearning.tables.findings import spread
+from crosslearning.tables.metrics import Metric
+from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficients, map_of, parameters_of
 from crosslearning.tables.plain import plain
+from crosslearning.tables.schema import Features
+from crosslearning.tables.target import Target
 from crosslearning.tables.trials import Trials, over_tasks
 from crosslearning.tables.verdict import compared, reason, verdict
-
-if TYPE_CHECKING:
-    from crosslearning.tables._facts import Facts
-    from crosslearning.tables.metrics import Metric
-    from crosslearning.tables.model import TableModel
-    from crosslearning.tables.schema import Features
-    from crosslearning.tables.target import Target
 
 VERSION = 2
 _MOST_TASKS = 2000  # that are listed one by one

@@ -6,16 +6,14 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
 from crosslearning.tables.columns import ROW_NUMBER, Column, column_of, is_date, listed_rows
 from crosslearning.tasks import TaskIndex
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _LISTED = 20
 _TIME = re.compile(r"(year|yr|date|month|week|quarter|period|time|day)s?", re.IGNORECASE)

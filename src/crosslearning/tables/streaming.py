@@ -6,7 +6,7 @@ import os
 import time as clock
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.statistics import Statistics
+from crosslearning.tables._facts import Facts
 from crosslearning.tables._files import Files, located
 from crosslearning.tables._final import state_to_keep
 from crosslearning.tables._lines import lines
@@ -22,6 +23,7 @@ from crosslearning.tables._sums import COMPARED, deal, try_sums
 from crosslearning.tables._survey import Survey, recognised, usable
 from crosslearning.tables.candidates import candidates
 from crosslearning.tables.columns import as_numbers
+from crosslearning.tables.encoding import TableEncoder
 from crosslearning.tables.findings import effects, summary
 from crosslearning.tables.metrics import METRICS
 from crosslearning.tables.model import TableModel
@@ -29,12 +31,8 @@ from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.results import Fit, with_results
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.schema import Features, looks_like_time, require_columns
+from crosslearning.tables.trials import Trials
 from crosslearning.tasks.estimators import as_objects
-
-if TYPE_CHECKING:
-    from crosslearning.tables._facts import Facts
-    from crosslearning.tables.encoding import TableEncoder
-    from crosslearning.tables.trials import Trials
 
 _LEARNED = 2**14  # tasks that are enough for variances
 _SHOWN = 20_000  # rows to look at predictions of

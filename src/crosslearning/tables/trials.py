@@ -5,24 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.choice import nested
 from crosslearning.evaluation.scores import Scores
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables._blending import blend_weights
+from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.candidates import Candidate
 from crosslearning.tables.metrics import METRICS, Metric
 from crosslearning.tables.rows import Rows, fitted, predicted, told, without
-
-if TYPE_CHECKING:
-    from crosslearning.convex.statistics import Statistics
-    from crosslearning.tables._spaces import Spaces
-    from crosslearning.tables.splits import Splits
+from crosslearning.tables.splits import Splits
 
 Array = NDArray[np.float64]
 _ROUNDING = 1e-9  # relative to the best score: differences below decide nothing

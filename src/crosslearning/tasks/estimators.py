@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from crosslearning.tasks.labels import TaskIndex, check_tasks, split_task_column
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 _CENTER = "center"
 

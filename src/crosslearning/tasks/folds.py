@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 def within_task_folds(
-    codes: ArrayLike,
-    n_splits: int,
-    seed: int | np.random.Generator,
-    classes: Labels | None = None,
+    codes: ArrayLike, n_splits: int, seed: int | np.random.Generator, classes: Labels | None = None
 ) -> NDArray[np.int64]:
     """Divide the rows of every task among the folds of a cross-validation.
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api.extensions import ExtensionArray
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable
+Labels = Any  # one hashable per row: a sequence, an array, or a column of pandas
 
-    from numpy.typing import NDArray
-
-    Labels = Any  # one hashable per row: a sequence, an array, or a column of pandas
 
 _LISTED_ROWS = 10
 _LISTED_COLUMNS = 20

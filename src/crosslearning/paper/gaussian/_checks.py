@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 import reprlib
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 _ENDS = "Use 0 to merge the two groups, `math.inf` to estimate them separately."
 _DEVIATION = "is a standard deviation and must be finite and positive"

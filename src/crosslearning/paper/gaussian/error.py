@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.paper.gaussian._checks import number, numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
 
 _BATCH = 1 << 14  # realisations held in memory at once
 _FAR = 30.0  # erfc is 0 in float64 from 26.6 on

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.coupling import project
+from crosslearning.coupling import Projection, project
 from crosslearning.paper.gaussian._checks import finite, group_mean, number
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from crosslearning.coupling import Projection
 
 
 class TwoMeans(NamedTuple):

@@ -8,11 +8,12 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.files import replacing
 from crosslearning.paper.gaussian._checks import number
@@ -23,11 +24,6 @@ from crosslearning.paper.gaussian.error import (
     mse,
     mse_derivative,
 )
-
-if TYPE_CHECKING:
-    import os
-
-    from numpy.typing import NDArray
 
 _COLUMNS = ("max_gap", "mse", "monte_carlo", "standard_error")
 
