@@ -19,98 +19,6 @@ def save(folder, content):
     return folder
 
 
-def table_results(labels=range(100, 160), blocks=("all",), features=("age", "income")):
-    """Results of a table whose first task gains most, the others less and less."""
-    labels = list(labels)
-    rng = np.random.default_rng(0)
-    n = len(labels)
-    rows = (5 + 3 * np.arange(n)).tolist()
-    gain = np.linspace(4, -1, n)
-    separate = 30 + rng.normal(size=n)
-    coef = rng.normal(size=(n, len(features))).round(3)
-    scores = {"pooled": 33.0, "separate": 31.0, "cross": 29.5}
-    return {
-        "kind": "table",
-        "version": 1,
-        "created": "2026-01-02T03:04:05+00:00",
-        "title": "spending by shop",
-        "target": "spending",
-        "task": "shop",
-        "estimator": "CrossRidgeCV",
-        "target_kind": "regression",
-        "sentence": "Sharing helps: cross-learning is better than separate models by 1.5 ± 0.2.",
-        "remarks": [
-            {"lead": f"Shop {labels[0]} gains most", "text": "31.0 alone, 27.0 cross-learned."},
-            {"lead": f"Shop {labels[-1]} loses most", "text": "30.0 alone, 31.0 cross-learned."},
-        ],
-        "score": {"name": "mean squared error", "greater_is_better": False},
-        "comparison": {
-            "overall": [
-                {
-                    "method": method,
-                    "score": score,
-                    "gain": score - scores["cross"],
-                    "standard_error": 0.2,
-                    "helped": int((gain > 0).sum()),
-                    "hurt": int((gain < 0).sum()),
-                }
-                for method, score in scores.items()
-            ],
-            "tasks": [
-                {
-                    "task": label,
-                    "rows": rows[i],
-                    "pooled": 33.0,
-                    "separate": separate[i],
-                    "cross": separate[i] - gain[i],
-                }
-                for i, label in enumerate(labels)
-            ],
-        },
-        "path": {
-            block: [
-                {"epsilon": radius(e), "score": 30 + k, "low": 29 + k, "high": 31 + k}
-                for k, e in enumerate(EPSILONS)
-            ]
-            for block in blocks
-        },
-        "chosen": {block: {"epsilon": 0.1, "epsilon_max": 10.0, "share": 0.01} for block in blocks},
-        "alpha": 1.5,
-        "tether": "ball",
-        "tasks": [
-            {
-                "task": label,
-                "rows": rows[i],
-                "distance": dict.fromkeys(blocks, 0.1),
-                "force": dict.fromkeys(blocks, float(i)),
-            }
-            for i, label in enumerate(labels)
-        ],
-        "coefficients": {
-            "features": list(features),
-            "center": coef.mean(axis=0).tolist(),
-            "tasks": coef.tolist(),
-            "intercept": {"center": 12.0, "tasks": rng.normal(12, 1, size=n).tolist()},
-        },
-        "map": {
-            "tasks": rng.uniform(-0.07, 0.07, size=(n, 2)).tolist(),
-            "center": [0.0, 0.0],
-            "radius": 0.1,
-            "explained": 0.8,
-        },
-        "provenance": {
-            "command": "crosslearning fit shops.csv --task shop --target spending",
-            "versions": VERSIONS,
-            "seed": 0,
-            "fingerprint": "sha256:" + 16 * "00ff",
-            "rows": sum(rows),
-            "dropped": 2,
-            "seconds": 3.25,
-            "columns": [{"name": name, "type": "number", "missing": 1} for name in features],
-        },
-    }
-
-
 MODELS = [  # name, label, error, kind
     ("splines", "splines, cross-learned", 29.5, "cross"),
     ("linear", "linear, cross-learned", 30.1, "cross"),
@@ -119,25 +27,71 @@ MODELS = [  # name, label, error, kind
     ("pooled", "one pooled model", 33.0, "pooled"),
     ("mean", "the mean of what was learned from", 250.0, "baseline"),
 ]
+BOUND = {"all": {"epsilon": 2.0, "epsilon_max": 10.0, "share": 0.2}}
 
 
-def chosen_results(labels=range(100, 160), features=("age", "income"), **options):
-    """Results as of a fit that tried several models and chose one by its nested score."""
-    content = table_results(labels, features=features, **options)
-    rng = np.random.default_rng(1)
+def _compared(labels, rng):
+    """Scores of tasks, of which the first gains most, the others less and less."""
+    n, scores = len(labels), {"pooled": 33.0, "separate": 31.0, "cross": 29.5}
+    gain, separate = np.linspace(4, -1, n), 30 + rng.normal(size=n)
+    counts = {"helped": int((gain > 0).sum()), "hurt": int((gain < 0).sum())}
+    return {
+        "overall": [
+            {"method": method, "score": score, "gain": score - 29.5, "standard_error": 0.2} | counts
+            for method, score in scores.items()
+        ],
+        "tasks": [
+            {
+                "task": label,
+                "rows": 5 + 3 * i,
+                "pooled": 33.0,
+                "separate": separate[i],
+                "cross": separate[i] - gain[i],
+            }
+            for i, label in enumerate(labels)
+        ],
+    }
+
+
+def _effect(feature, tasks, rng):
     grid = np.linspace(-2, 3, 25)
-    shown = [str(task["task"]) for task in content["tasks"]][:60]
+    curve, slopes = 12 + 3 * np.tanh(grid), rng.normal(0, 0.6, size=len(tasks))
+    lines = curve + slopes[:, None] * grid + rng.normal(size=(len(tasks), 1))
+    return {
+        "feature": feature,
+        "grid": grid.tolist(),
+        "center": curve.tolist(),
+        "tasks": [
+            {"task": task, "values": v.tolist()} for task, v in zip(tasks, lines, strict=True)
+        ],
+    }
 
-    def effect(feature):
-        curve, slopes = 12 + 3 * np.tanh(grid), rng.normal(0, 0.6, size=len(shown))
-        lines = curve + slopes[:, None] * grid + rng.normal(size=(len(shown), 1))
-        tasks = [{"task": t, "values": v.tolist()} for t, v in zip(shown, lines, strict=True)]
-        return {"feature": feature, "grid": grid.tolist(), "center": curve.tolist(), "tasks": tasks}
 
+def table_results(labels=range(100, 160), features=("age", "income")):
+    """Results of a fit that tried several models and chose one by its nested score."""
+    labels, rng = list(labels), np.random.default_rng(0)
+    n = len(labels)
+    coef = rng.normal(size=(n, len(features))).round(3)
+    shown = [str(label) for label in labels][:60]
     actual = rng.normal(12, 6, size=500)
     predicted = (actual + rng.normal(0, 5, size=500)).tolist()
-    return content | {
+    rows = int(5 * n + 3 * n * (n - 1) / 2)
+    command = "crosslearning fit shops.csv --task shop --target spending --seed 0"
+    return {
+        "kind": "table",
         "version": 2,
+        "created": "2026-01-02T03:04:05+00:00",
+        "title": "spending by shop",
+        "target": "spending",
+        "task": "shop",
+        "estimator": "CrossBayesianRidge",
+        "target_kind": "regression",
+        "sentence": "Sharing helps: cross-learning is better than separate models by 1.5 ± 0.2.",
+        "remarks": [
+            {"lead": f"Shop {labels[0]} gains most", "text": "31.0 alone, 27.0 cross-learned."},
+            {"lead": f"Shop {labels[-1]} loses most", "text": "30.0 alone, 31.0 cross-learned."},
+        ],
+        "score": {"name": "mean squared error", "greater_is_better": False},
         "models": [
             {
                 "name": name,
@@ -163,10 +117,22 @@ def chosen_results(labels=range(100, 160), features=("age", "income"), **options
             "rows": [
                 {"label": "this model", "value": 5.43},
                 {"label": "separate models", "value": 5.57},
+                {"label": "one pooled model with a level for every shop", "value": 5.6},
                 {"label": "one pooled model", "value": 5.74},
             ],
             "what": "root mean squared error",
         },
+        "comparison": _compared(labels, rng),
+        "size": {"tasks": n, "compared": n, "rows": rows, "smallest": 5, "largest": 3 * n + 2},
+        "tasks": [
+            {
+                "task": label,
+                "rows": 5 + 3 * i,
+                "distance": {"all": 0.1},
+                "force": {"all": float(i)},
+            }
+            for i, label in enumerate(labels)
+        ],
         "spread": {
             "level": {"sd": 1.6, "low": 1.3, "high": 1.9},
             "noise": {"sd": 5.2},
@@ -183,7 +149,20 @@ def chosen_results(labels=range(100, 160), features=("age", "income"), **options
             ],
             "epsilon": 2.0,
         },
-        "effects": [effect(name) for name in features[:12]],
+        "coefficients": {
+            "features": list(features),
+            "center": coef.mean(axis=0).tolist(),
+            "tasks": coef.tolist(),
+            "intercept": {"center": 12.0, "tasks": rng.normal(12, 1, size=n).tolist()},
+        },
+        "map": {
+            "tasks": rng.uniform(-0.07, 0.07, size=(n, 2)).tolist(),
+            "center": [0.0, 0.0],
+            "radius": None,
+            "explained": 0.8,
+        },
+        "chosen": BOUND,
+        "effects": [_effect(name, shown, rng) for name in features[:12]],
         "calibration": [
             {"nominal": p, "observed": p + 0.012 * (-1) ** k}
             for k, p in enumerate((0.5, 0.8, 0.9, 0.95))
@@ -192,9 +171,20 @@ def chosen_results(labels=range(100, 160), features=("age", "income"), **options
             {"actual": a, "predicted": p, "task": shown[i % len(shown)]}
             for i, (a, p) in enumerate(zip(actual.tolist(), predicted, strict=True))
         ],
-        "python": "import crosslearning as cl\n\nmodel = cl.CrossBayesianRidge()",
-        "command": "crosslearning fit shops.csv --task shop --target spending --seed 0",
+        "notes": [],
         "warnings": ["Column day looks like a date: test on later rows with --time day."],
+        "python": "import crosslearning as cl\n\nmodel = cl.CrossBayesianRidge()",
+        "command": command,
+        "provenance": {
+            "command": command,
+            "versions": VERSIONS,
+            "seed": 0,
+            "fingerprint": "sha256:" + 16 * "00ff",
+            "rows": rows,
+            "dropped": 2,
+            "seconds": 3.25,
+            "columns": [{"name": name, "type": "number", "missing": 1} for name in features],
+        },
     }
 
 

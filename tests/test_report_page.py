@@ -10,7 +10,7 @@ from PIL import Image
 
 from crosslearning.paper.gaussian import experiment as gaussian
 from crosslearning.report import write
-from tests.report_results import chosen_results, images_results, save, table_results
+from tests.report_results import images_results, save, table_results
 
 LARGEST = 3_000_000
 HOSTILE = "</script><script>alert(1)</script><b>"
@@ -66,56 +66,37 @@ def table_page(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def chosen_page(tmp_path_factory):
-    return page_of(tmp_path_factory.mktemp("chosen"), chosen_results())
-
-
-@pytest.fixture(scope="module")
 def images_page(tmp_path_factory):
     folder = save(tmp_path_factory.mktemp("images"), images_results())
     Image.new("RGB", (60, 30)).save(folder / "contact_sheet.png")
     return Page(write(folder))
 
 
-def test_a_table_gives_the_answer_first(table_page):
+def test_a_table_says_what_to_do_first(table_page):
     text = table_page.text
     order = [
         text.index(words)
         for words in (
             "spending by shop",
             "Sharing helps: cross-learning is better than separate models by 1.5 ± 0.2.",
-            "Mean squared error 29.50 one pooled model 33.00 separate models 31.00 lower is better",
+            "Use this model splines, cross-learned It has the smallest error of the six",
+            "Typical error of a prediction 5.43 EUR",
+            "one pooled model with a level for every shop 5.60 separate models 5.57",
             "Tasks helped by sharing 48 of 60 do better than with separate models",
             "Shop 100 gains most:",
             "Shop 159 loses most:",
-            "One stroke per shop",
-            "Chosen: ε = 0.1, 1.00 % of the way from pooled to separate.",
-            "59 of 60 models are at the bound",
-            "For every shop:",
-            "force is how fast the error of a shop on its own rows would fall",
-            "crosslearning fit shops.csv",
-        )
-    ]
-    assert order == sorted(order)
-
-
-def test_a_choice_says_what_to_do_first(chosen_page):
-    text = chosen_page.text
-    order = [
-        text.index(words)
-        for words in (
-            "Sharing helps",
-            "Use this model splines, cross-learned It has the smallest error of the six",
-            "Typical error of a prediction 5.43 EUR separate models 5.57 one pooled model 5.74",
-            "Tasks helped by sharing 48 of 60",
             "Column day looks like a date",
             "Scores are nested: a model's settings, too, were chosen without the rows",
             "contain 90 % of new rows contained 91.2 % of the held-out rows (50 %: 51.2 %; 80 %",
             "by a standard deviation of 1.60 (1.30 to 1.90)",
             "Within a shop, rows vary by 5.20",
             "All models are within ε = 2.00 of these standard deviations of the centre.",
+            "59 of 60 models are at the bound",
+            "Shop 159 is held back most.",
+            "One stroke per shop",
             "thick for the centre, thin for each shop",
-            "Chosen: ε = 0.1",
+            "For every shop:",
+            "force is how fast the error of a shop on its own rows would fall",
             "crosslearning fit shops.csv --task shop --target spending --seed 0",
             "The same in Python: import crosslearning as cl",
         )
@@ -123,8 +104,8 @@ def test_a_choice_says_what_to_do_first(chosen_page):
     assert order == sorted(order)
 
 
-def test_a_choice_shows_all_models_with_how_sure_they_are(chosen_page):
-    (chart,) = chosen_page.charts_of("of every model tried")
+def test_a_choice_shows_all_models_with_how_sure_they_are(table_page):
+    (chart,) = table_page.charts_of("of every model tried")
     rows = {row["label"]: row for row in values(chart)}
     assert [row["score"] for row in rows.values()] == [29.5, 30.1, 31.0, 31.4, 33.0, 250.0]
     assert [label for label, row in rows.items() if row["chosen"]] == ["splines, cross-learned"]
@@ -136,7 +117,7 @@ def test_a_choice_shows_all_models_with_how_sure_they_are(chosen_page):
 
 
 def test_models_that_are_scored_by_what_is_greater(tmp_path):
-    content = chosen_results(range(3))
+    content = table_results(range(3))
     content["score"] = {"name": "accuracy", "greater_is_better": True}
     for model, score in zip(content["models"], (0.9, 0.89, 0.88, 0.87, 0.86, 0.2), strict=True):
         model |= {"score": score, "difference": 0.9 - score}
@@ -148,7 +129,7 @@ def test_models_that_are_scored_by_what_is_greater(tmp_path):
 
 
 def test_the_tile_names_the_best_alternative_of_each_kind(tmp_path):
-    content = chosen_results(range(3))
+    content = table_results(range(3))
     labels = {model["label"]: model["score"] ** 0.5 for model in content["models"]}
     rows = [{"label": name, "value": value} for name, value in labels.items()]
     content["typical_error"]["rows"] = [{"label": "this model", "value": 5.43}, *rows[:0:-1]]
@@ -159,50 +140,53 @@ def test_the_tile_names_the_best_alternative_of_each_kind(tmp_path):
     assert "5.74" not in page
 
 
-def test_a_choice_shows_what_was_found(chosen_page):
-    (spread,) = chosen_page.charts_of("Standard deviation between")
+def test_a_choice_shows_what_was_found(table_page):
+    (spread,) = table_page.charts_of("Standard deviation between")
     assert [row["what"] for row in values(spread)] == ["level", "income", "age", "within a shop"]
     assert values(spread)[-1]["text"] == "5.20 →"  # beyond the axis, which it would stretch
     assert values(spread)[-1]["at"] < 5.2
-    first, second = chosen_page.charts_of("Partial effect")
+    first, second = table_page.charts_of("Partial effect")
     assert "of age on spending" in first["description"]
     tasks = [row for row in values(first) if row["task"] != "centre"]
     assert len(tasks) == 60
     assert all(len(row["x"]) == len(row["y"]) == 25 for row in tasks)
     scales = [chart["layer"][0]["encoding"]["y"]["scale"]["domain"] for chart in (first, second)]
     assert scales[0] == scales[1]  # so that effects can be compared
-    (scatter,) = chosen_page.charts_of("Actual against predicted")
+    (scatter,) = table_page.charts_of("Actual against predicted")
     assert len(values(scatter)) == 500 + 2  # and the diagonal
-    assert len(chosen_page.charts_of("nominal coverage")) == 1
+    assert len(table_page.charts_of("nominal coverage")) == 1
 
 
-def test_a_long_page_has_a_list_of_contents(chosen_page):
-    targets = [a["href"] for tag, a in chosen_page.elements if tag == "a"]
-    named = [a["id"] for tag, a in chosen_page.elements if tag == "h3"]
+def test_a_long_page_has_a_list_of_contents(table_page):
+    targets = [a["href"] for tag, a in table_page.elements if tag == "a"]
+    named = [a["id"] for tag, a in table_page.elements if tag == "h3"]
     assert targets == [f"#{name}" for name in named]
-    assert len(set(named)) == len(named) == 8
+    assert len(set(named)) == len(named) == 7
 
 
 @pytest.mark.parametrize(
     ("keys", "charts"),
-    [
-        (["models", "chosen_model", "python"], 1),
-        (["typical_error", "effects", "command"], 2),
-        (["spread", "calibration", "warnings"], 2),
-        (["path", "chosen", "predicted"], 2),
-        (["tasks", "coefficients", "map"], 3),
-    ],
+    [({"calibration", "predicted"}, 2), ({"effects"}, 2), ({"remarks", "warnings"}, 0)],
 )
-def test_keys_that_are_missing_leave_out_their_parts_only(tmp_path, chosen_page, keys, charts):
-    content = {key: value for key, value in chosen_results().items() if key not in keys}
-    page = page_of(tmp_path, content)
-    assert len(page.text) < len(chosen_page.text)
-    assert len(page.charts) == len(chosen_page.charts) - charts
+def test_what_was_not_found_leaves_out_its_part_only(tmp_path, table_page, keys, charts):
+    page = page_of(tmp_path, table_results() | {key: [] for key in keys})
+    assert len(page.text) < len(table_page.text)
+    assert len(page.charts) == len(table_page.charts) - charts
     assert "Who gains, who loses" in page
 
 
+def test_without_a_bound_there_are_no_forces(tmp_path):
+    content = table_results(range(3))
+    del content["chosen"]
+    content["spread"]["epsilon"] = None
+    page = page_of(tmp_path, content)
+    assert "There is no bound on the distance to the centre" in page
+    assert "force" not in page
+    assert "at the bound" not in page
+
+
 def test_columns_that_are_constant_within_tasks_have_no_slopes(tmp_path):
-    content = chosen_results() | {"constant_within_tasks": ["income"]}
+    content = table_results() | {"constant_within_tasks": ["income"]}
     page = page_of(tmp_path, content)
     (spread,) = page.charts_of("Standard deviation between")
     assert "income" not in {row["what"] for row in values(spread)}
@@ -216,16 +200,16 @@ def test_columns_that_are_constant_within_tasks_have_no_slopes(tmp_path):
 
 
 def test_classes_are_told_by_the_share_that_is_correct(tmp_path):
-    content = chosen_results() | {"target_kind": "classification"}
+    content = table_results() | {"target_kind": "classification"}
     content["typical_error"] |= {"value": 87.25, "unit": "%", "what": "percent correct"}
-    content["predicted"] = [{"actual": "yes", "predicted": "no", "task": 1}]
+    del content["predicted"], content["calibration"]
     page = page_of(tmp_path, content)
     assert "Predictions that are correct 87.2 %" in page
     assert not page.charts_of("Actual against predicted")
 
 
 def test_tasks_that_do_not_differ(tmp_path):
-    content = chosen_results(range(3))
+    content = table_results(range(3))
     for row in (content["spread"]["level"], *content["spread"]["features"]):
         row |= {"sd": 0.0, "low": 0.0, "high": 0.0}
     content["map"]["tasks"] = [[0.0, 0.0]] * 3
@@ -236,7 +220,7 @@ def test_tasks_that_do_not_differ(tmp_path):
 
 
 def test_effects_of_categories_are_strokes(tmp_path):
-    content = chosen_results(range(3))
+    content = table_results(range(3))
     effect = {"feature": "region", "grid": ["north", "south"], "center": [1.0, 2.0]}
     content["effects"] = [effect | {"tasks": [{"task": 0, "values": [1.5, None]}]}]
     (chart,) = page_of(tmp_path, content).charts_of("of region on")
@@ -244,7 +228,7 @@ def test_effects_of_categories_are_strokes(tmp_path):
 
 
 def test_a_folder_with_a_model_tells_how_to_predict(tmp_path):
-    folder = save(tmp_path / "my shops", chosen_results(range(3)))
+    folder = save(tmp_path / "my shops", table_results(range(3)))
     assert "crosslearning predict" not in Page(write(folder))
     (folder / "model.npz").touch()
     assert "crosslearning predict 'my shops' new.csv --out predicted.csv" in Page(write(folder))
@@ -254,7 +238,6 @@ def test_a_table_says_how_to_make_it_again(table_page):
     for words in (
         "crosslearning fit shops.csv --task shop --target spending",
         "seed 0",
-        "ridge strength 1.500",
         "00ff00ff",
         "3.2 s",
         "numpy 2.4.0",
@@ -264,35 +247,25 @@ def test_a_table_says_how_to_make_it_again(table_page):
 
 
 def test_a_table_shows_its_charts(table_page):
-    (path,) = table_page.charts_of("against the radius")
     first, last = table_page.charts_of("separate, cross-learned and pooled")
-    assert {row["label"] for row in values(path) if "label" in row} == {
-        "0 (pooled)",
-        "0.01",
-        "0.1",
-        "1",
-        "10",
-        "∞ (separate)",
-    }
     assert [row["label"] for row in values(first)] == [str(k) for k in range(100, 120)]
     assert [row["label"] for row in values(last)] == [str(k) for k in range(140, 160)]
     assert len(table_page.charts_of("Gain over separate")) == 1
     assert len(table_page.charts_of("Coefficients of every shop")) == 2  # and the intercept
-    assert "59 of 60 models are at the bound" in table_page
-    assert "Shop 159 is held back most." in table_page
     (atlas,) = table_page.charts_of("Map")
-    assert atlas["width"] == atlas["height"]  # a ball is round
+    ends = [atlas["layer"][0]["encoding"][axis]["scale"]["domain"][1] for axis in "xy"]
+    assert ends[1] / ends[0] == pytest.approx(atlas["height"] / atlas["width"])  # one scale
 
 
-def test_bands_stay_above_zero_and_names_clear_of_the_choice(tmp_path):
-    content = table_results(range(3))
-    for point in content["path"]["all"]:
-        point["low"] = -5.0
+def test_bands_stay_within_0_and_1_and_names_clear_of_the_choice(tmp_path):
+    content = images_results(std=0.9)
     places = {}
     for epsilon in (0.0, "inf"):
-        content["chosen"]["all"]["epsilon"] = epsilon
-        (chart,) = page_of(tmp_path, content).charts_of("against the radius")
-        assert {row["low"] for row in values(chart) if "low" in row} == {0.0}
+        content["chosen"]["epsilon"] = epsilon
+        chart = page_of(tmp_path, content).charts_of("against the radius")[0]
+        banded = [row for row in values(chart) if "low" in row]
+        assert {row["low"] for row in banded} == {0.0}
+        assert {row["high"] for row in banded} == {1.0}
         chosen = [row["place"] for row in values(chart) if row.get("epsilon") == epsilon]
         places[epsilon] = {row["place"] for row in values(chart) if "level" in row}
         assert len(places[epsilon]) == 1
@@ -382,38 +355,25 @@ def test_labels_cannot_break_out(tmp_path):
 def test_few_tasks(tmp_path, tasks):
     content = table_results(range(tasks))
     if tasks == 1:
-        content["map"]["tasks"] = [[0.0]]
+        content["map"]["tasks"] = [[0.3]]
     page = page_of(tmp_path, content)
     assert len(page.charts_of("separate, cross-learned and pooled")) == (2 if tasks > 40 else 1)
 
 
 def test_many_tasks_and_features_stay_small(tmp_path):
     features = [f"feature {j}" for j in range(25)]
-    page = page_of(tmp_path, chosen_results(range(20_000), features=features))
+    content = table_results(range(2_000), features=features)  # as of many more
+    content["size"]["tasks"] = 20_000
+    gains = [{"low": k / 5, "high": (k + 1) / 5, "gain": k, "count": 2000} for k in range(-5, 5)]
+    page = page_of(tmp_path, content | {"gain_counts": gains})
     assert page.size < LARGEST
-    assert "19,000 tasks in the middle are omitted here" in page
+    assert "19,000 tasks in the middle are omitted here; the saved model has them all" in page
     (sampled,) = page.charts_of("Gain over separate")
-    shown = [row["gain"] for row in values(sampled) if "label" in row]
-    assert len(shown) == 2000
-    assert min(shown) < -0.99 < 3.99 < max(shown)  # of all, not of the first
+    assert len([row for row in values(sampled) if "label" in row]) == 2000
+    assert "by size of the shop (2,000 of 20,000)" in page
     (counts,) = page.charts_of("Histogram of the gains")
-    assert sum(row["count"] for row in values(counts)) == pytest.approx(0.99 * 20_000, abs=5)
-    (atlas,) = page.charts_of("Map")
-    assert len([row for row in values(atlas) if "label" in row]) <= 2000
-    assert "the 20 of 25 that differ most (one task in 80 is shown)" in page
-
-
-def test_blocks_have_a_chart_each_and_a_bound_that_reaches_nobody_no_force(tmp_path):
-    content = table_results(blocks=("coef", "intercept"))
-    content["chosen"]["intercept"] |= {"epsilon": "inf", "share": 1.0}
-    page = page_of(tmp_path, content)
-    assert len(page.charts_of("against the radius")) == 2
-    assert (
-        "Chosen: ε = 0.1 for the coefficients, 1.00 % of the way from pooled to separate; " in page
-    )
-    assert "ε = ∞ (separate) for the intercept, 100 % of the way" in page
-    assert "59 of 60 models have their coefficients at the bound" in page
-    assert "intercept at the bound" not in page
+    assert sum(row["count"] for row in values(counts)) == 20_000
+    assert "the 20 of 25 that differ most (one task in 8 is shown)" in page
 
 
 def test_classes_have_coefficients_each(tmp_path):
@@ -446,33 +406,28 @@ def test_tasks_without_a_score_are_listed_last(tmp_path):
     assert labels[-1].startswith("0 ")
 
 
-def test_nobody_scored_nobody_held_nothing_optional(tmp_path):
+def test_nobody_scored_nobody_held(tmp_path):
     content = table_results(range(2))
     for task in content["comparison"]["tasks"]:
         task["cross"] = None
     for task in content["tasks"]:
         task["force"]["all"] = 0.0
-    del content["coefficients"], content["remarks"]
-    content["map"] = None
-    for point in content["path"]["all"]:
-        point["score"] = None
     page = page_of(tmp_path, content)
-    assert "gains most" not in page
     assert "at the bound" not in page
-    assert "Map of the models" not in page
-    assert page.charts == []
+    assert not page.charts_of("Gain over separate")
+    assert not page.charts_of("separate, cross-learned and pooled")
 
 
 def test_one_radius_one_seed_and_no_extras(tmp_path):
     content = images_results(std=None, radii=[1e-6])
     content["chosen"]["between"] = None
-    content["comparison"] = []
-    content["confusion"] = content["reported"] = None
+    content["comparison"] = content["confusion"]["pairs"] = []
+    del content["reported"], content["improvement"]
     page = page_of(tmp_path, content)
     assert "Chosen ε 1e-6" in page
     assert "no network with 0 < ε < ∞ to compare" in page
-    assert "Confusions" not in page
-    assert not page.charts_of("Confusion")
+    assert "Most frequent mistakes" not in page
+    assert "Improvement in every domain" not in page
 
 
 def test_other_domains_are_not_put_beside_the_paper(tmp_path):

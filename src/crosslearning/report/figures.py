@@ -7,11 +7,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from crosslearning.extras import require
+from crosslearning.report.chapters.chapter import figures_in
+from crosslearning.report.page import chapter
 from crosslearning.report.reading import read
+
+_PAPER = ("gaussian", "accuracy", "domains", "improvement")
 
 
 def draw(folder: str | os.PathLike[str], formats: Iterable[str] = ("png", "pdf")) -> list[Path]:
-    """Draw the figures of the results in a folder, and write them there.
+    """Draw the paper's figures of the results in a folder, and write them there.
 
     Parameters
     ----------
@@ -27,14 +31,14 @@ def draw(folder: str | os.PathLike[str], formats: Iterable[str] = ("png", "pdf")
         paper's experiment.
     """
     require("Drawing figures", "altair", "vl_convert")
-    from crosslearning.report.chapters import gaussian, images
     from crosslearning.report.charts.export import export
 
-    folder, known = Path(folder), {"gaussian": gaussian.figures, "images": images.figures}
+    folder = Path(folder)
     return [
         path
         for results in read(folder)
-        if results.folder == folder and results.kind in known
-        for name, figure in known[results.kind](results.content).items()
-        for path in export(figure, folder / name, formats)
+        if results.path.parent == folder
+        for figure in figures_in(chapter(results).details)
+        if figure.name in _PAPER
+        for path in export(figure, folder, formats)
     ]

@@ -48,21 +48,21 @@ def write(folder: str | os.PathLike[str], *, out: str | os.PathLike[str] | None 
     require("The report", "altair", "jinja2", "vl_convert")
     folder = Path(folder)
     page = folder / "report.html" if out is None else Path(out)
-    text = _render([_chapter(results) for results in read(folder)])
+    text = _render([chapter(results) for results in read(folder)])
     page.parent.mkdir(parents=True, exist_ok=True)
     with replacing(page) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return page
 
 
-def _chapter(results: Results) -> Chapter:
+def chapter(results: Results) -> Chapter:
+    """Build the chapter on results."""
     from crosslearning.report.chapters.gaussian import gaussian
     from crosslearning.report.chapters.images import images
     from crosslearning.report.chapters.table import table
 
-    chapter = {"gaussian": gaussian, "table": table, "images": images}[results.kind]
     try:
-        return chapter(results)
+        return {"gaussian": gaussian, "table": table, "images": images}[results.kind](results)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
             f"{results.path} does not contain valid {results.kind} results "

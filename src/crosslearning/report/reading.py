@@ -5,25 +5,18 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-_VERSIONS = {"table": (1, 2), "images": (1,)}
+_VERSIONS = {"table": 2, "images": 1}
 
 
-@dataclass(frozen=True)
-class Results:
+class Results(NamedTuple):
     """The results in one file."""
 
     kind: str
     path: Path
     content: dict[str, Any]
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the file."""
-        return self.path.parent
 
 
 def read(folder: Path) -> list[Results]:
@@ -48,13 +41,13 @@ def _in(folder: Path) -> Iterator[Results]:
     if path.is_file():
         content = _content(path)
         kind, version = content.get("kind"), content.get("version")
-        if not isinstance(kind, str) or version not in _VERSIONS.get(kind, ()):
+        if (kind, version) not in list(_VERSIONS.items()):
+            known = " or ".join(f"{kind!r}, version {n}" for kind, n in _VERSIONS.items())
             raise ValueError(
-                f"{path} must be results of a table, version 1 or 2, or of images, version 1; got "
-                f"{kind!r}, version {version!r}. Create the results again with this version of "
-                "crosslearning."
+                f"{path} must be results of {known}; got {kind!r}, version {version!r}. Create the "
+                "results again with this version of crosslearning."
             )
-        yield Results(kind, path, content)
+        yield Results(str(kind), path, content)
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +22,10 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Remark:
-    """A finding: its lead and its text."""
-
-    lead: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Figure:
-    """A chart with its caption and, for export, the meaning of its marks."""
+    """A chart with its name as a file, its caption and, for export, the meaning of its marks."""
 
+    name: str
     caption: str
     spec: Spec
     key: str = ""
@@ -46,7 +40,16 @@ class Chapter:
     subtitle: str
     sentence: str
     numbers: tuple[Number, ...]
-    remarks: tuple[Remark, ...] = ()
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    remarks: list[dict[str, str]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
+
+
+def figures_in(details: Any) -> Iterator[Figure]:
+    """Return the figures anywhere in the details of a chapter."""
+    if isinstance(details, Figure):
+        yield details
+    elif isinstance(details, dict | list):
+        for part in details.values() if isinstance(details, dict) else details:
+            yield from figures_in(part)

@@ -9,11 +9,14 @@ from crosslearning.report.chapters.chapter import Chapter, Figure, Number
 from crosslearning.report.charts.gaussian import error_curve
 from crosslearning.report.reading import Results
 
+_KEY = "Line: closed form. Points: simulated."
+
 
 def gaussian(results: Results) -> Chapter:
     """Build the chapter on the error of two means against the allowed gap."""
     content = results.content
     config = content["config"]
+    caption = "Mean squared error of each mean (lower is better) by allowed gap"
     lowest, at = number(content["minimum"], 3), number(content["minimum_at"], 3)
     return Chapter(
         kind="gaussian",
@@ -30,7 +33,7 @@ def gaussian(results: Results) -> Chapter:
             ),
         ),
         details={
-            "curve": figures(content)["gaussian"],
+            "curve": Figure("gaussian", caption, error_curve(content), _KEY),
             "claims": content["claims"],
             "config": config,
             "deviation": number(content["monte_carlo_deviation"], 2),
@@ -38,14 +41,6 @@ def gaussian(results: Results) -> Chapter:
             "consensus": number(content["consensus"], 3),
         },
     )
-
-
-def figures(content: dict[str, Any]) -> dict[str, Figure]:
-    """Return Figure 1 of the paper."""
-    caption = "Mean squared error of each mean (lower is better) by allowed gap"
-    return {
-        "gaussian": Figure(caption, error_curve(content), "Line: closed form. Points: simulated.")
-    }
 
 
 def _sentence(content: dict[str, Any]) -> str:

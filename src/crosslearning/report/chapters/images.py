@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from crosslearning.evaluation.numbers import count, percent, points, radius, spread
-from crosslearning.report.chapters.chapter import Chapter, Figure, Number, Remark
+from crosslearning.report.chapters.chapter import Chapter, Figure, Number
 from crosslearning.report.chapters.provenance import provenance
 from crosslearning.report.charts.images import confusion, domain_bars, improvement_bars
-from crosslearning.report.charts.radius import score_lines, score_path
+from crosslearning.report.charts.radius import accuracy_lines, accuracy_path
 from crosslearning.report.reading import Results
 
 METHODS = {"pooled": "pooled", "cross": "cross-learned", "separate": "separate"}
 _PAPER = {"consensus": "pooled", "agnostic": "separate"}  # the paper's names
-_ALL = {"all": "all domains"}
 _PAIRS = 12
 
 
@@ -23,29 +22,29 @@ def images(results: Results) -> Chapter:
     """Build the chapter on networks for image domains."""
     content = results.content
     data, config = content["data"], content["config"]
-    shown = figures(content)
+    part = "linear head" if config.get("backbone") else "network"
+    model = (config.get("backbone") or config["model"]).rpartition(":")[2]
+    settings = {
+        name.replace("_", " "): ", ".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in config.items()
+    }
     return Chapter(
         kind="images",
         title=content["title"],
         subtitle=f"{count(data['images'], 'image')} of "
         f"{count(len(data['categories']), 'category', 'categories')} in "
-        f"{count(len(data['domains']), 'domain')}; one "
-        f"{'linear head' if config.get('backbone') else 'network'} "
-        f"({(config.get('backbone') or config['model']).rpartition(':')[2]}, "
-        f"{config['image_size']} px) per domain",
+        f"{count(len(data['domains']), 'domain')}; one {part} ({model}, {config['image_size']} px) "
+        "per domain",
         sentence=content["sentence"],
         numbers=(_choice(content), _accuracy(content), _gain(content)),
-        remarks=tuple(Remark(**remark) for remark in content.get("remarks", [])),
-        notes=tuple(content.get("notes", [])),
+        remarks=content["remarks"],
+        notes=content["notes"],
         details={
+            "sheet": contact_sheet(results.path.parent / "contact_sheet.png"),
             "several_seeds": len(config["seeds"]) > 1,
-            "accuracy": shown["accuracy"],
-            "domains": shown["domains"],
-            "improvement": shown.get("improvement"),
-            "bars": domain_bars(_bars(content)),
-            "sheet": contact_sheet(results.folder / "contact_sheet.png"),
+            "accuracy": _path(content),
+            "domains": _domain_lines(content),
             **_tables(content),
-            **_confusion(content["confusion"]),
             "baselines": [
                 {
                     **row,
@@ -54,28 +53,14 @@ def images(results: Results) -> Chapter:
                 }
                 for row in content.get("baselines", [])
             ],
+            **_confusion(content["confusion"]),
+            "improvement": _improvement(content.get("improvement")),
             "reported": _reported(content),
             "provenance": provenance(
-                content,
-                **{name.replace("_", " "): _text(value) for name, value in config.items()},
-                **{"data fingerprint": data.get("fingerprint")},
+                content, **settings, **{"data fingerprint": data["fingerprint"]}
             ),
         },
     )
-
-
-def figures(content: dict[str, Any]) -> dict[str, Figure]:
-    """Return the charts that can be drawn as files, by name."""
-    found = {"accuracy": _path(content), "domains": _domain_lines(content)}
-    if rows := _improvement(content):
-        caption = "Relative improvement in test accuracy by cross-learning, in per cent"
-        key = "Orange: ε chosen on validation images. Grey: best ε of each domain on test images."
-        found["improvement"] = Figure(caption, improvement_bars(rows), key)
-    return found
-
-
-def _text(value: Any) -> Any:
-    return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def _choice(content: dict[str, Any]) -> Number:
@@ -89,70 +74,40 @@ def _choice(content: dict[str, Any]) -> Number:
 
 
 def _accuracy(content: dict[str, Any]) -> Number:
-    rivals = [
-        (METHODS[row["method"]], percent(row["test"]["mean"]))
-        for row in content["comparison"]
-        if row["method"] != "cross"
-    ]
-    return Number("Test accuracy", spread(content["chosen"]["test"]), "", tuple(rivals))
+    rivals = tuple((name, percent(value)) for name, value in _ends(content).items())
+    return Number("Test accuracy", spread(content["chosen"]["test"]), "", rivals)
+
+
+def _ends(content: dict[str, Any]) -> dict[str, float]:
+    """Return the test accuracy of pooled and of separate networks."""
+    rows = [row for row in content["comparison"] if row["method"] != "cross"]
+    return {METHODS[row["method"]]: row["test"]["mean"] for row in rows}
 
 
 def _gain(content: dict[str, Any]) -> Number:
-    gains = {row["method"]: row for row in content["comparison"] if row["gain"] is not None}
+    gains = [row for row in content["comparison"] if row["gain"] is not None]
     if not gains:
-        return Number(
-            "Gain by sharing", "–", "no network with 0 < ε < ∞ to compare with pooled and separate"
-        )
+        note = "no network with 0 < ε < ∞ to compare with pooled and separate"
+        return Number("Gain by sharing", "–", note)
     notes = [
-        f"{METHODS[method]} {points(row['gain'], row['standard_error'])}"
-        for method, row in gains.items()
+        f"{METHODS[row['method']]} {points(row['gain'], row['standard_error'])}" for row in gains
     ]
-    rival = min(gains.values(), key=lambda row: row["gain"])
-    return Number(
-        f"Gain over {METHODS[rival['method']]}, the better extreme",
-        points(rival["gain"]),
-        "over " + " · ".join(notes),
-    )
-
-
-def _at(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the points of the path to compare, by method."""
-    between = content["chosen"]["between"]
-    wanted = {"pooled": 0.0, "cross-learned": between, "separate": "inf"}
-    points = {float(point["epsilon"]): point for point in content["path"]}
-    radii = {method: float(e) for method, e in wanted.items() if e is not None}
-    return {method: points[e] for method, e in radii.items() if e in points}
-
-
-def _bars(content: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {
-            "domain": domain["domain"],
-            "method": method,
-            "epsilon": radius(point["epsilon"]),
-            "accuracy": domain["test"]["mean"],
-            "spread": spread(domain["test"]),
-        }
-        for method, point in _at(content).items()
-        for domain in point["domains"]
-    ]
+    rival = min(gains, key=lambda row: row["gain"])
+    name = f"Gain over {METHODS[rival['method']]}, the better extreme"
+    return Number(name, points(rival["gain"]), "over " + " · ".join(notes))
 
 
 def _path(content: dict[str, Any]) -> Figure:
     rows = []
     for point in content["path"]:
         mean, std = point["test"]["mean"], point["test"]["std"]
-        ends = (None, None) if std is None else (mean - std, mean + std)
-        rows.append({"epsilon": point["epsilon"], "score": mean, "low": ends[0], "high": ends[1]})
-    levels = {
-        METHODS[row["method"]]: row["test"]["mean"]
-        for row in content["comparison"]
-        if row["method"] != "cross"
-    }
+        low, high = (None, None) if std is None else (max(mean - std, 0.0), min(mean + std, 1.0))
+        rows.append({"epsilon": point["epsilon"], "score": mean, "low": low, "high": high})
     chosen = float(content["chosen"]["epsilon"])
     return Figure(
+        "accuracy",
         f"Test accuracy by ε; {radius(chosen)} was chosen",
-        score_path(rows, levels, chosen, name="test accuracy", form=".1%"),
+        accuracy_path(rows, _ends(content), chosen),
         "Band: one standard deviation over seeds." * (rows[0]["low"] is not None),
     )
 
@@ -163,40 +118,54 @@ def _domain_lines(content: dict[str, Any]) -> Figure:
         for point in content["path"]
         for domain in point["domains"]
     ]
-    return Figure("Test accuracy by ε in every domain", score_lines(rows, name="test accuracy"))
+    return Figure("domains", "Test accuracy by ε in every domain", accuracy_lines(rows))
 
 
 def _tables(content: dict[str, Any]) -> dict[str, Any]:
-    """Return rows of the tables of domains and of categories, with a column for each method."""
-    at = _at(content)
-    columns = {name: content["path"].index(point) for name, point in at.items()}
-    shown = at.get("cross-learned", content["path"][0])
-    bound = {domain["domain"]: domain for domain in shown["domains"]}
+    """Return the chart and table of domains, and that of categories, for each method."""
+    wanted = {"pooled": 0.0, "cross-learned": content["chosen"]["between"], "separate": "inf"}
+    radii = [float(point["epsilon"]) for point in content["path"]]
+    known = {name: float(e) for name, e in wanted.items() if e is not None}
+    places = {name: radii.index(e) for name, e in known.items() if e in radii}
+    at = {
+        name: {domain["domain"]: domain for domain in content["path"][k]["domains"]}
+        for name, k in places.items()
+    }
+    bound = at.get("cross-learned") or {d["domain"]: d for d in content["path"][0]["domains"]}
+    bars = [
+        {
+            "domain": domain,
+            "method": method,
+            "epsilon": radius(known[method]),
+            "accuracy": row["test"]["mean"],
+            "spread": spread(row["test"]),
+        }
+        for method, rows in at.items()
+        for domain, row in rows.items()
+    ]
     domains = [
         {
             **domain,
-            "accuracy": [_of(at[name], domain["domain"]) for name in at],
+            "accuracy": [rows[domain["domain"]]["test"]["mean"] for rows in at.values()],
             "distance": bound[domain["domain"]]["distance"],
             "pull": bound[domain["domain"]]["pull"],
         }
         for domain in content["data"]["domains"]
-        if domain["domain"] in bound
     ]
     categories = [
-        {**row, "accuracy": [row["accuracy"][k] for k in columns.values()]}
+        {**row, "accuracy": [row["accuracy"][k] for k in places.values()]}
         for row in content["categories"]
     ]
-    return {"columns": list(columns), "domain_rows": domains, "category_rows": categories}
+    return {
+        "bars": Figure("domain-bars", "Test accuracy of every domain", domain_bars(bars)),
+        "columns": list(places),
+        "domain_rows": domains,
+        "category_rows": categories,
+    }
 
 
-def _of(point: dict[str, Any], name: str) -> float | None:
-    return next((d["test"]["mean"] for d in point["domains"] if d["domain"] == name), None)
-
-
-def _confusion(stored: dict[str, Any] | None) -> dict[str, Any]:
+def _confusion(stored: dict[str, Any]) -> dict[str, Any]:
     """Return the most frequent confusions, and a chart of the categories with lowest accuracy."""
-    if not stored:
-        return {"pairs": [], "confusion": None}
     names, totals = stored["worst"]["categories"], stored["worst"]["totals"]
     cells = [
         {
@@ -204,36 +173,43 @@ def _confusion(stored: dict[str, Any] | None) -> dict[str, Any]:
             "predicted": predicted,
             "count": count,
             "total": total,
-            "share": count / total if total else 0.0,
+            "share": count / total,
         }
         for truth, total, counts in zip(names, totals, stored["worst"]["counts"], strict=True)
         for predicted, count in zip(names, counts, strict=True)
     ]
-    pairs = sorted(stored["pairs"], key=lambda pair: -pair["count"])[:_PAIRS]
-    return {"pairs": pairs, "confusion": confusion(cells, names) if cells else None}
+    caption = "The categories with the lowest accuracy"
+    return {
+        "pairs": sorted(stored["pairs"], key=lambda pair: -pair["count"])[:_PAIRS],
+        "confusion": Figure("confusion", caption, confusion(cells, names)),
+    }
 
 
-def _improvement(content: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows of the paper's Figure 4: at the radius chosen for all, and at the best of each."""
-    return [
+def _improvement(improvement: list[dict[str, Any]] | None) -> Figure | None:
+    """Draw the paper's Figure 4: at the radius chosen for all, and at the best of each."""
+    rows = [
         {
-            "what": f"{_ALL.get(row['domain'], row['domain'])}, over {_PAPER[row['over']]}",
+            "what": f"{'all domains' if row['domain'] == 'all' else row['domain']}, over "
+            f"{_PAPER[row['over']]}",
             "at": at,
             "percent": row[value],
             "label": f"{row[value]:+.1f} (ε = {radius(row[epsilon])})".replace("-", "−"),
         }
-        for row in content.get("improvement", [])
+        for row in improvement or []
         for at, value, epsilon in (
             ("ε chosen on validation images", "percent", "epsilon"),
             ("best ε on the test images", "best_percent", "best_epsilon"),
         )
         if row[value] is not None
     ]
+    caption = "Relative improvement in test accuracy by cross-learning, in per cent"
+    key = "Orange: ε chosen on validation images. Grey: best ε of each domain on test images."
+    return Figure("improvement", caption, improvement_bars(rows), key) if rows else None
 
 
 def _reported(content: dict[str, Any]) -> dict[str, Any] | None:
     """Compare improvements with those of the paper, at the best radius of each domain."""
-    reported = content.get("reported") or {"source": "", "improvement": []}
+    reported = content.get("reported", {"source": "", "improvement": []})
     ours = {
         (row["domain"], row["over"]): row["best_percent"] for row in content.get("improvement", [])
     }

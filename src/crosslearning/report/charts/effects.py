@@ -25,31 +25,21 @@ def partial_effect(
         x = alt.X("x:Q", scale=scale, axis=short(grid=False, tickCount=4))
         thin, thick = {"type": "line", "strokeWidth": 1}, {"type": "line", "strokeWidth": 3}
     y = alt.Y("y:Q", scale=alt.Scale(domain=list(domain), nice=False), axis=short(tickCount=4))
-    lines = {
-        "tasks": [(str(task["task"]), task["values"]) for task in effect["tasks"]],
-        "center": [("centre", effect["center"])],
-    }
-    marks = {
-        "tasks": thin | {"color": CROSS, "opacity": 0.4},
-        "center": thick | {"color": INK, "opacity": 1},
-    }
+    tasks = [(str(task["task"]), task["values"]) for task in effect["tasks"]]
+    parts = [
+        (tasks, thin | {"color": CROSS, "opacity": 0.4}),
+        ([("centre", effect["center"])], thick | {"color": INK, "opacity": 1}),
+    ]
+    tooltip = tips(task=kind, x=effect["feature"], y=(target, VALUE))
     # Lists are shorter than a row for every point.
     layers = [
-        chart([{"task": task, "x": effect["grid"], "y": values} for task, values in lines[part]])
+        chart([{"task": task, "x": effect["grid"], "y": values} for task, values in lines])
         .transform_flatten(["x", "y"])
         .mark_point()
         .properties(mark=mark)
-        .encode(
-            x=x,
-            y=y,
-            detail="task:N",
-            tooltip=tips(task=kind, x=effect["feature"], y=(target, VALUE)),
-        )
-        for part, mark in marks.items()
-        if lines[part]
+        .encode(x=x, y=y, detail="task:N", tooltip=tooltip)
+        for lines, mark in parts
+        if lines
     ]
-    return spec(
-        f"Partial effect of {effect['feature']} on {target}: every {kind} around the centre",
-        *layers,
-        height=180,
-    )
+    about = f"Partial effect of {effect['feature']} on {target}: every {kind} around the centre"
+    return spec(about, *layers, height=180)

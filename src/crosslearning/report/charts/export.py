@@ -18,10 +18,10 @@ _WIDTH = 640
 _SCALE = 2.0  # pixels of a PNG per pixel of the page
 
 
-def export(figure: Figure, stem: Path, formats: Iterable[str]) -> list[Path]:
+def export(figure: Figure, folder: Path, formats: Iterable[str]) -> list[Path]:
     """Write a chart with its caption above, in the page's light colours on white.
 
-    `stem` is the path of the files without extension, `formats` are "png", "pdf" or "svg".
+    `formats` are "png", "pdf" or "svg".
     """
     import vl_convert
 
@@ -31,13 +31,11 @@ def export(figure: Figure, stem: Path, formats: Iterable[str]) -> list[Path]:
         "svg": lambda chart: str(vl_convert.vegalite_to_svg(chart)).encode(),
     }
     chart = _standing_alone(figure)
-    paths = []
-    for kind in formats:
-        path = stem.with_name(f"{stem.name}.{kind}")
+    paths = {folder / f"{figure.name}.{kind}": write[kind] for kind in formats}
+    for path, convert in paths.items():
         with replacing(path) as temporary:
-            temporary.write_bytes(write[kind](chart))
-        paths.append(path)
-    return paths
+            temporary.write_bytes(convert(chart))
+    return list(paths)
 
 
 def _standing_alone(figure: Figure) -> Spec:

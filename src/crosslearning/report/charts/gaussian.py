@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import altair as alt
 
@@ -13,34 +13,25 @@ from crosslearning.report.charts.style import CROSS, INK, SOFT, VALUE
 
 def error_curve(content: dict[str, Any]) -> Spec:
     """Draw the closed form as a line, the simulation as points and the extremes as levels."""
-    low, (bottom, top) = content["minimum"], _view(content)
-    x = alt.X(
-        "max_gap:Q",
-        title="allowed gap between the two means",
-        scale=alt.Scale(nice=False),
-        axis=alt.Axis(tickCount=7, grid=False),
-    )
+    curve, (bottom, top) = content["curve"], _view(content)
+    axis = alt.Axis(title="allowed gap between the two means", tickCount=7, grid=False)
+    x = alt.X("max_gap:Q", scale=alt.Scale(nice=False), axis=axis)
     y = alt.Scale(domain=[bottom, top], zero=False, nice=False)
-    base = chart(content["curve"]).encode(x=x)
+    base = chart(curve).encode(x=x)
     tooltip = tips(
         max_gap=("allowed gap", ".3~g"),
         mse=("closed form", VALUE),
         monte_carlo=("simulated", VALUE),
     )
-    layers = [
-        *_levels(content, top),
-        base.mark_line(color=CROSS, strokeWidth=2.5, clip=True).encode(
-            y=alt.Y("mse:Q", title=None, scale=y)
-        ),
-        base.mark_point(color=INK, size=28, strokeWidth=1, opacity=0.8, clip=True).encode(
-            y="monte_carlo:Q", tooltip=tooltip
-        ),
-        *_truth(content["config"]["gap"], content["at_gap"], content["curve"][-1]["max_gap"]),
-        *_lowest(content["minimum_at"], low, content["curve"][-1]["max_gap"]),
-    ]
+    line = base.mark_line(color=CROSS, strokeWidth=2.5, clip=True)
+    dots = base.mark_point(color=INK, size=28, strokeWidth=1, opacity=0.8, clip=True)
     return spec(
         "Mean squared error of two cross-learned means against the allowed gap between them",
-        *layers,
+        *_levels(content, top),
+        line.encode(y=alt.Y("mse:Q", title=None, scale=y)),
+        dots.encode(y="monte_carlo:Q", tooltip=tooltip),
+        *_truth(content["config"]["gap"], content["at_gap"], curve[-1]["max_gap"]),
+        *_lowest(content["minimum_at"], content["minimum"], curve[-1]["max_gap"]),
         height=300,
     )
 
@@ -55,18 +46,22 @@ def _view(content: dict[str, Any]) -> tuple[float, float]:
 
 def _levels(content: dict[str, Any], top: float) -> list[alt.Chart]:
     """Draw the errors of separate and pooled means, labelled on the right."""
-    pooled, separate = content["consensus"], content["agnostic"]
-    close, end = abs(pooled - separate) < 0.1 * top, content["curve"][-1]["max_gap"]
+    errors = {"pooled": content["consensus"], "separate": content["agnostic"]}
+    names = {"pooled": "one pooled mean", "separate": "separate means"}
+    close = abs(errors["pooled"] - errors["separate"]) < 0.1 * top
+    lower = "pooled" if errors["pooled"] < errors["separate"] else "separate"
     charts = []
-    for method, error, text, lower in (
-        ("pooled", pooled, "one pooled mean", pooled < separate),
-        ("separate", separate, "separate means", separate <= pooled),
-    ):
+    for method, error in errors.items():
         if error <= top:
-            place = {"level": error, "end": end}
-            name, above = f"{text} {number(error, 3)}", not (close and lower)
+            place = {"level": error, "end": content["curve"][-1]["max_gap"]}
+            name, above = f"{names[method]} {number(error, 3)}", not (close and method == lower)
             charts += level(method, name, place, left=False, above=above)
     return charts
+
+
+def _side(share: float) -> Any:
+    """Align a text so that it stays inside the chart."""
+    return "left" if share < 0.3 else "right" if share > 0.7 else "center"
 
 
 def _truth(gap: float, error: float, end: float) -> list[alt.Chart]:
@@ -74,27 +69,18 @@ def _truth(gap: float, error: float, end: float) -> list[alt.Chart]:
     if gap > end:
         return []
     base = chart([{"gap": gap, "error": error}]).encode(x="gap:Q")
-    align: Literal["left", "right", "center"] = (
-        "left" if gap < 0.1 * end else "right" if gap > 0.9 * end else "center"
-    )
+    look: Any = {"y": 0, "dy": -4, "align": _side(gap / end), "baseline": "bottom", "color": SOFT}
     return [
         base.mark_rule(color=SOFT, strokeDash=[2, 3], y2=0).encode(y="error:Q"),
-        base.mark_text(
-            y=0, dy=-4, align=align, baseline="bottom", color=SOFT, text=f"true gap {gap:g}"
-        ),
+        base.mark_text(text=f"true gap {gap:g}", **look),
     ]
 
 
 def _lowest(place: float, error: float, end: float) -> list[alt.Chart]:
     base = chart([{"place": place, "error": error}]).encode(x="place:Q", y="error:Q")
-    share = place / end
+    text = f"lowest: {number(error, 3)} at {number(place, 3)}"
+    look: Any = {"baseline": "top", "align": _side(place / end), "dy": 12, "fontWeight": "bold"}
     return [
         base.mark_point(size=130, color=INK, strokeWidth=2),
-        base.mark_text(
-            text=f"lowest: {number(error, 3)} at {number(place, 3)}",
-            baseline="top",
-            align="left" if share < 0.3 else "right" if share > 0.7 else "center",
-            dy=12,
-            fontWeight="bold",
-        ),
+        base.mark_text(text=text, **look),
     ]

@@ -63,12 +63,8 @@ def confusion(cells: Records, names: list[str]) -> Spec:
         opacity=alt.Opacity("share:Q", scale=shade, legend=None),
     )
     side = 24 * len(names)
-    return spec(
-        "Confusion between the categories with the lowest accuracy",
-        squares,
-        height=side,
-        width=side,
-    )
+    about = "Confusion between the categories with the lowest accuracy"
+    return spec(about, squares, height=side, width=side)
 
 
 def improvement_bars(values: Records) -> Spec:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import altair as alt
@@ -38,46 +37,22 @@ def strips(values: Records, centers: Records, *, kind: str) -> Spec:
     )
 
 
-def atlas(tasks: Records, center: tuple[float, float], radius: float | None, *, kind: str) -> Spec:
-    """Draw tasks, rows with `label`, `rows`, `x`, `y` and `gain`, with the ball that holds them."""
-    wide, high = (
-        1.1 * max(radius or 0.0, *(abs(task[axis] - middle) for task in tasks))
-        for axis, middle in zip("xy", center, strict=True)
-    )
+def atlas(tasks: Records, *, kind: str) -> Spec:
+    """Draw tasks, rows with `label`, `rows`, `x`, `y` and `gain`, around the centre, the origin."""
+    wide, high = (1.1 * max(abs(task[axis]) for task in tasks) for axis in "xy")
     # One scale for both directions, and no more height than the tasks need.
-    reach = max(wide, high) or 1.0
+    reach = max(wide, high)
     height = max(_FLAT, round(_SIDE * high / reach))
-    place = {
-        "x": alt.X("x:Q", axis=None, scale=_scale(center[0], reach)),
-        "y": alt.Y("y:Q", axis=None, scale=_scale(center[1], reach * height / _SIDE)),
-    }
+    tall = reach * height / _SIDE
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-reach, reach], nice=False))
+    y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-tall, tall], nice=False))
     hover = tips(label=kind, rows=("rows", ","), gain=("gain over separate", GAIN))
     size = alt.Size("rows:Q", scale=alt.Scale(range=[18, 160]), legend=None)
     points = chart(tasks).mark_point(filled=True, opacity=0.7)
-    middle = _diamond([{"x": center[0], "y": center[1]}], 150)
-    layers = [
-        points.encode(**place, **GAINS, size=size, tooltip=hover),
-        middle.encode(**place, tooltip=alt.value("centre")),
-    ]
-    if radius:
-        layers.insert(0, _circle(center, radius).encode(**place, order="turn:Q"))
     return spec(
         f"Map of the parameters of every {kind} around the centre",
-        *layers,
+        points.encode(x=x, y=y, **GAINS, size=size, tooltip=hover),
+        _diamond([{"x": 0, "y": 0}], 150).encode(x=x, y=y, tooltip=alt.value("centre")),
         height=height,
         width=_SIDE,
-    )
-
-
-def _scale(middle: float, reach: float) -> alt.Scale:
-    return alt.Scale(domain=[middle - reach, middle + reach], nice=False, zero=False)
-
-
-def _circle(center: tuple[float, float], radius: float) -> Any:
-    ring = [
-        {"turn": t, "x": center[0] + radius * math.cos(t), "y": center[1] + radius * math.sin(t)}
-        for t in (math.tau * k / 90 for k in range(91))
-    ]
-    return chart(ring).mark_line(
-        color=INK, strokeWidth=1.2, strokeDash=[5, 4], fill=CROSS, fillOpacity=0.06
     )

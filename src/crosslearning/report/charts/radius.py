@@ -1,21 +1,19 @@
-"""Scores against the radius, on a logarithmic axis with 0 and ∞ at its ends."""
+"""Accuracies against the radius, on a logarithmic axis with 0 and ∞ at its ends."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import altair as alt
 
-from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.numbers import radius as written
 from crosslearning.report.charts.pieces import Records, Spec, chart, level, spec, tips
-from crosslearning.report.charts.style import CROSS, INK, SERIES, SHORT, VALUE
+from crosslearning.report.charts.style import CROSS, INK, SERIES, SHORT
 
 _HEIGHT = 300
-_ENDS = ("pooled", "separate")
+_NAME, _FORM = "test accuracy", ".1%"
 
 
 @dataclass(frozen=True)
@@ -48,87 +46,66 @@ class _Axis:
         step = math.ceil(len(inside) / 6) or 1
         return [self.place(0), *inside[::step], self.place(math.inf)]
 
-    def encoding(self, ends: tuple[str, str]) -> alt.X:
-        first, last = ends
-        labels = f"datum.value < {self.low - self.room / 2} ? ['0', '{first}'] : "
-        labels += f"datum.value > {self.high + self.room / 2} ? ['∞', '{last}'] : "
-        return alt.X(
-            "place:Q",
-            axis=alt.Axis(
-                title="radius ε",
-                values=self.ticks(),
-                labelExpr=labels + SHORT.replace("datum.value", "pow(10, datum.value)"),
-                labelOverlap=False,
-                labelFlush=False,
-                grid=False,
-            ),
-            scale=alt.Scale(
-                domain=[self.place(0) - self.room / 3, self.place(math.inf) + self.room / 3],
-                nice=False,
-            ),
+    def encoding(self) -> alt.X:
+        labels = f"datum.value < {self.low - self.room / 2} ? ['0', 'pooled'] : "
+        labels += f"datum.value > {self.high + self.room / 2} ? ['∞', 'separate'] : "
+        axis = alt.Axis(
+            title="radius ε",
+            values=self.ticks(),
+            labelExpr=labels + SHORT.replace("datum.value", "pow(10, datum.value)"),
+            labelOverlap=False,
+            labelFlush=False,
+            grid=False,
         )
+        ends = [self.place(0) - self.room / 3, self.place(math.inf) + self.room / 3]
+        return alt.X("place:Q", axis=axis, scale=alt.Scale(domain=ends, nice=False))
 
 
-def _placed(axis: _Axis, points: Records) -> list[dict[str, Any]]:
-    return [
+def _base(points: Records) -> tuple[_Axis, Records, alt.Chart]:
+    """Place points on a common axis."""
+    axis = _Axis.of([float(point["epsilon"]) for point in points])
+    placed = [
         {**point, "place": axis.place(float(point["epsilon"])), "label": written(point["epsilon"])}
         for point in points
     ]
+    return axis, placed, chart(placed).encode(x=axis.encoding())
 
 
-def _above_zero(point: dict[str, Any]) -> dict[str, Any]:
-    """Clip the band of an error at 0."""
-    low, score = point["low"], point["score"]
-    return {**point, "low": low if low is None else max(low, min(0.0, score))}
+def _accuracy() -> alt.Y:
+    axis = alt.Axis(format=".1~%")
+    return alt.Y("score:Q", title=None, scale=alt.Scale(zero=False), axis=axis)
 
 
-def score_path(
-    points: Records,
-    levels: dict[str, float],
-    chosen: float,
-    *,
-    name: str,
-    form: str = VALUE,
-    ends: tuple[str, str] = _ENDS,
-) -> Spec:
-    """Draw one score against ε, with a band, levels to compare with and the choice.
+def accuracy_path(points: Records, levels: dict[str, float], chosen: float) -> Spec:
+    """Draw accuracy against ε, with a band, levels to compare with and the choice.
 
-    `points` are rows with `epsilon`, `score`, `low` and `high`; `ends` say what 0 and ∞ mean.
+    `points` are rows with `epsilon`, `score`, `low` and `high`.
     """
-    axis = _Axis.of([float(point["epsilon"]) for point in points])
-    placed = [_above_zero(point) for point in _placed(axis, points)]
-    base = chart(placed).encode(x=axis.encoding(ends))
-    score = alt.Y("score:Q", title=None, scale=alt.Scale(zero=False), axis=_vertical(form))
-    banded = any(point["low"] is not None for point in points)
+    axis, placed, base = _base(points)
+    banded = points[0]["low"] is not None
     tooltip = [
-        *tips(label="ε", score=(name, form)),
-        *(tips(low=("low", form), high=("high", form)) if banded else []),
+        *tips(label="ε", score=(_NAME, _FORM)),
+        *(tips(low=("low", _FORM), high=("high", _FORM)) if banded else []),
     ]
     near = alt.selection_point(
         on="pointerover", nearest=True, fields=["place"], empty=False, clear="pointerout"
     )
+    size = alt.condition(near, alt.value(110), alt.value(28))
     band = base.mark_area(color=CROSS, opacity=0.14).encode(y="low:Q", y2="high:Q")
     layers = [
         *([band] if banded else []),
-        base.mark_line(color=CROSS, strokeWidth=2.5).encode(y=score),
+        base.mark_line(color=CROSS, strokeWidth=2.5).encode(y=_accuracy()),
         base.mark_circle(color=CROSS, opacity=1)
-        .encode(y=score, size=alt.condition(near, alt.value(110), alt.value(28)), tooltip=tooltip)
+        .encode(y=_accuracy(), size=size, tooltip=tooltip)
         .add_params(near),
         *_choice(placed, axis.place(chosen), axis),
-        *_levels(levels, placed, axis.place(chosen), form),
+        *_levels(levels, placed, axis.place(chosen)),
     ]
-    return spec(
-        f"{name} against the radius ε, which was chosen as {written(chosen)}",
-        *layers,
-        height=_HEIGHT,
-    )
+    about = f"{_NAME} against the radius ε, which was chosen as {written(chosen)}"
+    return spec(about, *layers, height=_HEIGHT)
 
 
-def _vertical(form: str) -> alt.Axis:
-    return alt.Axis(format=".1~%") if form == ".1%" else alt.Axis(labelExpr=SHORT)
-
-
-def _levels(levels: dict[str, float], placed: Records, chosen: float, form: str) -> list[alt.Chart]:
+def _levels(levels: dict[str, float], placed: Records, chosen: float) -> list[alt.Chart]:
     """Name each level at the end and on the side where curve and choice are not."""
     ends = [placed[0], placed[-1]]
     room = 0.3 * (ends[1]["place"] - ends[0]["place"])
@@ -141,8 +118,8 @@ def _levels(levels: dict[str, float], placed: Records, chosen: float, form: str)
         end = max(free, key=lambda point: abs(point["score"] - value))
         above = value == max(levels.values()) if crowded else end["score"] < value
         above = above or value == min(heights)  # the axis is below
-        text = f"{method} " + (f"{value:.1%}" if form == ".1%" else number(value))
         place = {"level": value, "place": end["place"]}
+        text = f"{method} {value:.1%}"
         charts += level(method, text, place, left=end is placed[0], above=above)
     return charts
 
@@ -167,18 +144,15 @@ def _choice(placed: Records, place: float, axis: _Axis) -> list[alt.Chart]:
     ]
 
 
-def score_lines(points: Records, *, name: str, form: str = ".1%") -> Spec:
-    """Draw a score against ε, a line for each `series` of the points."""
-    axis = _Axis.of([float(point["epsilon"]) for point in points])
+def accuracy_lines(points: Records) -> Spec:
+    """Draw accuracy against ε, a line for each `series` of the points."""
     names = list(dict.fromkeys(point["series"] for point in points))
-    base = chart(_placed(axis, points)).encode(
-        x=axis.encoding(_ENDS),
-        y=alt.Y("score:Q", title=None, scale=alt.Scale(zero=False), axis=_vertical(form)),
+    base = _base(points)[2].encode(
+        y=_accuracy(),
         color=alt.Color("series:N", sort=names, scale=alt.Scale(domain=names, range=SERIES)),
         shape=alt.Shape("series:N", sort=names, scale=alt.Scale(domain=names)),
-        tooltip=tips(series=" ", label="ε", score=(name, form)),
+        tooltip=tips(series=" ", label="ε", score=(_NAME, _FORM)),
     )
-    layers = alt.layer(
-        base.mark_line(strokeWidth=2), base.mark_point(filled=True, size=60, opacity=1)
-    )
-    return spec(f"{name} against the radius ε, by domain", layers, height=_HEIGHT)
+    dots = base.mark_point(filled=True, size=60, opacity=1)
+    about = f"{_NAME} against the radius ε, by domain"
+    return spec(about, base.mark_line(strokeWidth=2), dots, height=_HEIGHT)
