@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,9 @@ from crosslearning.tables._blending import blend_weights
 from crosslearning.tables._boosting import Boosting
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import splits_of
+
+# However busy the machine is: what there is no time for is not tried.
+fit_fully = partial(fit_table, time_budget=np.inf)
 
 
 def curved(seed=0, tasks=8, rows=40, step=False):
@@ -88,8 +92,8 @@ def test_weights_of_a_blend():
 @pytest.mark.parametrize("step", [False, True], ids=["curves", "trees"])
 def test_what_is_not_linear_is_learned_saved_and_loaded(tmp_path, step):
     frame, new = curved(step=step), curved(1, step=step)
-    linear = fit_table(frame, task="g", target="y", base="linear")
-    model = fit_table(frame, task="g", target="y")
+    linear = fit_fully(frame, task="g", target="y", base="linear")
+    model = fit_fully(frame, task="g", target="y")
     bases = {
         name.split("-")[-1] for name in (p["name"] for p in model.results["chosen_model"]["parts"])
     }
@@ -114,7 +118,7 @@ assert not {{"sklearn", "skops", "torch"}} & set(sys.modules)
 
 
 def test_a_base_does_not_extrapolate_wildly():
-    model = fit_table(curved(step=True), task="g", target="y", base="boosting")
+    model = fit_fully(curved(step=True), task="g", target="y", base="boosting")
     far = pd.DataFrame({"x": [1e3, -1e3], "z": [2.0, 2.0], "g": "t1"})
     trees = model.state["basis"].stacked.bounded(far[["x", "z"]].to_numpy())
     y = curved(step=True)["y"]
@@ -128,7 +132,7 @@ def test_what_there_is_no_time_for_is_not_tried():
     assert names - {"blend"} == {"pooled", "levels", "cross", "separate", "robust"}
     assert any(note.startswith("no time for cross-learned with curves") for note in found["notes"])
     with pytest.raises(ValueError, match="`base` must be one of auto, linear, splines"):
-        fit_table(curved(), task="g", target="y", base="trees")
+        fit_fully(curved(), task="g", target="y", base="trees")
 
 
 @pytest.mark.parametrize("labels", [["a", "b"], ["a", "b", "c"]])
@@ -136,8 +140,8 @@ def test_classes_on_trees(labels, tmp_path):
     frame = curved(rows=60, step=True)
     cut = np.quantile(frame["y"], np.linspace(0, 1, len(labels) + 1)[1:-1])
     frame["y"] = np.array(labels)[np.searchsorted(cut, frame["y"])]
-    model = fit_table(frame, task="g", target="y", base="boosting")
-    linear = fit_table(frame, task="g", target="y", base="linear")
+    model = fit_fully(frame, task="g", target="y", base="boosting")
+    linear = fit_fully(frame, task="g", target="y", base="linear")
     assert model.results["models"][0]["score"] < 0.8 * linear.results["models"][0]["score"]
     said = model.predict(frame.drop(columns="y"))
     shares = said[[f"probability_{label}" for label in labels]]
@@ -148,9 +152,9 @@ def test_classes_on_trees(labels, tmp_path):
 
 def test_time_and_groups_with_trees():
     frame = curved(step=True).assign(year=np.repeat(np.arange(2000, 2010), 32))
-    later = fit_table(frame, task="g", target="y", time="year", base="boosting").results
+    later = fit_fully(frame, task="g", target="y", time="year", base="boosting").results
     assert later["models"][0]["score"] < 1.0
-    wards = fit_table(frame.rename(columns={"year": "ward"}), task="g", target="y", group="ward")
+    wards = fit_fully(frame.rename(columns={"year": "ward"}), task="g", target="y", group="ward")
     assert wards.results["models"][0]["score"] < 1.0
 
 
@@ -160,7 +164,7 @@ def test_counts_on_trees_and_a_held_out_table():
     for part in (frame, new):
         part["y"] = rng.poisson(np.exp(0.5 * part["y"].clip(upper=5.0)))
     metric = "poisson-deviance"
-    model = fit_table(frame, task="g", target="y", metric=metric, held_out=new)
+    model = fit_fully(frame, task="g", target="y", metric=metric, held_out=new)
     scores = model.results["holdout"]["scores"]
     name = model.results["chosen_model"]["name"]
     assert set(scores) == {m["name"] for m in model.results["models"]}
