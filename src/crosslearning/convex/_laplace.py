@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crosslearning.convex._arrays import Array, Flags
+from crosslearning.convex._expansion import Expansion
 from crosslearning.convex._marginal import Center, Marginal, times
 from crosslearning.convex._variance_point import VariancePoint
 from crosslearning.convex._working import GLMRows
@@ -33,7 +34,7 @@ class Mode(NamedTuple):
 class LaplaceData:
     """Rows, weights of the tasks, intercepts (which have a wide prior), and the last mode."""
 
-    rows: GLMRows
+    rows: GLMRows | Expansion
     task_weights: Array
     intercept: Flags
     dispersion: float = 1.0
@@ -127,6 +128,11 @@ class LaplacePoint(VariancePoint):
         """Posterior covariances of the θ_i, and I - V_i A_i."""
         root, C = self.marginal.root, self.center.covariance
         return task_covariances(self.marginal.products, root, C)
+
+    @property
+    def covariances(self) -> Array:
+        """Posterior covariances of the θ_i."""
+        return self._own[0]
 
     @property
     def n_effective(self) -> float:

@@ -50,6 +50,13 @@ class GLMRows:
         return int(self.X.shape[1] * self.family.n_scores)
 
     @cached_property
+    def mean_squares(self) -> Array:
+        """Weighted mean of the squares of each column, 0 for the intercept."""
+        means = self.weights @ self.X**2 / self.weights.sum()
+        means[self.X.shape[1] - self.intercept :] = 0.0
+        return np.asarray(means)
+
+    @cached_property
     def counts(self) -> Indices:
         """Number of rows of each task, without those of weight 0."""
         return np.bincount(self.tasks[self.weights > 0], minlength=self.n_tasks)

@@ -107,13 +107,13 @@ def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMF
     data = LaplaceData(rows, task_weights, np.arange(p) >= p - q * rows.intercept)
     data.dispersion = data.pearson(np.zeros((rows.n_tasks, p)), 0.0)
     least = _LEAST_SHARE * data.dispersion
-    found, scores = _search(data, None, options).run(options.covariance)
+    found, scores = search_of(data, None, options).run(options.covariance)
     for _ in range(_MAX_ROUNDS):
         before, point = data.dispersion, cast("LaplacePoint", found.point)
         data.dispersion = data.pearson(point.thetas, point.n_effective, least)
         if abs(np.log(data.dispersion / before)) <= _SETTLED:
             break
-        found, _ = _search(data, found, options).run(found.structure)
+        found, _ = search_of(data, found, options).run(found.structure)
     fit = found.fit(scores)
     # In units of the dispersion, as products of rows are.
     products = fit.noise_variance * found.point.marginal.products
@@ -121,17 +121,15 @@ def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMF
     return GLMFit(fit, moments)
 
 
-def _search(data: LaplaceData, start: Found | None, options: SearchOptions) -> Search:
+def search_of(data: LaplaceData, start: Found | None, options: SearchOptions) -> Search:
     rows = data.rows
     bends = np.einsum("njj->nj", rows.at_zero)[:, :-1] / data.dispersion
-    mean_squares = rows.weights @ rows.X**2 / rows.weights.sum()
-    mean_squares[rows.X.shape[1] - rows.intercept :] = 0.0
     search = Search(
         data.at,
         data.task_weights @ bends,
-        mean_squares,
+        rows.mean_squares,
         data.task_weights * (bends.sum(axis=1) > 0),
-        np.repeat(np.arange(rows.X.shape[1]), rows.family.n_scores),
+        np.repeat(np.arange(len(rows.mean_squares)), rows.family.n_scores),
         options,
         intercept=rows.intercept,
     )

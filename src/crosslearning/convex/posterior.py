@@ -25,6 +25,10 @@ class EvidenceStatus(Enum):
     MAX_ITER = (
         "The iteration limit was reached before the evidence was at its maximum. Raise `max_iter`."
     )
+    MAX_PASSES = (
+        "The parameters still moved after 30 passes over the rows: variances between the tasks are "
+        "approximate. Fit a sample of the tasks in memory to check them."
+    )
 
 
 @dataclass(frozen=True, eq=False)

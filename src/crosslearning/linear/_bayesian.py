@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
@@ -13,22 +14,26 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from crosslearning.convex._search import SearchOptions
 from crosslearning.convex._solver import ConvexSolution
 from crosslearning.convex._working import GLMRows
 from crosslearning.convex.bounded import bounded, bounded_tasks
 from crosslearning.convex.design import TaskTable
 from crosslearning.convex.evidence import COVARIANCES
 from crosslearning.convex.laplace import laplace_fit, new_tasks
-from crosslearning.convex.losses import FamilyLoss, Loss
+from crosslearning.convex.losses import FamilyLoss, Loss, quadratic_loss
 from crosslearning.convex.metric import Metric
+from crosslearning.convex.passes import Passed, laplace_passes, loss_of_pass
 from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus, score_covariances
 from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.scaling import Scaling
+from crosslearning.convex.statistics import Statistics
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._estimator import Array, LinearModel
 
 _AIM = 1e-3  # the solver aims below the requested tolerance
 _CERTAIN = 1e-8  # largest relative KKT residual without a warning
+_MAX_ROUNDS, _CLOSE = 15, 1e-7  # passes over rows for a bound, and the last step of a parameter
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -67,6 +72,26 @@ class CrossBayesianModel(LinearModel):
         weighted = replace(glm, weights=glm.weights * own[glm.tasks])
         loss = self._loss(weighted, fit.posterior, covariances)
         self._store(scaling, fit.posterior, covariances, loss, own)
+
+    def _fit_passes(
+        self, statistics: Statistics, passed: Passed, learn_from: int | None = None
+    ) -> None:
+        """Fit rows of a family from sums at several parameters, by the same approximation."""
+        center = self.standardize and self.fit_intercept
+        scaling = statistics.scaling(center=center, scale=self.standardize)
+        given = self._evidence_options(statistics.n_features)
+        own = given.pop("task_weights")
+        fit, last = laplace_passes(
+            passed, statistics, scaling, self._family(), SearchOptions(**given), own,
+            intercept=self.fit_intercept, learn_from=learn_from,
+        )  # fmt: skip
+        covariances = fit.posterior.covariances(fit.moments)
+
+        def around(thetas: Array) -> Loss:
+            return loss_of_pass(passed, replace(last, thetas=thetas), own)
+
+        loss = quadratic_loss(fit.moments, fit.posterior.noise_variance, own)
+        self._store(scaling, fit.posterior, covariances, loss, own, around)
 
     def _evidence_options(self, n_features: int) -> dict[str, Any]:
         given = {name: getattr(self, name) for name in ("covariance", "tol", "max_iter")}
@@ -158,8 +183,12 @@ class CrossBayesianModel(LinearModel):
         covariances: Array,
         loss: Loss,
         task_weights: Array,
+        around: Callable[[Array], Loss] | None = None,
     ) -> None:
-        """Write the fitted attributes; `loss` is that of the tasks, times their weights."""
+        """Write the fitted attributes; `loss` is that of the tasks, times their weights.
+
+        A loss that is one of many, each `around` some parameters, is exact only there.
+        """
         self.structure_, self.log_evidence_ = posterior.structure, float(posterior.log_evidence)
         self.noise_sd_ = float(np.sqrt(posterior.noise_variance))
         by_column = posterior.center_variances[:: self._family().n_scores]
@@ -169,19 +198,32 @@ class CrossBayesianModel(LinearModel):
         self.task_covariances_ = covariances
         self.status_, self.n_iter_ = posterior.status.value, posterior.n_iter
         metric = Metric.of(self.covariance_)
-        precision, none = 1.0 / self._prior_variances(), np.zeros_like(posterior.thetas)
+        none = np.zeros_like(posterior.thetas)
         mode = ConvexSolution(posterior.thetas, posterior.center, none, np.inf, 0)
-        solution = bounded(
-            loss, metric, precision, self.epsilon, task_weights, mode,
-            tol=_AIM * _CERTAIN, max_iter=self.max_iter,
-        )  # fmt: skip
         self.epsilon_ = float(self.epsilon)
         self.epsilon_max_ = float(metric.distances(mode.thetas - mode.center).max())
-        if posterior.status is EvidenceStatus.MAX_ITER:
+        solution = self._bounded(loss, metric, task_weights, mode)
+        for _ in range(_MAX_ROUNDS):
+            if around is None or self.epsilon >= self.epsilon_max_:
+                break
+            before = replace(solution, kkt_residual=np.inf)
+            solution = self._bounded(around(before.thetas), metric, task_weights, before)
+            if np.abs(solution.thetas - before.thetas).max() <= _CLOSE:
+                break
+        if posterior.status in (EvidenceStatus.MAX_ITER, EvidenceStatus.MAX_PASSES):
             warnings.warn(posterior.status.value, ConvergenceWarning, stacklevel=5)
         self._store_tasks(scaling, metric, solution)
         own, level = self._deviations(self.covariance_[np.newaxis])
         self.task_sd_, self.task_intercept_sd_ = own[0], level[0]
+
+    def _bounded(
+        self, loss: Loss, metric: Metric, task_weights: Array, start: ConvexSolution
+    ) -> ConvexSolution:
+        precision = 1.0 / self._prior_variances()
+        return bounded(
+            loss, metric, precision, self.epsilon, task_weights, start,
+            tol=_AIM * _CERTAIN, max_iter=self.max_iter,
+        )  # fmt: skip
 
     def _store_tasks(self, scaling: Scaling, metric: Metric, solution: ConvexSolution) -> None:
         self._store_models(scaling, solution.thetas, solution.center)

@@ -25,7 +25,7 @@ from crosslearning.linear._estimator import Array, checked_offset
 from crosslearning.linear._targets import RealTarget
 
 _METHODS = ("evidence", "conformal")
-_FARTHEST = 1.25  # times the largest target: no mean under a logarithmic link is believed beyond
+FARTHEST = 1.25  # times the largest target: no mean under a logarithmic link is believed beyond
 
 
 class BayesianRegression(RealTarget, CrossBayesianModel):
@@ -169,7 +169,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         self.largest_mean_ = np.inf
         if not isinstance(family, Gaussian):
             own = (rows.y * np.exp(-offset))[rows.weights > 0]
-            self.largest_mean_ = _FARTHEST * float(own.max())
+            self.largest_mean_ = FARTHEST * float(own.max())
         self.calibration_ = self._calibrated(rows, offset)
 
     def _fit_task(self, rows: TaskTable, sample_offset: Any = None) -> None:

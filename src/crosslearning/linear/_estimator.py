@@ -23,6 +23,7 @@ from crosslearning.convex.design import TaskTable
 from crosslearning.convex.families import Family
 from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.scaling import Scaling
+from crosslearning.convex.statistics import Statistics
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear.persistence import Saved
 from crosslearning.tasks.estimators import (
@@ -88,6 +89,16 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         self.total_weight_ = float(weights.sum())
         self.n_tasks_fitted_ = int(np.count_nonzero(np.bincount(codes, weights)))
         return TaskTable(array, self._encoded(target), weights, codes, len(known))
+
+    def _check_statistics(self, statistics: Statistics) -> None:
+        """Write what is known of sums, as `fit` does of rows."""
+        if not statistics.n_rows:
+            raise ValueError("A fit needs rows; got statistics of none with a positive weight.")
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        self.tasks_ = as_objects(statistics.labels.tolist())
+        self.n_features_in_ = statistics.n_features
+        self.total_weight_ = float(statistics.task_weights.sum())
+        self.n_tasks_fitted_ = int(np.count_nonzero(statistics.counts))
 
     def _check_new_rows(self, X: Any, tasks: Any) -> tuple[Array, NDArray[np.int64], Any]:
         """Return features, task numbers (-1 if unknown) and labels of rows to predict."""

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.convex.families import Bernoulli, Multinomial, contrasts
-from crosslearning.convex.statistics import Statistics
 from crosslearning.linear._estimator import Array
-from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor, as_objects
+from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
 
 
 class RealTarget(TaskRegressor):
@@ -20,16 +19,6 @@ class RealTarget(TaskRegressor):
 
     def _encoded(self, y: NDArray[Any]) -> Array:
         return np.asarray(np.asarray(y, dtype=np.float64) - self.target_mean_)
-
-    def _check_statistics(self, statistics: Statistics) -> None:
-        """Write what is known of sums, as `fit` does of rows."""
-        if not statistics.n_rows:
-            raise ValueError("A fit needs rows; got statistics of none with a positive weight.")
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        self.tasks_ = as_objects(statistics.labels.tolist())
-        self.n_features_in_ = statistics.n_features
-        self.total_weight_ = float(statistics.task_weights.sum())
-        self.n_tasks_fitted_ = int(np.count_nonzero(statistics.counts))
 
     def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         return coef[..., 0, :], intercept[..., 0] + self.target_mean_

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from crosslearning.convex.families import Gamma, Gaussian, OneScore, Poisson, Student, Tweedie
-from crosslearning.linear._bayesian_regression import BayesianRegression
+from crosslearning.convex.passes import Passed
+from crosslearning.convex.statistics import Statistics
+from crosslearning.linear._bayesian_regression import FARTHEST, BayesianRegression
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -69,6 +71,32 @@ class CrossBayesianGLM(BayesianRegression):
         "df": [Interval(Real, 0, None, closed="neither")],
         "power": [Interval(Real, 1, 2, closed="neither")],
     }
+
+    def fit_passes(
+        self,
+        statistics: Statistics,
+        passed: Passed,
+        largest: float,
+        *,
+        learn_from: int | None = None,
+    ) -> Self:
+        """Fit a Poisson or Tweedie family from some 10 passes over rows.
+
+        `largest` is the largest target; the others are as in
+        :meth:`CrossBayesianLogisticRegression.fit_passes`.
+        """
+        if self.family not in ("poisson", "tweedie"):
+            raise ValueError(
+                f"Fitting by passes needs family='poisson' or 'tweedie'; got {self.family!r}. Fit "
+                "'gaussian' with `fit_statistics`, and others from rows."
+            )
+        self._validate_params()
+        self._check_statistics(statistics)
+        self.target_mean_ = 0.0
+        self._fit_passes(statistics, passed, learn_from)
+        self.largest_mean_ = FARTHEST * largest
+        self.calibration_: dict[str, Any] = {}
+        return self
 
     def _family(self) -> OneScore:
         if self.family == "student":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from crosslearning.convex.design import TaskTable
 from crosslearning.convex.families import Multinomial
+from crosslearning.convex.passes import Passed
+from crosslearning.convex.statistics import Statistics
 from crosslearning.linear._bayesian import CrossBayesianModel
 from crosslearning.linear._estimator import Array
 from crosslearning.linear._targets import ClassTarget
@@ -49,6 +51,34 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
     >>> model.coef_.shape
     (160, 1, 3)
     """
+
+    def fit_passes(
+        self,
+        statistics: Statistics,
+        passed: Passed,
+        classes: ArrayLike,
+        *,
+        learn_from: int | None = None,
+    ) -> Self:
+        """Fit from some 10 passes over rows that need not fit into memory.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Of all rows; the target is the position of a row's class in `classes`.
+        passed : callable
+            Takes a ``Pass`` and returns the sum, over all parts of the rows, of its
+            ``sums(X, y, tasks)``, where tasks are positions in ``statistics.labels``.
+        classes : array of shape (n_classes,)
+            The classes, sorted.
+        learn_from : int, optional
+            Learn variances from at most that many evenly spaced tasks.
+        """
+        self._validate_params()
+        self._check_statistics(statistics)
+        self.classes_ = np.asarray(classes)
+        self._fit_passes(statistics, passed, learn_from)
+        return self
 
     def decision_function(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> Array:
         """Return log-odds of the second of two classes, or log-probabilities of more classes.
