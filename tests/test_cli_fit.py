@@ -39,7 +39,7 @@ def test_it_prints_what_it_found_and_where_it_is(table, tmp_path, capsys):
         "one pooled model",
         "common slopes, a level per task",
         "chosen",
-        "predicting the mean of what was learned from gives",
+        "predicting the training mean gives",
         "choosing the model without the rows that it is scored on gives",
         "Tasks differ (standard deviations): level ",
         "Model    ",
@@ -98,7 +98,7 @@ def test_lines_of_python_repeat_the_fit(table, tmp_path, capsys):
 
 
 def test_tests_of_time_and_groups(table, capsys):
-    for option, words in (("--time", "of a later row than"), ("--group", "of a row not seen")):
+    for option, words in (("--time", "with a later row than"), ("--group", "with a held-out row")):
         assert main(["fit", table, *FAST, option, "row", "--json", "--out", "a"]) == 0
         assert words in json.loads(capsys.readouterr().out)["score"]["explanation"]
 
@@ -134,7 +134,7 @@ def test_warnings_are_one_line(table, capsys, monkeypatch):
         (["none.csv", *FAST], "Cannot read none.csv: No such file or directory. Check the path."),
         (["shops.csv", *FAST, "--task", "shops"], "Did you mean 'shop'?"),
         (["shops.csv", *FAST, "--target", "day"], "holds dates, such as 2024-01-01"),
-        (["shops.csv", *FAST, "--target", "one"], "has one value only, 1"),
+        (["shops.csv", *FAST, "--target", "one"], "must have at least 2 values; it has only 1"),
         (["shops.csv", *FAST, "--features", "price,note"], "'note' cannot be a feature"),
         (["shops.csv", *FAST, "--epsilon", "-1"], "must be at least 0; got -1"),
         (["shops.csv", *FAST, "--kind", "ranking"], "`kind` must be one of"),

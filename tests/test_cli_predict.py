@@ -143,7 +143,7 @@ def test_a_reader_that_has_enough(folder, tmp_path):
         (["{folder}", "none.csv"], "Cannot read none.csv"),
         (
             ["none", "{new}"],
-            "none holds no fit of a table, which is a file",
+            "none holds no fit of a table: it has no file",
         ),
         (["{folder}", "{new}", "--json"], "cannot both go to standard output. Name a file"),
         (["{folder}", "{new}", "-o", "out.xls"], "must end in .csv, .tsv"),

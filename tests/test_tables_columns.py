@@ -31,7 +31,7 @@ TYPES = {
     "200 levels": ([f"l{i % 40}" for i in range(ROWS)], "category", ""),
     "few rows": (["a", "b", "c"], "category", ""),
     "text": ([f"text {i}" for i in range(ROWS)], "unusable", "it is text"),
-    "dirty numbers": ([*map(str, range(99)), "n/k"], "unusable", "but for 'n/k' in 1 row: 100 "),
+    "dirty numbers": ([*map(str, range(99)), "n/k"], "unusable", "except for 'n/k' in 1 row: 100 "),
     "ISO dates": (["2024-05-17", "2024-06-18"] * 50, "date", ""),
     "ISO times": (["2024-05-17T12:30:00", "2024-06-18 08:00"] * 50, "date", ""),
     "German dates": (["17.05.2024", "1.6.24"] * 50, "date", ""),
@@ -123,14 +123,14 @@ def test_a_kind_that_is_asked_for():
 @pytest.mark.parametrize(
     ("values", "kind", "message"),
     [
-        (["2024-05-17", "2024-05-18"], "auto", "holds dates, such as 2024-05-17; a number or a"),
+        (["2024-05-17", "2024-05-18"], "auto", "it holds dates, such as 2024-05-17"),
         (pd.date_range("2024", periods=3), "regression", "holds dates"),
-        ([1, 1, 1], "auto", "has one value only, 1: there is nothing to predict"),
+        ([1, 1, 1], "auto", "must have at least 2 values; it has only 1"),
         ([f"text {i}" for i in range(60)], "auto", "at most 50; 'y' has 60 distinct values"),
         (np.arange(60), "classification", "or predict numbers with kind=.regression"),
         (["a", "b"], "regression", "must hold finite numbers; got 'a' in 2 rows: 1, 2"),
         ([1, 2], "ranking", "`kind` must be one of auto, regression, classification; got"),
-        ([*map(str, range(99)), "n/k"], "auto", "holds numbers but for 'n/k' in 1 row: 100"),
+        ([*map(str, range(99)), "n/k"], "auto", "holds numbers except for 'n/k' in 1 row: 100"),
         ([1.0, np.inf, 2.0], "auto", "finite numbers"),
     ],
 )
@@ -159,9 +159,9 @@ def test_features_that_are_asked_for():
         (["prise"], "no column 'prise' for the features. Did you mean 'price'"),
         (["shop"], "'shop' is the task and cannot"),
         (["price", "sales"], "'sales' is the target and cannot"),
-        (["day"], "No column can be learned from .*day: it is constant"),
+        (["day"], "No column besides task and target can be a feature .*day: it is constant"),
         (["note"], "'note' cannot be a feature: it is text"),
-        (["one"], "No column can be learned from .*one: it is constant"),
+        (["one"], "No column besides task and target can be a feature .*one: it is constant"),
         ([], "there are no others"),
     ],
 )
@@ -175,7 +175,7 @@ def test_features_that_are_refused(wanted, message):
     [
         (["a", None, "b", None], "it has none in 2 rows: 2, 4 "),
         (["a", "a"], "at least 2 labels; got one, 'a'"),
-        ([1.5, 2.5, 3.5], "must repeat; got 3 rows with a label each"),
+        ([1.5, 2.5, 3.5], "must repeat; got 3 different labels"),
     ],
 )
 def test_tasks_that_are_refused(labels, message):

@@ -78,7 +78,7 @@ def test_a_named_index_becomes_columns(tmp_path):
     ("content", "message"),
     [
         (b"", "it is empty"),
-        (b"a,b\n", "has a header and no rows"),
+        (b"a,b\n", "has a header but no rows"),
         (b"a,b\n1,2,3\n", "rows have more fields than its header"),
         (b"a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),
         (b"a,b\n1,\xe9\0\n", "it is not text"),

@@ -98,10 +98,7 @@ def test_scores_of_sums_are_those_of_rows():
     y = X[:, 0] * codes + rng.normal(size=300)
     folds, _ = deal(codes, np.zeros(5, dtype=np.int64), 3, seed=0)
     sums = Statistics.of(X, y, codes, folds=folds)
-    tried = candidates(
-        "regression", "gaussian", only=True, epsilon=np.inf, rotated=False, n_features=2,
-        n_rows=10**6,
-    )  # fmt: skip
+    tried = candidates("regression", "gaussian", X.shape, only=True, epsilon=np.inf)
     trials, _, facts = try_sums(
         tried, sums, sums.total(), Rows(X, y, codes, 5), folds, ["a", "b"], lambda _: None
     )
@@ -319,7 +316,7 @@ def test_predictions_are_written_in_full_or_not_at_all(tmp_path, capsys, monkeyp
     assert [path.name for path in tmp_path.iterdir()].count("predicted.parquet") == 0
     assert not list(tmp_path.glob(".predicted*"))
     taken = written(frame.assign(std=1.0), tmp_path / "taken")
-    with pytest.raises(ValueError, match="has a column 'std' already"):
+    with pytest.raises(ValueError, match="already has a column 'std'"):
         predict_files(model, taken, out)
     with pytest.raises(OSError, match="Cannot write"):
         predict_files(model, tmp_path / "taken", tmp_path / "none" / "x.csv")

@@ -134,7 +134,7 @@ def _until_closed() -> Iterator[None]:
 
 
 def _summary(predicted: Predicted, out: str) -> dict[str, Any]:
-    from crosslearning.tables.plain import plain
+    from crosslearning.evaluation.plain import plain
 
     unknown = [{"task": plain(label), "rows": rows} for label, rows in predicted.unknown.items()]
     return {

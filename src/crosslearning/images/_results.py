@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.evaluation.numbers import radius_name
+from crosslearning.evaluation.plain import plain
 from crosslearning.files import replacing
 from crosslearning.images import _findings
 from crosslearning.images._runs import Runs, by_category, by_domain, macro, over_images
@@ -60,7 +61,7 @@ def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> di
 
 def write(folder: Path, results: dict[str, Any], runs: Runs) -> dict[str, Any]:
     """Write both files and return what is in the first; the second has a row per category."""
-    results = _plain(results)
+    results = plain(results, 6)
     with replacing(folder / "results.csv") as table, replacing(folder / "results.json") as summary:
         runs.table().to_csv(table, index=False, float_format="%.6g")
         summary.write_text(json.dumps(results, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -137,16 +138,3 @@ def _categories(runs: Runs) -> list[dict[str, Any]]:
         for d, domain in enumerate(runs.domains)
         for c, name in enumerate(runs.categories)
     ]
-
-
-def _plain(value: Any) -> Any:
-    """Turn arrays and numbers into what JSON has: "inf" for ∞, null for what is missing."""
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
-    if isinstance(value, float):
-        return None if np.isnan(value) else "inf" if np.isinf(value) else float(f"{value:.6g}")
-    return value

@@ -1,7 +1,7 @@
-"""Features in place of the columns of a table, or beside them, for models that are stored.
+"""Features derived from the columns of a table, for stored models.
 
-Principal axes of many columns, curves of them, and what boosted trees predict: trees are arrays,
-which predict without scikit-learn and are saved without pickle.
+Principal axes of many columns, splines, and predictions of boosted trees. Trees are arrays, which
+predict without scikit-learn and are saved without pickle.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _ROUNDING = 1e-10  # of the largest singular value
 class Rotation:
     """Standardised features to their principal axes.
 
-    Where tasks differ in all coefficients by one variance, models of all axes are those of the
-    features: the prior is the same in every direction, and rows say nothing of the others.
+    If tasks differ in all coefficients by one variance, nothing is lost with all axes: the prior is
+    the same in every direction, and the rows carry no information about the others.
     """
 
     mean: Array
@@ -40,7 +40,7 @@ class Rotation:
 
     @classmethod
     def of(cls, X: Array) -> Rotation | None:
-        """Return the axes if they are fewer than features, of which there are many; else None."""
+        """Return the axes if features are many, or more than rows; else None."""
         n_rows, n_features = X.shape
         if n_features <= min(_MOST_AXES, n_rows):
             return None
@@ -59,8 +59,8 @@ class Rotation:
 class Trees:
     """Scores as sums of trees: `start` plus the `value` of one leaf of each tree.
 
-    Nodes of all trees are numbered through; a leaf leads to itself. Rows whose `feature` is at
-    most the `threshold` go left. `roots` has the shape (n_trees, n_scores).
+    Nodes of all trees are numbered consecutively; a leaf is its own child. Rows whose `feature` is
+    at most the `threshold` go left. `roots` has the shape (n_trees, n_scores).
     """
 
     start: Array
@@ -74,7 +74,7 @@ class Trees:
 
     @classmethod
     def of(cls, model: Any) -> Trees:
-        """Take the trees of a histogram-based gradient boosting whose features are numbers."""
+        """Take the trees of a histogram-based gradient boosting model of numeric features."""
         trees = [[tree.nodes for tree in stage] for stage in model._predictors]
         sizes = np.array([[len(nodes) for nodes in stage] for stage in trees])
         roots = np.cumsum(np.append(0, sizes.ravel()))[:-1].reshape(sizes.shape)
@@ -109,7 +109,7 @@ class Trees:
 
 @dataclass(frozen=True, eq=False)
 class Stacked:
-    """Scores of trees within bounds, standardised; of several classes relative to their mean."""
+    """Bounded and standardised scores of trees; for several classes relative to their mean."""
 
     trees: Trees
     low: float
@@ -153,5 +153,5 @@ class Basis:
         return np.repeat(["linear", "curved", "stacked"], [len(self.mean), curved, stacked])
 
     def seen(self, name: str) -> NDArray[np.intp]:
-        """Positions of the columns that models of a base see."""
+        """Positions of the columns of a base."""
         return np.flatnonzero(np.isin(self.blocks, BLOCKS[name]))

@@ -1,4 +1,4 @@
-"""Weights of a blend of models, from predictions of rows that they have not seen."""
+"""Weights of a blend of models, from predictions of held-out rows."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ if TYPE_CHECKING:
     from crosslearning.tables.rows import Rows
 
 Array = NDArray[np.float64]
-_LEAST, _MOST = 0.05, 0.9  # smallest weight that is worth a model, and one that leaves no room
-_SHRINKAGE = 0.01  # of the smallest squared error: what it costs to leave the best model
+_LEAST, _MOST = 0.05, 0.9  # smallest weight that is kept, and one that is rounded up to 1
+_SHRINKAGE = 0.01  # towards the best model, relative to the smallest squared error
 _ROUNDS, _LEAST_SHARE = 200, 1e-12
-_POWERS = {"poisson-deviance": 1.0, "gamma-deviance": 2.0}  # of the mean, that variances go with
+_POWERS = {
+    "poisson-deviance": 1.0,
+    "gamma-deviance": 2.0,
+}  # of the mean, proportional to the variance
 
 
 def blend_weights(said: Array, rows: Rows, metric: str) -> Array:
-    """Weights of models that are not negative and sum to 1.
+    """Nonnegative weights of models that sum to 1.
 
-    Tasks count the same, up to the square root of how large their errors are: otherwise a few
-    tasks with large errors would decide alone.
+    Squared errors of a task are divided by the square root of their mean, so that a few tasks with
+    large errors do not decide alone.
     """
     counts = np.bincount(rows.codes, rows.given_weights, rows.n_tasks)
     share = rows.given_weights / counts[rows.codes]
@@ -38,7 +41,7 @@ def blend_weights(said: Array, rows: Rows, metric: str) -> Array:
 
 
 def _least_squares(said: Array, rows: Rows, share: Array, power: float) -> Array:
-    """Minimise squared errors, over variances that are a power of the mean."""
+    """Minimise squared errors over variances, which are a power of the mean."""
     errors = said - rows.y
     scale = np.maximum(said.mean(axis=0), _LEAST_SHARE) ** power
     squares = np.median(errors**2, axis=0) / scale

@@ -1,4 +1,4 @@
-"""Boosted trees as features: predictions for rows that they have not seen."""
+"""Boosted trees as features: out-of-fold predictions."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _SETTINGS: dict[str, Any] = {
     "min_samples_leaf": 5,
     "early_stopping": False,
 }
-_MARGIN = 0.1  # of the range of the targets, by which predictions may exceed it
-_LEAST_SHARE = 0.01  # of the mean target, the smallest prediction under a logarithmic link
+_MARGIN = 0.1  # by which predictions may exceed the range of the targets, relative to it
+_LEAST_SHARE = 0.01  # of the mean target: the smallest prediction under a logarithmic link
 _LOSSES = {"poisson": "poisson", "tweedie": "poisson", "gamma": "gamma"}
-_INNER = 5  # folds of a training part, where splits are no folds
+_INNER = 5  # folds of a training part, if the splits are not folds
 
 
 class Boosting:
     """Trees of one table, pooled over tasks, fitted without the folds that they predict.
 
-    For a split its training rows are predicted by trees without the split's test rows and without
-    their own fold. Trees without folds j and k serve the splits j and k alike.
+    Training rows of a split are predicted by trees that saw neither its test rows nor their own
+    fold; trees without folds j and k serve both splits.
     """
 
     def __init__(self, rows: Rows, splits: Splits, family: str, seed: int) -> None:
@@ -54,7 +54,7 @@ class Boosting:
         return stacked, (column - stacked.mean) / stacked.scale
 
     def columns(self, split: int) -> Array:
-        """Columns of all rows: of the training part out of folds, of others by all of it."""
+        """Columns of all rows: out of fold in the training part, by all of it in the test part."""
         stacked, _ = self.final
         train, test = self.splits.parts[split]
         own = replace(stacked, trees=self._trees(split, None, train))
@@ -71,7 +71,7 @@ class Boosting:
             )
             for k in np.unique(own).tolist()
         }
-        # A fold that is high leaves low rows to learn from: its mean would tell.
+        # A fold with high targets leaves low ones to train on: its mean would give it away.
         mean = np.mean([part.mean(axis=0) for part in parts.values()], axis=0)
         found = np.empty((len(rows), len(mean)))
         for k, part in parts.items():
@@ -107,7 +107,7 @@ class Boosting:
         return Trees.of(model.fit(part.X, part.y, sample_weight=part.weights))
 
     def _bounds(self) -> tuple[float, float]:
-        """Scores of trees are cut off beyond the range of targets, a little widened."""
+        """Bounds of the trees' scores: the range of the targets, a little wider."""
         y, classes = self.rows.y, self.rows.classes
         if classes is not None:
             least = 1.0 / (len(y) + 2.0)

@@ -1,4 +1,4 @@
-"""What only the rows of a table can tell of a fit."""
+"""What results need to know about the rows of a table."""
 
 from __future__ import annotations
 
@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 class Facts(NamedTuple):
-    """What results have to know of the rows.
-
-    `counts` are rows of each task, `baseline` is the score of a guess, `constant` names features
-    that do not vary within tasks, and `compared` are the tasks that models were scored on.
-    """
+    """Rows per task, score of a guess, features constant within tasks, tasks that were scored."""
 
     counts: NDArray[np.int64]
     baseline: float
@@ -33,13 +29,12 @@ class Facts(NamedTuple):
 
 
 def facts_of(
-    frame: pd.DataFrame, rows: Rows, splits: Splits, metric: Metric, names: list[str] | None
+    frame: pd.DataFrame, rows: Rows, splits: Splits, metric: Metric, names: list[str]
 ) -> Facts:
-    """Look at rows in memory; `names` are those of the features, if they are the table's."""
+    """Look at rows in memory; `names` are those of the features, if they are columns."""
     counts = np.bincount(rows.codes, minlength=rows.n_tasks)
-    constant = [] if names is None else _constant(rows, names)
     score, everyone = _baseline(rows, splits, metric), np.arange(rows.n_tasks)
-    return Facts(counts, score, constant, _fingerprint(frame), everyone)
+    return Facts(counts, score, _constant(rows, names), _fingerprint(frame), everyone)
 
 
 def _baseline(rows: Rows, splits: Splits, metric: Metric) -> float:

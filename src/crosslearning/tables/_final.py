@@ -11,13 +11,12 @@ from sklearn.base import clone
 
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
-from crosslearning.tables._basis import BLOCKS
 from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.candidates import Candidate
 from crosslearning.tables.forecast import blend
 from crosslearning.tables.metrics import Scorer
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.rows import Rows, fitted
+from crosslearning.tables.rows import fitted
 from crosslearning.tables.schema import require_columns
 from crosslearning.tables.trials import Trials
 
@@ -27,7 +26,7 @@ _MANY_ROWS = 200_000  # beyond which sums stand for the rows
 def state_to_keep(model: Any) -> dict[str, Any]:
     """Return what predictions need."""
     state = state_of(model)
-    state["fitted"].pop("calibration_", None)  # errors of rows left out serve for all models
+    state["fitted"].pop("calibration_", None)  # intervals use the errors of held-out rows
     return state
 
 
@@ -40,35 +39,26 @@ class Final:
 
     def model(self, candidate: Candidate) -> Any:
         """Fit on all rows; from sums where rows are many."""
-        if candidate.name not in self._known:
+        name, estimator = candidate.name, candidate.estimator
+        if name not in self._known:
             rows = self.spaces.of(candidate.base, None)
-            self._known[candidate.name] = self._fitted(candidate.estimator, rows)
-        return self._known[candidate.name]
-
-    def _fitted(self, estimator: Any, rows: Rows) -> Any:
-        if not isinstance(estimator, CrossBayesianRidge) or len(rows.y) <= _MANY_ROWS:
-            return fitted(estimator, rows, self.labels[rows.codes])
-        model = clone(estimator).fit_statistics(rows.sums())
-        model.tasks_ = self.labels
-        return model
+            if isinstance(estimator, CrossBayesianRidge) and len(rows.y) > _MANY_ROWS:
+                self._known[name] = clone(estimator).fit_statistics(rows.sums())
+                self._known[name].tasks_ = self.labels
+            else:
+                self._known[name] = fitted(estimator, rows, self.labels[rows.codes])
+        return self._known[name]
 
     def state(self, weights: dict[str, float]) -> dict[str, Any]:
         """Return what predictions of a blend of models need."""
-        by_name = {c.name: c for c in self.trials.candidates}
-        used = {by_name[name]: weight for name, weight in weights.items()}
-        if [c.base for c in used] == ["linear"]:
-            return state_to_keep(self.model(next(iter(used))))
-        trees = any("stacked" in BLOCKS.get(c.base, ()) for c in used)
-        curved = any(c.base != "linear" for c in used)
-        basis = self.spaces.final(trees=trees) if curved else None
-        parts = [
-            (
-                weight,
-                None if c.base == "linear" or basis is None else basis.seen(c.base),
-                state_to_keep(self.model(c)),
-            )
-            for c, weight in used.items()
-        ]
+        used = [(c, weights[c.name]) for c in self.trials.candidates if c.name in weights]
+        states = [state_to_keep(self.model(c)) for c, _ in used]
+        bases = {c.base for c, _ in used} - {"linear"}
+        if not bases and len(used) == 1:
+            return states[0]
+        basis = self.spaces.final(trees=bool(bases & {"boosting", "both"})) if bases else None
+        seen = [None if c.base == "linear" else basis and basis.seen(c.base) for c, _ in used]
+        parts = [(w, columns, own) for (_, w), columns, own in zip(used, seen, states, strict=True)]
         return blend(parts, basis)
 
     def scored(self, model: TableModel, frame: pd.DataFrame) -> dict[str, Any]:

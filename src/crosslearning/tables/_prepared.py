@@ -1,4 +1,4 @@
-"""A table, understood: what is predicted from what, the rows as numbers, and the splits."""
+"""A table prepared for fitting: target, features, rows as numbers, and splits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FEWEST_ROWS = 10
 
 
 class Prepared(NamedTuple):
-    """Rows of a table that has been understood."""
+    """A table prepared for fitting."""
 
     task: str
     table: pd.DataFrame
@@ -58,7 +58,7 @@ def prepared(
     drop: bool,
     seed: int,
 ) -> Prepared:
-    """Understand a table; `roles` are the columns of weights, times and groups."""
+    """Prepare a table; `roles` are the columns of weights, times and groups."""
     for role, column in roles.items():
         require_columns(frame, [column] if column else [], f"the {role}")
     weights, time, group = (roles[role] for role in ("weights", "time", "group"))
@@ -80,7 +80,7 @@ def prepared(
 
 
 def _kind(kind: str, family: str, wanted: str | None) -> str:
-    """Return the kind of target that is asked for, also by naming it a number or a category."""
+    """Return the kind of target that is asked for, possibly as a type of column."""
     if wanted is None or kind != "auto" or family != "auto":
         return kind
     return {"number": "regression", "category": "classification"}[wanted]
@@ -89,7 +89,7 @@ def _kind(kind: str, family: str, wanted: str | None) -> str:
 def check_settings(
     frame: pd.DataFrame, task: str, target: str, epsilon: float, seed: int, folds: int
 ) -> None:
-    """Refuse columns that are not there, and settings that make no sense."""
+    """Refuse missing columns and bad settings."""
     check_names(frame)
     require_columns(frame, [task], "the task")
     require_columns(frame, [target], "the target")
@@ -107,7 +107,7 @@ def check_settings(
 
 
 def _usable_rows(frame: pd.DataFrame, task: str, target: str, *, drop: bool) -> pd.DataFrame:
-    """Rows with a target, under the numbers that they have in the table."""
+    """Rows with a target, indexed by their number in the table."""
     numbered = frame.reset_index(drop=True)
     missing = numbered[target].isna()
     labels = tidy(numbered[task])
@@ -133,7 +133,7 @@ def check_rows(usable: int, of: int, target: str) -> None:
 def _rows(
     table: pd.DataFrame, task: str, goal: Target, encoder: TableEncoder, weights: str | None
 ) -> tuple[Rows, NDArray[Any], Rotation | None]:
-    """Turn a table into numbers."""
+    """Rows as numbers, the labels of the tasks, and principal axes of very many features."""
     index, codes = TaskIndex.of(table[task])
     labels = np.empty(len(index), dtype=object)
     labels[:] = index.labels
@@ -152,6 +152,6 @@ def _weights(table: pd.DataFrame, name: str | None) -> NDArray[np.float64] | Non
     if np.isnan(values).any() or values.min() < 0 or not values.any():
         raise ValueError(
             f"The weights in {name!r} must be at least 0 in every row and not all 0; got "
-            f"{np.nanmin(values)} as the smallest and {int(np.isnan(values).sum())} gaps."
+            f"{np.nanmin(values)} as the smallest and {int(np.isnan(values).sum())} missing values."
         )
     return values

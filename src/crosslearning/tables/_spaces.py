@@ -1,4 +1,4 @@
-"""The rows of a table as models see them: columns, with curves, with boosted trees."""
+"""The rows of a table in each base: columns alone, with splines, with boosted trees."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from crosslearning.tables._boosting import Boosting
 from crosslearning.tables.rows import Rows, fitted
 from crosslearning.tables.splits import Splits
 
-_MANY_ROWS = 50_000  # beyond which only linear models are tried unless others are asked for
+_MANY_ROWS = 50_000  # beyond which only linear models are tried by default
 _WIDEST = 100  # features, likewise
 _WORTH, _WORTH_A_ROW = 2.0, 0.0025  # gain in log evidence for which trees are tried
-_FEWEST_ROWS = 60  # that trees can learn from
+_FEWEST_ROWS = 60  # for trees
 
 
 class Spaces:
@@ -54,7 +54,7 @@ class Spaces:
         return 1 if classes is None or len(classes) == 2 else len(classes)
 
     def of(self, base: str, split: int | None) -> Rows:
-        """Rows of a base; those that a split learns from are predicted by trees without them."""
+        """Rows in a base; trees predict the training rows of a split out of fold."""
         if base == "linear":
             return self.rows
         X = self._columns[:, self.basis.seen(base)]
@@ -64,11 +64,11 @@ class Spaces:
         return replace(self.rows, X=X)
 
     def final(self, *, trees: bool) -> Basis:
-        """Return what turns new rows into columns."""
+        """Return the basis for new rows."""
         return replace(self.basis, stacked=self.boosting.final[0]) if trees else self.basis
 
     def trees_help(self, estimator: Any) -> bool:
-        """Whether a model has less noise, or more evidence, if it sees what trees predict."""
+        """Whether predictions of trees as a feature raise the evidence, or reduce the noise."""
         both = "both" if "both" in self.names else "boosting"
         try:
             rows = self.of(both, None)

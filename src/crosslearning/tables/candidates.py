@@ -1,4 +1,4 @@
-"""The models that are tried on a table: a registry, one line each."""
+"""The models that are tried on a table."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from crosslearning.linear import (
 
 Sharing = Literal["cross", "baseline", "pooled", "separate"]
 BASES = ("auto", "linear", "splines", "boosting", "none")
-_WIDE = 60  # features; of more, tasks differ in all by one variance
-_SLOW = 8  # features; of more, gamma models are too slow to try unless asked for
-_ROUGH = 1e-3  # gain in log evidence that is enough there
-_ROBUST_ROWS = 50_000  # beyond which wild targets are few among many
+_WIDE = 60  # features; with more, tasks differ in all of them by one variance
+_SLOW = 8  # features; with more, gamma models are too slow to try unless asked for
+_ROUGH = 1e-3  # tolerance of the log evidence there
+_ROBUST_ROWS = 50_000  # beyond which outliers matter little
 _ENDS: dict[str, tuple[str, Sharing, str]] = {
     "pooled": ("one pooled model", "pooled", "pooled"),
     "levels": ("common slopes, a level per task", "baseline", "levels"),
@@ -37,7 +37,7 @@ _TRIED = {
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A model to try: names, what tasks have in common, an estimator, and what it sees."""
+    """A model to try: name and label, what tasks share, estimator, and base of its features."""
 
     name: str
     label: str
@@ -49,14 +49,14 @@ class Candidate:
 def candidates(
     kind: str,
     family: str,
+    shape: tuple[int, ...],
     *,
     only: bool,
     epsilon: float,
-    n_features: int,
     rotated: bool = False,
-    n_rows: int = 0,
 ) -> list[Candidate]:
-    """Return the linear models to try on a target of this kind and family, simplest first."""
+    """Return the linear models to try for a target and features of a shape, simplest first."""
+    n_rows, n_features = shape
     shared: dict[str, Any] = {"epsilon": epsilon, "standardize": not rotated}
     if kind == "classification" or only:
         return _models(kind, family, list(_ENDS), n_features, shared)
@@ -68,14 +68,14 @@ def candidates(
         return normal
     if family == "poisson":
         return normal + _models(kind, family, list(_ENDS), n_features, shared)
-    own = ["cross"] if n_features <= _SLOW else []  # others extrapolate wildly
+    own = ["cross"] if n_features <= _SLOW else []  # others extrapolate badly
     return normal + _models(kind, family, own, n_features, shared)
 
 
 def based(
     kind: str, family: str, blocks: Mapping[str, NDArray[Any]], epsilon: float
 ) -> list[Candidate]:
-    """Return models on curves and boosted trees; `blocks` are those of the columns by base."""
+    """Return models on splines and boosted trees; `blocks` are those of the columns by base."""
     found = []
     for base, own in blocks.items():
         words, ends = _TRIED[base]
@@ -104,12 +104,8 @@ def _models(
     found = []
     for end in ends:
         label, sharing, covariance = _ENDS[end]
-        own = (
-            shared
-            | ({"tol": _ROUGH} if wide else {})
-            | ({} if end == "cross" else {"epsilon": inf})
-        )
-        own["covariance"] = "block" if wide and end == "cross" else covariance
+        own = shared | {"covariance": "block" if wide and end == "cross" else covariance}
+        own |= ({"tol": _ROUGH} if wide else {}) | ({} if end == "cross" else {"epsilon": inf})
         name = "-".join(filter(None, (end, other, base if base != "linear" else "")))
         label = " ".join(filter(None, (label, words, f"({other})" if other else "")))
         found.append(Candidate(name, label, sharing, model(**own), base))

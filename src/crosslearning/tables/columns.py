@@ -1,6 +1,6 @@
-"""What a column of a table holds: numbers, categories, or nothing that a model can use.
+"""What a column of a table holds: numbers, categories, dates, or nothing that a model can use.
 
-The index of a column numbers the rows of the table from 0, so that messages can name them.
+Columns are indexed by row number from 0, so that messages can name rows.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _DATE = re.compile(
     r"|\d{1,2}[-/. ](\d{1,2}|[A-Za-z]{3,9})[-/. ]\d{2,4}( .*)?"  # 17.05.2024, 17 May 2024
     r"|[A-Za-z]{3,9}\.? \d{1,2},? \d{4}( .*)?"  # May 17, 2024
 )
-_SAMPLE = 100  # distinct values to recognise dates from
+_SAMPLE = 100  # values to recognise dates and numbers from
 _DISTINCT = 0.8  # share of distinct values above which strings are text, not categories,
 _FEW = 20  # unless they are so few
-_NUMBERED = 50  # rows from which on 1, 2, 3, ... is taken for a row number,
-_SPARSEST = 2  # in any order, even if up to every other number is left out
+_NUMBERED = 50  # rows that make 1, 2, 3, ..., in any order, a row number,
+_SPARSEST = 2  # even if up to every other number is missing
 _LISTED = 5
-_MARKS = r"\s*[$€£¥%]\s*|['\u00a0\u202f](?=\d{3})"  # of currencies, percents and thousands
+_MARKS = r"\s*[$€£¥%]\s*|['\u00a0\u202f](?=\d{3})"  # currency, per cent, thousands
 _NUMBER = re.compile(r"\(?[-+−]?(\d{1,3}(,\d{3})+|\d*)(\.\d*)?([eE][-+]?\d+)?\)?")
-_LONGEST, _EXACT = 15, 2**53  # digits, and size, that a float tells apart; beyond are codes
+_LONGEST, _EXACT = 15, 2**53  # digits and size that a float can hold exactly; beyond are codes
 _CODES = re.compile(r"(^|[^a-z])(zip|zip.?code|post.?code|postal.?code|plz)([^a-z]|$)", re.I)
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column and what is to be done with it."""
+    """One column; `reason` says why it cannot be used."""
 
     name: str
     type: Literal["number", "category", "date", "unusable"]
@@ -49,8 +49,6 @@ class Column:
 def column_of(values: pd.Series[Any], wanted: str | None = None) -> Column:
     """Recognise what a column holds.
 
-    Examples
-    --------
     >>> column_of(pd.Series(["2024-05-17", "2024-05-18"], name="day")).type
     'date'
     >>> column_of(pd.Series(["$1,200", "$900"], name="price")).type
@@ -60,25 +58,21 @@ def column_of(values: pd.Series[Any], wanted: str | None = None) -> Column:
     if missing == len(values):
         return Column(name, "unusable", 0, missing, "it is empty")
     kind = {"number": "number", "category": "string", None: ""}[wanted] or _kind(values)
-    if kind == "number":
-        if wanted is None and _CODES.search(name):
-            kind = "string"
-        else:
-            return Column(name, "number", 0, missing, _number_reason(values, missing))
+    if kind == "number" and (wanted or not _CODES.search(name)):
+        return Column(name, "number", 0, missing, _number_reason(values, missing))
+    constant = "it is constant" if len(values.unique()) == 1 else ""
     if kind == "date":
-        constant = len(values.unique()) == 1
-        return Column(name, "date", 0, missing, "it is constant" if constant else "")
+        return Column(name, "date", 0, missing, constant)
     if kind == "other":
         return Column(name, "unusable", 0, missing, "it holds neither numbers nor strings")
     levels = int(values.nunique())
     if wanted is None and levels > max(_FEW, _DISTINCT * (len(values) - missing)):
         return Column(name, "unusable", levels, missing, _text_reason(values))
-    constant = levels == 1 and not missing
-    return Column(name, "category", levels, missing, "it is constant" if constant else "")
+    return Column(name, "category", levels, missing, constant)
 
 
 def is_date(values: pd.Series[Any]) -> bool:
-    """Whether a column holds dates or times, as such or written out."""
+    """Whether a column holds dates or times, as such or as text."""
     return _kind(values) == "date"
 
 
@@ -95,7 +89,7 @@ def as_numbers(values: pd.Series[Any]) -> NDArray[np.float64]:
     if wrong.any():
         raise ValueError(
             f"Column {values.name!r} must hold finite numbers; got {first_of(values[wrong])}. "
-            "Correct the table or leave the values out."
+            "Correct or delete these values."
         )
     return numbers
 
@@ -103,7 +97,7 @@ def as_numbers(values: pd.Series[Any]) -> NDArray[np.float64]:
 def as_dates(values: pd.Series[Any]) -> pd.Series[Any]:
     """Return dates, NaT where missing; refuse anything else.
 
-    Days come first if they are followed by a dot, or if one of them cannot be a month.
+    The day comes first if a dot follows it, or if one of the first numbers cannot be a month.
     """
     text = values.astype("string").str.strip()
     first = text.str.extract(r"^(\d{1,2})([-/. ])\d")
@@ -115,8 +109,8 @@ def as_dates(values: pd.Series[Any]) -> pd.Series[Any]:
     wrong = found.isna() & values.notna()
     if wrong.any():
         raise ValueError(
-            f"Column {values.name!r} must hold dates; got {first_of(values[wrong])}. Correct the "
-            "table or leave the values out."
+            f"Column {values.name!r} must hold dates; got {first_of(values[wrong])}. Correct or "
+            "delete these values."
         )
     return found
 
@@ -128,7 +122,7 @@ def as_categories(values: pd.Series[Any]) -> NDArray[Any]:
 
 
 def listed_rows(index: pd.Index[Any]) -> str:
-    """Say which rows, the first few of them, as a reader of the table would count."""
+    """Name the first few rows, counted from 1."""
     listed = ", ".join(str(row + 1) for row in index[:_LISTED]) + ", …" * (len(index) > _LISTED)
     return f"{len(index):,} row{'s' * (len(index) > 1)}: {listed} (the first below the header is 1)"
 
@@ -159,20 +153,16 @@ def _all_dates(values: pd.Series[Any]) -> bool:
 
 
 def _all_numbers(values: pd.Series[Any]) -> bool:
-    """Whether strings are numbers with marks, such as $1,200 or 12 %; plain digits are codes."""
+    """Whether strings are numbers such as $1,200 or 12 %; plain digits are codes."""
     text = values.dropna().astype(str)
     first = text.head(_SAMPLE).str.strip()
-    if (
-        not len(first)
-        or bool(first.str.fullmatch(r"\d+").all())
-        or not _unmarked(first).ne("").all()
-    ):
+    if not len(first) or first.str.fullmatch(r"\d+").all() or _unmarked(first).eq("").any():
         return False
     return bool(_unmarked(text).ne("").all())
 
 
 def _unmarked(text: pd.Series[Any]) -> pd.Series[Any]:
-    """Numbers without marks; empty where there is none, or a code of many digits."""
+    """Numbers without marks; empty for anything else, and for codes of many digits."""
     plain = text.str.strip().str.replace(_MARKS, "", regex=True)
     digits = plain.str.count(r"\d")
     number = plain.str.fullmatch(_NUMBER) & (digits > 0) & (digits <= _LONGEST)
@@ -208,7 +198,7 @@ def _text_reason(values: pd.Series[Any]) -> str:
     numbers = pd.to_numeric(values, errors="coerce")
     wrong = (numbers.isna() & values.notna()).to_numpy()
     if wrong.mean() < 1 - _DISTINCT:
-        return f"it holds numbers but for {first_of(values[wrong])}"
+        return f"it holds numbers except for {first_of(values[wrong])}"
     return "it is text: nearly all of its values differ"
 
 

@@ -1,4 +1,4 @@
-"""From columns of a table to the numbers that an estimator takes."""
+"""From columns of a table to numbers for an estimator."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from crosslearning.tables.columns import as_categories, as_dates, as_numbers
 
 _RARE = 10  # rows; levels with fewer are grouped,
 _RARE_SHARE = 0.02  # or with less than this share of the rows if that is less
-_MOST_LEVELS = 30  # of a column, the group of rare ones included
+_MOST_LEVELS = 30  # of a column, including the group of rare ones
 _MISSING = "(missing)"
 _OTHER = "(other)"
-_ROUNDING = 1e-9  # of a range: what is nearer to its ends is not outside
+_ROUNDING = 1e-9  # of a range: tolerance at its ends
 PARTS = ("year", "month", "days")  # of a date
 
 
 @dataclass(frozen=True)
 class TableEncoder:
-    """Columns to numbers; the estimators standardise by themselves.
+    """Columns to numbers, which the estimators standardise.
 
     Missing numbers become the median, with a column that flags them. Categories become one
-    column per level, one in all if there are two; levels with fewer than 10 rows (or 2 % of a
-    small table) and those beyond the 30 most frequent share one, and so do levels never seen.
-    Missing is a level of its own. A date is three numbers: year, month, and days since 1970.
+    indicator per level (a single one for two levels); levels with fewer than 10 rows (or 2 % of a
+    small table), those beyond the 30 most frequent, and new ones share one. Missing is a level of
+    its own. A date becomes three numbers: year, month, and days since 1970.
     """
 
     numbers: dict[str, float]
@@ -72,7 +72,7 @@ class TableEncoder:
         return [name for name in self.numbers if name not in parts]
 
     def unknown(self, frame: pd.DataFrame) -> dict[str, dict[str, int]]:
-        """Count the values of categories that were never seen, by column."""
+        """Count new values of categories, by column."""
         found = {}
         for name, levels in self.levels.items():
             counts = counted(frame[name])
@@ -83,7 +83,7 @@ class TableEncoder:
         return found
 
     def outside(self, frame: pd.DataFrame) -> tuple[int, dict[str, int]]:
-        """Count the rows with a number beyond all of the fit, in all and by column."""
+        """Count the rows with a number outside the range of the fit, in all and by column."""
         any_of, found = np.zeros(len(frame), dtype=bool), {}
         for name, (low, high) in self.ranges.items():
             values, slack = as_numbers(frame[name]), _ROUNDING * (high - low)
@@ -107,7 +107,7 @@ class TableEncoder:
         ]
 
     def encode(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        """Encode the rows of a table, all of them finite numbers."""
+        """Encode the rows of a table as finite numbers."""
         names = self.feature_names
         array = np.empty((len(frame), len(names)))
         gaps = {}
@@ -135,7 +135,7 @@ class TableEncoder:
 def _numeric(
     frame: pd.DataFrame, numbers: Sequence[str], dates: Sequence[str]
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Columns of numbers, and the numbers of dates."""
+    """Columns of numbers, and dates as numbers."""
     for name in numbers:
         yield name, as_numbers(frame[name])
     for name in dates:
@@ -160,7 +160,7 @@ def counted(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def levels_of(counts: pd.Series[Any]) -> list[str | None]:
-    """Levels to tell apart, in order; None, last, for the rare ones if there are any."""
+    """Levels to distinguish, in order; None, last, for the rare ones if there are any."""
     frequent = counts[counts >= max(1, min(_RARE, int(_RARE_SHARE * counts.sum())))]
     room = _MOST_LEVELS - (len(frequent) < len(counts) or len(counts) > _MOST_LEVELS)
     kept = sorted(frequent.sort_values(kind="stable").index[-room:])
@@ -168,5 +168,5 @@ def levels_of(counts: pd.Series[Any]) -> list[str | None]:
 
 
 def _shown(levels: list[str | None]) -> list[str | None]:
-    """Levels with a feature each: of two the second tells all."""
+    """Levels with a feature each; of two, the second says all."""
     return levels[1:] if len(levels) == 2 else levels

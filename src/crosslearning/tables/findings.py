@@ -1,4 +1,4 @@
-"""What a fitted model says of its table: spread of tasks, effects of columns, honesty."""
+"""What a fitted model says about its table: spread of tasks, effects of columns, calibration."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from crosslearning.tables.trials import Trials
 
 Array = NDArray[np.float64]
+_UNIT = "per standard deviation of the column"
 _LEVELS = (0.5, 0.8, 0.9, 0.95)
 _MOST_SHOWN = 2_000
 _MOST_EFFECTS, _MOST_TASKS, _GRID = 12, 60, 21
@@ -27,9 +28,8 @@ _MOST_EFFECTS, _MOST_TASKS, _GRID = 12, 60, 21
 def spread(model: Any, names: list[str], axes: Array | None) -> dict[str, Any]:
     """How much tasks differ in each coefficient, per standard deviation of its column.
 
-    The ends of an interval of 95 % are those of a variance with as many degrees of freedom as
-    tasks say something about it, less one (chi-square): a task counts as far as its rows, rather
-    than the other tasks, determine it.
+    With 95 % intervals (chi-square), whose degrees of freedom are the effective number of tasks
+    minus one: a task counts as far as its own rows, not the other tasks, determine its coefficient.
     """
     p = model.n_features_in_
     covariance, own = model.covariance_, model.task_covariances_
@@ -41,12 +41,11 @@ def spread(model: Any, names: list[str], axes: Array | None) -> dict[str, Any]:
     low, high = (sds * np.sqrt(freedom / chdtri(freedom, tail)) for tail in (0.025, 0.975))
     center = np.reshape(model.center_coef_ * model.feature_scale_, (-1, p))
     center = center[-1] if axes is None else axes @ center[-1]
-    unit = "per standard deviation of the column"
     return {
         "level": {"sd": sds[-1], "low": low[-1], "high": high[-1]},
         "noise": {"sd": model.noise_sd_ if not hasattr(model, "classes_") else None},
         "features": [
-            {"feature": name, "sd": sd, "low": a, "high": b, "center": c, "unit": unit}
+            {"feature": name, "sd": sd, "low": a, "high": b, "center": c, "unit": _UNIT}
             for name, sd, a, b, c in zip(names, sds, low, high, center, strict=False)
         ],
         "epsilon": model.epsilon_ if np.isfinite(model.epsilon_) else None,
@@ -54,7 +53,7 @@ def spread(model: Any, names: list[str], axes: Array | None) -> dict[str, Any]:
 
 
 def _by_column(covariances: Array, p: int, q: int, axes: Array | None) -> Array:
-    """Variances of coefficients of standardised columns and of the level, mean over scores."""
+    """Variances of coefficients of standardised columns and of the level, averaged over scores."""
     blocks = covariances.reshape(len(covariances), p + 1, q, p + 1, q)
     matrix = np.einsum("njqkq->njk", blocks) / q
     own = np.einsum("njj->nj", matrix)
@@ -65,9 +64,9 @@ def _by_column(covariances: Array, p: int, q: int, axes: Array | None) -> Array:
 
 
 def effects(model: TableModel, frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Predictions as one column moves and the others stay: the centre, and some tasks.
+    """Partial effects of columns on the prediction, of the centre and of some tasks.
 
-    Of classes it is the probability of the last. The other columns are at their medians and most
+    For classes it is the probability of the last one. The other columns have their medians and most
     frequent levels.
     """
     labels = list(model._tasks.labels)
@@ -107,10 +106,9 @@ def _typical(model: TableModel, frame: pd.DataFrame) -> dict[str, Any]:
 def left_out(
     trials: Trials, rows: Rows, splits: Splits, labels: Sequence[Any], seed: int
 ) -> tuple[Array, dict[str, Any]]:
-    """Look at rows that were left out: sorted errors, how often intervals hold, and examples.
+    """Sorted errors of held-out rows, in predicted standard deviations; calibration; examples.
 
-    Errors are in predicted standard deviations. Whether an interval holds is told of each split by
-    the errors of the others.
+    Intervals for the calibration of a split come from the errors of the other splits.
     """
     if rows.classes is not None:
         return np.empty(0), {}
@@ -123,7 +121,7 @@ def left_out(
 def summary(
     said: list[tuple[Rows, Array, Array]], labels: Sequence[Any], rng: np.random.Generator
 ) -> tuple[Array, dict[str, Any]]:
-    """Sum up rows, means and standard deviations of each split as :func:`left_out` says."""
+    """Summarise rows, means and standard deviations of each split, as :func:`left_out` does."""
     if not said:
         return np.empty(0), {}
     tiny = np.finfo(np.float64).tiny
@@ -140,7 +138,7 @@ def summary(
 
 
 def _calibration(errors: list[Array]) -> list[dict[str, float]]:
-    """Share of errors of each split within the quantile of those of the others."""
+    """Share of each split's errors that are within a quantile of those of the other splits."""
     if len(errors) < 2:
         return []
     found = []

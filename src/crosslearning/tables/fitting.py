@@ -1,11 +1,10 @@
-"""A table in, a fitted model out."""
+"""From a table to a fitted model."""
 
 from __future__ import annotations
 
 import time as clock
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from crosslearning.tables.metrics import Metric, metric_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.results import Fit, with_results
-from crosslearning.tables.trials import Trials, run
+from crosslearning.tables.trials import run
 
 
 def fit_table(
@@ -49,68 +48,66 @@ def fit_table(
     command: str = "",
     progress: Callable[[str, float], object] | None = None,
 ) -> TableModel:
-    """Learn to predict a column of a table, one model per task, and say whether sharing helps.
+    """Fit one model per task to a table, and find out whether sharing between tasks helps.
 
     Parameters
     ----------
     frame : DataFrame
-        The table, one row per example. Rows without a target are left out and counted.
+        The table, one row per example. Rows without a target are omitted and counted.
     task : str
-        Column with the label of the task of each row: the school, the shop, the patient.
+        Column of the task of each row: the school, the shop, the patient.
     target : str
-        Column to predict: a number, or a class. Strings, booleans and numbers with two distinct
+        Column to predict: a number or a class. Strings, booleans and numbers with two distinct
         values are classes.
     features : sequence of str, optional
-        Columns to learn from; by default all that hold numbers, categories or dates. Left out are
-        constants, row numbers and text.
+        Feature columns; by default all that hold numbers, categories or dates, except constants
+        and row numbers.
     numbers, categories : sequence of str
-        Columns that hold one or the other, whatever they look like.
+        Columns to treat as one or the other.
     kind : {"auto", "regression", "classification"}, default="auto"
         What the target is.
     family : {"auto", "gaussian", "student", "poisson", "gamma", "tweedie"}, default="auto"
-        Distribution of a target that is a number.
+        Distribution of a numeric target.
     epsilon : float, default=inf
         Largest distance of a task to the centre, in standard deviations of the tasks.
     metric : str, optional
-        What models are chosen and scored by: mse (the default for numbers), mae,
-        poisson-deviance, gamma-deviance; log-loss (the default for classes), accuracy, auc.
+        Score by which models are chosen: mse (the default for numbers), mae, poisson-deviance,
+        gamma-deviance; log-loss (the default for classes), accuracy, auc.
     weights : str, optional
-        Column with the weights of the rows.
+        Column of row weights.
     time : str, optional
-        Column that says when a row was: models are scored on what came later.
+        Column of times: models are scored on later rows.
     group : str, optional
-        Column of groups that are left out as a whole.
+        Column of groups that are held out as a whole.
     held_out : DataFrame, optional
-        Rows to score the models on that nothing has been learned from.
+        Another table on which to score the models.
     folds : int, default=5
-        Number of parts that are left out in turn.
+        Number of folds.
     base : {"auto", "linear", "splines", "boosting", "none"}, default="auto"
-        What models see beside the columns: curves of them, what boosted trees predict, or both of
-        these; "linear" and "none" are the columns alone. By default all are tried, trees only
-        where the evidence finds them worth it, and of more than 50,000 rows or 100 columns the
-        columns alone.
+        Features besides the columns: splines, predictions of boosted trees, or none ("linear" or
+        "none"). By default all are tried, trees only if the evidence favours them; with more than
+        50,000 rows or 100 columns only linear models are tried.
     time_budget : float, default=60.0
-        Seconds, beyond which no other than linear models in the columns are begun.
+        Seconds after which only linear models are tried.
     drop_unlabelled : bool, default=False
         Whether to drop rows without a task instead of refusing them.
     seed : int, default=0
         Seed of the folds.
     command : str, optional
-        What to note as the way to repeat this.
+        Command that repeats the fit, for the results.
     progress : callable, optional
-        Called with what is being done, and with the share of the work that is behind.
+        Called with a description of the current step and the share of the work that is done.
 
     Returns
     -------
     TableModel
-        Predicts, saves itself, and has the findings in ``results``.
+        Predicts and saves itself; the findings are in ``results``.
 
     Notes
     -----
-    The scores are of rows that a model has not seen; its strength comes from the evidence of the
-    others. The model that is returned is the best of all that were tried, fitted on all rows; a
-    blend of them, weighed by predictions of rows not seen, is one of them. Medians, levels and
-    knots are those of all rows, held out or not; they know no target.
+    Models are scored on held-out rows; how much they share comes from the evidence of the training
+    rows. The best of them, or a blend weighted on held-out rows, is fitted to all rows. Medians,
+    levels and knots come from all rows, but not from their targets.
 
     Examples
     --------
@@ -145,20 +142,18 @@ def fit_table(
     )
     scored = metric_of(metric, data.goal.kind)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is not chosen does not matter
+        warnings.simplefilter("ignore")  # about models that may not be chosen
         spaces, tried = _to_try(data, family != "auto", epsilon, base, seed)
         left = time_budget - (clock.perf_counter() - started)
-        # A bound is one of a single model.
+        blend = epsilon == np.inf  # a bound applies to a single model
         trials = run(
-            tried, spaces, data.splits, scored, seed=seed, blend=epsilon == np.inf, budget=left,
-            say=say,
-        )  # fmt: skip
+            tried, spaces, data.splits, scored, seed=seed, blend=blend, budget=left, say=say
+        )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        say(f"Fitting the best of them, {trials.chosen.label}, on all rows", 1.0)
+        say(f"Fitting the best model, {trials.chosen.label}, on all rows", 1.0)
         final = Final(spaces, trials, data.labels)
-        result, findings = _result(data, final, scored, held_out, seed)
-        model = final.model(trials.described)
+        model, findings = _kept(data, final, scored, held_out, seed)
     settings = {
         "command": command,
         "seed": seed,
@@ -166,21 +161,32 @@ def fit_table(
         "dropped": len(frame) - len(data.table),
         "notes": data.notes + [f"no time for {label}" for label in trials.skipped],
     }
-    fit = _fit(data, model, trials, scored, settings)
-    python = lines(fit_table, given, trials.described.label)
-    listed = coefficient_table(model, data.encoder.feature_names, data.rotation)
-    return with_results(replace(result, coefficients=listed), fit, findings, caught, python)
+    used = [task, target, *(column.name for column in data.features.used)]
+    names = data.encoder.feature_names if data.rotation is None else []
+    facts = facts_of(data.table[used], data.rows, data.splits, scored, names)
+    fit = Fit(
+        model, final.model(trials.described), data.goal, data.features, trials, data.splits.words,
+        facts, settings,
+    )  # fmt: skip
+    return with_results(fit, findings, caught, lines(fit_table, given, trials.described.label))
 
 
-def _result(
+def _kept(
     data: Prepared, final: Final, metric: Metric, held_out: pd.DataFrame | None, seed: int
 ) -> tuple[TableModel, dict[str, Any]]:
     """Return the model to keep, and what it says of the table."""
     trials, labels = final.trials, data.labels.tolist()
     errors, findings = left_out(trials, data.rows, data.splits, labels, seed)
-    state = final.state(trials.parts)
+    described = final.model(trials.described)
     model = TableModel(
-        data.task, data.goal.name, metric.name, data.encoder, data.rotation, state, errors
+        data.task,
+        data.goal.name,
+        metric.name,
+        data.encoder,
+        data.rotation,
+        final.state(trials.parts),
+        errors,
+        coefficients=coefficient_table(described, data.encoder.feature_names, data.rotation),
     )
     findings["effects"] = effects(model, data.table) if data.rotation is None else []
     if held_out is not None:
@@ -188,36 +194,13 @@ def _result(
     return model, findings
 
 
-def _fit(
-    data: Prepared, model: Any, trials: Trials, metric: Metric, settings: dict[str, Any]
-) -> Fit:
-    """Return all that results tell of."""
-    rotation, names = data.rotation, data.encoder.feature_names
-    used = [data.task, data.goal.name, *(column.name for column in data.features.used)]
-    own = names if rotation is None else None
-    facts = facts_of(data.table[used], data.rows, data.splits, metric, own)
-    axes = None if rotation is None else rotation.axes
-    words = data.splits.words
-    return Fit(
-        model, axes, names, data.task, data.goal, data.features, trials, metric, words, facts,
-        settings,
-    )  # fmt: skip
-
-
 def _to_try(
     data: Prepared, only: bool, epsilon: float, base: str, seed: int
 ) -> tuple[Spaces, list[Candidate]]:
     """Return the models to try, and the rows as they see them."""
     goal, rows, rotated = data.goal, data.rows, data.rotation is not None
-    n_rows, n_features = rows.X.shape
     linear = candidates(
-        goal.kind,
-        goal.family,
-        only=only,
-        epsilon=epsilon,
-        rotated=rotated,
-        n_features=n_features,
-        n_rows=n_rows,
+        goal.kind, goal.family, rows.X.shape, only=only, epsilon=epsilon, rotated=rotated
     )
     family = goal.family if only or goal.family == "poisson" else "gaussian"
     spaces = Spaces(rows, data.splits, "linear" if rotated else base, family, seed)

@@ -1,6 +1,6 @@
-"""Predictions of a stored model, with what is not known of them; scikit-learn is not needed.
+"""Predictions of a stored model with their uncertainty, without importing scikit-learn.
 
-It takes longer to import than most tables take to predict.
+That import takes longer than most predictions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _AT_ONCE = 2**16  # rows
 def blend(parts: list[tuple[float, Any, dict[str, Any]]], basis: Basis | None) -> dict[str, Any]:
     """State of several models: weight, columns and state of each.
 
-    Columns are positions in what a basis makes of the features, or None for the features.
+    Columns are positions in the output of the basis, or None for the features themselves.
     """
     fitted = {name: parts[0][2]["fitted"].get(name) for name in ("tasks_", "classes_")}
     known = {name: value for name, value in fitted.items() if value is not None}
@@ -32,7 +32,7 @@ def blend(parts: list[tuple[float, Any, dict[str, Any]]], basis: Basis | None) -
 
 
 def main_part(state: dict[str, Any]) -> dict[str, Any]:
-    """State of the model that weighs most."""
+    """State of the model with the largest weight."""
     if "parts" not in state:
         return state
     heaviest: dict[str, Any] = max(state["parts"], key=lambda part: part[0])[2]
@@ -40,7 +40,7 @@ def main_part(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _blended(state: dict[str, Any], X: Array) -> list[tuple[float, dict[str, Any], Array]]:
-    """Weight and state of each model, and what it sees of the rows."""
+    """Weight and state of each model, and its features."""
     if "parts" not in state:
         return [(1.0, state, X)]
     basis = state["basis"]
@@ -54,7 +54,7 @@ def _blended(state: dict[str, Any], X: Array) -> list[tuple[float, dict[str, Any
 def forecast(
     state: dict[str, Any], X: Array, codes: NDArray[np.int64], *, spread: bool = True
 ) -> tuple[Array, Array]:
-    """Means and standard deviations; -1 is a task never seen. Normal ones may go without these."""
+    """Means and standard deviations (optional for normal targets); the code -1 is a new task."""
     mean, sd = np.zeros(len(X)), np.zeros(len(X))
     for weight, own, Z in _blended(state, X):
         told = _forecast(own, Z, codes, spread=spread)
@@ -79,7 +79,7 @@ def _forecast(
 
 
 def probabilities(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Array:
-    """Predict shares of classes: means over what is not known of the parameters."""
+    """Probabilities of classes, averaged over the posterior of the parameters."""
     return np.asarray(
         sum(weight * _probabilities(own, Z, codes) for weight, own, Z in _blended(state, X))
     )
@@ -107,7 +107,7 @@ def intervals(
     errors: Array,
     coverage: float,
 ) -> tuple[Array, Array]:
-    """Return lower and upper ends; tasks that were `seen` have the errors of rows left out."""
+    """Return lower and upper ends, from errors of held-out rows where the task was `seen`."""
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
     state = main_part(state)
@@ -124,7 +124,7 @@ def intervals(
 
 
 def _scored(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Any:
-    """Scores and their covariances, some rows at a time."""
+    """Scores and their covariances, a chunk of rows at a time."""
     fitted = state["fitted"]
     scaling = Scaling(fitted["feature_mean_"], fitted["feature_scale_"])
     unseen = fitted["center_covariance_"] + fitted["covariance_"]
@@ -141,12 +141,6 @@ def _family(state: dict[str, Any]) -> Any:
         return families.Bernoulli() if count == 2 else families.Multinomial(count)
     parameters = state["parameters"]
     name = parameters.get("family", "gaussian")
-    if name == "student":
-        return families.Student(parameters["df"])
-    if name == "tweedie":
-        return families.Tweedie(parameters["power"])
-    return {
-        "gaussian": families.Gaussian(),
-        "poisson": families.Poisson(),
-        "gamma": families.Gamma(),
-    }[name]
+    setting = {"student": "df", "tweedie": "power"}.get(name)
+    family = getattr(families, name.capitalize())
+    return family() if setting is None else family(parameters[setting])

@@ -1,4 +1,4 @@
-"""What predictions are scored by: errors of rows, averaged within tasks and then over tasks."""
+"""Metrics of predictions, averaged within tasks and then over tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crosslearning.tables.forecast import forecast, probabilities
 from crosslearning.tables.model import TableModel
 
 Array = NDArray[np.float64]
-_SMALLEST = 1e-12  # probability, and mean of a positive target, that still has a logarithm
+_SMALLEST = 1e-12  # probability, or mean of a positive target, before a logarithm is taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +35,13 @@ class Metric:
         codes: NDArray[np.int64],
         n_tasks: int,
     ) -> tuple[Array, Array]:
-        """Mean score of each task, NaN where there is none, and what it weighs."""
+        """Mean score of each task, NaN where there is none, and its weight."""
         if self.of_rows is None:
             from sklearn.metrics import get_scorer
 
-            assert predicted.classes is not None
-            assert predicted.probabilities is not None
-            several = len(predicted.classes) > 2
-            scorer = get_scorer("roc_auc_ovr" if several else "roc_auc")
-            predicted = replace(predicted, decisions=predicted.probabilities[:, -1])
+            shares: Any = predicted.probabilities
+            scorer = get_scorer("roc_auc_ovr" if shares.shape[1] > 2 else "roc_auc")
+            predicted = replace(predicted, decisions=shares[:, -1])
             features = np.empty((len(y), 0))
             return score_tasks(scorer, predicted, features, y, weights, codes, n_tasks)
         total = np.bincount(codes, weights, n_tasks).astype(np.float64)
@@ -51,14 +49,13 @@ class Metric:
         return np.divide(sums, total, out=np.full(n_tasks, np.nan), where=total > 0), total
 
     def shown(self, score: float) -> float:
-        """Return the number that people read."""
+        """Return the number that people read: errors are positive."""
         return -score if self.error else score
 
 
 def _log_probability(y: NDArray[Any], said: Predicted) -> Array:
-    assert said.classes is not None
-    assert said.probabilities is not None
-    own = said.probabilities[np.arange(len(y)), np.searchsorted(said.classes, y)]
+    shares: Any = said.probabilities
+    own = shares[np.arange(len(y)), np.searchsorted(np.asarray(said.classes), y)]
     return np.asarray(np.log(np.maximum(own, _SMALLEST)))
 
 
@@ -89,8 +86,6 @@ _OF_CLASSES = ("log-loss", "accuracy", "auc")
 def metric_of(name: str | None, kind: str) -> Metric:
     """Return the metric of this name, or the default for a kind of target.
 
-    Examples
-    --------
     >>> metric_of(None, "regression").words
     'mean squared error'
     """
@@ -103,7 +98,7 @@ def metric_of(name: str | None, kind: str) -> Metric:
 
 
 class Scorer:
-    """Scores rows with a target, also piece by piece: mean over tasks, all never seen as one."""
+    """Scores rows with a target, also in chunks: mean over tasks, all new ones counting as one."""
 
     def __init__(self, model: TableModel) -> None:
         self.model, self.metric = model, METRICS[model.metric]
@@ -111,13 +106,13 @@ class Scorer:
         self.sums, self.weights, self.rows = np.zeros(n_tasks + 1), np.zeros(n_tasks + 1), 0
 
     def add(self, frame: Any) -> None:
-        """Score some rows; an area under a curve cannot be made of pieces."""
-        rows, y, said, codes = _said(self.model, frame)
+        """Score some rows; an area under a curve cannot be added up from chunks."""
+        y, said, codes = _said(self.model, frame)
         numbers = np.where(codes < 0, len(self.sums) - 1, codes)
         scores, weights = self.metric.of_tasks(y, said, np.ones(len(y)), numbers, len(self.sums))
         self.sums += np.where(np.isfinite(scores), scores * weights, 0.0)
         self.weights += np.where(np.isfinite(scores), weights, 0.0)
-        self.rows += len(rows)
+        self.rows += len(y)
 
     @property
     def score(self) -> dict[str, Any]:
@@ -127,8 +122,8 @@ class Scorer:
         return {"metric": self.metric.words, "score": self.metric.shown(score), "rows": self.rows}
 
 
-def _said(model: TableModel, frame: Any) -> tuple[Any, Any, Predicted, Any]:
-    """Rows with a target, the targets, what is predicted, and the tasks."""
+def _said(model: TableModel, frame: Any) -> tuple[Any, Predicted, Any]:
+    """Known targets, their predictions, and the tasks of these rows."""
     rows = frame[frame[model.target].notna()].reset_index(drop=True)
     X, codes = model.encode(rows)
     classes = model.classes
@@ -148,4 +143,4 @@ def _said(model: TableModel, frame: Any) -> tuple[Any, Any, Predicted, Any]:
             )
         shares = probabilities(model.state, X, codes)
         said = Predicted(classes[shares.argmax(axis=1)], classes, shares)
-    return rows, y, said, codes
+    return y, said, codes

@@ -1,4 +1,4 @@
-"""A fitted table: it predicts, and it can be saved."""
+"""A fitted table that predicts and can be saved."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ class TableModel:
     state : dict
         Class, parameters and fitted attributes of the estimator.
     errors : array
-        Sorted absolute errors of rows left out, in predicted standard deviations: what intervals
-        are widened by.
+        Sorted absolute errors of held-out rows in predicted standard deviations, which intervals
+        are based on.
     results : dict
-        What was found: the contents of ``results.json``. Empty after :meth:`load`, since a model
-        needs none to predict.
+        What was found: the contents of ``results.json``. Empty after :meth:`load`.
     coefficients : DataFrame, optional
-        Coefficients in the units of the table: ``task``, of classes ``class``, ``feature``,
-        ``coefficient`` and its posterior ``standard_deviation`` where that is known. The centre is
-        the last task. They are those of the chosen model if it is linear in the columns, else of
-        the best that is and shares; none if there are more than a million, or after :meth:`load`.
+        Coefficients in the units of the table: ``task``, ``class`` (of classes), ``feature``,
+        ``coefficient`` and its posterior ``standard_deviation`` where that is known; the centre
+        comes last. They are those of the chosen model if it is linear in the columns, else of the
+        best cross-learned model that is; None after :meth:`load`, or if there are more than a
+        million.
     """
 
     task: str
@@ -72,10 +72,7 @@ class TableModel:
 
     @cached_property
     def estimator(self) -> Any:
-        """One model per task, fitted: a CrossBayesianRidge or one of its relatives.
-
-        Of a blend it is the one that weighs most.
-        """
+        """The fitted estimator, such as a CrossBayesianRidge; of a blend the heaviest."""
         from crosslearning.linear.persistence import model_of  # needs scikit-learn, which is slow
 
         return model_of(main_part(self.state))
@@ -102,8 +99,8 @@ class TableModel:
         Parameters
         ----------
         frame : DataFrame
-            A table with the task column and the columns learned from. A label means the task it
-            equals, as a value or else in text: "1" is the task 1. Rows of tasks never seen, and
+            A table with the task column and the columns of the fit. A label stands for the task
+            that it equals as a value or else as text: "1" is the task 1. Rows of new tasks, and
             rows without a label, are predicted by the centre.
         coverage : float, default=0.9
             Probability that a number lies between ``lower`` and ``upper``.
@@ -112,7 +109,7 @@ class TableModel:
         -------
         DataFrame
             With the index of `frame`: the column ``prediction``; for numbers ``lower``, ``upper``
-            and ``std``, a standard deviation; for classes ``probability_<class>`` each.
+            and ``std``; for classes one column ``probability_<class>`` each.
         """
         X, codes = self.encode(frame)
         if self.classes is None:
@@ -126,7 +123,7 @@ class TableModel:
         return pd.DataFrame(predictions, index=frame.index)
 
     def encode(self, frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return features and number of the task of each row; -1 is a task never seen."""
+        """Return the features of each row and the number of its task, -1 if that is new."""
         check_names(frame)
         require_columns(frame, [self.task, *self.encoder.columns], "the model")
         numbered = frame.reset_index(drop=True)
@@ -136,22 +133,18 @@ class TableModel:
         return X, recognised(numbered[self.task], self._tasks)
 
     def unknown_tasks(self, frame: pd.DataFrame) -> dict[Any, int]:
-        """Count the rows of each task that the fit has not seen; None stands for no label."""
+        """Count the rows of each new task; None stands for no label."""
         labels = tidy(frame[self.task])
         new = labels[recognised(labels, self._tasks) < 0].astype(object)
         counts = Counter(new.where(new.notna(), None)).most_common()
         return dict(counts)
 
     def unknown_categories(self, frame: pd.DataFrame) -> dict[str, dict[str, int]]:
-        """Count the rows of each category that the fit has not seen, by column."""
+        """Count the rows of each category that is new, by column."""
         return self.encoder.unknown(frame)
 
-    def outside(self, frame: pd.DataFrame) -> tuple[int, dict[str, int]]:
-        """Count the rows with a number outside the range of the fit: in all, and by column."""
-        return self.encoder.outside(frame)
-
     def score(self, frame: pd.DataFrame) -> dict[str, Any] | None:
-        """Score predictions of a table that has targets, as the fit was; else None."""
+        """Score predictions of a table with targets by the metric of the fit; else None."""
         if self.target not in frame.columns or not frame[self.target].notna().any():
             return None
         from crosslearning.tables.metrics import Scorer  # needs scikit-learn
@@ -161,10 +154,9 @@ class TableModel:
         return scorer.score
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write ``model.npz``, to predict with, and ``results.json``, to report, into a folder.
+        """Write ``model.npz``, ``results.json`` and ``coefficients.csv`` to a folder, unpickled.
 
-        ``coefficients.csv`` holds the coefficients, if they are known. A folder with an earlier fit
-        is written anew; one with anything else is refused. Nothing is pickled.
+        An earlier fit in the folder is replaced; a folder with anything else is refused.
         """
         path = Path(folder)
         check_folder(path)
@@ -179,7 +171,7 @@ class TableModel:
                     (parts / _RESULTS).write_text(json.dumps(self.results, allow_nan=False) + "\n")
                 if self.coefficients is not None:
                     self.coefficients.to_csv(parts / _COEFFICIENTS, index=False)
-                # Results of another model are never beside this one.
+                # Never leave the results of another model beside this one.
                 for name in (_RESULTS, _COEFFICIENTS):
                     (path / name).unlink(missing_ok=True)
                 for part in sorted(parts.iterdir()):
@@ -200,14 +192,14 @@ class TableModel:
         file = path / _MODEL if path.is_dir() else path
         if not file.is_file():
             raise ValueError(
-                f"{path} holds no fit of a table, which is a file {_MODEL}. Choose a folder that a "
+                f"{path} holds no fit of a table: it has no file {_MODEL}. Choose a folder that a "
                 "fit was saved to."
             )
         return cls(**read_archive(file, _KIND, _CLASSES))
 
 
 def check_folder(folder: str | os.PathLike[str]) -> None:
-    """Refuse a folder that a fit must not write to: one with anything but an earlier fit."""
+    """Refuse a folder that holds anything but an earlier fit."""
     path = Path(folder)
     if path.exists() and not path.is_dir():
         raise ValueError(f"{path} is a file. Choose a folder.")

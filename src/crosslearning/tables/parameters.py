@@ -1,8 +1,7 @@
-"""The parameters of the tasks for standardised features: listed, and as a map."""
+"""The parameters of the tasks: in the units of the table, standardised, and as a map."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,30 +10,26 @@ from numpy.typing import NDArray
 
 from crosslearning.tables._basis import Rotation
 
-_MOST_LINES = 1_000_000  # of coefficients that are worth a file
+Array = NDArray[np.float64]
+_MOST_LINES = 1_000_000  # of a file of coefficients
 
 
-@dataclass(frozen=True, eq=False)
-class Parameters:
-    """Parameters per standard deviation of a feature, with intercepts at the features' means."""
-
-    coef: NDArray[np.float64]
-    intercept: NDArray[np.float64]
-
-
-def parameters_of(model: Any, axes: NDArray[np.float64] | None = None) -> Parameters:
-    """Parameters of a fitted estimator; `axes` turn its features into those of the table."""
-    coef, intercept = _with_center(model, "coef_"), _with_center(model, "intercept_")[..., 0]
-    own = coef * model.feature_scale_ if axes is None else coef @ axes.T
-    return Parameters(own, intercept + coef @ model.feature_mean_)
-
-
-def _with_center(model: Any, name: str) -> NDArray[np.float64]:
-    """Stack tasks and centre: (tasks + 1, scores, features), of an intercept one."""
+def _with_center(model: Any, name: str) -> Array:
+    """Tasks, then the centre: (tasks + 1, scores, features), or 1 feature for intercepts."""
     tasks, center = getattr(model, name), getattr(model, f"center_{name}")
     width = 1 if name == "intercept_" else model.n_features_in_
     both = [np.reshape(tasks, (len(tasks), -1, width)), np.reshape(center, (1, -1, width))]
     return np.concatenate(both)
+
+
+def standardised(model: Any, axes: Array | None) -> tuple[Array, Array]:
+    """Coefficients per standard deviation of a feature, and intercepts at the features' means.
+
+    `axes` turn the features of the model into those of the table. The centre comes last.
+    """
+    coef, intercept = _with_center(model, "coef_"), _with_center(model, "intercept_")[..., 0]
+    own = coef * model.feature_scale_ if axes is None else coef @ axes.T
+    return own, intercept + coef @ model.feature_mean_
 
 
 def coefficient_table(
@@ -61,13 +56,16 @@ def coefficient_table(
     return pd.DataFrame(columns)
 
 
-def coefficients(
-    model: Any, parameters: Parameters, names: list[str], some: NDArray[np.intp]
-) -> dict[str, Any]:
-    """List the parameters of some tasks by feature; of more than two classes, for each class."""
-    shown = np.append(some, len(parameters.coef) - 1)
-    parameters = Parameters(parameters.coef[shown], parameters.intercept[shown])
-    scores = [_score(parameters, k) for k in range(parameters.coef.shape[1])]
+def coefficients(model: Any, coef: Array, intercept: Array, names: list[str]) -> dict[str, Any]:
+    """List standardised parameters by feature; for more than two classes, by class."""
+    scores = [
+        {
+            "center": own[-1],
+            "tasks": own[:-1],
+            "intercept": {"center": levels[-1], "tasks": levels[:-1]},
+        }
+        for own, levels in zip(coef.swapaxes(0, 1), intercept.T, strict=True)
+    ]
     if not hasattr(model, "classes_"):
         return {"features": names, **scores[0]}
     if len(scores) == 1:
@@ -78,25 +76,14 @@ def coefficients(
     return {"features": names, "classes": classes}
 
 
-def _score(parameters: Parameters, k: int) -> dict[str, Any]:
-    coef, intercept = parameters.coef[:, k], parameters.intercept[:, k]
-    return {
-        "center": coef[-1],
-        "tasks": coef[:-1],
-        "intercept": {"center": intercept[-1], "tasks": intercept[:-1]},
-    }
-
-
-def map_of(parameters: Parameters, radius: float, some: NDArray[np.intp]) -> dict[str, Any]:
-    """Project some tasks on the plane through the centre that shows most of their distances."""
-    count = len(parameters.intercept)
-    everyone = np.hstack([parameters.coef.reshape(count, -1), parameters.intercept])
-    offsets = everyone[:-1] - everyone[-1]
-    left, sizes, _ = np.linalg.svd(offsets, full_matrices=False)
+def map_of(coef: Array, intercept: Array, some: NDArray[np.intp]) -> dict[str, Any]:
+    """Project some tasks onto the plane through the centre that shows most of their distances."""
+    everyone = np.hstack([coef.reshape(len(coef), -1), intercept])
+    left, sizes, _ = np.linalg.svd(everyone[:-1] - everyone[-1], full_matrices=False)
     total = float(np.sum(sizes**2))
     return {
         "tasks": left[some, :2] * sizes[:2],
         "center": [0.0, 0.0],
-        "radius": radius if np.isfinite(radius) else None,
+        "radius": None,
         "explained": float(np.sum(sizes[:2] ** 2)) / total if total > 0 else 1.0,
     }

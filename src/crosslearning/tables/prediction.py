@@ -1,4 +1,4 @@
-"""Predictions beside the table that they are for, whole or a piece at a time."""
+"""A table with its predictions, whole or in chunks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gzip
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,12 +28,12 @@ class Predicted:
     Attributes
     ----------
     table : DataFrame, optional
-        All columns of the input, then those of :meth:`TableModel.predict`; none if it
-        is written by pieces.
+        All columns of the input, then those of :meth:`TableModel.predict`; none if it was written
+        in chunks.
     unknown : dict
-        Number of rows by task that the centre stood in for; None stands for no label.
+        Number of rows of each new task, predicted by the centre; None stands for no label.
     categories : dict
-        Number of rows by category never seen, by column.
+        Number of rows of each new category, by column.
     score : dict or None
         Metric, score and number of rows, if the table has the target.
     rows : int
@@ -50,6 +50,54 @@ class Predicted:
     rows: int
     outside_rows: int
     outside: dict[str, int]
+
+
+class _Tally:
+    """Predictions of a table, whole or in chunks, and what is remarkable about its rows."""
+
+    def __init__(self, model: TableModel, coverage: float, *, chunks: bool) -> None:
+        self.model, self.coverage = model, coverage
+        self.scorer: Any = None
+        self.scored = not (chunks and model.metric == "auc")  # no mean over chunks
+        self.rows = self.outside_rows = 0
+        self.unknown: Counter[Any] = Counter()
+        self.outside: Counter[str] = Counter()
+        self.categories: dict[str, Counter[str]] = {}
+
+    def predict(self, frame: pd.DataFrame, taken: Iterable[Any]) -> pd.DataFrame:
+        """Predict some rows; columns of predictions must not be `taken`."""
+        model = self.model
+        predictions = model.predict(frame, coverage=self.coverage)
+        if twice := [name for name in predictions.columns if name in taken]:
+            raise ValueError(
+                f"The table already has a column {twice[0]!r}, as the predictions do. "
+                "Rename or drop it."
+            )
+        self.rows += len(frame)
+        self.unknown.update(model.unknown_tasks(frame))
+        for name, counts in model.unknown_categories(frame).items():
+            self.categories.setdefault(name, Counter()).update(counts)
+        beyond, by_column = model.encoder.outside(frame)
+        self.outside_rows += beyond
+        self.outside.update(by_column)
+        if self.scored and model.target in frame.columns and frame[model.target].notna().any():
+            from crosslearning.tables.metrics import Scorer  # needs scikit-learn
+
+            self.scorer = self.scorer or Scorer(model)
+            self.scorer.add(frame)
+        return predictions
+
+    def result(self, table: pd.DataFrame | None) -> Predicted:
+        categories = {name: dict(counts.most_common()) for name, counts in self.categories.items()}
+        return Predicted(
+            table,
+            dict(self.unknown.most_common()),
+            categories,
+            self.scorer.score if self.scorer else None,
+            self.rows,
+            self.outside_rows,
+            dict(self.outside.most_common()),
+        )
 
 
 def predict_table(
@@ -70,35 +118,22 @@ def predict_table(
     coverage : float, default=0.9
         Probability that a number lies in its interval.
     verbatim : bool, default=False
-        Whether to keep the fields of a text file as they are written, for writing them again.
+        Whether to keep the fields of a text file as written, so that they can be written again.
 
     Returns
     -------
     Predicted
     """
     again: Any = io.BytesIO(source.read()) if hasattr(source, "read") else source
-    frame = read_table(again, text=model.text_columns)
-    predictions = model.predict(frame, coverage=coverage)
-    _refuse_taken(predictions, frame)
-    found = model.unknown_tasks(frame), model.unknown_categories(frame), model.score(frame)
-    outside_rows, outside = model.outside(frame)
+    frame, tally = read_table(again, text=model.text_columns), _Tally(model, coverage, chunks=False)
+    predictions = tally.predict(frame, frame.columns)
     if verbatim:
         if again is not source:
             again.seek(0)
         frame = read_verbatim(again)
     table = pd.concat([frame, predictions], axis=1)
     table.attrs = frame.attrs
-    return Predicted(table, *found, len(frame), outside_rows, dict(Counter(outside).most_common()))
-
-
-def _refuse_taken(predictions: pd.DataFrame, frame: pd.DataFrame) -> None:
-    """Refuse a table that has columns where predictions are to go."""
-    taken = [name for name in predictions.columns if name in frame.columns]
-    if taken:
-        raise ValueError(
-            f"The table has a column {taken[0]!r} already, where predictions are to go. "
-            "Rename or drop it."
-        )
+    return tally.result(table)
 
 
 def predict_files(
@@ -109,7 +144,7 @@ def predict_files(
     coverage: float = 0.9,
     progress: Callable[[str], object] | None = None,
 ) -> Predicted:
-    """Add predictions to a table that is read and written by pieces, in the order of its rows.
+    """Add predictions to a table that is read and written in chunks, in the order of its rows.
 
     Parameters
     ----------
@@ -118,57 +153,36 @@ def predict_files(
     source : path
         A file, a folder of files, or a pattern: Parquet, or CSV.
     out : path or binary stream
-        File to write, as in :func:`write_table`; text keeps the fields of text as they are.
+        File to write, as in :func:`write_table`; fields of text files are copied as written.
     coverage : float, default=0.9
         Probability that a number lies in its interval.
     progress : callable, optional
-        Called with what is being done.
+        Called with a description of the current step.
 
     Returns
     -------
     Predicted
         Without a table; `rows` counts those that were written.
     """
-    from crosslearning.tables.metrics import Scorer
-
     say = progress or (lambda _: None)
     files = Files.of(str(source), text=model.text_columns)
     text, separator, packed = format_of(out)
     if text and files.text is not None:
         files = replace(files, verbatim=True)
-    unknown: Counter[Any] = Counter()
-    categories: dict[str, Counter[str]] = {}
-    scorer = Scorer(model) if model.metric != "auc" and model.target in files.types else None
-    done = outside_rows = 0
-    outside: Counter[str] = Counter()
+    tally = _Tally(model, coverage, chunks=True)
     with _writer(out, text=text, separator=separator, packed=packed) as write:
         for path, start, table in files.tables(list(files.types)):
-            say(f"Predicting rows: {done:,}")
+            say(f"Predicting rows: {tally.rows:,}")
             with located(path):
                 frame = frame_of(table, start)
-                understood = _understood(model, files, frame) if files.verbatim else frame
-                predictions = model.predict(understood, coverage=coverage)
-                _refuse_taken(predictions, frame)
-                unknown.update(model.unknown_tasks(understood))
-                for name, counts in model.unknown_categories(understood).items():
-                    categories.setdefault(name, Counter()).update(counts)
-                beyond, by_column = model.outside(understood)
-                outside_rows += beyond
-                outside.update(by_column)
-                if scorer is not None and understood[model.target].notna().any():
-                    scorer.add(understood)
+                known = _understood(model, files, frame) if files.verbatim else frame
+                predictions = tally.predict(known, frame.columns)
             write(table, frame, predictions)
-            done += len(frame)
-    score = scorer.score if scorer is not None and scorer.rows else None
-    counted = {name: dict(counts.most_common()) for name, counts in categories.items()}
-    return Predicted(
-        None, dict(unknown.most_common()), counted, score, done, outside_rows,
-        dict(outside.most_common()),
-    )  # fmt: skip
+    return tally.result(None)
 
 
 def _understood(model: TableModel, files: Files, frame: pd.DataFrame) -> pd.DataFrame:
-    """Fields of text as values: numbers where the fit has them, gaps where nothing is said."""
+    """Parse fields of text: numbers where the fit has them, and missing values."""
     assert files.text is not None
     columns = {}
     for name in {model.task, model.target, *model.encoder.columns} & set(frame.columns):
@@ -183,7 +197,7 @@ def _understood(model: TableModel, files: Files, frame: pd.DataFrame) -> pd.Data
 
 @contextmanager
 def _writer(out: Any, *, text: bool, separator: str, packed: bool) -> Iterator[Any]:
-    """Open what takes pieces: a file is there in full or not at all."""
+    """Open a writer of chunks; a file is written completely or not at all."""
     if hasattr(out, "write"):
         yield _text_writer(out, separator)
         return
@@ -197,7 +211,7 @@ def _writer(out: Any, *, text: bool, separator: str, packed: bool) -> Iterator[A
                 with gzip.open(temporary, "wb") if packed else temporary.open("wb") as stream:
                     yield _text_writer(stream, separator)
     except OSError as error:
-        if error.errno is None:  # said already, of the table that is read
+        if error.errno is None:  # about the table that is read
             raise
         raise OSError(
             f"Cannot write {path}: {error.strerror or error}. Choose another file."
@@ -205,7 +219,7 @@ def _writer(out: Any, *, text: bool, separator: str, packed: bool) -> Iterator[A
 
 
 def _text_writer(stream: Any, separator: str) -> Callable[[Any, pd.DataFrame, pd.DataFrame], None]:
-    """Write pieces as text, the header once."""
+    """Write chunks as text, the header once."""
     header = iter([True])
 
     def write(_: Any, frame: pd.DataFrame, predictions: pd.DataFrame) -> None:
@@ -218,7 +232,7 @@ def _text_writer(stream: Any, separator: str) -> Callable[[Any, pd.DataFrame, pd
 def _parquet_writer(
     path: Path, opened: ExitStack
 ) -> Callable[[Any, pd.DataFrame, pd.DataFrame], None]:
-    """Write pieces as row groups."""
+    """Write chunks as row groups."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -20,26 +20,26 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from crosslearning.extras import require
 
 _SEPARATORS = (",", ";", "\t", "|")
-_SAMPLE = 1 << 16  # bytes to guess separator and decimal mark from
-_MISSING = ("?", ".", "-", "--")  # beside those that pandas knows, such as NA and an empty field
-_ROWS = 1000  # that tell whether numbers are whole
-_CODE = r"0\d+|\d{16,}"  # leading zeros, or more digits than a float tells apart
+_SAMPLE = 1 << 16  # bytes to recognise separator and decimal mark from
+_MISSING = ("?", ".", "-", "--")  # in addition to those of pandas, such as NA
+_ROWS = 1000  # to recognise integers from
+_CODE = r"0\d+|\d{16,}"  # leading zeros, or more digits than a float can hold
 
 
 def read_table(
     source: str | os.PathLike[str] | BinaryIO, *, text: Collection[str] = ()
 ) -> pd.DataFrame:
-    r"""Read a table; what kind of file it is, its first bytes tell.
+    r"""Read a table from a file whose format is recognised from its first bytes.
 
     Parameters
     ----------
     source : path or binary stream
         Parquet, Excel (the first sheet), or text in UTF-8, UTF-16 or Latin-1 with a header and
-        fields separated by comma, semicolon, tab or bar, and then with a decimal comma if the
-        numbers have one; gzipped or not.
+        fields separated by comma, semicolon, tab or bar; unless it is comma, decimal commas are
+        recognised. Gzipped or not.
     text : collection of str, optional
-        Columns of text files to leave as they are. Columns of digits with leading zeros, and of
-        more digits than a number has, are left so in any case: they are codes.
+        Columns of text files to keep as text. Columns of digits with leading zeros, or with more
+        digits than a float can hold, are kept as text in any case: they are codes.
 
     Returns
     -------
@@ -57,12 +57,12 @@ def read_table(
 
 
 def read_verbatim(source: str | os.PathLike[str] | BinaryIO) -> pd.DataFrame:
-    """Read a table with every field of a text file as it is written there."""
+    """Read a table with every field of a text file as written."""
     return _read(source, {"dtype": str, "na_filter": False}, None)
 
 
 def dialect_of(head: bytes) -> tuple[str, str, str]:
-    """Tell encoding, separator and decimal mark from the first bytes of a text file."""
+    """Recognise encoding, separator and decimal mark from the first bytes of a text file."""
     encoding = _encoding(io.BytesIO(head), head)
     return encoding, *_dialect(head.decode(encoding, errors="ignore"))
 
@@ -77,13 +77,13 @@ def _read(source: Any, options: dict[str, Any], text: Collection[str] | None) ->
     except (ValueError, pd.errors.ParserWarning) as error:
         raise ValueError(f"Cannot read {name} as a table: {_reason(error)}") from error
     if not len(frame):
-        raise ValueError(f"{name} has a header and no rows. Give a table with rows.")
+        raise ValueError(f"{name} has a header but no rows. Add rows.")
     return frame
 
 
 @contextmanager
 def _opened(source: Any) -> Iterator[BinaryIO]:
-    """Open a file, or hold what a stream gives, and look through gzip."""
+    """Open a file, or buffer a stream, and decompress gzip."""
     held = hasattr(source, "read")
     with io.BytesIO(source.read()) if held else Path(source).open("rb") as stream:
         if _first_bytes(stream, 2) == b"\x1f\x8b":
@@ -141,7 +141,7 @@ def _workbook(
 
 
 def _encoding(stream: BinaryIO, head: bytes) -> str:
-    """Tell UTF-16 by its mark, and take what is not UTF-8 for Latin-1."""
+    """Recognise UTF-16 by its mark; what is not UTF-8 is taken for Latin-1."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -157,7 +157,7 @@ def _encoding(stream: BinaryIO, head: bytes) -> str:
 
 
 def _check_header(stream: BinaryIO, shared: dict[str, Any]) -> None:
-    """Refuse names that two columns have: the second would come under another name."""
+    """Refuse duplicate column names: pandas would rename the second."""
     first = pd.read_csv(stream, header=None, nrows=1, dtype=str, index_col=False, **shared)
     stream.seek(0)
     names = first.iloc[0].dropna()
@@ -167,7 +167,7 @@ def _check_header(stream: BinaryIO, shared: dict[str, Any]) -> None:
 
 
 def _with_codes(stream: BinaryIO, frame: pd.DataFrame, shared: dict[str, Any]) -> pd.DataFrame:
-    """Read columns of whole numbers again as text if one of them is written as a code."""
+    """Read columns of integers again as text if a value is written as a code."""
     whole = [name for name in frame.columns if _may_be_codes(frame[name])]
     if not whole:
         return frame
@@ -180,7 +180,7 @@ def _with_codes(stream: BinaryIO, frame: pd.DataFrame, shared: dict[str, Any]) -
 
 
 def _may_be_codes(values: pd.Series[Any]) -> bool:
-    """Whether a column holds whole numbers: codes with leading zeros would be among them."""
+    """Whether a column holds nonnegative integers, which may be codes with leading zeros."""
     if not is_numeric_dtype(values.dtype) or is_bool_dtype(values.dtype):
         return False
     known = values.dropna()
@@ -203,7 +203,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "it is not text. Save it as CSV in UTF-8 or as Parquet."
     if isinstance(error, pd.errors.EmptyDataError):
-        return "it is empty. Give a file with a header and rows."
+        return "it is empty. A table has a header and rows."
     if isinstance(error, pd.errors.ParserWarning):
-        return "its rows have more fields than its header. Give every column a name."
+        return "its rows have more fields than its header. Name every column."
     return str(error).removeprefix("Error tokenizing data. C error: ").strip()

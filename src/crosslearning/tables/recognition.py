@@ -1,4 +1,4 @@
-"""Labels of a new table that mean a task of the fit, however they are written."""
+"""Labels of a new table that stand for a task of the fit, however they are written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crosslearning.tasks import TaskIndex
 
 
 def kept_as_text(tasks: Sequence[Hashable]) -> bool:
-    """Whether to read labels as text: one odd label or a gap would change the type of all.
+    """Whether to read labels as text, since one odd or missing label would change all types.
 
     Decimals and booleans are left to the reader, which knows decimal commas and "TRUE".
     """
@@ -21,7 +21,7 @@ def kept_as_text(tasks: Sequence[Hashable]) -> bool:
 
 
 def tidy(labels: pd.Series[Any]) -> pd.Series[Any]:
-    """Strip the blanks around labels that are text: "g0 " is "g0"."""
+    """Strip white space around labels: "g0 " is "g0"."""
     if not isinstance(labels.dtype, pd.CategoricalDtype) and labels.dtype != object:
         return labels.str.strip() if pd.api.types.is_string_dtype(labels.dtype) else labels
     stripped = labels.astype(object).map(
@@ -31,12 +31,8 @@ def tidy(labels: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def recognised(labels: pd.Series[Any], index: TaskIndex) -> NDArray[np.int64]:
-    """Position of the task that each label stands for: equal, equal in text, or as a number.
+    """Position of the task that each label equals, as it is, as text or as a number; else -1.
 
-    Those that stand for none, or are missing, have -1.
-
-    Examples
-    --------
     >>> from crosslearning.tasks import TaskIndex
     >>> recognised(pd.Series(["1", "2.0", "03", "new", None]), TaskIndex((1, 2, 3))).tolist()
     [0, 1, 2, -1, -1]
@@ -51,7 +47,7 @@ def recognised(labels: pd.Series[Any], index: TaskIndex) -> NDArray[np.int64]:
 
 
 def _number(label: object) -> float | None:
-    """Return the number that a text is; whole ones exactly, however long."""
+    """Convert text to a number; integers of any length exactly."""
     for convert in (int, float):
         try:
             return convert(label) if isinstance(label, str) else None

@@ -1,8 +1,8 @@
-"""The rows of a table as numbers, and what models learn from them and say of them."""
+"""The rows of a table as numbers, and how models are fitted to them and predict them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a table that models learn from, or are scored on."""
+    """Rows of a table, to fit models or to score them."""
 
     X: Array
     y: NDArray[Any]
@@ -38,9 +38,8 @@ class Rows:
     def take(self, rows: NDArray[np.intp]) -> Rows:
         """Return some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
-        return Rows(
-            self.X[rows], self.y[rows], self.codes[rows], self.n_tasks, weights, self.classes
-        )
+        X, y, codes = self.X[rows], self.y[rows], self.codes[rows]
+        return replace(self, X=X, y=y, codes=codes, weights=weights)
 
     def sums(self, **folds: Any) -> Statistics:
         """Sum the rows of each task, and of each fold if folds are given."""
@@ -49,12 +48,12 @@ class Rows:
 
 
 def without(sums: Statistics, fold: int) -> Statistics:
-    """Add all other folds: a difference would leave rounding errors in columns of zeros."""
+    """Add all other folds; a difference would leave rounding errors in columns of zeros."""
     return reduce(add, [sums.fold(k) for k in range(sums.n_folds) if k != fold])
 
 
 def fitted(estimator: Any, rows: Rows, tasks: NDArray[Any] | None = None) -> Any:
-    """Fit a clone on rows; tasks are called by their numbers unless labels are given."""
+    """Fit a clone; tasks have their numbers as labels unless others are given."""
     labels = rows.codes if tasks is None else tasks
     given = {} if rows.weights is None else {"sample_weight": rows.weights}
     return clone(estimator).fit(rows.X, rows.y, tasks=labels, **given)
@@ -63,7 +62,7 @@ def fitted(estimator: Any, rows: Rows, tasks: NDArray[Any] | None = None) -> Any
 def told(
     model: Any, rows: Rows, classes: NDArray[Any] | None, *, spread: bool = False
 ) -> tuple[Array, Array | None]:
-    """Predictions of a model that calls tasks by their numbers, and standard deviations."""
+    """Predictions, and standard deviations, of a model whose labels are numbers of tasks."""
     known = np.asarray(model.tasks_.tolist())
     at = np.clip(np.searchsorted(known, rows.codes), 0, len(known) - 1)
     codes = np.where(known[at] == rows.codes, at, -1)
@@ -76,7 +75,7 @@ def told(
 
 
 def predicted(said: Array, rows: Rows) -> Predicted:
-    """Predictions of rows, numbers or shares of classes, as metrics take them."""
+    """Predictions, numbers or probabilities of classes, as metrics take them."""
     if rows.classes is None:
         return Predicted(said)
     return Predicted(rows.classes[said.argmax(axis=1)], rows.classes, said, None)

@@ -1,4 +1,4 @@
-"""Which columns of a table are task, target and features, and what is wrong with a choice."""
+"""Which columns of a table are task, target and features; errors for bad choices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIME = re.compile(r"(year|yr|date|month|week|quarter|period|time|day)s?", re.IG
 
 @dataclass(frozen=True)
 class Features:
-    """The columns to learn from, and those that are left out with the reason."""
+    """The columns that are used, and those that are not."""
 
     used: tuple[Column, ...]
     ignored: tuple[Column, ...]
@@ -46,7 +46,7 @@ def check_names(frame: pd.DataFrame) -> None:
 
 
 def require_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> None:
-    """Refuse names of columns that are not there; say which ones are near."""
+    """Refuse names of columns that do not exist; suggest similar ones."""
     absent = [name for name in names if name not in frame.columns]
     if not absent:
         return
@@ -72,7 +72,7 @@ def unlabelled(task: Hashable, rows: pd.Index[Any]) -> ValueError:
     """Say which rows have no label."""
     return ValueError(
         f"The task column {task!r} must have a label in every row; it has none in "
-        f"{listed_rows(rows)}. Fill the labels in or drop the rows."
+        f"{listed_rows(rows)}. Fill in the labels or drop the rows."
     )
 
 
@@ -81,12 +81,12 @@ def check_task_count(name: str, labels: Sequence[Any] | NDArray[Any], n_rows: in
     if len(labels) < 2:
         raise ValueError(
             f"The task column {name!r} must have at least 2 labels; got one, "
-            f"{labels[0]!r}. With one task there is nobody to share with."
+            f"{labels[0]!r}. A single task has nothing to share."
         )
     if len(labels) == n_rows:
         raise ValueError(
-            f"The labels of the task column {name!r} must repeat; got {n_rows:,} rows with "
-            "a label each. Choose the column of the group that the rows belong to."
+            f"The labels of the task column {name!r} must repeat; got {n_rows:,} different labels "
+            f"in {n_rows:,} rows. Choose a column of groups of rows."
         )
 
 
@@ -99,7 +99,7 @@ def features_of(
     excluded: Sequence[str | None] = (),
     types: Mapping[str, str] | None = None,
 ) -> Features:
-    """Choose the columns to learn from: those wanted, or all that can be used."""
+    """Choose the features: the wanted columns, or all that can be used."""
     names: list[Hashable] = [
         name for name in frame.columns if name not in (task, target, *excluded)
     ]
@@ -109,7 +109,7 @@ def features_of(
         if reserved:
             raise ValueError(
                 f"{reserved[0]!r} is the {'task' if reserved[0] == task else 'target'} and cannot "
-                "be a feature as well. Leave it out of the features."
+                "be a feature as well. Omit it from the features."
             )
         names = list(dict.fromkeys(wanted))
     known = types or {}
@@ -121,7 +121,7 @@ def features_of(
     if not used:
         because = "; ".join(f"{c.name}: {c.reason}" for c in columns) or "there are no others"
         raise ValueError(
-            f"No column can be learned from besides task and target ({because}). "
+            f"No column besides task and target can be a feature ({because}). "
             "Add a column of numbers or categories that varies."
         )
     names_used = {column.name for column in used}
@@ -129,14 +129,11 @@ def features_of(
 
 
 def looks_like_time(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """Say that scores may flatter if a column is a time and rows were left out at random."""
+    """Note that random held-out rows flatter forecasts, if a column looks like a time."""
     for name in names:
         if is_date(frame[name]) or _is_year(frame[name]):
-            note = (
-                f"column {name} looks like a time: rows were left out at random, which flatters "
-                "forecasts of what comes later; name it as the time to test on that"
-            )
-            return [note]
+            why = "rows were held out at random, which flatters forecasts"
+            return [f"column {name} looks like a time: {why}; to test on later rows, name it"]
     return []
 
 
@@ -152,5 +149,5 @@ def _refuse_unusable(columns: Sequence[Column]) -> None:
         if column.type == "unusable":
             raise ValueError(
                 f"Column {column.name!r} cannot be a feature: {column.reason}. "
-                "Leave it out of the features or prepare it."
+                "Omit it from the features or convert it."
             )

@@ -1,4 +1,4 @@
-"""Which rows models are fitted on and which they are scored on."""
+"""Which rows models are trained on and which they are scored on."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def splits_of(
     time: pd.Series[Any] | None = None,
     group: pd.Series[Any] | None = None,
 ) -> Splits:
-    """Divide rows: within tasks, by what came later, or by groups that stay together."""
+    """Divide rows within tasks, by time, or by groups that stay together."""
     if time is not None and group is not None:
         raise ValueError(
-            f"Rows can be left out by time or by group; got {time.name!r} and {group.name!r}. "
+            f"Rows can be held out by time or by group; got {time.name!r} and {group.name!r}. "
             "Choose one of the two."
         )
     if time is not None:
@@ -45,7 +45,7 @@ def splits_of(
     if group is not None:
         return _groups(group, n_splits, seed)
     folds = within_task_folds(codes, min(n_splits, len(codes)), seed, classes)
-    return _of_folds(folds, "on rows not seen")
+    return _of_folds(folds, "on held-out rows")
 
 
 def _of_folds(folds: NDArray[np.int64], words: str) -> Splits:
@@ -57,26 +57,26 @@ def _groups(group: pd.Series[Any], n_splits: int, seed: int) -> Splits:
     codes, labels = pd.factorize(group.astype(object).where(group.notna(), "(missing)"))
     if len(labels) < _FEWEST:
         raise ValueError(
-            f"The column {group.name!r} must have at least 2 values to leave groups out; got "
+            f"The column {group.name!r} must have at least 2 values to hold groups out; got "
             f"{len(labels)}. Choose another column."
         )
     dealt = np.random.default_rng(seed).permutation(len(labels)) % min(n_splits, len(labels))
-    return _of_folds(dealt[codes].astype(np.int64), f"on rows of a {group.name} not seen")
+    return _of_folds(dealt[codes].astype(np.int64), f"on rows with a held-out {group.name}")
 
 
 def _later(time: pd.Series[Any], n_splits: int) -> Splits:
-    """Equal parts of the last half of the rows, each predicted by all that was before it."""
+    """Equal parts of the later half of the rows, each predicted from everything before it."""
     values = as_dates(time).to_numpy().astype("i8") if is_date(time) else as_numbers(time)
     if time.isna().any():
         raise ValueError(
-            f"The column {time.name!r} must say when every row was; it is empty in "
-            f"{int(time.isna().sum()):,} rows. Fill the gaps in or drop the rows."
+            f"The column {time.name!r} must have a time in every row; it is empty in "
+            f"{int(time.isna().sum()):,} rows. Fill in the times or drop the rows."
         )
     moments, counts = np.unique(values, return_counts=True)
     if len(moments) < _FEWEST:
         raise ValueError(
-            f"The column {time.name!r} must have at least 2 values to test on what came later; "
-            "got one. Choose another column."
+            f"The column {time.name!r} must have at least 2 values to test on later rows; got one. "
+            "Choose another column."
         )
     # The first moment of every part; a moment is never divided.
     share = np.cumsum(counts) / len(values)
@@ -87,4 +87,4 @@ def _later(time: pd.Series[Any], n_splits: int) -> Splits:
         (np.flatnonzero(values < start), np.flatnonzero((values >= start) & (values < end)))
         for start, end in zip(moments[starts], ends, strict=True)
     ]
-    return Splits(parts, f"on rows of a later {time.name} than those learned from")
+    return Splits(parts, f"on rows with a later {time.name} than the training rows")

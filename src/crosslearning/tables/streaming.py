@@ -25,7 +25,6 @@ from crosslearning.tables.candidates import candidates
 from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.encoding import TableEncoder
 from crosslearning.tables.findings import effects, summary
-from crosslearning.tables.metrics import METRICS
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.results import Fit, with_results
@@ -163,12 +162,8 @@ def fit_engine(
         "dropped": survey.dropped,
         "notes": _notes(survey, sample, used, encoder, facts),
     }
-    fit = Fit(
-        model, None, encoder.feature_names, task, goal, used, trials, METRICS["mse"],
-        "on rows not seen", facts, settings,
-    )  # fmt: skip
-    python = lines(fit_files, given, trials.chosen.label)
-    return with_results(result, fit, findings, caught, python)
+    fit = Fit(result, model, goal, used, trials, "on held-out rows", facts, settings)
+    return with_results(fit, findings, caught, lines(fit_files, given, trials.chosen.label))
 
 
 def _chosen(
@@ -178,7 +173,7 @@ def _chosen(
     sums, shown = engine.sums(plan)
     total, names = sums.total(), plan.encoder.feature_names
     rows = Rows(shown.X, shown.y, shown.codes, len(labels))
-    tried = candidates("regression", "gaussian", only=True, epsilon=epsilon, n_features=len(names))
+    tried = candidates("regression", "gaussian", rows.X.shape, only=True, epsilon=epsilon)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is not chosen does not matter
         trials, said, facts = try_sums(tried, sums, total, rows, shown.folds, names, say)

@@ -1,4 +1,4 @@
-"""What is to be predicted: a number or a class."""
+"""What to predict: a number or a class."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ KINDS = ("auto", "regression", "classification")
 FAMILIES = ("auto", "gaussian", "student", "poisson", "gamma", "tweedie")
 
 _MOST_CLASSES = 50
-_LARGEST_COUNT = 30  # mean of counts beyond which they are as good as any numbers
-_COUNT_SKEW, _POSITIVE_SKEW = 0.5, 1.5  # skewness from which a lower end at 0 matters
-_FEW, _NEARLY_ALL = 10, 0.9  # more different values, and this share of them numbers: not classes
+_LARGEST_COUNT = 30  # mean of counts; larger ones are treated as any numbers
+_COUNT_SKEW, _POSITIVE_SKEW = 0.5, 1.5  # skewness above which the lower bound 0 matters
+_FEW, _NEARLY_ALL = 10, 0.9  # with more distinct values, nearly all of them numbers: not classes
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The values to predict and how they were understood."""
+    """The values to predict and how they were interpreted."""
 
     name: str
     kind: Kind
@@ -35,12 +35,10 @@ class Target:
 def target_of(column: pd.Series[Any], kind: str = "auto", family: str = "auto") -> Target:
     """Recognise a target without missing values.
 
-    Strings, booleans and numbers of which there are two are classes; others are numbers. Whole
-    numbers from 0 that lean to the right are counts, and so are decimals above 0 that lean far to
-    the right positive amounts; their logarithm is then linear.
+    Strings, booleans and numbers with two distinct values are classes; others are numbers.
+    Right-skewed whole numbers from 0 are counts, and strongly right-skewed positive numbers are
+    amounts; models of both have a logarithmic link.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> target_of(pd.Series([0, 1, 1, 0])).kind
     'classification'
@@ -51,14 +49,14 @@ def target_of(column: pd.Series[Any], kind: str = "auto", family: str = "auto") 
     name = column.name
     if is_date(column):
         raise ValueError(
-            f"The target {name!r} holds dates, such as {column.iloc[0]}; a number or a class is "
-            "needed. Turn it into a number, such as days since a start, and fit that."
+            f"The target {name!r} must be a number or a class; it holds dates, such as "
+            f"{column.iloc[0]}. Convert it to a number, such as days since a start."
         )
     distinct = int(column.nunique())
     if distinct == 1:
         raise ValueError(
-            f"The target {name!r} has one value only, {column.tolist()[0]!r}: there is nothing to "
-            "predict. Choose another column."
+            f"The target {name!r} must have at least 2 values; it has only "
+            f"{column.tolist()[0]!r}. Choose another column."
         )
     found, why = _recognised(column, distinct)
     if kind not in ("auto", found):
@@ -73,14 +71,14 @@ def target_of(column: pd.Series[Any], kind: str = "auto", family: str = "auto") 
 
 
 def _asked(kind: str, family: str) -> str:
-    """Return the kind that is asked for; a family asks for numbers."""
+    """Return the kind that is asked for; a family implies numbers."""
     for name, value, known in (("kind", kind, KINDS), ("family", family, FAMILIES)):
         if value not in known:
             raise ValueError(f"`{name}` must be one of {', '.join(known)}; got {value!r}.")
     if family == "auto":
         return kind
     if kind == "classification":
-        raise ValueError(f"`family`={family!r} is for numbers, not classes. Leave it out.")
+        raise ValueError(f"`family` {family!r} is for numbers, not classes. Omit one of them.")
     return "regression"
 
 
@@ -92,12 +90,12 @@ def _recognised(column: pd.Series[Any], distinct: int) -> tuple[Kind, str]:
 
 
 def _refuse_slips(column: pd.Series[Any], distinct: int) -> None:
-    """Refuse to take numbers for classes because a few of them are not numbers."""
+    """Refuse numbers among which a few values are not numbers, rather than call them classes."""
     slips = column[pd.to_numeric(column, errors="coerce").isna()]
     if distinct > _FEW and 0 < len(slips) <= (1 - _NEARLY_ALL) * len(column):
         raise ValueError(
-            f"The target {column.name!r} holds numbers but for {first_of(slips)}. Correct or empty "
-            "what is not a number, or ask for classes with kind='classification'."
+            f"The target {column.name!r} holds numbers except for {first_of(slips)}. Correct or "
+            "delete these values, or ask for classes with kind='classification'."
         )
 
 

@@ -1,10 +1,10 @@
-"""Candidates tried on rows that they have not seen."""
+"""Candidates tried on held-out rows."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,15 @@ from crosslearning.tables.rows import Rows, fitted, predicted, told, without
 from crosslearning.tables.splits import Splits
 
 Array = NDArray[np.float64]
-_ROUNDING = 1e-9  # relative to the best score: differences below decide nothing
-_MOST_SUMS = 5e7  # numbers in the sums of tasks and folds, beyond which rows are summed again
-_MOST_SPREADS = 20_000  # rows that are told how far off they may be
+_ROUNDING = 1e-9  # relative to the best score; smaller differences are ties
+_MOST_SUMS = 5e7  # numbers in the sums of tasks and folds; beyond, rows are summed again
+_MOST_SPREADS = 20_000  # rows with a predicted standard deviation
 _MOST_BLENDED = 200_000  # rows
 
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """What candidates, simplest first, did on rows that they have not seen.
+    """Results of candidates, simplest first, on held-out rows.
 
     `scores` are by the metric of the choice, `plain` squared errors or shares that are correct;
     `said` and `spreads` hold predictions of all rows and standard deviations of some, by name, NaN
@@ -61,22 +61,28 @@ class Trials:
     def chosen(self) -> Candidate:
         """The blend, unless another model is better by more than a standard error; else that.
 
-        To choose one by a noisy score costs more than to weigh several. Of equal ones the simplest
-        is taken.
+        Choosing one model by a noisy score costs more than averaging several. Of equal models the
+        simplest is taken.
         """
         best = self.best_of("pooled", "baseline", "cross", "separate")
         if not self.weights or best.base == "blend":
             return best
-        scores = self.scores.by_task[[self.names.index(best.name), -1]]
-        ahead = (scores[0] - scores[1])[np.isfinite(scores).all(axis=0)]
-        error = ahead.std(ddof=1) / len(ahead) ** 0.5 if len(ahead) > 1 else 0.0
-        return best if ahead.mean() > error else self.candidates[-1]
+        scores = self.scores.by_task
+        ahead, error = paired(scores[self.names.index(best.name)], scores[-1])
+        return best if ahead > error else self.candidates[-1]
 
     @property
     def parts(self) -> dict[str, float]:
         """Weights of the models that make up the chosen one."""
         chosen = self.chosen.name
         return self.weights if chosen == "blend" else {chosen: 1.0}
+
+    @property
+    def listed_parts(self) -> list[dict[str, Any]]:
+        """Names, labels and weights of these models, the heaviest first."""
+        labels = {c.name: c.label for c in self.candidates}
+        parts = sorted(self.parts.items(), key=lambda part: -part[1])
+        return [{"name": n, "label": labels[n], "weight": weight} for n, weight in parts]
 
     @property
     def described(self) -> Candidate:
@@ -90,20 +96,19 @@ class Trials:
         return float(over_tasks(nested(self.scores, everyone))[0])
 
     def best_of(self, *sharing: str, base: str | None = None) -> Candidate:
-        """Return the best candidate of some kinds."""
-        means = self.means
+        """Return the best candidate of some kinds, the simplest of equal ones."""
         own = [
-            k
-            for k, c in enumerate(self.candidates)
+            (mean, c)
+            for mean, c in zip(self.means, self.candidates, strict=True)
             if c.sharing in sharing and base in (None, c.base)
         ]
-        top = max(means[k] for k in own)
+        top = max(mean for mean, _ in own)
         if top == -np.inf:
             raise ValueError(
-                "No model could be scored: every part that was left out lacks something to learn "
-                "from, such as a class. Leave out other parts, or fewer of them."
+                "No model could be scored: every training part lacks something, such as a class. "
+                "Hold out other parts, or fewer of them."
             )
-        return next(self.candidates[k] for k in own if means[k] >= top - _ROUNDING * abs(top))
+        return next(c for mean, c in own if mean >= top - _ROUNDING * abs(top))
 
 
 def over_tasks(scores: Scores) -> Array:
@@ -115,19 +120,29 @@ def over_tasks(scores: Scores) -> Array:
     return np.where(usable, means, -np.inf)
 
 
+def paired(a: Array, b: Array) -> tuple[float, float]:
+    """Mean difference over the tasks that have both scores, and its standard error."""
+    ahead = (a - b)[np.isfinite(a) & np.isfinite(b)]
+    if len(ahead) < 2:
+        return float(ahead.sum()), 0.0
+    return float(ahead.mean()), float(ahead.std(ddof=1) / len(ahead) ** 0.5)
+
+
 class _Trial:
     """All candidates on all splits."""
 
     def __init__(self, spaces: Spaces, splits: Splits, metric: Metric, seed: int) -> None:
-        plain = METRICS["mse" if spaces.rows.classes is None else "accuracy"]
+        rows = spaces.rows
+        plain = METRICS["mse" if rows.classes is None else "accuracy"]
         self.spaces, self.splits, self.metrics = spaces, splits, (metric, plain)
         rng, room = np.random.default_rng(seed), _MOST_SPREADS // len(splits.parts)
         self.shown = [np.sort(rng.permutation(test)[:room]) for _, test in splits.parts]
         self.sums: dict[str, Statistics | None] = {}
-        shape = (2, len(splits.parts), spaces.rows.n_tasks)
-        self.no_scores, self.weights = np.full(shape, np.nan), np.zeros(shape[1:])
+        self.weights = np.zeros((len(splits.parts), rows.n_tasks))
+        for weights, (_, test) in zip(self.weights, splits.parts, strict=True):
+            np.add.at(weights, rows.codes[test], rows.given_weights[test])
 
-    def of(self, candidate: Candidate) -> Iterator[tuple[int, Array, Array]]:
+    def of(self, candidate: Candidate) -> Iterator[tuple[Array, Array]]:
         """Predictions of all rows and standard deviations of some, after each split."""
         rows = self.spaces.rows
         shape = (len(rows.y),) if rows.classes is None else (len(rows.y), len(rows.classes))
@@ -138,20 +153,21 @@ class _Trial:
                 own = self.spaces.of(candidate.base, s)
                 model = self._model(candidate, estimator, own, train, s)
             except ValueError:  # such as a training part with a single class
-                yield s, said, spread
+                yield said, spread
                 continue
-            estimator = _settled(estimator, model)
+            if getattr(estimator, "covariance", None) == "auto":
+                # Finding the structure takes most of the time: other splits have that of the first.
+                estimator = clone(estimator).set_params(covariance=model.structure_)
             said[test] = told(model, own.take(test), rows.classes)[0]
-            if rows.classes is None and len(self.shown[s]):
-                some = self.shown[s]
+            if rows.classes is None and len(some := self.shown[s]):
                 spread[some] = told(model, own.take(some), None, spread=True)[1]
-            yield s, said, spread
+            yield said, spread
 
     def _model(
         self, candidate: Candidate, estimator: Any, rows: Rows, train: NDArray[np.intp], s: int
     ) -> Any:
+        base = candidate.base
         if isinstance(estimator, CrossBayesianRidge):
-            base = candidate.base
             if base not in self.sums:
                 fixed = base in ("linear", "splines")  # the same in all splits
                 self.sums[base] = _sums(rows, self.splits) if fixed else None
@@ -160,10 +176,9 @@ class _Trial:
             model = clone(estimator).fit_statistics(part)
         else:
             model = fitted(estimator, rows.take(train))
-        if candidate.base in ("boosting", "both"):
-            weight = model.center_coef_ if np.ndim(model.center_coef_) == 1 else np.zeros(1)
-            if weight[-1] < 0:
-                raise ValueError("Trees that count negatively are not to be trusted.")
+        center = np.atleast_2d(model.center_coef_)
+        if base in ("boosting", "both") and len(center) == 1 and center[0, -1] < 0:
+            raise ValueError("Trees that count negatively are not to be trusted.")
         return model
 
     def tables(self, tried: Sequence[Candidate], scores: list[Array]) -> tuple[Scores, Scores]:
@@ -174,13 +189,13 @@ class _Trial:
 
     def scored(self, said: Array) -> Array:
         """Scores by both metrics, shape (2, n_splits, n_tasks)."""
-        scores = self.no_scores.copy()
+        scores = np.full((2, *self.weights.shape), np.nan)
         for s, (_, test) in enumerate(self.splits.parts):
             part = self.spaces.rows.take(test)
             if len(test) and np.isfinite(said[test]).all():
                 given = part.y, predicted(said[test], part), part.given_weights, part.codes
                 for m, metric in enumerate(self.metrics):
-                    scores[m, s], self.weights[s] = metric.of_tasks(*given, part.n_tasks)
+                    scores[m, s] = metric.of_tasks(*given, part.n_tasks)[0]
         return scores
 
 
@@ -197,9 +212,8 @@ def run(
 ) -> Trials:
     """Fit every candidate on the training part of every split, and score it on the other.
 
-    Settings of a model are found by the evidence of its training part alone. Of models that are
-    not linear only those are tried that `budget`, in seconds, has time for; then a blend of all, if
-    that is wanted.
+    The settings of a model come from the evidence of its training part alone. Models that are not
+    linear are tried only if there is time for them in `budget` seconds.
     """
     trial = _Trial(spaces, splits, metric, seed)
     started, n_splits = time.perf_counter(), len(splits.parts)
@@ -210,7 +224,7 @@ def run(
     kept: list[Candidate] = []
     for m, candidate in enumerate(candidates):
         begun = time.perf_counter()
-        for s, *told_of in trial.of(candidate):
+        for s, told_of in enumerate(trial.of(candidate)):
             say(f"Trying {candidate.label}", (m + (s + 1) / n_splits) / len(candidates))
             said[candidate.name], spreads[candidate.name] = told_of
             now = time.perf_counter()
@@ -227,7 +241,7 @@ def run(
 
 
 def _with_blend(trial: _Trial, trials: Trials, metric: Metric, scores: list[Array]) -> Trials:
-    """Add the blend of all candidates; for a split it is weighed by the others."""
+    """Add the blend of all candidates, whose weights for a split come from the others."""
     rows, begun = trial.spaces.rows, time.perf_counter()
     known = np.zeros(len(rows.y), dtype=bool)
     known[np.concatenate([test for _, test in trial.splits.parts])] = True
@@ -245,35 +259,29 @@ def _with_blend(trial: _Trial, trials: Trials, metric: Metric, scores: list[Arra
         others[test] = False
         if others.any():
             blended[test] = np.tensordot(weights(others), everyone[:, test], 1)
-    final = dict(zip(names, weights(known).tolist(), strict=True))
-    final = {name: weight for name, weight in final.items() if weight > 0}
+    final = {n: w for n, w in zip(names, weights(known).tolist(), strict=True) if w > 0}
     if len(final) < 2:
         return trials
-    shares: dict[str, float] = {}
+    shares: dict[Any, float] = {}
     for candidate in trials.candidates:
         share = shares.get(candidate.sharing, 0.0) + final.get(candidate.name, 0.0)
         shares[candidate.sharing] = share
-    most: Any = max(shares, key=lambda sharing: shares[sharing])
+    most = max(shares, key=lambda sharing: shares[sharing])
     blend = Candidate("blend", f"blend of {len(final)} models", most, None, "blend")
-    # Standard deviations of a mean are at most the mean of those.
+    # The standard deviation of a mean is at most the mean of standard deviations.
     spread = sum(weight * trials.spreads[name] for name, weight in final.items())
     tried = [*trials.candidates, blend]
-    return Trials(
-        tried,
-        *trial.tables(tried, [*scores, trial.scored(blended)]),
-        trials.said | {"blend": blended},
-        trials.seconds | {"blend": time.perf_counter() - begun},
-        trials.spreads | {"blend": np.asarray(spread)},
-        final,
-        trials.skipped,
+    by_metric, plain = trial.tables(tried, [*scores, trial.scored(blended)])
+    return replace(
+        trials,
+        candidates=tried,
+        scores=by_metric,
+        plain=plain,
+        said=trials.said | {"blend": blended},
+        seconds=trials.seconds | {"blend": time.perf_counter() - begun},
+        spreads=trials.spreads | {"blend": np.asarray(spread)},
+        weights=final,
     )
-
-
-def _settled(estimator: Any, model: Any) -> Any:
-    """Let other splits have the structure of the first: to find it takes most of the time."""
-    if getattr(estimator, "covariance", None) != "auto":
-        return estimator
-    return clone(estimator).set_params(covariance=model.structure_)
 
 
 def _sums(rows: Rows, splits: Splits) -> Statistics | None:

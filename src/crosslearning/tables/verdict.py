@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from crosslearning.tables.trials import Trials
 
 _SHARES = ("cross", "baseline")
-_NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however sure it is
+_NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
 
 
 def sharer(trials: Trials) -> Candidate:
@@ -51,9 +51,9 @@ def verdict(comparison: Comparison, trials: Trials, metric: str) -> str:
             f"{capital(label)} is worse by {size(comparison, 'pooled', metric)}."
         )
     if chosen.sharing == "separate":
-        less = "surely" if separate < 0 else "but perhaps by chance"
+        less = "" if separate < 0 else ", though perhaps by chance"
         return (
-            f"Separate models are best here, {less}: {label} is worse by "
+            f"Separate models are best here{less}: {label} is worse by "
             f"{size(comparison, 'separate', metric)}."
         )
     if pooled <= 0:
@@ -79,15 +79,13 @@ def reason(trials: Trials, words: str) -> str:
     others = [c for c in trials.candidates if c is not chosen]
     means = dict(zip(trials.names, trials.means, strict=True))
     second = max(others, key=lambda c: means[c.name])
-    near = number(abs(means[second.name])), number(abs(means[chosen.name]))
-    compared_with = f"{near[1]} against {near[0]} of {second.label}"
+    own, other = (number(abs(means[c.name])) for c in (chosen, second))
+    compared_with = f"{own} against {other} for {second.label}"
     if means[second.name] > means[chosen.name]:
-        why = "no model is better by more than a standard error than a blend of all, weighed"
+        why = "no model is better by more than a standard error than a blend of all, weighted"
         why += f" without the rows that it is scored on: {compared_with}."
     else:
         why = f"it has the best mean over tasks of {len(trials.candidates)} models: {compared_with}"
-        why += ", the next best. Of equal ones the simplest would be taken."
-    labels = {c.name: c.label for c in trials.candidates}
-    heaviest = sorted(trials.weights.items(), key=lambda part: -part[1])
-    parts = ", ".join(f"{labels[name]} {weight:.0%}" for name, weight in heaviest)
-    return f"{capital(words)} {why}" + f" It is {parts}." * (chosen.base == "blend")
+        why += ", the next best. Of equal models the simplest would be chosen."
+    parts = ", ".join(f"{part['label']} {part['weight']:.0%}" for part in trials.listed_parts)
+    return f"{capital(words)} {why}" + f" It consists of {parts}." * (chosen.base == "blend")

@@ -1,4 +1,4 @@
-"""Tables to files, whole or not at all."""
+"""Tables to files, completely or not at all."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _SUFFIXES = ".csv, .tsv (either with .gz), .parquet or .xlsx"
 
 
 def write_table(frame: pd.DataFrame, target: str | os.PathLike[str] | BinaryIO) -> None:
-    """Write a table in the format that the suffix names; to a stream as CSV.
+    """Write a table in the format of the suffix; to a stream as CSV.
 
     Parameters
     ----------
     frame : DataFrame
-        The table; an index that only numbers the rows is left out of text. One that was read
-        verbatim is written with the separator and the decimal mark that it had.
+        The table; text files omit an index that only numbers the rows. A table read verbatim
+        is written with its own separator and decimal mark.
     target : path or binary stream
-        Where to; a path ends in .csv, .tsv (either with .gz), .parquet or .xlsx.
+        A path ends in .csv, .tsv (either with .gz), .parquet or .xlsx.
     """
     if hasattr(target, "write"):
         _write_text(frame, target, ",", None)
@@ -50,7 +50,7 @@ def write_table(frame: pd.DataFrame, target: str | os.PathLike[str] | BinaryIO) 
 
 
 def format_of(target: str | os.PathLike[str] | BinaryIO) -> tuple[bool, str, bool]:
-    """Return whether a table goes to text, what separates its fields, and whether it is packed."""
+    """Return whether a file is text, its separator, and whether it is gzipped."""
     if hasattr(target, "write"):
         return True, ",", False
     path = Path(target)
@@ -62,7 +62,7 @@ def format_of(target: str | os.PathLike[str] | BinaryIO) -> tuple[bool, str, boo
 
 
 def is_text(path: Path) -> bool:
-    """Whether the suffix names a text format; anything that names no format is refused."""
+    """Whether the suffix is that of a text format; unknown suffixes are refused."""
     return format_of(path)[0]
 
 
