@@ -1,15 +1,10 @@
 """Weights of a blend of models, from predictions of held-out rows."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-if TYPE_CHECKING:
-    from crosslearning.tables.rows import Rows
+from crosslearning.tables.rows import Rows
 
 Array = NDArray[np.float64]
 _LEAST, _MOST = 0.05, 0.9  # smallest weight that is kept, and one that is rounded up to 1

@@ -1,20 +1,16 @@
 """Boosted trees as features: out-of-fold predictions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.tables._basis import Stacked, Trees
+from crosslearning.tables.rows import Rows
+from crosslearning.tables.splits import Splits
 from crosslearning.tasks import within_task_folds
-
-if TYPE_CHECKING:
-    from crosslearning.tables.rows import Rows
-    from crosslearning.tables.splits import Splits
 
 Array = NDArray[np.float64]
 _SETTINGS: dict[str, Any] = {

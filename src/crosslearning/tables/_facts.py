@@ -1,21 +1,16 @@
 """What results need to know about the rows of a table."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.scoring import Predicted
-
-if TYPE_CHECKING:
-    from crosslearning.tables.metrics import Metric
-    from crosslearning.tables.rows import Rows
-    from crosslearning.tables.splits import Splits
+from crosslearning.tables.metrics import Metric
+from crosslearning.tables.rows import Rows, predicted
+from crosslearning.tables.splits import Splits
 
 
 class Facts(NamedTuple):
@@ -38,23 +33,19 @@ def facts_of(
 
 
 def _baseline(rows: Rows, splits: Splits, metric: Metric) -> float:
-    """Score of predicting the mean, or the shares of the classes, of the training parts."""
-    by_split = [_guessed(rows, metric, *part) for part in splits.parts]
+    """Score of predicting the mean, or the class frequencies, of the training rows."""
+    by_split = []
+    for train, test in splits.parts:
+        known, part = rows.y[train], rows.take(test)
+        if rows.classes is None:
+            guess = np.asarray(known.mean())
+        else:
+            counts = np.maximum((known[:, np.newaxis] == rows.classes).sum(axis=0), 0.5)
+            guess = counts / counts.sum()
+        said = predicted(np.repeat(guess[np.newaxis], len(test), axis=0), part)
+        by_split.append(metric.of_tasks(part.y, said, part.given_weights, part.codes, rows.n_tasks))
     scores, weights = (np.stack(part) for part in zip(*by_split, strict=True))
-    return metric.shown(float(np.nanmean(Scores(["guess"], scores[None], weights).by_task[0])))
-
-
-def _guessed(rows: Rows, metric: Metric, train: NDArray[Any], test: NDArray[Any]) -> Any:
-    """Score and weight by task of a guess that knows the training part only."""
-    known, part = rows.y[train], rows.take(test)
-    n, classes = len(part.y), rows.classes
-    if classes is None:
-        said = Predicted(np.full(n, known.mean()))
-    else:
-        counts = np.bincount(np.searchsorted(classes, known), minlength=len(classes))
-        shares = np.maximum(counts, 0.5) / np.maximum(counts, 0.5).sum()
-        said = Predicted(np.full(n, classes[shares.argmax()]), classes, np.tile(shares, (n, 1)))
-    return metric.of_tasks(part.y, said, part.given_weights, part.codes, rows.n_tasks)
+    return metric.shown(float(np.nanmean(Scores(["guess"], scores[np.newaxis], weights).by_task)))
 
 
 def _constant(rows: Rows, names: list[str]) -> list[str]:

@@ -1,7 +1,5 @@
 """The models of all rows, and what is kept of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A table prepared for fitting: target, features, rows as numbers, and splits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The rows of a table in each base: columns alone, with splines, with boosted trees."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

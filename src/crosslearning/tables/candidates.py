@@ -1,7 +1,5 @@
 """The models that are tried on a table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,9 +1,7 @@
 """What a fitted model says about its table: spread of tasks, effects of columns, calibration."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,12 +9,10 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from crosslearning.tables.columns import as_numbers
-
-if TYPE_CHECKING:
-    from crosslearning.tables.model import TableModel
-    from crosslearning.tables.rows import Rows
-    from crosslearning.tables.splits import Splits
-    from crosslearning.tables.trials import Trials
+from crosslearning.tables.model import TableModel
+from crosslearning.tables.rows import Rows
+from crosslearning.tables.splits import Splits
+from crosslearning.tables.trials import Trials
 
 Array = NDArray[np.float64]
 _UNIT = "per standard deviation of the column"

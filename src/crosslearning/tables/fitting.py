@@ -1,7 +1,5 @@
 """From a table to a fitted model."""
 
-from __future__ import annotations
-
 import time as clock
 import warnings
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 That import takes longer than most predictions.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

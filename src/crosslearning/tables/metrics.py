@@ -1,7 +1,5 @@
 """Metrics of predictions, averaged within tasks and then over tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The parameters of the tasks: in the units of the table, standardised, and as a map."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,24 +1,19 @@
 """A table with its predictions, whole or in chunks."""
 
-from __future__ import annotations
-
-import gzip
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pandas as pd
 
-from crosslearning.files import replacing
 from crosslearning.tables._files import MISSING, Files, frame_of, located
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.reading import read_table, read_verbatim
-from crosslearning.tables.writing import format_of
+from crosslearning.tables.writing import format_of, writer
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,19 +161,35 @@ def predict_files(
     """
     say = progress or (lambda _: None)
     files = Files.of(str(source), text=model.text_columns)
-    text, separator, packed = format_of(out)
-    if text and files.text is not None:
-        files = replace(files, verbatim=True)
+    text = format_of(out)[0]
+    files = replace(files, verbatim=text and files.text is not None)
+    parquet = not text and Path(str(out)).suffix == ".parquet"
     tally = _Tally(model, coverage, chunks=True)
-    with _writer(out, text=text, separator=separator, packed=packed) as write:
+    with writer(out) as write:
         for path, start, table in files.tables(list(files.types)):
             say(f"Predicting rows: {tally.rows:,}")
             with located(path):
                 frame = frame_of(table, start)
                 known = _understood(model, files, frame) if files.verbatim else frame
                 predictions = tally.predict(known, frame.columns)
-            write(table, frame, predictions)
+            write(_appended(table, predictions) if parquet else _beside(frame, predictions, files))
     return tally.result(None)
+
+
+def _appended(table: Any, predictions: pd.DataFrame) -> Any:
+    """Add columns to an Arrow table, whose own types stay as they are."""
+    import pyarrow as pa
+
+    for name in predictions.columns:
+        table = table.append_column(name, pa.Array.from_pandas(predictions[name]))
+    return table
+
+
+def _beside(frame: pd.DataFrame, predictions: pd.DataFrame, files: Files) -> pd.DataFrame:
+    both = pd.concat([frame, predictions], axis=1)
+    if files.verbatim and files.text is not None:
+        both.attrs["dialect"] = files.text["sep"], files.text["decimal"]
+    return both
 
 
 def _understood(model: TableModel, files: Files, frame: pd.DataFrame) -> pd.DataFrame:
@@ -193,56 +204,3 @@ def _understood(model: TableModel, files: Files, frame: pd.DataFrame) -> pd.Data
             values = values.str.replace(",", ".")
         columns[name] = values
     return pd.DataFrame(columns, index=frame.index)
-
-
-@contextmanager
-def _writer(out: Any, *, text: bool, separator: str, packed: bool) -> Iterator[Any]:
-    """Open a writer of chunks; a file is written completely or not at all."""
-    if hasattr(out, "write"):
-        yield _text_writer(out, separator)
-        return
-    path = Path(out)
-    try:
-        with replacing(path) as temporary:
-            if not text:
-                with ExitStack() as opened:
-                    yield _parquet_writer(temporary, opened)
-            else:
-                with gzip.open(temporary, "wb") if packed else temporary.open("wb") as stream:
-                    yield _text_writer(stream, separator)
-    except OSError as error:
-        if error.errno is None:  # about the table that is read
-            raise
-        raise OSError(
-            f"Cannot write {path}: {error.strerror or error}. Choose another file."
-        ) from error
-
-
-def _text_writer(stream: Any, separator: str) -> Callable[[Any, pd.DataFrame, pd.DataFrame], None]:
-    """Write chunks as text, the header once."""
-    header = iter([True])
-
-    def write(_: Any, frame: pd.DataFrame, predictions: pd.DataFrame) -> None:
-        both = pd.concat([frame, predictions], axis=1)
-        both.to_csv(stream, sep=separator, header=next(header, False), index=False)
-
-    return write
-
-
-def _parquet_writer(
-    path: Path, opened: ExitStack
-) -> Callable[[Any, pd.DataFrame, pd.DataFrame], None]:
-    """Write chunks as row groups."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    writers: list[Any] = []
-
-    def write(table: Any, _: pd.DataFrame, predictions: pd.DataFrame) -> None:
-        for name in predictions.columns:
-            table = table.append_column(name, pa.Array.from_pandas(predictions[name]))
-        if not writers:
-            writers.append(opened.enter_context(pq.ParquetWriter(path, table.schema)))
-        writers[0].write_table(table.cast(writers[0].schema))
-
-    return write

@@ -1,7 +1,5 @@
 """What a fit found, as plain data: the contents of ``results.json``."""
 
-from __future__ import annotations
-
 import platform
 import warnings
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Candidates tried on held-out rows."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

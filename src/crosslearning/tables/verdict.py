@@ -1,8 +1,6 @@
 """What a comparison of models says about sharing, in words."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -10,10 +8,8 @@ from crosslearning.evaluation.comparison import Comparison
 from crosslearning.evaluation.numbers import capital, number
 from crosslearning.evaluation.scores import Scores
 from crosslearning.evaluation.sentences import NAMES, chance, size
-
-if TYPE_CHECKING:
-    from crosslearning.tables.candidates import Candidate
-    from crosslearning.tables.trials import Trials
+from crosslearning.tables.candidates import Candidate
+from crosslearning.tables.trials import Trials
 
 _SHARES = ("cross", "baseline")
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is

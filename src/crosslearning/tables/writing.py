@@ -1,8 +1,10 @@
 """Tables to files, completely or not at all."""
 
-from __future__ import annotations
-
+import gzip
 import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,9 +15,10 @@ from crosslearning.files import replacing
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _SUFFIXES = ".csv, .tsv (either with .gz), .parquet or .xlsx"
+Target = str | os.PathLike[str] | BinaryIO
 
 
-def write_table(frame: pd.DataFrame, target: str | os.PathLike[str] | BinaryIO) -> None:
+def write_table(frame: pd.DataFrame, target: Target) -> None:
     """Write a table in the format of the suffix; to a stream as CSV.
 
     Parameters
@@ -26,30 +29,40 @@ def write_table(frame: pd.DataFrame, target: str | os.PathLike[str] | BinaryIO) 
     target : path or binary stream
         A path ends in .csv, .tsv (either with .gz), .parquet or .xlsx.
     """
+    with writer(target) as write:
+        write(frame)
+
+
+@contextmanager
+def writer(target: Target) -> Iterator[Callable[[Any], None]]:
+    """Open what writes a table, or the chunks of one: data frames, or Arrow tables to Parquet."""
+    text, separator, packed = format_of(target)
     if hasattr(target, "write"):
-        _write_text(frame, target, ",", None)
+        yield _text_writer(target, separator)
         return
     path = Path(target)
-    text, separator, packed = format_of(path)
-    excel = path.suffix == ".xlsx"
-    if not text:
-        module = "openpyxl" if excel else "pyarrow"
-        require(f"Writing {'Excel' if excel else 'Parquet'} files", module)
     try:
-        with replacing(path) as temporary:
+        with replacing(path) as temporary, ExitStack() as opened:
             if text:
-                _write_text(frame, temporary, separator, "gzip" if packed else None)
-            elif excel:
-                frame.to_excel(temporary, index=False, engine="openpyxl")
+                open_ = gzip.open if packed else open
+                yield _text_writer(opened.enter_context(open_(temporary, "wb")), separator)
+            elif path.suffix == ".xlsx":
+                require("Writing Excel files", "openpyxl")
+                chunks: list[pd.DataFrame] = []
+                yield chunks.append
+                pd.concat(chunks).to_excel(temporary, index=False, engine="openpyxl")
             else:
-                frame.to_parquet(temporary)
+                require("Writing Parquet files", "pyarrow")
+                yield _parquet_writer(temporary, opened)
     except OSError as error:
+        if error.errno is None:  # about a table that is read
+            raise
         raise OSError(
             f"Cannot write {path}: {error.strerror or error}. Choose another file."
         ) from error
 
 
-def format_of(target: str | os.PathLike[str] | BinaryIO) -> tuple[bool, str, bool]:
+def format_of(target: Target) -> tuple[bool, str, bool]:
     """Return whether a file is text, its separator, and whether it is gzipped."""
     if hasattr(target, "write"):
         return True, ",", False
@@ -66,8 +79,28 @@ def is_text(path: Path) -> bool:
     return format_of(path)[0]
 
 
-def _write_text(frame: pd.DataFrame, target: Any, separator: str, compression: Any) -> None:
-    index = not isinstance(frame.index, pd.RangeIndex)
-    own, decimal = frame.attrs.get("dialect", (separator, "."))
-    own = own if separator == "," else separator
-    frame.to_csv(target, sep=own, decimal=decimal, index=index, compression=compression)
+def _text_writer(stream: Any, separator: str) -> Callable[[pd.DataFrame], None]:
+    header = chain([True], repeat(False))
+
+    def write(frame: pd.DataFrame) -> None:
+        index = not isinstance(frame.index, pd.RangeIndex)
+        own, decimal = frame.attrs.get("dialect", (separator, "."))
+        own = own if separator == "," else separator
+        frame.to_csv(stream, sep=own, decimal=decimal, index=index, header=next(header))
+
+    return write
+
+
+def _parquet_writer(path: Path, opened: ExitStack) -> Callable[[Any], None]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writers: list[Any] = []
+
+    def write(chunk: Any) -> None:
+        table = pa.Table.from_pandas(chunk) if isinstance(chunk, pd.DataFrame) else chunk
+        if not writers:
+            writers.append(opened.enter_context(pq.ParquetWriter(path, table.schema)))
+        writers[0].write_table(table.cast(writers[0].schema))
+
+    return write
