@@ -42,7 +42,6 @@ def test_results_say_what_was_found(regression):
     methods = [row["method"] for row in found["comparison"]["overall"]]
     assert methods == ["pooled", "separate", "cross"]
     assert [row["task"] for row in found["tasks"]] == ["s0", "s1", "s2", "s3"]
-    assert found["map"]["radius"] is None
     assert "chosen" not in found  # no bound was given
     assert found["score"]["baseline"] > found["comparison"]["overall"][0]["score"] > 0
     assert len(found["notes"]) == 4
@@ -691,7 +690,7 @@ def test_progress_is_told():
     fit_table(shops(), task="shop", target="sales", progress=lambda *told: said.append(told))
     texts, shares = zip(*said, strict=True)
     assert texts[:2] == ("Looking at the columns", "Trying one pooled model")
-    assert texts[-1].startswith("Fitting the best of them")
+    assert texts[-1].startswith("Fitting the best model")
     assert list(shares) == sorted(shares)
     assert (shares[0], shares[-1]) == (0.0, 1.0)
 

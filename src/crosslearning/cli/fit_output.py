@@ -28,7 +28,7 @@ def print_fit(fitted: TableModel, folder: Path, page: Path) -> None:
         f"{len(results['provenance']['columns'])} columns to learn from"
     )
     for note in results["notes"]:
-        console.print(f"  {note}{' with --time' * ('looks like a time' in note)}")
+        console.print(f"  {note}{' (--time)' * ('looks like a time' in note)}")
     _print_models(console, results)
     _print_spread(console, results)
     console.print(results["sentence"], style="bold")

@@ -60,11 +60,11 @@ def column_of(values: pd.Series[Any], wanted: str | None = None) -> Column:
     kind = {"number": "number", "category": "string", None: ""}[wanted] or _kind(values)
     if kind == "number" and (wanted or not _CODES.search(name)):
         return Column(name, "number", 0, missing, _number_reason(values, missing))
+    if kind == "other":
+        return Column(name, "unusable", 0, missing, "it holds neither numbers nor strings")
     constant = "it is constant" if len(values.unique()) == 1 else ""
     if kind == "date":
         return Column(name, "date", 0, missing, constant)
-    if kind == "other":
-        return Column(name, "unusable", 0, missing, "it holds neither numbers nor strings")
     levels = int(values.nunique())
     if wanted is None and levels > max(_FEW, _DISTINCT * (len(values) - missing)):
         return Column(name, "unusable", levels, missing, _text_reason(values))

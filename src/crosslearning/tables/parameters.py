@@ -81,7 +81,5 @@ def map_of(coef: Array, intercept: Array, some: NDArray[np.intp]) -> dict[str, A
     total = float(np.sum(sizes**2))
     return {
         "tasks": left[some, :2] * sizes[:2],
-        "center": [0.0, 0.0],
-        "radius": None,
         "explained": float(np.sum(sizes[:2] ** 2)) / total if total > 0 else 1.0,
     }

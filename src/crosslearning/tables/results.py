@@ -95,7 +95,7 @@ def _results(fit: Fit) -> dict[str, Any]:
         "notes": _notes(fit),
         "provenance": _provenance(fit),
         **_tasks(fit, among[listed]),
-        **_bound(model),
+        **({"chosen": {"all": {"epsilon": model.epsilon_}}} if np.isfinite(model.epsilon_) else {}),
         **({"gain_counts": _gain_counts(comparison)} if len(listed) < len(facts.counts) else {}),
     }
 
@@ -155,15 +155,6 @@ def _typical(fit: Fit) -> dict[str, Any]:
     rows.sort(key=lambda row: row["label"] != "this model")
     what = "percent correct" if classes else "root mean squared error"
     return {"value": rows[0]["value"], "unit": fit.target.name, "rows": rows, "what": what}
-
-
-def _bound(model: Any) -> dict[str, Any]:
-    """Tell the bound on distances, if there is one."""
-    radius, end = model.epsilon_, model.epsilon_max_
-    if not np.isfinite(radius):
-        return {}
-    share = min(radius / end, 1.0) if end > 0 else 1.0
-    return {"chosen": {"all": {"epsilon": radius, "epsilon_max": end, "share": share}}}
 
 
 def _some(comparison: Comparison, distances: NDArray[np.float64]) -> NDArray[np.intp]:

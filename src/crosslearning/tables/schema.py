@@ -133,7 +133,7 @@ def looks_like_time(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
     for name in names:
         if is_date(frame[name]) or _is_year(frame[name]):
             why = "rows were held out at random, which flatters forecasts"
-            return [f"column {name} looks like a time: {why}; to test on later rows, name it"]
+            return [f"column {name} looks like a time: {why}; set it as the time column"]
     return []
 
 
