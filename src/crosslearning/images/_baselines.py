@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,18 @@ from crosslearning.images._runs import Runs, by_domain, macro
 _STIFFNESSES = (0.01, 0.1, 1.0)
 
 
-def baselines_of(module: nn.Module) -> dict[str, dict[str, Any]]:
-    """Return arguments of `sweep` by name; springs of several stiffnesses begin with "spring"."""
+def baselines_of(module: nn.Module, wanted: bool | Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return arguments of `sweep` by name; springs of several stiffnesses begin with "spring".
+
+    ``together`` stands for one network that sees the domains mixed, and so shares all statistics.
+    """
     named = [(name, part) for name, part in module.named_modules() if name]
     norms = [name for name, part in named if isinstance(part, nn.modules.batchnorm._BatchNorm)]
     linear = [name for name, part in named if isinstance(part, nn.Linear)]
     found: dict[str, dict[str, Any]] = {}
+    if norms:
+        pooled = {"epsilons": 0.0, "blocks": None, "together": True}
+        found["pooled, shared BatchNorm statistics"] = pooled
     for label, own in (("own BatchNorm (FedBN)", norms), ("own classifier (FedPer)", linear[-1:])):
         if own:
             blocks = {"*": None, **dict.fromkeys(own, math.inf)}
@@ -31,7 +37,9 @@ def baselines_of(module: nn.Module) -> dict[str, dict[str, Any]]:
         spring = {"baselines": "spring", "stiffness": (stiffness,), "blocks": None, "epsilons": ()}
         found[f"spring {stiffness}"] = spring
     tuned = {"baselines": "fine-tuned", "blocks": None, "epsilons": ()}
-    return found | {"pooled, then fine-tuned": tuned}
+    found["pooled, then fine-tuned"] = tuned
+    names = [""] if wanted is True else wanted or []
+    return {label: how for label, how in found.items() if any(name in label for name in names)}
 
 
 def judged(runs: Runs, others: Mapping[str, Runs]) -> list[dict[str, Any]]:
@@ -61,6 +69,7 @@ def judged(runs: Runs, others: Mapping[str, Runs]) -> list[dict[str, Any]]:
             {
                 "method": name,
                 "test": _findings.spread(values.mean(-1)),
+                "by_seed": values.mean(-1),
                 "gain": pairs and pairs.gain,
                 "standard_error": several and several.standard_error,
                 "p_value": several and several.p_value,

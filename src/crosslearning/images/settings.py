@@ -59,10 +59,11 @@ class TrainingSettings:
     blocks : dict from str to float or None
         Radii of blocks of parameters, by the beginning of their names; None stands for each of
         `epsilons`, and ``"*"`` for what no name matches, as in ``{"*": None, "classifier": inf}``.
-    baselines : bool
-        Whether to train, with the same budget, what else is usual: own BatchNorm and the rest
-        pooled (FedBN), own classifiers (FedPer), springs of three stiffnesses, and pooled networks
-        that are fine-tuned.
+    baselines : bool or tuple of str
+        Whether to train, with the same budget, what else is usual: one network with BatchNorm
+        statistics of all domains, own BatchNorm and the rest pooled (FedBN), own classifiers
+        (FedPer), springs of three stiffnesses, and pooled networks that are fine-tuned; or a part
+        of the names of those to train.
     backbone : str, optional
         In place of a network to train: linear heads on the features of this one, as `features`
         names it. The options of training are not for heads, which are solved.
@@ -96,7 +97,7 @@ class TrainingSettings:
     weights: str | None = None
     only: tuple[str, ...] = ()
     blocks: dict[str, float | None] | None = None
-    baselines: bool = False
+    baselines: bool | tuple[str, ...] = False
     backbone: str | None = None
     epsilons: tuple[float, ...] | None = None
     seeds: tuple[int, ...] = (0,)

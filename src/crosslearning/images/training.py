@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -30,7 +31,7 @@ from crosslearning.nn._ranks import Ranks
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from torch.distributed.device_mesh import DeviceMesh
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from crosslearning.images.settings import TrainingSettings
     from crosslearning.nn import EpochRecord, History, TaskModels
 
+_MEASURED = "images", "validation", "test", "losses", "seconds"
 _STEPS = 500  # between two checkpoints inside of an epoch
 
 
@@ -143,7 +145,7 @@ def _train_networks(
         progress(numbered(settings, run, epoch=record.epoch, epochs=settings.epochs))
 
     tables = train_all(tell, keep_models)
-    wanted = baselines_of(make()) if settings.baselines else {}
+    wanted = baselines_of(make(), settings.baselines)
     others = {}
     for k, (name, changes) in enumerate(wanted.items(), 1):
         told = partial(_tell_baseline, progress, settings.epochs, k, len(wanted), name)
@@ -170,43 +172,50 @@ def _sweep(
     on_epoch: Callable[[dict[str, Any], EpochRecord], None],
     ranks: Ranks,
     where: str,
+    together: bool = False,
     **changes: Any,
 ) -> pd.DataFrame:
     """Train a network for each domain at every radius from one seed, or as the changes have it."""
     parts = divide(settings, data, seed)
     statistics = channel_statistics(pixels, np.concatenate(parts[0]))
-    sources = [
-        {
-            domain: ImageBatches(pixels, rows, data.category_codes, *statistics)
-            for domain, rows in zip(data.domains, part, strict=True)
-        }
-        for part in parts
-    ]
+
+    def batches(rows: Any) -> ImageBatches:
+        return ImageBatches(pixels, rows, data.category_codes, *statistics)
+
+    sources = [dict(zip(data.domains, map(batches, part), strict=True)) for part in parts]
+    measure: Any = partial(_measure, sources, folder / "models" if keep_models else None)
+    training, test, batch = *sources[:2], settings.batch
+    if together:  # as many images of each domain as of the largest, as if they took turns
+        most = max(map(len, parts[0]))
+        training = {"all": batches(np.concatenate([np.resize(rows, most) for rows in parts[0]]))}
+        test, batch = {"all": batches(np.concatenate(parts[1]))}, batch * len(data.domains)
+        measure = partial(_measure_together, measure, data.domains)
     if keep_models:
         with ranks.first_alone():
             prepare_models(folder, settings, data, seed, statistics)
     cosine = partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=settings.epochs)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), ranks.first_alone() if together else nullcontext():
         warnings.simplefilter("ignore", ResolutionWarning)  # noted in the results instead
-        return sweep(
+        table = sweep(
             make,
-            sources[0],
+            training,
             torch.nn.CrossEntropyLoss(),
             partial(_optimizer, settings),
             settings.epochs,
             **{"epsilons": settings.epsilons or (), "blocks": settings.blocks} | changes,
             seeds=seed,
-            test=sources[1],
+            test=test,
             metric="accuracy",
-            batch_size=settings.batch,
+            batch_size=batch,
             scheduler=cosine if settings.schedule == "cosine" else None,
             augment=Augmentation(flip=settings.flip) if settings.augment else None,
             checkpoint_every=_STEPS,
             folder=folder / "runs" / f"{where}seed-{seed}",
-            measure=partial(_measure, sources, folder / "models" if keep_models else None),
+            measure=measure,
             on_epoch=on_epoch,
-            mesh=ranks.mesh,
+            mesh=None if together else ranks.mesh,
         )
+    return table.explode(["task", *_MEASURED]) if together else table
 
 
 def _optimizer(settings: TrainingSettings, parameters: Iterable[Any]) -> torch.optim.Optimizer:
@@ -226,17 +235,18 @@ def _measure(
     """Save the networks, and return what `Runs` needs to know of each domain."""
     if folder is not None:
         models.save(model_file(folder, run["epsilon"], run["seed"]))
+    images = [[len(part[domain]) for part in sources] for domain in sources[0]]
+    losses = np.stack([np.broadcast_to(one.losses, len(images)) for one in history.records], 1)
+    seconds = [sum(record.seconds for record in history.records)] * len(images)
     validation, test = (_count(models, part) for part in sources[1:])
-    return [
-        {
-            "images": [len(part[domain]) for part in sources],
-            "validation": validation[k],
-            "test": test[k],
-            "losses": [float(record.losses[k]) for record in history.records],
-            "seconds": sum(record.seconds for record in history.records),
-        }
-        for k, domain in enumerate(sources[0])
-    ]
+    rows = zip(images, validation, test, losses.tolist(), seconds, strict=True)
+    return [dict(zip(_MEASURED, row, strict=True)) for row in rows]
+
+
+def _measure_together(measure: Any, domains: Sequence[str], *about: Any) -> list[dict[str, Any]]:
+    """Measure the one network, which has one row, on all domains."""
+    rows = measure(*about)
+    return [{"task": list(domains)} | {name: [row[name] for row in rows] for name in _MEASURED}]
 
 
 def _count(models: TaskModels, sources: dict[str, ImageBatches]) -> list[list[list[int]]]:
