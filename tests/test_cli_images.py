@@ -154,13 +154,13 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
             ["train", "x", "--epsilon", "1", "--epsilon", "a=1", "--epsilon", "a=2"],
             "and each other has one; got 1, a=1, a=2",
         ),
-        (["train", "icons65", "--backbone", "x:y", "--epochs", "3"], "`epochs` is for networks"),
+        (["train", "icons65", "--backbone", "x:y", "--epochs", "3"], "`epochs` applies to networks"),
         (["train", "icons65", "--model", "vgg"], "`model` must be 'batchnorm_cnn' or 'small_cnn'"),
         (["train", "icons65", "--epochs", "0"], "`epochs` must be at least 1"),
         (["train", "icons65", "--image-size", "33"], "33"),
         (
             ["reproduce", "office-home", "--model", "alexnet256"],
-            "alexnet256 cannot take images of 32 by 32 pixels",
+            "alexnet256 must accept images of 32 by 32 pixels",
         ),
         (
             ["train", "icons65", "--groups", "x.csv", "--train-list", "y", "--skip-unreadable"],
@@ -192,7 +192,7 @@ def test_a_folder_of_other_runs_is_refused_in_one_line(folder, tmp_path, capsys)
     assert main(command) == 0
     assert main([*command, "--epochs", "2"]) == 2
     assert capsys.readouterr().err == (
-        f"Error: {tmp_path} holds runs of other settings: epochs is 1 there and 2 here. "
+        f"Error: {tmp_path} holds runs with other settings: epochs is 1 there and 2 here. "
         "Choose another folder.\n"
     )
 

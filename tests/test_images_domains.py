@@ -1,9 +1,11 @@
 """Folders of images: what is found, how it is split, what is refused."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from unicodedata import normalize
 
 import numpy as np
@@ -324,3 +326,34 @@ def test_the_default_cache(tree, tmp_path, monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert pixel_cache.default_cache_dir() == tmp_path / ".cache" / "crosslearning"
+
+
+_KILLED = """
+import os, signal, sys
+from crosslearning.images import ImageDomains, _pixel_cache
+
+_pixel_cache._AT_A_TIME = 2
+
+def die(done, total):
+    if done >= 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+ImageDomains(sys.argv[1], cache_dir=sys.argv[2]).pixels(8, progress=die)
+"""
+
+
+def test_decoding_that_is_killed_starts_again(tmp_path):
+    """A killed process leaves no file that is taken for decoded images."""
+    root, cache = tmp_path / "images", tmp_path / "cache"
+    for k in range(6):
+        path = root / "art" / "cup" / f"{k}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((9, 9, 3), 40 * k, np.uint8)).save(path)
+    command = [sys.executable, "-c", _KILLED, str(root), str(cache)]
+    done = subprocess.run(command, capture_output=True, cwd=Path(__file__).parents[1], text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    (left,) = cache.iterdir()
+    assert left.name.endswith(".tmp")
+    assert left.stat().st_size < 6 * 8 * 8 * 3
+    pixels = ImageDomains(root, cache_dir=cache).pixels(8)
+    assert (pixels == 40 * np.arange(6)[:, None, None, None]).all()

@@ -129,7 +129,7 @@ def test_what_cannot_be_used_is_refused(trained, new, tmp_path):
     out = trained[1]
     with pytest.raises(ValueError, match=r"must end in .pt2 or .safetensors; got 'net.onnx'"):
         export(out, tmp_path / "net.onnx")
-    with pytest.raises(ValueError, match="no domain 'film'; the domains are art, photo"):
+    with pytest.raises(ValueError, match="must be one of the domains art, photo; got 'film'"):
         export(out, tmp_path / "net.pt2", task="film")
     with pytest.raises(ValueError, match="`top` counts categories and must be from 1 to 3; got 4"):
         predict(out, new, top=4)
@@ -145,7 +145,7 @@ def test_what_cannot_be_used_is_refused(trained, new, tmp_path):
         predict(out, new / "photo" / "bed" / "broken.png")
     unfinished = shutil.copytree(out, tmp_path / "unfinished")
     (unfinished / "results.json").unlink()
-    with pytest.raises(ValueError, match=r"has not been finished. Start it again"):
+    with pytest.raises(ValueError, match=r"is not finished. Start it again"):
         predict(unfinished, new)
 
 

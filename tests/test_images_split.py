@@ -139,5 +139,5 @@ def test_shares_that_are_none(share):
 @pytest.mark.parametrize("fraction", [0, 1.1, float("nan")])
 def test_fractions_that_are_none(fraction):
     data = Codes(["a"] * 3, ["x"] * 3, range(3))
-    with pytest.raises(ValueError, match="`train_fraction` is the part"):
+    with pytest.raises(ValueError, match="`train_fraction` is the share"):
         split(data, train_fraction=fraction)

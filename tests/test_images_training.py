@@ -140,15 +140,18 @@ def test_bad_settings_are_refused(settings, message):
             {"model": "vgg"},
             "`model` must be 'batchnorm_cnn' or 'small_cnn', or 'package",
         ),
-        ({"model": "nowhere:net"}, "There is no model 'nowhere:net': No module named 'nowhere'"),
-        ({"model": "crosslearning.paper:vgg"}, "There is no model 'crosslearning.paper:vgg'"),
+        (
+            {"model": "nowhere:net"},
+            "Model 'nowhere:net' cannot be imported: No module named 'nowhere'",
+        ),
+        ({"model": "crosslearning.paper:vgg"}, "Model 'crosslearning.paper:vgg'"),
         ({"model": "tests.networks:two_numbers"}, r"each of the 3 categories; .* shape \(2,\)"),
-        ({"image_size": 3}, "small_cnn cannot take images of 3 by 3 pixels .* Use larger images"),
+        ({"image_size": 3}, "small_cnn must accept images of 3 by 3 pixels .* Use larger images"),
         (
             {"model": "crosslearning.paper:alexnet256", "image_size": 62},
-            "alexnet256 cannot take images of 62 by 62 pixels",
+            "alexnet256 must accept images of 62 by 62 pixels",
         ),
-        ({"model": "batchnorm_cnn", "image_size": 15}, "batchnorm_cnn cannot take images of 15"),
+        ({"model": "batchnorm_cnn", "image_size": 15}, "batchnorm_cnn must accept images of 15"),
     ],
 )
 def test_networks_that_do_not_fit_are_refused_before_anything_is_written(
@@ -331,7 +334,7 @@ def test_parts_are_apart_and_the_test_part_stays():
 
 
 def test_a_domain_without_validation_images_is_refused():
-    with pytest.raises(ValueError, match=r"Domain 'art' has no images in the \w+ part"):
+    with pytest.raises(ValueError, match=r"'art' has none in the \w+ part"):
         divide(SMALL, Squares(each=1), seed=0)
 
 
@@ -466,7 +469,7 @@ def test_settings_that_are_none_are_refused(content, tmp_path):
     (tmp_path / "settings.json").write_text(content)
     (tmp_path / "runs" / "seed-0").mkdir(parents=True)
     (tmp_path / "runs" / "seed-0" / "pooled-0.0-seed-0.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"settings.json does not hold settings of runs. Choose"):
+    with pytest.raises(ValueError, match=r"settings.json must hold the settings of runs. Choose"):
         train(SMALL, Squares(), tmp_path)
 
 
@@ -564,16 +567,16 @@ def test_training_starts_from_weights_and_may_leave_parts_alone(tmp_path):
     models = TaskModels.load(file, network(SMALL, 3)())
     for name, value in models["art"].state_dict().items():
         assert value.equal(weights[name]) == name.startswith("features"), name
-    with pytest.raises(ValueError, match=r"Nothing is trained by \('head',\); the parts are feat"):
+    with pytest.raises(ValueError, match=r"`only` must name parts among feat.*; got \('head',\)"):
         train(replace(settings, only=("head",)), Squares(), tmp_path / "none")
     save_file({"other": weights["features.0.weight"]}, path)
-    with pytest.raises(ValueError, match="has no tensor of a name and shape that small_cnn has"):
+    with pytest.raises(ValueError, match="must hold a tensor with a name and shape of small_cnn"):
         train(settings, Squares(), tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
 def test_one_block_gets_the_radii():
-    with pytest.raises(ValueError, match="One of `blocks` must be None"):
+    with pytest.raises(ValueError, match="Exactly one of `blocks` must be None"):
         replace(SMALL, blocks={"features": 0.1, "classifier": 0.2})
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -34,6 +36,12 @@ def new_folder(path: Path) -> Iterator[Path]:
         temporary.rename(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_json(path: Path, content: Any, indent: int | None = None) -> None:
+    """Write what JSON has to a file."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=indent) + "\n", encoding="utf-8")
 
 
 def _temporary(path: Path) -> Path:

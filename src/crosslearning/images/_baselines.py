@@ -1,4 +1,4 @@
-"""The usual ways to train on several domains, beside radii: what they are, and how they compare."""
+"""The usual alternatives to a radius, and how they compare."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from torch import nn
 
-from crosslearning.evaluation import Comparison, Scores
-from crosslearning.evaluation.choice import best
 from crosslearning.images import _findings
 from crosslearning.images._runs import Runs, by_domain, macro
 
@@ -43,36 +40,26 @@ def baselines_of(module: nn.Module, wanted: bool | Sequence[str]) -> dict[str, d
 
 
 def judged(runs: Runs, others: Mapping[str, Runs]) -> list[dict[str, Any]]:
-    """Test accuracy of each baseline, the spring as validation chooses it, beside the best radius.
+    """Test accuracy of each baseline, with the spring that is best on the validation images.
 
-    The gain is that of the best radius between 0 and infinity, by validation, paired by seed.
+    The gain is that of the best radius between 0 and infinity by validation, paired by seed.
     """
     springs = [name for name in others if name.startswith("spring")]
     kept = {name: one for name, one in others.items() if name not in springs}
     if springs:
         kept["spring"] = others[max(springs, key=lambda one: macro(others[one].validation).mean())]
-    radii = [k for k, radius in enumerate(runs.epsilons) if 0 < radius < math.inf]
     accuracies = {name: by_domain(one.test)[0] for name, one in kept.items()}
+    cross = _findings.places(runs).get("cross")
     found = None
-    if radii:
-        validation = by_domain(runs.validation)
-        place = best(Scores(runs.epsilons, validation, np.ones(validation.shape[1:])), radii)
-        every = np.stack([*accuracies.values(), by_domain(runs.test)[place]])
-        scores = Scores([*accuracies, "cross"], every, np.ones(every.shape[1:]))
-        images = runs.test[0, 0].sum((-2, -1))
-        found = Comparison.of(scores, runs.domains, images, by_run=True)
-    rows = []
-    for name, values in accuracies.items():
-        pairs = found.paired(name) if found else None
-        several = pairs if pairs and pairs.n > 1 else None
-        rows.append(
-            {
-                "method": name,
-                "test": _findings.spread(values.mean(-1)),
-                "by_seed": values.mean(-1),
-                "gain": pairs and pairs.gain,
-                "standard_error": several and several.standard_error,
-                "p_value": several and several.p_value,
-            }
-        )
-    return rows
+    if cross is not None:
+        every = accuracies | {"cross": by_domain(runs.test)[cross]}
+        found = _findings.pairs(runs, every)
+    return [
+        {
+            "method": name,
+            "test": _findings.spread(values.mean(-1)),
+            "by_seed": values.mean(-1),
+            **_findings.gain(found, name),
+        }
+        for name, values in accuracies.items()
+    ]

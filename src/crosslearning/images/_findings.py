@@ -1,8 +1,9 @@
-"""What the runs have shown: a radius chosen by validation, a comparison, and words for both."""
+"""The findings of the runs: a radius chosen by validation, a comparison, and sentences."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def spread(values: NDArray[np.float64]) -> dict[str, Any]:
 
 def chosen(runs: Runs) -> dict[str, Any]:
     """Choose a radius by validation: for all domains, between the extremes, and per domain."""
-    middle = _places(runs).get("cross")
+    middle = places(runs).get("cross")
     return {
         **_choice(runs, slice(None)),
         "between": None if middle is None else runs.epsilons[middle],
@@ -38,40 +39,48 @@ def chosen(runs: Runs) -> dict[str, Any]:
 
 
 def compared(runs: Runs) -> Comparison | None:
-    """Compare networks at the best radius between the extremes with these, paired by seed."""
-    places = _places(runs)
-    if "cross" not in places or len(places) < 2:
+    """Compare the best radius between the extremes with these, paired by seed."""
+    found, test = places(runs), by_domain(runs.test)
+    if "cross" not in found or len(found) < 2:
         return None
-    test = _scores(runs, "test")
-    scores = Scores(list(places), test.values[list(places.values())], test.weights)
+    return pairs(runs, {method: test[k] for method, k in found.items()})
+
+
+def pairs(runs: Runs, accuracies: Mapping[str, NDArray[np.float64]]) -> Comparison:
+    """Compare accuracies by seed and domain of several methods, the last with the others."""
+    values = np.stack([*accuracies.values()])
+    scores = Scores(list(accuracies), values, np.ones(values.shape[1:]))
     return Comparison.of(scores, runs.domains, runs.test[0, 0].sum((-2, -1)), by_run=True)
+
+
+def gain(found: Comparison | None, method: str) -> dict[str, Any]:
+    """Return what the subject of a comparison gains over a method, unknown over itself."""
+    if found is None or method == found.subject:
+        return dict.fromkeys(("gain", "standard_error", "p_value"))
+    paired = found.paired(method)
+    sure = (paired.standard_error, paired.p_value) if paired.n > 1 else (None, None)
+    return {"gain": paired.gain, "standard_error": sure[0], "p_value": sure[1]}
 
 
 def comparison(runs: Runs) -> list[dict[str, Any]]:
     """Test accuracy of pooled, of cross-learned (between the extremes) and of separate networks."""
     test, images = _scores(runs, "test").by_split, over_images(runs.test.sum(2))
-    places, found = _places(runs), compared(runs)
-    rows = []
-    for method in (name for name in ("pooled", "cross", "separate") if name in places):
-        k = places[method]
-        pairs = found.paired(method) if found and method != "cross" else None
-        several = pairs if pairs and pairs.n > 1 else None
-        rows.append(
-            {
-                "method": method,
-                "epsilon": runs.epsilons[k],
-                "test": spread(test[k]),
-                "test_images": spread(images[k]),
-                "gain": pairs and pairs.gain,
-                "standard_error": several and several.standard_error,
-                "p_value": several and several.p_value,
-            }
-        )
-    return rows
+    found, where = compared(runs), places(runs)
+    return [
+        {
+            "method": method,
+            "epsilon": runs.epsilons[where[method]],
+            "test": spread(test[where[method]]),
+            "test_images": spread(images[where[method]]),
+            **gain(found, method),
+        }
+        for method in ("pooled", "cross", "separate")
+        if method in where
+    ]
 
 
 def statement(runs: Runs) -> str:
-    """Say which radius the validation images choose, and what cross-learning is worth on others."""
+    """State the radius that validation chooses, and what cross-learning gains on test images."""
     choice, found = chosen(runs), compared(runs)
     epsilon, test = choice["epsilon"], written(choice["test"])
     if len(runs.epsilons) == 1:
@@ -89,14 +98,14 @@ def statement(runs: Runs) -> str:
 
 
 def who_gains_most(runs: Runs) -> list[dict[str, str]]:
-    """Name the domain that gains most by sharing, if any does."""
+    """Name the domain that gains most from sharing, if any does."""
     found = compared(runs)
     said = sentences.extremes(found, "domain", "test accuracy", "test image") if found else []
     return [remark for remark in said if "gains" in remark["lead"]]
 
 
 def _winner(runs: Runs, epsilon: float) -> str:
-    """Name what is best, unless the first of several equals was taken."""
+    """Name the best method, unless there is a tie."""
     means = _scores(runs, "validation").means
     if np.isclose(means, means.max(), rtol=1e-9).sum() > 1:
         return "On the validation images several radii are equally good; the smallest is taken"
@@ -120,8 +129,8 @@ def _choice(runs: Runs, domains: slice) -> dict[str, Any]:
     }
 
 
-def _places(runs: Runs) -> dict[str, int]:
-    """Position of the radius of each method that there is, cross-learning last."""
+def places(runs: Runs) -> dict[str, int]:
+    """Position of the radius of each available method, cross-learning last."""
     radii = list(runs.epsilons)
     places = {name: radii.index(radius) for name, radius in _ENDS.items() if radius in radii}
     if between := [k for k, radius in enumerate(radii) if 0 < radius < math.inf]:

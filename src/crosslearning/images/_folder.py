@@ -1,4 +1,4 @@
-"""The folder of a training: what its runs share, and what it takes to use its networks."""
+"""The folder of a training: what its runs share, and what is needed to use its networks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslearning.datasets import ImageData
-from crosslearning.files import replacing
+from crosslearning.files import write_json
 from crosslearning.images._runs import model_file
 from crosslearning.images.settings import TrainingSettings
 
@@ -16,27 +16,26 @@ _VERSION = 3  # of the files of runs
 
 
 def claim(folder: Path, settings: TrainingSettings, data: ImageData) -> None:
-    """Write down what the runs in the folder share, or refuse a folder of other runs."""
+    """Record what the runs in the folder share, or refuse a folder of other runs."""
     mine = settings.identity() | {"images": data.fingerprint, "version": _VERSION}
     path, runs = folder / "settings.json", folder / "runs"
     if (folder / "results.json").exists() and not path.exists():
         raise ValueError(f"{folder} holds results of something else. Choose another folder.")
     if not path.exists() or not any(runs.rglob("*-seed-*.*")):
-        shutil.rmtree(runs, ignore_errors=True)  # of other settings, and nothing in it
+        shutil.rmtree(runs, ignore_errors=True)  # other settings, but no runs yet
         folder.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(mine, indent=2) + "\n")
+        write_json(path, mine, indent=2)
     try:
         stored = json.loads(path.read_text())
     except ValueError:
         stored = None
     if not isinstance(stored, dict):
-        raise ValueError(f"{path} does not hold settings of runs. Choose another folder.")
+        raise ValueError(f"{path} must hold the settings of runs. Choose another folder.")
     for name in mine:
         if stored.get(name) != mine[name]:
             raise ValueError(
-                f"{folder} holds runs of other settings: {name} is {stored.get(name)!r} there and "
-                f"{mine[name]!r} here. Choose another folder."
+                f"{folder} holds runs with other settings: {name} is {stored.get(name)!r} there "
+                f"and {mine[name]!r} here. Choose another folder."
             )
 
 
@@ -48,14 +47,13 @@ def prepare_models(
     statistics: Any,
     n_features: int | None = None,
 ) -> None:
-    """Write down what it takes to use a seed's networks; forget runs whose networks are gone."""
+    """Record what is needed to use a seed's networks; forget runs whose networks are gone."""
     about = {"model": settings.model, "image_size": settings.image_size}
     about |= {"backbone": settings.backbone, "features": n_features}
     about |= {"categories": data.categories, "domains": data.domains}
     about |= {"mean": statistics[0].tolist(), "std": statistics[1].tolist()}
     (folder / "models").mkdir(exist_ok=True)
-    with replacing(folder / "models" / f"seed-{seed}.json") as temporary:
-        temporary.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / "models" / f"seed-{seed}.json", about, indent=2)
     for epsilon in settings.epsilons or ():
         if not model_file(folder / "models", epsilon, seed).exists():
             for finished in (folder / "runs" / f"seed-{seed}").glob(f"*-{epsilon!r}-*.json"):
@@ -63,7 +61,7 @@ def prepare_models(
 
 
 def numbered(settings: TrainingSettings, run: dict[str, Any], **more: int) -> dict[str, Any]:
-    """Say which of all runs one is."""
+    """Add the number of a run among all runs."""
     order = [(epsilon, seed) for seed in settings.seeds for epsilon in settings.epsilons or ()]
     number = 1 + order.index((run["epsilon"], run["seed"]))
     return {**run, "run": number, "runs": len(order), **more}

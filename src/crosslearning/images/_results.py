@@ -1,8 +1,7 @@
-"""``results.json``, which is all that a report needs, and ``results.csv`` for spreadsheets."""
+"""``results.json`` for the report, and ``results.csv`` for spreadsheets."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from crosslearning.evaluation.numbers import radius_name
 from crosslearning.evaluation.plain import plain
-from crosslearning.files import replacing
+from crosslearning.files import replacing, write_json
 from crosslearning.images import _findings
 from crosslearning.images._runs import Runs, by_category, by_domain, macro, over_images
 from crosslearning.images.settings import TrainingSettings
@@ -24,7 +23,7 @@ _VERSION = 1
 
 
 def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> dict[str, Any]:
-    """Compute all there is to say about runs on the images that `data` describes."""
+    """Compute the content of ``results.json``; `data` describes the images."""
     choice = _findings.chosen(runs)
     at_choice = runs.test[runs.epsilons.index(choice["epsilon"])].sum(0)
     images = [
@@ -60,18 +59,18 @@ def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> di
 
 
 def write(folder: Path, results: dict[str, Any], runs: Runs) -> dict[str, Any]:
-    """Write both files and return what is in the first; the second has a row per category."""
-    results = plain(results, 6)
-    with replacing(folder / "results.csv") as table, replacing(folder / "results.json") as summary:
+    """Write both files, and return the content of the first."""
+    found: dict[str, Any] = plain(results, 6)
+    with replacing(folder / "results.csv") as table:
         runs.table().to_csv(table, index=False, float_format="%.6g")
-        summary.write_text(json.dumps(results, ensure_ascii=False) + "\n", encoding="utf-8")
-    return results
+        write_json(folder / "results.json", found)
+    return found
 
 
 def common_pairs(
     counts: NDArray[np.int64], domains: Sequence[str], categories: Sequence[str], most: int = 10
 ) -> list[dict[str, Any]]:
-    """Commonest confusions of each domain, with the number of images of the true category."""
+    """Most frequent confusions of each domain, with the number of images of the true category."""
     rows = []
     for domain, table in zip(domains, counts, strict=True):
         wrong = table - np.diag(np.diag(table))
@@ -87,7 +86,7 @@ def common_pairs(
 def worst_categories(
     counts: NDArray[np.int64], categories: Sequence[str], most: int = 12
 ) -> dict[str, Any]:
-    """Confusions among the categories that are recognised least, all domains together."""
+    """Confusions among the least recognised categories, over all domains."""
     table = counts.sum(0)
     images = table.sum(1)
     order = np.argsort(by_category(table), kind="stable")
@@ -108,7 +107,7 @@ def _notes(runs: Runs) -> list[str]:
 def _point(
     runs: Runs, place: tuple[int, ...], summary: Callable[[NDArray[np.float64]], Any]
 ) -> dict[str, Any]:
-    """Accuracies and distances at a radius, summarised over its seeds or for one of them."""
+    """Accuracies and distances at a radius, over its seeds or for one of them."""
     counts = {"validation": runs.validation[place], "test": runs.test[place]}
     accuracies = {part: by_domain(tables) for part, tables in counts.items()}
     accuracies["test_images"] = over_images(counts["test"])
@@ -130,7 +129,7 @@ def _point(
 
 
 def _categories(runs: Runs) -> list[dict[str, Any]]:
-    """Test accuracy of each category in each domain, over all seeds, one for each radius."""
+    """Test accuracies at all radii, over all seeds, of each category in each domain."""
     counts = runs.test.sum(1)
     accuracy, n = by_category(counts), counts[0].sum(-1)
     return [

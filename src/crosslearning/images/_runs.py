@@ -1,4 +1,4 @@
-"""All runs of a training as arrays, and the accuracies in them."""
+"""All runs of a training as arrays, and their accuracies."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from numpy.typing import NDArray
 
 from crosslearning.evaluation.scores import mean
 
-_EXCESS = 1.01  # a realised distance above so many radii is due to rounding
-_JUDGED = ("validation", "test")
+_EXCESS = 1.01  # a realised distance above this multiple of the radius is due to rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Runs at several radii (first axis) from several seeds (second axis).
+    """Runs at several radii (first axis) and with several seeds (second axis).
 
-    `images` are those of each domain to train on, to validate on and to test on, as the first seed
-    divides them. `validation` and `test` count, for each domain, the images of a category (last
-    axis but one) that were taken for another (last axis). `seconds` is the time of the epochs.
+    `images` counts the training, validation and test images of each domain for the first seed.
+    `validation` and `test` are the confusion matrices of each domain (true category, prediction);
+    `seconds` is the time of the epochs.
     """
 
     domains: Sequence[str]
@@ -40,7 +39,7 @@ class Runs:
 
     @classmethod
     def of(cls, table: pd.DataFrame, categories: Sequence[str]) -> Runs:
-        """Gather the tables of `crosslearning.nn.sweep`: a row for each run and domain."""
+        """Convert tables of `crosslearning.nn.sweep`, with a row for each run and domain."""
         table = table.sort_values(["epsilon", "seed"], kind="stable")
         axes = [table[name].unique().tolist() for name in ("epsilon", "seed", "task")]
         epsilons, seeds, domains = axes
@@ -64,14 +63,14 @@ class Runs:
 
     @property
     def unresolved(self) -> NDArray[np.bool_]:
-        """Runs whose radius is below what the numbers of the network resolve."""
+        """Runs whose radius is too small for the precision of the weights."""
         radii = np.array(self.epsilons)[:, None]
         return np.asarray((radii > 0) & (self.distances.max(-1) > _EXCESS * radii))
 
     def table(self) -> pd.DataFrame:
         """One row for each radius, seed, domain and category."""
         columns: dict[str, Any] = {}
-        for part in _JUDGED:
+        for part in ("validation", "test"):
             counts = getattr(self, part)
             columns[f"{part}_correct"] = np.diagonal(counts, axis1=-2, axis2=-1).ravel()
             columns[f"{part}_images"] = counts.sum(-1).ravel()
@@ -88,7 +87,7 @@ def model_file(models: Path, epsilon: float, seed: int) -> Path:
 
 
 def count(truth: Any, predicted: Any) -> list[list[int]]:
-    """[truth, predicted, count] of codes, for the counts that are not 0."""
+    """Return [truth, predicted, count] for every nonzero count."""
     pairs = np.stack([np.asarray(truth), np.asarray(predicted)])
     different, counts = np.unique(pairs, axis=1, return_counts=True)
     table: list[list[int]] = np.vstack([different, counts]).T.tolist()
@@ -96,21 +95,21 @@ def count(truth: Any, predicted: Any) -> list[list[int]]:
 
 
 def by_category(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Share of each category's images that was recognised; NaN without images."""
+    """Accuracy of each category; NaN without images."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.diagonal(counts, axis1=-2, axis2=-1) / counts.sum(-1))
 
 
 def by_domain(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Mean over the categories of each domain, of those that have images."""
+    """Mean accuracy over the categories of each domain that have images."""
     return mean(by_category(counts), 1.0, axis=-1)
 
 
 def macro(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Mean over categories, then over domains: the accuracy of the paper."""
+    """Mean over categories, then over domains, as in the paper."""
     return mean(by_domain(counts), 1.0, axis=-1)
 
 
 def over_images(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Share of the images that was recognised, whatever their category."""
+    """Accuracy over all images, whatever their category."""
     return np.asarray(np.trace(counts, axis1=-2, axis2=-1) / counts.sum((-2, -1)))

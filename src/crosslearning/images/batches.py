@@ -1,4 +1,4 @@
-"""Images as tensors: normalised batches out of an array of bytes, and light changes of them."""
+"""Images as tensors: normalised batches of an array of bytes, and augmentation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class ImageBatches:
-    """Some of the images of an array, which may be on disk, and their labels.
+    """Some of the images in an array, possibly on disk, and their labels.
 
     Parameters
     ----------
     pixels, labels : arrays of shape (n_images, height, width, 3) and (n_images,)
         All images, 0 to 255, and their labels.
     indices : array-like of int
-        The images that belong here, such as the training images of one domain.
+        Which images, such as the training images of one domain.
     mean, std : array-like of shape (3,)
-        To normalise red, green and blue between 0 and 1; a deviation of 0 divides by 1.
+        Of red, green and blue between 0 and 1, to normalise them; a deviation of 0 counts as 1.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class ImageBatches:
         return len(self._rows)
 
     def batch(self, indices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Normalised images (n, 3, height, width) and labels (n,) at places among those here."""
+        """Return normalised images (n, 3, height, width) and labels (n,) at these positions."""
         # np.asarray, because rows of a memory map are a copy in memory that still calls itself one
         bytes_ = torch.from_numpy(np.asarray(self._pixels[self._rows[indices.numpy()]]))
         x = bytes_.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
@@ -59,17 +59,17 @@ class ImageBatches:
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Shift every image of a batch a little, mirror every second one, change colours, at random.
+    """Randomly shift, mirror and recolour the images of a batch.
 
     Parameters
     ----------
     shift : float, default=0.1
-        Largest shift in each direction, as a share of height and width; the border fills the gap.
+        Largest shift in each direction, as a share of height and width; edges are repeated.
     flip : bool, default=True
-        Whether to exchange left and right with probability 1/2.
+        Whether to mirror an image with probability 1/2.
     colour : float, default=0.2
-        Largest change of each normalised channel: it is multiplied by 1 ± `colour`, and
-        ± `colour` is added.
+        Largest change of each normalised channel, which is multiplied by a number within
+        1 ± `colour` and shifted by one within ± `colour`.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class Augmentation:
                 )
 
     def __call__(self, x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        """Change images of shape (n, channels, height, width), determined by the generator."""
+        """Augment images of shape (n, channels, height, width)."""
         rows = self._places(x.shape[0], x.shape[2], generator)
         columns = self._places(x.shape[0], x.shape[3], generator)
         if self.flip:
@@ -106,7 +106,7 @@ class Augmentation:
         return changed.mul_(1 + self.colour * factor).add_(self.colour * offset)
 
     def _places(self, n_images: int, size: int, generator: torch.Generator) -> torch.Tensor:
-        """For each place along an axis, the place its pixel comes from."""
+        """Return, for each position along an axis, the position its pixel comes from."""
         most = round(self.shift * size)
         shifts = torch.randint(-most, most + 1, (n_images, 1), generator=generator)
         return (torch.arange(size) + shifts).clamp(0, size - 1)

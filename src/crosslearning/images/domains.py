@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crosslearning.datasets.images import ImageData
-from crosslearning.files import replacing
+from crosslearning.files import write_json
 from crosslearning.images._listing import digest, find_images, read_groups, read_names
 from crosslearning.images._pixel_cache import cached_pixels, decode_all, default_cache_dir
 
@@ -133,8 +133,7 @@ class ImageDomains(ImageData):
             tried = decode_all(files, 1, progress)  # to one pixel, which is fastest
             names = [file.name for file, result in tried if isinstance(result, str)]
             target.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(target) as temporary:
-                temporary.write_text(json.dumps(names), encoding="utf-8")
+            write_json(target, names)
         return set(json.loads(target.read_text(encoding="utf-8")))
 
     def _read_split(

@@ -13,41 +13,33 @@ from torch import nn
 from crosslearning.extras import require
 from crosslearning.files import replacing
 from crosslearning.images._pixel_cache import default_cache_dir
-from crosslearning.images.networks import named_function
+from crosslearning.images.networks import Normalised, named_function
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from crosslearning.datasets import ImageData
     from crosslearning.datasets.images import Progress
 
-_AT_A_TIME = 256  # images in a file of the cache: what a killed process may have to do again
+_AT_A_TIME = 256  # images per file of the cache; a killed process repeats at most one file
 _IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-class FrozenFeatures(nn.Module):
-    """A network for images of any size between 0 and 1: scaled, normalised, one vector each."""
+class FrozenFeatures(Normalised):
+    """A network for images of any size between 0 and 1, which returns a vector for each."""
 
-    mean: torch.Tensor
-    std: torch.Tensor
-
-    def __init__(
-        self, inner: nn.Module, size: int, mean: Sequence[float], std: Sequence[float]
-    ) -> None:
-        super().__init__()
-        self.inner, self.size = inner, size
-        self.register_buffer("mean", torch.tensor(mean)[:, None, None])
-        self.register_buffer("std", torch.tensor(std)[:, None, None])
+    def __init__(self, inner: nn.Module, size: int, mean: Any, std: Any) -> None:
+        super().__init__(inner, *(torch.tensor(values)[:, None, None] for values in (mean, std)))
+        self.size = size
         self.eval().requires_grad_(False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Vectors of shape (n, n_features)."""
+        """Return vectors of shape (n, n_features)."""
         if x.shape[-1] != self.size:
             x = nn.functional.interpolate(x, (self.size, self.size), mode="bilinear")
-        found: torch.Tensor = self.inner((x - self.mean) / self.std)
+        found = super().forward(x)
         return found.mean((2, 3)) if found.ndim == 4 else found.flatten(1)
 
 
@@ -60,9 +52,9 @@ def features(
     cache_dir: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> NDArray[np.float32]:
-    """Embed every image once; the same images and network are read from the cache ever after.
+    """Compute the features of every image once; later calls read them from the cache.
 
-    Interrupted at any moment, the same call goes on where it was.
+    An interrupted call resumes where it stopped.
 
     Parameters
     ----------
@@ -72,31 +64,32 @@ def features(
         ``"efficientnet_lite0"`` (ImageNet weights in the extra ``backbone``), ``"timm/NAME"`` or
         ``"torchvision/NAME"`` with their pretrained weights if these libraries are installed, or
         ``"package.module:function"``, a function that returns a torch module; or such a module.
-        It gets images of `size` pixels, normalised by `mean` and `std`, which may be attributes
-        of it; otherwise 224, and those of ImageNet. Maps are averaged over the image.
+        Images are scaled to `size` and normalised by `mean` and `std` if the module has these
+        attributes, otherwise to 224 pixels and as for ImageNet. Feature maps are averaged.
     image_size : int, default=224
-        Size in which images are decoded; the backbone gets them scaled to its own.
+        Size to which images are decoded.
     batch : int, default=32
-        Images that pass through the network at a time.
+        Images per forward pass.
     cache_dir : path, optional
         As in `ImageDomains`.
     progress : callable, optional
-        Called with the number of images that are done and of all.
+        Called with the number of images done and the total.
 
     Returns
     -------
     array of shape (n_images, n_features)
     """
     net = load_backbone(backbone)
-    name = _digest(net)
+    key = blake2b(repr(net).encode(), digest_size=32)  # what the network is made of
+    for name, value in net.state_dict().items():
+        key.update(name.encode() + value.cpu().numpy().tobytes())
     folder = Path(cache_dir or default_cache_dir()) / "features"
     folder.mkdir(parents=True, exist_ok=True)
     pixels, parts = images.pixels(image_size), []
     for start in range(0, len(pixels), _AT_A_TIME):
         some = np.array(pixels[start : start + _AT_A_TIME])  # a copy, as a map is read-only
-        content = blake2b(
-            some.data, digest_size=16, key=name, person=str(some.shape[1:3]).encode()[:16]
-        )
+        size = str(some.shape[1:3]).encode()[:16]
+        content = blake2b(some.data, digest_size=16, key=key.digest(), person=size)
         file = folder / f"{content.hexdigest()}.npy"
         if not file.exists():
             with replacing(file) as temporary, temporary.open("wb") as stream:
@@ -108,7 +101,7 @@ def features(
 
 
 def load_backbone(backbone: str | nn.Module) -> FrozenFeatures:
-    """Find or make the network, ready for images between 0 and 1."""
+    """Find the network, or wrap the given one."""
     if isinstance(backbone, FrozenFeatures):
         return backbone
     module = _make(backbone) if isinstance(backbone, str) else backbone
@@ -159,21 +152,12 @@ def _timm(model: str) -> nn.Module:
 
 
 def _torchvision(model: str) -> nn.Module:
-    """Take the network without its last linear layer."""
     import torchvision
 
     net: nn.Module = torchvision.models.get_model(model, weights="DEFAULT")
     *_, last = (name for name, part in net.named_modules() if isinstance(part, nn.Linear))
-    net.set_submodule(last, nn.Identity())
+    net.set_submodule(last, nn.Identity())  # its features are the input of the last layer
     return net
-
-
-def _digest(net: nn.Module) -> bytes:
-    """Tell a network from others by what it is made of."""
-    found = blake2b(repr(net).encode(), digest_size=32)
-    for name, value in net.state_dict().items():
-        found.update(name.encode() + value.cpu().numpy().tobytes())
-    return found.digest()
 
 
 def _embed(net: nn.Module, pixels: NDArray[np.uint8], batch: int) -> NDArray[np.float32]:

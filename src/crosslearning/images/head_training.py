@@ -14,15 +14,17 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from crosslearning.coupling import smallest_enclosing_ball
 from crosslearning.datasets import ImageData
-from crosslearning.files import replacing
+from crosslearning.files import write_json
 from crosslearning.images._folder import claim, numbered, prepare_models
 from crosslearning.images._runs import count, model_file
 from crosslearning.images.contact_sheet import draw_contact_sheet
 from crosslearning.images.embedding import features, load_backbone
-from crosslearning.images.heads import Heads, fit_heads, head, objective
+from crosslearning.images.heads import Heads, fit_heads, objective
+from crosslearning.images.networks import Normalised
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import divide
 from crosslearning.nn import TaskModels
@@ -58,7 +60,7 @@ def train_heads(
 
 
 class HeadTraining:
-    """Heads of all domains at several radii for one seed, by validation the best ridge of each."""
+    """Heads of all domains at several radii for one seed, with the ridge best on validation."""
 
     def __init__(
         self, settings: TrainingSettings, data: ImageData, vectors: NDArray[np.float32], seed: int
@@ -68,21 +70,16 @@ class HeadTraining:
         training = torch.from_numpy(vectors[np.concatenate(self.rows[0])])
         self.mean, std = training.mean(0), training.std(0)
         self.std = torch.where(std > 0, std, 1.0)
-        self.parts = [
-            [
-                (
-                    (torch.from_numpy(vectors[rows]) - self.mean) / self.std,
-                    torch.from_numpy(data.category_codes[rows]),
-                )
-                for rows in part
-            ]
-            for part in self.rows
-        ]
-        shape = len(data.domains), vectors.shape[1] + 1, len(data.categories)
-        self.zeros = torch.zeros(shape)
+        labels = torch.from_numpy(data.category_codes)
+
+        def pair(rows: NDArray[np.intp]) -> tuple[torch.Tensor, torch.Tensor]:
+            return (torch.from_numpy(vectors[rows]) - self.mean) / self.std, labels[rows]
+
+        self.parts = [list(map(pair, part)) for part in self.rows]
+        self.zeros = torch.zeros(len(data.domains), vectors.shape[1] + 1, len(data.categories))
 
     def default_epsilons(self) -> tuple[float, ...]:
-        """Both ends, and shares of the radius at which the heads are separate."""
+        """Return both ends, and shares of the radius at which the heads are separate."""
         separate = fit_heads(self.parts[0], self.zeros, math.inf, RIDGES[1])
         largest = smallest_enclosing_ball(separate.thetas.flatten(1).numpy())[1]
         return (0.0, *(float(f"{share * largest:.2g}") for share in _SHARES), math.inf)
@@ -90,7 +87,7 @@ class HeadTraining:
     def run(
         self, epsilons: Sequence[float], models: Path | None, told: Callable[[float], object]
     ) -> list[dict[str, Any]]:
-        """Fit at every radius, save the networks, and return a row for each radius and domain."""
+        """Fit at every radius, save the networks, and return one row per radius and domain."""
         starts, table = dict.fromkeys(RIDGES, self.zeros), []
         for epsilon in epsilons:
             began = time.perf_counter()
@@ -114,41 +111,34 @@ class HeadTraining:
         return zip(heads.thetas, self.parts[part], strict=True)
 
     def _networks(self, heads: Heads, epsilon: float) -> TaskModels:
-        module = head(self.mean, self.std, self.zeros.shape[-1])
+        module = Normalised(nn.Linear(len(self.mean), self.zeros.shape[-1]), self.mean, self.std)
         networks = TaskModels(module, self.data.domains, epsilon=epsilon, center_weight=0.0)
         with torch.no_grad():
-            modules = [networks[domain] for domain in networks.tasks]
-            for one, theta in zip(
-                [*modules, networks.center], [*heads.thetas, heads.center], strict=True
-            ):
-                one.head.weight.copy_(theta[:-1].T)  # type: ignore[union-attr,operator]
-                one.head.bias.copy_(theta[-1])  # type: ignore[union-attr,operator]
+            modules: Any = [*dict(networks.items()).values(), networks.center]
+            for one, theta in zip(modules, [*heads.thetas, heads.center], strict=True):
+                one.inner.weight.copy_(theta[:-1].T)
+                one.inner.bias.copy_(theta[-1])
         return networks
 
     def _rows(
         self, heads: Heads, networks: TaskModels, epsilon: float, ridge: float, seconds: float
     ) -> list[dict[str, Any]]:
-        tables = [
-            [
-                count(y, (x @ theta[:-1] + theta[-1]).argmax(1))
-                for theta, (x, y) in self._pairs(heads, k)
-            ]
+        counts = [
+            [count(y, (x @ t[:-1] + t[-1]).argmax(1)) for t, (x, y) in self._pairs(heads, k)]
             for k in (1, 2)
         ]
         losses, distances = self._losses(heads, 0), networks.distances()
+        run = {"epsilon": epsilon, "seed": self.seed, "seconds": seconds, "ridge": ridge}
         return [
             {
-                "epsilon": epsilon,
-                "seed": self.seed,
+                **run,
                 "task": domain,
                 "images": [len(part[d]) for part in self.rows],
-                "validation": tables[0][d],
-                "test": tables[1][d],
+                "validation": counts[0][d],
+                "test": counts[1][d],
                 "distance": float(distances[d]),
                 "pull": float(heads.pull[d]),
                 "losses": [losses[d]],
-                "seconds": seconds,
-                "ridge": ridge,
             }
             for d, domain in enumerate(self.data.domains)
         ]
@@ -161,7 +151,7 @@ def _finished_or_run(
     models: Path | None,
     progress: Any,
 ) -> pd.DataFrame:
-    """Fit the heads of one seed, unless the folder has the same radii of it finished."""
+    """Fit the heads of one seed, unless the folder already has them."""
     seed, epsilons = training.seed, settings.epsilons or ()
 
     def told(epsilon: float) -> None:
@@ -175,7 +165,6 @@ def _finished_or_run(
     if not (radii >= set(epsilons) and kept):
         stored = training.run(sorted(radii | set(epsilons)), models, told)
         file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as temporary:
-            temporary.write_text(json.dumps(stored), encoding="utf-8")
+        write_json(file, stored)
     table = pd.DataFrame(stored)
     return table[table["epsilon"].isin(epsilons)]

@@ -1,22 +1,20 @@
 """Linear heads on frozen features: one per domain, none farther than ε from their centre.
 
-A head is a multinomial regression with a ridge term. All heads together are solved by a spectral
-projected gradient method: steps as long as the curvature allows, the exact joint projection, and
-a line search along the way to it; each radius starts at the solution of the one before.
+A head is a multinomial logistic regression with a ridge penalty. All heads are fitted jointly by
+spectral projected gradient: Barzilai-Borwein steps, the exact joint projection, and a nonmonotone
+line search; each radius starts from the solution of the previous one.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from crosslearning.coupling import prox_gram
 from crosslearning.exceptions import ConvergenceWarning
@@ -24,8 +22,7 @@ from crosslearning.tether import Tether
 
 Domains = Sequence[tuple[torch.Tensor, torch.Tensor]]
 
-
-_TOLERANCE = 3e-4  # of the projected gradient, relative to the gradient where all numbers are 0
+_TOLERANCE = 3e-4  # of the projected gradient, relative to the gradient at 0
 _MOST_STEPS = 1000
 _DECREASE, _LOOK_BACK, _SHORTEST = 1e-4, 5, 1e-4  # of the line search
 
@@ -42,9 +39,9 @@ class Heads(NamedTuple):
 def fit_heads(
     data: Domains, start: torch.Tensor, epsilon: float, ridge: float, tol: float = _TOLERANCE
 ) -> Heads:
-    """Minimise the sum over domains of the mean log-loss + ridge / 2 · squared norm.
+    """Minimise the sum over domains of the mean log loss + ridge / 2 · squared norm.
 
-    The intercept is in it: without, that of a category which a domain lacks would have no limit.
+    Intercepts are penalised too: that of a category which a domain lacks would diverge.
     """
     scale = float(objective(data, torch.zeros_like(start), ridge)[1].norm())
     thetas, _, pull = _project(start, epsilon, None)
@@ -66,7 +63,7 @@ def fit_heads(
             share /= 3
         moved, change = new - thetas, new_gradient - gradient
         along = float(torch.sum(moved * change))
-        if along > 0:  # the two steps of Barzilai and Borwein in turn
+        if along > 0:  # alternate between the two Barzilai-Borwein steps
             long = float(moved.square().sum()) / along
             step = long if k % 2 else along / float(change.square().sum())
         thetas, gradient = new, new_gradient
@@ -74,7 +71,7 @@ def fit_heads(
     else:
         text = f"Heads at ε = {epsilon:.3g} have a residual of {residual:.1e} after {k + 1} steps."
         warnings.warn(text, ConvergenceWarning, stacklevel=2)
-    thetas, center, _ = _project(thetas, epsilon, None)  # which finds the centre again
+    thetas, center, _ = _project(thetas, epsilon, None)  # recovers the centre
     return Heads(thetas, center, pull, residual)
 
 
@@ -96,7 +93,7 @@ def objective(data: Domains, thetas: torch.Tensor, ridge: float) -> tuple[float,
 def _project(
     thetas: torch.Tensor, epsilon: float, start: NDArray[np.float64] | None
 ) -> tuple[torch.Tensor, torch.Tensor, NDArray[np.float64]]:
-    """Move heads as little as possible into a ball of the radius, wherever its centre is."""
+    """Project heads onto those within the radius of a free centre."""
     mean = thetas.mean(0)
     differences = (thetas - mean).flatten(1).double()
     gram = (differences @ differences.T).numpy()
@@ -105,22 +102,3 @@ def _project(
     center = mean + shift.to(mean).view_as(mean)
     pull = torch.from_numpy(step.pull).to(mean)[:, None, None]
     return thetas.lerp(center, pull), center, step.pull
-
-
-class Standardise(nn.Module):
-    """Subtract the mean of each feature, and divide by its standard deviation."""
-
-    def __init__(self, mean: torch.Tensor, std: torch.Tensor) -> None:
-        super().__init__()
-        self.register_buffer("mean", mean.clone())
-        self.register_buffer("std", std.clone())
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Standardised features."""
-        return (x - self.mean) / self.std  # type: ignore[operator]
-
-
-def head(mean: torch.Tensor, std: torch.Tensor, n_categories: int) -> nn.Module:
-    """Return the network of one domain, after the backbone."""
-    parts = OrderedDict(scale=Standardise(mean, std), head=nn.Linear(len(mean), n_categories))
-    return nn.Sequential(parts)

@@ -1,4 +1,4 @@
-"""Networks that were trained, put to use: predictions for image files, and files for elsewhere."""
+"""Use of trained networks: predictions for image files, and export."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from crosslearning.images._listing import image_files
 from crosslearning.images._pixel_cache import decode_all
 from crosslearning.images._runs import model_file
 from crosslearning.images.embedding import load_backbone
-from crosslearning.images.heads import head
-from crosslearning.images.networks import network
+from crosslearning.images.networks import Normalised, network
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.nn import TaskModels
 
@@ -34,48 +33,31 @@ if TYPE_CHECKING:
     Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 _AT_A_TIME = 256  # bounds the memory of decoded images
-_CHECKED = 3  # images that an exported program is tried on
-_TOLERANCE = 1e-4  # of its numbers, as programs may sum in another order
+_CHECKED = 3  # images on which an exported program is tested
+_TOLERANCE = 1e-4  # of its outputs, since it may sum in another order
 
 
 class Predictions(NamedTuple):
-    """What `predict` found: a table with a row for each image, and images that cannot be read.
+    """A table with a row for each image, and the reasons why images cannot be read, by path.
 
-    The table has the columns ``path``, ``domain`` (empty where the centre predicts), ``category``
-    and ``probability``, the same with ``_2``, ``_3`` and so on for the next ones, and ``truth``:
-    the folder of the image if that is a category, else empty.
+    The table has the columns ``path``, ``domain`` (empty if predicted by the centre), ``category``
+    and ``probability``, the same with ``_2``, ``_3`` and so on for less probable categories, and
+    ``truth``: the name of the image's folder if it is a category, otherwise empty.
     """
 
     table: pd.DataFrame
-    unreadable: dict[str, str]  # reasons by path
+    unreadable: dict[str, str]
 
     @property
     def by_centre(self) -> int:
-        """Number of images that the centre predicts."""
+        """Number of images predicted by the centre."""
         return int((self.table["domain"] == "").sum())
 
     @property
     def accuracy(self) -> float | None:
-        """Share of the images in folders of categories that are recognised, if there are such."""
+        """Share of correct predictions among images in folders of categories, if any."""
         known = self.table[self.table["truth"] != ""]
         return float((known["category"] == known["truth"]).mean()) if len(known) else None
-
-
-class ImageNetwork(nn.Module):
-    """A network for images of shape (n, 3, height, width) between 0 and 1, normalised inside."""
-
-    mean: torch.Tensor
-    std: torch.Tensor
-
-    def __init__(self, inner: nn.Module, mean: Sequence[float], std: Sequence[float]) -> None:
-        super().__init__()
-        self.inner = inner
-        self.register_buffer("mean", torch.tensor(mean)[:, None, None])
-        self.register_buffer("std", torch.tensor([one or 1.0 for one in std])[:, None, None])
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """One number for each category, of which softmax makes probabilities."""
-        return self.inner((x - self.mean) / self.std)  # type: ignore[no-any-return]
 
 
 def predict(
@@ -88,23 +70,23 @@ def predict(
     seed: int | None = None,
     progress: Progress | None = None,
 ) -> Predictions:
-    """Tell the categories of images with the networks that `train` saved.
+    """Predict the categories of images with the networks that `train` saved.
 
     Parameters
     ----------
     folder : path
-        Where `train` wrote to.
+        The folder that `train` wrote.
     images : path or sequence of paths
-        Image files, and folders to look for such in, however deep.
+        Image files, and folders that are searched recursively.
     task : str, optional
-        Domain of all images. By default that of each is the nearest folder above it that has the
-        name of a domain. Images of any other domain are predicted by the centre.
+        Domain of all images; by default, for each, the nearest parent folder named after a domain.
+        Images of other domains are predicted by the centre.
     top : int, default=1
-        Number of categories to name, the most probable first.
+        Number of categories to report, the most probable first.
     epsilon, seed : float and int, optional
-        Which networks; by default those of the chosen radius and of the first seed.
+        Which networks to use; by default those of the chosen radius and the first seed.
     progress : callable, optional
-        Called with the number of images that are done and of all.
+        Called with the number of images done and the total.
     """
     about, models = _open(Path(folder), epsilon, seed)
     if not 1 <= top <= len(about["categories"]):
@@ -133,19 +115,12 @@ def export(
     epsilon: float | None = None,
     seed: int | None = None,
 ) -> dict[str, Any]:
-    """Write the network of one domain, or of the centre, to a file to use without this library.
+    """Write the network of one domain, by default the centre, for use without this library.
 
-    It takes images of shape (n, 3, size, size) between 0 and 1 and gives a number for each
-    category. A file ``.pt2`` holds the program for ``torch.export.load``, which was found to give
-    the same numbers; ``.safetensors`` holds the parameters alone. Both hold, as JSON, what is
-    returned: domain, size and categories.
-
-    Parameters
-    ----------
-    folder, task, epsilon, seed
-        As in `predict`; by default the centre.
-    path : path
-        File to write, ``.pt2`` or ``.safetensors``.
+    It takes images of shape (n, 3, size, size) between 0 and 1 and returns a score for each
+    category. A ``.pt2`` file holds a program for ``torch.export.load``, which is checked to give
+    the same numbers; a ``.safetensors`` file holds only the parameters. Both hold, as JSON, what
+    this function returns: domain, size and categories. Other parameters are as in `predict`.
     """
     target = Path(path)
     if target.suffix not in (".pt2", ".safetensors"):
@@ -153,12 +128,11 @@ def export(
     about, models = _open(Path(folder), epsilon, seed)
     if task is not None and task not in models:
         known = ", ".join(about["domains"])
-        raise ValueError(f"There is no domain {task!r}; the domains are {known}.")
+        raise ValueError(f"`task` must be one of the domains {known}; got {task!r}.")
     net = copy.deepcopy(_network(models, task, about))
     for parameter in net.parameters():
         parameter.data = parameter.data.clone()  # a view would drag all tasks along
-    described = {"domain": task, "image_size": about["image_size"]}
-    described |= {"categories": about["categories"]}
+    described = {"domain": task} | {name: about[name] for name in ("image_size", "categories")}
     text = json.dumps(described)
     with replacing(target) as temporary:
         if target.suffix == ".pt2":
@@ -169,40 +143,44 @@ def export(
 
 
 def _open(folder: Path, epsilon: float | None, seed: int | None) -> tuple[Any, TaskModels]:
-    """Read what the networks of a seed share, and the networks of a radius."""
+    """Read the description of a seed's networks, and the networks of a radius."""
     models, results = folder / "models", folder / "results.json"
     seeds = sorted(int(path.stem[5:]) for path in models.glob("seed-*.json"))
     if not seeds:
-        raise ValueError(f"{folder} holds no networks for images. Train some into it first.")
+        raise ValueError(f"{folder} holds no networks for images. Train there first.")
     if epsilon is None:
         if not results.exists():
             raise ValueError(
-                f"The training in {folder} has not been finished. Start it again: it resumes."
+                f"The training in {folder} is not finished. Start it again to resume it."
             )
         epsilon = float(json.loads(results.read_text(encoding="utf-8"))["chosen"]["epsilon"])
-    file = model_file(models, float(epsilon), seeds[0] if seed is None else seed)
+    seed = seeds[0] if seed is None else seed
+    file = model_file(models, float(epsilon), seed)
     if not file.exists():
         there = ", ".join(sorted(path.stem for path in models.glob("epsilon-*.safetensors")))
         raise ValueError(f"There are no networks {file.stem} in {models}; there are {there}.")
-    chosen = models / f"seed-{seeds[0] if seed is None else seed}.json"
-    about = json.loads(chosen.read_text(encoding="utf-8"))
+    about = json.loads((models / f"seed-{seed}.json").read_text(encoding="utf-8"))
+    n_categories = len(about["categories"])
     if name := about.get("backbone"):
         about["body"] = load_backbone(name)
         zeros = torch.zeros(about["features"])
-        return about, TaskModels.load(file, head(zeros, zeros, len(about["categories"])))
-    settings = TrainingSettings(model=about["model"], image_size=about["image_size"])
-    return about, TaskModels.load(file, network(settings, len(about["categories"]))())
+        module: nn.Module = Normalised(nn.Linear(len(zeros), n_categories), zeros, zeros)
+    else:
+        settings = TrainingSettings(model=about["model"], image_size=about["image_size"])
+        module = network(settings, n_categories)()
+    return about, TaskModels.load(file, module)
 
 
 def _network(models: TaskModels, domain: str | None, about: Any) -> nn.Module:
     module = dict(models.items()).get(domain, models.center)
     if "body" in about:
         return nn.Sequential(about["body"], module).eval()
-    return ImageNetwork(module, about["mean"], about["std"]).eval()
+    statistics = (torch.tensor(about[name])[:, None, None] for name in ("mean", "std"))
+    return Normalised(module, *statistics).eval()
 
 
 def _rows(some: list[tuple[ImageFile, Any]], about: Any, models: Any, top: int) -> list[Any]:
-    """Predict decoded images, those of each domain together, and return them in their order."""
+    """Predict decoded images domain by domain; rows are in the order of the images."""
     found: dict[int, dict[str, Any]] = {}
     for domain in dict.fromkeys(file.domain for file, _ in some):
         places = [k for k, (file, _) in enumerate(some) if file.domain == domain]
@@ -223,7 +201,7 @@ def _rows(some: list[tuple[ImageFile, Any]], about: Any, models: Any, top: int) 
 
 
 def _program(net: nn.Module, size: int, about: str) -> bytes:
-    """Export a network for any number of images, and try it on some."""
+    """Export a network for any number of images, and check it on a few."""
     images = torch.rand(_CHECKED, 3, size, size, generator=torch.Generator().manual_seed(0))
     shapes = ({0: torch.export.Dim("images", min=1)},)
     with torch.no_grad():
@@ -233,7 +211,5 @@ def _program(net: nn.Module, size: int, about: str) -> bytes:
         again = torch.export.load(io.BytesIO(stream.getvalue())).module()(images)
         difference = float((again - net(images)).abs().max())
     if not difference <= _TOLERANCE:
-        raise RuntimeError(
-            f"The exported program gives other numbers: they differ by {difference}."
-        )
+        raise RuntimeError(f"The outputs of the exported program differ by {difference}.")
     return stream.getvalue()

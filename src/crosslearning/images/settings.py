@@ -1,4 +1,4 @@
-"""Settings of a training on images: defaults that suit a few thousand, checked, compared."""
+"""Settings of a training on images, with defaults for a few thousand of them."""
 
 from __future__ import annotations
 
@@ -42,40 +42,40 @@ class TrainingSettings:
         ``"small_cnn"``, or ``"package.module:function"``, a function of the number of categories
         that returns a torch module.
     image_size, epochs, batch : int
-        Height and width to which images are resized, passes over the largest domain, and images
-        per domain and step.
+        Height and width of the resized images, passes over the largest domain, and images per
+        domain and step.
     optimizer, learning_rate, momentum, weight_decay
         ``"sgd"`` or ``"adam"``, and their options.
     schedule : {"cosine", "constant"}
-        Whether the learning rate falls to 0 along a cosine.
+        Whether the learning rate decays to 0 along a cosine.
     augment, flip : bool
-        Whether to shift training images a little and change their colours at random, and whether
-        to mirror every second one as well: not where left and right make a difference.
+        Whether to shift and recolour training images at random, and whether to mirror half of
+        them too; not where left and right matter.
     weights : str, optional
-        A safetensors file to start from, all domains and the centre alike: tensors of the same
-        name and shape are taken, and the others start at random.
+        A safetensors file with initial weights for all domains and the centre: tensors of the same
+        name and shape are used, and the others are initialised at random.
     only : tuple of str
-        Parts of the network to train, by the beginning of their names; by default all.
+        Parts of the network to train, by prefix of their names; by default all.
     blocks : dict from str to float or None
-        Radii of blocks of parameters, by the beginning of their names; None stands for each of
-        `epsilons`, and ``"*"`` for what no name matches, as in ``{"*": None, "classifier": inf}``.
+        Radii of blocks of parameters, by prefix; None stands for each of `epsilons`, and ``"*"``
+        for parameters that no prefix matches, as in ``{"*": None, "classifier": inf}``.
     baselines : bool or tuple of str
-        Whether to train, with the same budget, what else is usual: one network with BatchNorm
-        statistics of all domains, own BatchNorm and the rest pooled (FedBN), own classifiers
-        (FedPer), springs of three stiffnesses, and pooled networks that are fine-tuned; or a part
-        of the names of those to train.
+        Whether to train the usual alternatives too: pooled with shared BatchNorm statistics, own
+        BatchNorm and the rest pooled (FedBN), own classifiers (FedPer), springs of three
+        stiffnesses, and pooled, then fine-tuned for as many epochs again; or strings that the
+        names of the wanted ones contain.
     backbone : str, optional
-        In place of a network to train: linear heads on the features of this one, as `features`
-        names it. The options of training are not for heads, which are solved.
+        Fit linear heads on the features of this network instead, named as in `features`. The
+        options of training do not apply.
     epsilons : tuple of float, optional
-        Radii; 0 pools the domains, ``math.inf`` separates them. By default both ends and, between
-        them, 2, 6 and 20 % of the norm of the network before training; of heads, 3 to 70 % of the
-        radius at which they are separate.
+        Radii; 0 pools the domains, ``math.inf`` separates them. By default both, and 2, 6 and 20 %
+        of the norm of the untrained network; for heads 3 to 70 % of the radius at which they are
+        separate.
     seeds : tuple of int
-        Each decides a split, a start and an order of the images.
+        Each determines a split, initial weights and an order of the images.
     train, validation, train_fraction : float
-        Share of the images to learn from, share of these kept to choose a radius, and share of
-        the images to learn from that is used at all.
+        Share of training images, the share of these that is held out to choose a radius, and the
+        share of these that is used at all.
 
     Examples
     --------
@@ -120,23 +120,23 @@ class TrainingSettings:
         for name in _OF_TRAINING if self.backbone else ():
             if getattr(self, name) != getattr(type(self), name):
                 raise ValueError(
-                    f"`{name}` is for networks that are trained, and heads on a backbone are "
-                    "solved. Leave one of the two out."
+                    f"`{name}` applies to networks that are trained, not to heads on a backbone. "
+                    "Omit it or `backbone`."
                 )
         if self.blocks and list(self.blocks.values()).count(None) != 1:
             raise ValueError(
-                "One of `blocks` must be None, to get each of `epsilons`, and all others a radius; "
+                "Exactly one of `blocks` must be None, which stands for each of `epsilons`; "
                 f"got {self.blocks}."
             )
 
     @property
     def model_name(self) -> str:
-        """The function that makes the network, without its module."""
+        """Name of the network, without its module."""
         if self.backbone:
             return f"linear heads on {self.backbone.rpartition(':')[2]}"
         return self.model.rpartition(":")[2]
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that runs must share to be compared: all but radii and seeds."""
+        """Return the settings that comparable runs share: all but radii, seeds and baselines."""
         found = {k: v for k, v in asdict(self).items() if k not in _NOT_SHARED}
         return found | {"only": list(self.only)}

@@ -1,4 +1,4 @@
-"""Training and test images: stratified by domain and category, groups kept together."""
+"""Training and test images, stratified by domain and category, with groups kept together."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def split(
     train_fraction: float = 1.0,
     within: ArrayLike | None = None,
 ) -> tuple[Indices, Indices]:
-    """Choose training and test images: their indices, sorted.
+    """Choose training and test images; return their sorted indices.
 
-    Images of one group are in the same part, in whatever domain they are. As far as the groups
-    allow, every category of every domain gives the share ``train`` of its images to the training
-    part. If the data prescribe a split, that one is returned.
+    Images of one group are in the same part, even across domains. As far as groups allow, the share
+    ``train`` of every category of every domain is in the training part. A split that the data
+    prescribe takes precedence.
 
     Parameters
     ----------
@@ -37,12 +37,12 @@ def split(
     train : float, default=0.8
         Share of the training part, between 0 and 1.
     seed : int, default=0
-        Seed of the choice, which does not depend on the order of the images.
+        Random seed; the split does not depend on the order of the images.
     train_fraction : float, default=1.0
-        Part of the training images of every category of every domain to keep, and at least one
-        image. The test part stays the same, and a smaller fraction is contained in a larger one.
+        Share of the training images to keep of every category of every domain, at least one image.
+        The test part stays the same, and smaller fractions are subsets of larger ones.
     within : array-like of int, optional
-        Split these images only, whatever split the data prescribe, as for a validation part.
+        Split only these images, ignoring a prescribed split, as for a validation part.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def split(
         training, test = rows[parts[0]], rows[parts[1]]
     if not 0 < train_fraction <= 1:
         raise ValueError(
-            "`train_fraction` is the part of the training images to keep and must be above 0 and "
+            "`train_fraction` is the share of the training images to keep and must be above 0 and "
             f"at most 1; got {train_fraction}. Use 1 to keep them all."
         )
     cells = _pair(data.domain_codes[training], data.category_codes[training])
@@ -72,7 +72,7 @@ def split(
 
 
 def divide(settings: TrainingSettings, data: ImageData, seed: int) -> list[list[Indices]]:
-    """Images of each of the `PARTS` and each domain; those for validation are training images."""
+    """Return the indices of each of the `PARTS` by domain; validation is part of training."""
     training, test = split(data, settings.train, seed=seed, train_fraction=settings.train_fraction)
     train, validation = split(data, 1 - settings.validation, seed=seed, within=training)
     parts = [
@@ -83,8 +83,8 @@ def divide(settings: TrainingSettings, data: ImageData, seed: int) -> list[list[
         for domain, rows in zip(data.domains, part, strict=True):
             if not len(rows):
                 raise ValueError(
-                    f"Domain {domain!r} has no images in the {name} part. Every domain needs some "
-                    "to train, to validate and to test: add images or leave the domain out."
+                    f"Every domain needs images in every part; {domain!r} has none in the {name} "
+                    "part. Add images or remove the domain."
                 )
     return parts
 
@@ -92,15 +92,15 @@ def divide(settings: TrainingSettings, data: ImageData, seed: int) -> list[list[
 def split_codes(
     domains: ArrayLike, categories: ArrayLike, groups: ArrayLike, train: float = 0.8, seed: int = 0
 ) -> tuple[Indices, Indices]:
-    """Split rows known by their integer codes, so that moving no single group is better.
+    """Split rows given by integer codes as in `split`, until moving no single group improves it.
 
-    Smaller is better for the sum over all cells (one category of one domain) of (test images -
-    their share)² / images; `split` explains the rules.
+    The criterion is the sum over all cells (one category of one domain) of (test images - their
+    share)² / images.
     """
     if not 0 < train < 1:
         raise ValueError(
             "`train` is the share of the training part and must be between 0 and 1; "
-            f"got {train}. The usual share is 0.8."
+            f"got {train}. The default is 0.8."
         )
     cells = _pair(np.asarray(domains), np.asarray(categories))
     group = np.unique(np.asarray(groups), return_inverse=True)[1]
@@ -109,14 +109,14 @@ def split_codes(
 
 
 def _choose_groups(group: Indices, cell: Indices, share: float, seed: int) -> NDArray[np.bool_]:
-    """Which groups are tested: flip groups in random order as long as that improves the shares."""
+    """Choose test groups: flip groups in random order while that improves the shares."""
     sizes = np.bincount(cell).tolist()
     excess = [-share * size for size in sizes]
     members: list[list[tuple[int, int]]] = [[] for _ in range(group.max(initial=-1) + 1)]
     pairs, counts = np.unique(np.stack([group, cell]), axis=1, return_counts=True)
     for g, c, count in zip(*pairs.tolist(), counts.tolist(), strict=True):
         members[g].append((c, count))
-    sign = [1] * len(members)  # what a flip does to the test part: adds images, or takes them away
+    sign = [1] * len(members)  # whether a flip adds images to the test part or removes them
     order = np.random.default_rng(seed).permutation(len(members)).tolist()
     changed = True
     while changed:
@@ -132,7 +132,7 @@ def _choose_groups(group: Indices, cell: Indices, share: float, seed: int) -> ND
 
 
 def _fraction(cell: Indices, group: Indices, fraction: float, seed: int) -> NDArray[np.bool_]:
-    """Which rows are kept: the first of each cell in a random order."""
+    """Choose the first rows of each cell in random order."""
     order = np.lexsort((group, cell))  # so that the order of the rows does not matter
     order = order[np.lexsort((np.random.default_rng([seed, 1]).random(len(cell)), cell[order]))]
     sizes = np.bincount(cell)
@@ -142,5 +142,5 @@ def _fraction(cell: Indices, group: Indices, fraction: float, seed: int) -> NDAr
 
 
 def _pair(first: NDArray[np.integer], second: NDArray[np.integer]) -> Indices:
-    """Give each different pair a number."""
+    """Return a code for each distinct pair."""
     return np.unique(np.stack([first, second]), axis=1, return_inverse=True)[1]

@@ -1,4 +1,4 @@
-"""Training on images at several radii: no finished run is trained twice, whatever interrupts it."""
+"""Training on images at several radii; an interrupted training resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from crosslearning.nn._ranks import Ranks
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from torch.distributed.device_mesh import DeviceMesh
 
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from crosslearning.images.settings import TrainingSettings
     from crosslearning.nn import EpochRecord, History, TaskModels
 
+_STEPS = 500  # between two checkpoints within an epoch
 _MEASURED = "images", "validation", "test", "losses", "seconds"
-_STEPS = 500  # between two checkpoints inside of an epoch
 
 
 def train(
@@ -56,34 +56,34 @@ def train(
     mesh: DeviceMesh | None = None,
     more: Callable[[dict[str, Any]], dict[str, Any]] = lambda _: {},
 ) -> dict[str, Any]:
-    """Train a network for each domain at every radius from every seed, and choose a radius.
+    """Train a network per domain for every radius and seed, and choose a radius.
 
-    Validation images, apart from those trained on, choose the radius; test images judge it.
-    Interrupted at any moment, the same call resumes where it was, and later calls may ask for more
-    radii and seeds. A folder of runs of other settings or images is refused.
+    The radius is chosen on validation images and scored on test images. After an interruption, the
+    same call resumes where it stopped; later calls may add radii and seeds. A folder that holds
+    runs with other settings or images is refused.
 
     Parameters
     ----------
     data : ImageData
         Images of `ImageDomains` or `load_icons65`.
     folder : path
-        Gets ``results.json``, ``results.csv``, ``contact_sheet.png`` and files of the runs.
+        For ``results.json``, ``results.csv``, ``contact_sheet.png`` and the files of the runs.
     settings : TrainingSettings
         Network, training and radii.
     name, command : str, optional
-        What the images are called in the results, and what was typed.
+        Name of the images, and the command that was typed, for the results.
     keep_models : bool, default=True
-        Whether to save the networks of each run in ``models``, and beside them, for each seed,
-        what it takes to use them. A run whose networks are gone is trained again.
+        Whether to save the networks of every run in ``models``, with what `predict` needs to use
+        them. A run whose networks have been deleted is trained again.
     progress : callable, optional
-        Called after each epoch with a dict: ``epsilon`` and ``seed`` of the run, ``run``, its
-        number of ``runs``, and ``epoch`` of ``epochs``; before, with a backbone, with the number
-        of images that are ``embedded``, of ``images``.
+        Called after each epoch with a dict: ``epsilon`` and ``seed`` of the run, its number
+        ``run`` of ``runs``, and ``epoch`` of ``epochs``; with a backbone, first with the number of
+        images ``embedded`` of ``images``.
     mesh : DeviceMesh, optional
-        Spreads the domains over ranks, which all call it alike; the first writes. Not for heads
-        on a backbone.
+        Spreads the domains over ranks, all of which make the same call; the first writes the
+        files. Not for heads on a backbone.
     more : callable, optional
-        Returns what else to keep with the results, given these.
+        Takes the results, and returns entries to add to them.
 
     Returns
     -------
@@ -92,13 +92,11 @@ def train(
     """
     folder = Path(folder)
     for seed in settings.seeds:
-        divide(settings, data, seed)  # which may be refused, and then before anything is written
+        divide(settings, data, seed)  # raises before anything is written
     ranks = Ranks(mesh, len(data.domains))
     others: dict[str, Runs] = {}
     if settings.backbone is None:
-        settings, tables, others = _train_networks(
-            data, folder, settings, keep_models, progress, ranks
-        )
+        settings, tables, others = _networks(data, folder, settings, keep_models, progress, ranks)
     elif mesh is None:
         settings, tables = train_heads(data, folder, settings, keep_models, progress)
     else:
@@ -117,7 +115,7 @@ def train(
     return _results.write(folder, results, runs) if ranks.is_first else results
 
 
-def _train_networks(
+def _networks(
     data: ImageData,
     folder: Path,
     settings: TrainingSettings,
@@ -125,97 +123,128 @@ def _train_networks(
     progress: Any,
     ranks: Ranks,
 ) -> tuple[TrainingSettings, list[pd.DataFrame], dict[str, Runs]]:
-    """Train whole networks; return the settings with radii, a table for each seed, baselines."""
+    """Train whole networks; return the settings with radii, a table per seed, and baselines."""
     make = network(settings, len(data.categories))
-    settings = replace(
-        settings, epsilons=settings.epsilons or default_epsilons(make, settings.blocks)
-    )
+    epsilons = settings.epsilons or default_epsilons(make, settings.blocks)
+    settings = replace(settings, epsilons=epsilons)
     with ranks.first_alone():
         claim(folder, settings, data)
         pixels = data.pixels(settings.image_size)
         draw_contact_sheet(data, pixels, folder / "contact_sheet.png")
-
-    def train_all(tell: Any, keep: bool, where: str = "", **changes: Any) -> list[pd.DataFrame]:
-        return [
-            _sweep(settings, data, pixels, make, seed, folder, keep, tell, ranks, where, **changes)
-            for seed in settings.seeds
-        ]
+    seeds = [_Seed(settings, data, pixels, make, seed, folder, ranks) for seed in settings.seeds]
 
     def tell(run: dict[str, Any], record: EpochRecord) -> None:
         progress(numbered(settings, run, epoch=record.epoch, epochs=settings.epochs))
 
-    tables = train_all(tell, keep_models)
+    def tell_baseline(about: dict[str, Any], run: dict[str, Any], record: EpochRecord) -> None:
+        progress({**run, **about, "epoch": record.epoch, "epochs": settings.epochs})
+
+    tables = []
+    for seed in seeds:
+        if keep_models:
+            with ranks.first_alone():
+                prepare_models(folder, settings, data, seed.seed, seed.statistics)
+        tables.append(seed.sweep(tell, models=folder / "models" if keep_models else None))
     wanted = baselines_of(make(), settings.baselines)
     others = {}
     for k, (name, changes) in enumerate(wanted.items(), 1):
-        told = partial(_tell_baseline, progress, settings.epochs, k, len(wanted), name)
-        found = train_all(told, False, f"baselines/{name}/", **changes)
+        told = partial(tell_baseline, {"baseline": name, "run": k, "runs": len(wanted)})
+        found = [seed.sweep(told, f"baselines/{name}/", **changes) for seed in seeds]
         others[name] = Runs.of(pd.concat(found), data.categories)
     return settings, tables, others
 
 
-def _tell_baseline(
-    progress: Any, epochs: int, k: int, n: int, name: str, run: Any, record: EpochRecord
-) -> None:
-    of = {"run": k, "runs": n, "epoch": record.epoch, "epochs": epochs}
-    progress({**run, "baseline": name, **of})
+class _Seed:
+    """The images of one seed's split, and sweeps over radii or baselines with them."""
 
+    def __init__(
+        self,
+        settings: TrainingSettings,
+        data: ImageData,
+        pixels: Pixels,
+        make: Callable[[], torch.nn.Module],
+        seed: int,
+        folder: Path,
+        ranks: Ranks,
+    ) -> None:
+        self.settings, self.make, self.seed, self.ranks = settings, make, seed, ranks
+        self.folder, self.domains = folder / "runs", data.domains
+        self.rows = divide(settings, data, seed)
+        self.statistics = channel_statistics(pixels, np.concatenate(self.rows[0]))
+        self.batches = partial(
+            ImageBatches, pixels, labels=data.category_codes, mean=self.statistics[0],
+            std=self.statistics[1],
+        )  # fmt: skip
+        self.sources = [
+            dict(zip(data.domains, map(self.batches, part), strict=True)) for part in self.rows
+        ]
 
-def _sweep(
-    settings: TrainingSettings,
-    data: ImageData,
-    pixels: Pixels,
-    make: Callable[[], torch.nn.Module],
-    seed: int,
-    folder: Path,
-    keep_models: bool,
-    on_epoch: Callable[[dict[str, Any], EpochRecord], None],
-    ranks: Ranks,
-    where: str,
-    together: bool = False,
-    **changes: Any,
-) -> pd.DataFrame:
-    """Train a network for each domain at every radius from one seed, or as the changes have it."""
-    parts = divide(settings, data, seed)
-    statistics = channel_statistics(pixels, np.concatenate(parts[0]))
+    def sweep(
+        self,
+        on_epoch: Callable[[dict[str, Any], EpochRecord], None],
+        where: str = "",
+        *,
+        models: Path | None = None,
+        together: bool = False,
+        **changes: Any,
+    ) -> pd.DataFrame:
+        """Train a network per domain at every radius, or one for all domains together."""
+        settings = self.settings
+        training, test, batch = *self.sources[:2], settings.batch
+        measure: Any = partial(self._measure, models)
+        if together:
+            training, test, batch = self._mixed()
+            measure = self._measure_together
+        cosine = partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=settings.epochs)
+        with warnings.catch_warnings(), self.ranks.first_alone() if together else nullcontext():
+            warnings.simplefilter("ignore", ResolutionWarning)  # noted in the results instead
+            table = sweep(
+                self.make,
+                training,
+                torch.nn.CrossEntropyLoss(),
+                partial(_optimizer, settings),
+                settings.epochs,
+                **{"epsilons": settings.epsilons or (), "blocks": settings.blocks} | changes,
+                seeds=self.seed,
+                test=test,
+                metric="accuracy",
+                batch_size=batch,
+                scheduler=cosine if settings.schedule == "cosine" else None,
+                augment=Augmentation(flip=settings.flip) if settings.augment else None,
+                checkpoint_every=_STEPS,
+                folder=self.folder / f"{where}seed-{self.seed}",
+                measure=measure,
+                on_epoch=on_epoch,
+                mesh=None if together else self.ranks.mesh,
+            )
+        return table.explode(["task", *_MEASURED]) if together else table
 
-    def batches(rows: Any) -> ImageBatches:
-        return ImageBatches(pixels, rows, data.category_codes, *statistics)
+    def _mixed(self) -> tuple[dict[str, ImageBatches], dict[str, ImageBatches], int]:
+        """As many training images of each domain as of the largest, validation images, batch."""
+        train, validation, _ = self.rows
+        most = max(map(len, train))
+        rows = np.concatenate([np.resize(part, most) for part in train])
+        batch = self.settings.batch * len(train)
+        return {"all": self.batches(rows)}, {"all": self.batches(np.concatenate(validation))}, batch
 
-    sources = [dict(zip(data.domains, map(batches, part), strict=True)) for part in parts]
-    measure: Any = partial(_measure, sources, folder / "models" if keep_models else None)
-    training, test, batch = *sources[:2], settings.batch
-    if together:  # as many images of each domain as of the largest, as if they took turns
-        most = max(map(len, parts[0]))
-        training = {"all": batches(np.concatenate([np.resize(rows, most) for rows in parts[0]]))}
-        test, batch = {"all": batches(np.concatenate(parts[1]))}, batch * len(data.domains)
-        measure = partial(_measure_together, measure, data.domains)
-    if keep_models:
-        with ranks.first_alone():
-            prepare_models(folder, settings, data, seed, statistics)
-    cosine = partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=settings.epochs)
-    with warnings.catch_warnings(), ranks.first_alone() if together else nullcontext():
-        warnings.simplefilter("ignore", ResolutionWarning)  # noted in the results instead
-        table = sweep(
-            make,
-            training,
-            torch.nn.CrossEntropyLoss(),
-            partial(_optimizer, settings),
-            settings.epochs,
-            **{"epsilons": settings.epsilons or (), "blocks": settings.blocks} | changes,
-            seeds=seed,
-            test=test,
-            metric="accuracy",
-            batch_size=batch,
-            scheduler=cosine if settings.schedule == "cosine" else None,
-            augment=Augmentation(flip=settings.flip) if settings.augment else None,
-            checkpoint_every=_STEPS,
-            folder=folder / "runs" / f"{where}seed-{seed}",
-            measure=measure,
-            on_epoch=on_epoch,
-            mesh=None if together else ranks.mesh,
-        )
-    return table.explode(["task", *_MEASURED]) if together else table
+    def _measure(
+        self, folder: Path | None, run: dict[str, Any], models: TaskModels, history: History
+    ) -> list[dict[str, Any]]:
+        """Save the networks, and return what `Runs` needs of each domain."""
+        if folder is not None:
+            models.save(model_file(folder, run["epsilon"], run["seed"]))
+        images = [[len(part[domain]) for part in self.sources] for domain in self.domains]
+        losses = np.stack([np.broadcast_to(one.losses, len(images)) for one in history.records], 1)
+        seconds = [sum(record.seconds for record in history.records)] * len(images)
+        counts = (_count(models, part) for part in self.sources[1:])
+        rows = zip(images, *counts, losses.tolist(), seconds, strict=True)
+        return [dict(zip(_MEASURED, row, strict=True)) for row in rows]
+
+    def _measure_together(self, *about: Any) -> list[dict[str, Any]]:
+        """One row, of the one network, with lists over all domains."""
+        rows = self._measure(None, *about)
+        lists = {name: [row[name] for row in rows] for name in _MEASURED}
+        return [{"task": list(self.domains), **lists}]
 
 
 def _optimizer(settings: TrainingSettings, parameters: Iterable[Any]) -> torch.optim.Optimizer:
@@ -225,32 +254,8 @@ def _optimizer(settings: TrainingSettings, parameters: Iterable[Any]) -> torch.o
     return torch.optim.SGD(parameters, rate, settings.momentum, weight_decay=decay, fused=True)
 
 
-def _measure(
-    sources: list[dict[str, ImageBatches]],
-    folder: Path | None,
-    run: dict[str, Any],
-    models: TaskModels,
-    history: History,
-) -> list[dict[str, Any]]:
-    """Save the networks, and return what `Runs` needs to know of each domain."""
-    if folder is not None:
-        models.save(model_file(folder, run["epsilon"], run["seed"]))
-    images = [[len(part[domain]) for part in sources] for domain in sources[0]]
-    losses = np.stack([np.broadcast_to(one.losses, len(images)) for one in history.records], 1)
-    seconds = [sum(record.seconds for record in history.records)] * len(images)
-    validation, test = (_count(models, part) for part in sources[1:])
-    rows = zip(images, validation, test, losses.tolist(), seconds, strict=True)
-    return [dict(zip(_MEASURED, row, strict=True)) for row in rows]
-
-
-def _measure_together(measure: Any, domains: Sequence[str], *about: Any) -> list[dict[str, Any]]:
-    """Measure the one network, which has one row, on all domains."""
-    rows = measure(*about)
-    return [{"task": list(domains)} | {name: [row[name] for row in rows] for name in _MEASURED}]
-
-
 def _count(models: TaskModels, sources: dict[str, ImageBatches]) -> list[list[list[int]]]:
-    """For each domain [truth, predicted, count], for the counts that are not 0."""
+    """For each domain, [truth, predicted, count] for every nonzero count."""
     tables: list[list[list[int]]] = []
 
     def note(output: torch.Tensor, target: torch.Tensor) -> float:

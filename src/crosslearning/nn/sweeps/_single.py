@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from crosslearning.files import replacing
+from crosslearning.files import write_json
 from crosslearning.nn._checkpoint import name_of
 from crosslearning.nn._evaluation import score_sources
 from crosslearning.nn._history import History
@@ -87,7 +87,7 @@ class Folder:
         self.path.mkdir(parents=True, exist_ok=True)
         about, wanted = self.path / "sweep.json", _description(plan)
         if not about.exists():
-            _write(about, wanted)
+            write_json(about, wanted)
         found = _read(about)
         known = found if isinstance(found, dict) else {}
         if other := [name for name, value in wanted.items() if known.get(name) != value]:
@@ -103,7 +103,7 @@ class Folder:
 
     def keep(self, setting: Setting, seed: int, rows: list[dict[str, Any]]) -> None:
         """Write the rows of a finished run, and forget how it got there."""
-        _write(self._file(setting, seed, "json"), rows)
+        write_json(self._file(setting, seed, "json"), rows)
         for suffix in ("safetensors", "fine.safetensors"):
             self._file(setting, seed, suffix).unlink(missing_ok=True)
             shutil.rmtree(self._file(setting, seed, f"ranks.{suffix}"), ignore_errors=True)
@@ -140,8 +140,3 @@ def _read(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"The file {path} is damaged: {error}. Remove it and run again.") from None
-
-
-def _write(path: Path, content: Any) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content), encoding="utf-8")

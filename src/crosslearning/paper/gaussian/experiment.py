@@ -6,7 +6,6 @@ The paper's settings are the defaults: true gap 2, ``sigma_m`` 1, 100,000 realis
 from __future__ import annotations
 
 import csv
-import json
 import math
 import os
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.files import replacing
+from crosslearning.files import replacing, write_json
 from crosslearning.paper.gaussian._checks import number
 from crosslearning.paper.gaussian.error import (
     beneficial_from,
@@ -105,11 +104,9 @@ def run(config: GaussianConfig, folder: str | os.PathLike[str]) -> GaussianResul
     folder = Path(folder)
     result, curve = _compute(config)
     folder.mkdir(parents=True, exist_ok=True)
-    csv_file, json_file = folder / "gaussian.csv", folder / "gaussian.json"
-    with replacing(csv_file) as table, replacing(json_file) as summary:
-        with table.open("w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([_COLUMNS, *curve.tolist()])
-        summary.write_text(json.dumps(asdict(result), indent=2) + "\n")
+    with replacing(folder / "gaussian.csv") as path, path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([_COLUMNS, *curve.tolist()])
+        write_json(folder / "gaussian.json", asdict(result), indent=2)
     return result
 
 
