@@ -154,7 +154,7 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
             ["train", "x", "--epsilon", "1", "--epsilon", "a=1", "--epsilon", "a=2"],
             "and each other has one; got 1, a=1, a=2",
         ),
-        (["train", "icons65", "--backbone", "x:y", "--epochs", "3"], "`epochs` applies to networks"),
+        (["train", "icons65", "--backbone", "x:y", "--epochs", "3"], "`epochs` applies to"),
         (["train", "icons65", "--model", "vgg"], "`model` must be 'batchnorm_cnn' or 'small_cnn'"),
         (["train", "icons65", "--epochs", "0"], "`epochs` must be at least 1"),
         (["train", "icons65", "--image-size", "33"], "33"),
