@@ -81,8 +81,6 @@ def test_same_seed_same_files(tmp_path):
         GaussianConfig(gap=0, realizations=100),
         GaussianConfig(gap=math.sqrt(2), realizations=100),
         GaussianConfig(gap=50, samples=9, realizations=100),
-        GaussianConfig(realizations=100, largest_max_gap=1),
-        GaussianConfig(gap=50, realizations=100, largest_max_gap=10),
     ],
 )
 def test_draw_reads_only_the_files(config, tmp_path, monkeypatch):
@@ -172,8 +170,6 @@ def test_importing_is_cheap():
         ({"samples": 10**400}, "`samples` must be at least 1 and below"),
         ({"realizations": 1}, "`realizations` must be at least 2 and .*; got 1"),
         ({"seed": -1}, "`seed` must be at least 0 and .*; got -1"),
-        ({"largest_max_gap": 0.0}, "`largest_max_gap` must be finite and positive; got 0.0"),
-        ({"largest_max_gap": math.nan}, "got nan. Leave it out"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):

@@ -276,7 +276,7 @@ def test_james_stein_positive_part_and_shapes():
 bad = [
     (lambda: mse(-1.0, 2.0, 1.0), "`max_gap` is a distance and must be at least 0; got -1.0. Use"),
     (lambda: mse([1.0, math.nan], 2.0, 1.0), "`max_gap`.*got nan"),
-    (lambda: mse("wide", 2.0, 1.0), "`max_gap` must be made of numbers.*'wide'"),
+    (lambda: mse("wide", 2.0, 1.0), "`max_gap` must consist of numbers.*'wide'"),
     (lambda: mse(1.0, math.inf, 1.0), "`gap`.*finite.*got inf. Use"),
     (lambda: mse(1.0, [1.0, 2.0], 1.0), "`gap` must be one number.*shape"),
     (lambda: mse_derivative(1.0, math.nan, 1.0), "`gap`.*got nan"),
@@ -297,7 +297,7 @@ bad = [
     (lambda: james_stein([], 1.0, "mean"), "got 0"),
     (lambda: james_stein(1.0, 1.0), r"`means` must have the shape.*got \(\)"),
     (lambda: james_stein([1.0, 2.0, math.nan], 1.0), "`means` must be finite"),
-    (lambda: james_stein([1.0, 2.0, 3.0], 1.0, "median"), "`target` must be made of numbers"),
+    (lambda: james_stein([1.0, 2.0, 3.0], 1.0, "median"), "`target` must consist of numbers"),
     (lambda: james_stein([1.0, 2.0, 3.0], 1.0, [1.0, 2.0]), r"`target`.*\(3,\).*got the shape \(2"),
     (lambda: james_stein([1.0, 2.0, 3.0], 1.0, math.inf), "`target` must be finite"),
     (lambda: james_stein([1.0, 2.0, 3.0], -1.0), "`sigma_m`.*got -1"),

@@ -137,7 +137,7 @@ def test_what_cannot_be_used_is_refused(trained, new, tmp_path):
         predict(out, new, epsilon=0.1)
     with pytest.raises(ValueError, match="holds no networks for images"):
         predict(tmp_path, new)
-    with pytest.raises(ValueError, match="nowhere is not there"):
+    with pytest.raises(ValueError, match="nowhere does not exist"):
         predict(out, tmp_path / "nowhere")
     with pytest.raises(ValueError, match="found none in"):
         predict(out, tmp_path)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import csv
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import pandas as pd
-    from numpy.typing import NDArray
 
-    Indices = NDArray[np.intp]
-    Pixels = NDArray[np.uint8]
-    Progress = Callable[[int, int], Any]
+Indices = NDArray[np.intp]
+Pixels = NDArray[np.uint8]
+Progress = Callable[[int, int], Any]
 
 _DESCRIPTION = (
     "Icons65: 7,531 icons of 65 categories, those of Office-Home, in 4 styles, 64 by 64 pixels. "
@@ -147,8 +146,6 @@ def load_icons65() -> Icons65:
     The same drawing appears in several styles; such icons form a group. `split` keeps groups
     together, so that no drawing is in both the training and the test images.
 
-    Examples
-    --------
     >>> icons = load_icons65()
     >>> icons
     Icons65(7531 images, 4 domains, 65 categories)

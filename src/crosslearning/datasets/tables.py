@@ -59,14 +59,9 @@ def load_hsb82(*, school_features: bool = False) -> TableData:
     The target ``math`` is a mathematics score. ``X`` has the features of a pupil: ``minority`` and
     ``female``, 0 or 1, and ``ses``, socioeconomic status. No value is missing.
 
-    Parameters
-    ----------
-    school_features : bool, default=False
-        Whether X also has the two features of a school, which are constant within a task:
-        ``meanses``, the mean of ``ses``, and ``catholic``, 1 for a Catholic school.
+    With `school_features`, X also has the two features of a school, which are constant within a
+    task: ``meanses``, the mean of ``ses``, and ``catholic``, 1 for a Catholic school.
 
-    Examples
-    --------
     >>> data = load_hsb82()
     >>> data.X.shape, data.y.name, data.tasks.nunique()
     ((7185, 3), 'math', 160)
@@ -90,14 +85,9 @@ def load_ames(*, numeric_only: bool = False) -> TableData:
     ``BsmtFin_SF_1`` is not an area but a code from 0 to 7, as in the R package; the area is
     ``Total_Bsmt_SF - BsmtFin_SF_2 - Bsmt_Unf_SF``.
 
-    Parameters
-    ----------
-    numeric_only : bool, default=False
-        Whether to omit the three categorical columns: ``Overall_Cond`` (from worst to best),
-        ``House_Style`` and ``Central_Air``.
+    `numeric_only` omits the three categorical columns: ``Overall_Cond`` (from worst to best),
+    ``House_Style`` and ``Central_Air``.
 
-    Examples
-    --------
     >>> data = load_ames()
     >>> data.X.shape, data.y.name, data.tasks.nunique()
     ((2919, 36), 'log_sale_price', 25)

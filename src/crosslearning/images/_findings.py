@@ -26,15 +26,15 @@ def spread(values: NDArray[np.float64]) -> dict[str, Any]:
 
 
 def chosen(runs: Runs) -> dict[str, Any]:
-    """Choose a radius by validation: for all domains, between the extremes, and per domain."""
-    middle = places(runs).get("cross")
+    """Choose a radius by validation, of all and between the extremes; name the best on test."""
+    validation, test = _scores(runs, "validation"), _scores(runs, "test")
+    by_validation, on_test, middle = best(validation), best(test), places(runs).get("cross")
     return {
-        **_choice(runs, slice(None)),
+        "epsilon": runs.epsilons[by_validation],
+        "test": spread(test.by_split[by_validation]),
         "between": None if middle is None else runs.epsilons[middle],
-        "domains": [
-            {"domain": domain, **_choice(runs, slice(d, d + 1))}
-            for d, domain in enumerate(runs.domains)
-        ],
+        "best_on_test": runs.epsilons[on_test],
+        "best_test": spread(test.by_split[on_test]),
     }
 
 
@@ -112,21 +112,10 @@ def _winner(runs: Runs, epsilon: float) -> str:
     return f"{_WINNERS.get(epsilon, 'Cross-learning')} is best on the validation images"
 
 
-def _scores(runs: Runs, part: str, domains: slice = slice(None)) -> Scores:
+def _scores(runs: Runs, part: str) -> Scores:
     """Accuracies by radius, seed and domain."""
-    accuracies = by_domain(getattr(runs, part))[..., domains]
+    accuracies = by_domain(getattr(runs, part))
     return Scores(runs.epsilons, accuracies, np.ones(accuracies.shape[1:]))
-
-
-def _choice(runs: Runs, domains: slice) -> dict[str, Any]:
-    validation, test = (_scores(runs, part, domains) for part in ("validation", "test"))
-    by_validation, on_test = best(validation), best(test)
-    return {
-        "epsilon": runs.epsilons[by_validation],
-        "test": spread(test.by_split[by_validation]),
-        "best_on_test": runs.epsilons[on_test],
-        "best_test": spread(test.by_split[on_test]),
-    }
 
 
 def places(runs: Runs) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The image files of a folder ``domain/category/``, and files that name some of them."""
+"""The image files in folders ``domain/category/``, and files that list some of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SUFFIXES |= {".webp"}
 
 
 class ImageFile(NamedTuple):
-    """An image file; its name is the path inside the folder, in Unicode's composed form."""
+    """An image file; its name is the relative path in Unicode's composed form."""
 
     path: Path
     name: str
@@ -26,7 +26,7 @@ class ImageFile(NamedTuple):
 
 
 def find_images(root: Path) -> tuple[list[ImageFile], int]:
-    """List the images ``domain/category/*.jpg``, sorted by name, and count everything else."""
+    """List images ``domain/category/*.jpg``, sorted by name, and count other entries."""
     if not root.is_dir():
         raise ValueError(f"`root` must be a folder domain/category/*.jpg; {root} is not a folder.")
     domains, ignored = _folders(root)
@@ -43,8 +43,8 @@ def find_images(root: Path) -> tuple[list[ImageFile], int]:
                 ignored += 1
     if not images:
         raise ValueError(
-            f"`root` must be a folder domain/category/*.jpg; {root} has no images two folders "
-            f"below it, and {ignored} other files or folders. Is it a folder above or below?"
+            f"`root` must be a folder domain/category/*.jpg; {root} has no images two levels "
+            f"down, only {ignored} other entries. Perhaps its parent or a subfolder is right."
         )
     return sorted(images, key=lambda image: image.name.split("/")), ignored
 
@@ -54,18 +54,18 @@ def image_files(
     domains: Sequence[str],
     task: str | None,
 ) -> list[ImageFile]:
-    """List files, and images in folders; the domain is the nearest folder that is called so."""
+    """List files, and images in folders; the domain is the nearest parent named like one."""
     found: list[ImageFile] = []
     for given in map(Path, [images] if isinstance(images, str | os.PathLike) else images):
         if not given.exists():
-            raise ValueError(f"`images` must be files or folders of images; {given} is not there.")
+            raise ValueError(f"`images` must be files or folders; {given} does not exist.")
         inside = sorted(given.rglob("*")) if given.is_dir() else [given]
         for path in inside if given.is_file() else filter(_is_image, inside):
             above = [_composed(folder.name) for folder in path.absolute().parents]
             domain = next((name for name in above if name in domains), "")
             found.append(ImageFile(path, path.as_posix(), task or domain, above[0], 0, 0))
     if not found:
-        raise ValueError(f"`images` must be files or folders of images; found none in {images}.")
+        raise ValueError(f"`images` must contain images; found none in {images}.")
     return found
 
 
@@ -75,14 +75,14 @@ def _is_image(path: Path) -> bool:
 
 
 def _folders(parent: Path) -> tuple[list[Path], int]:
-    """Visible folders below one, and the number of other entries."""
+    """Return the visible folders in a folder, and the number of other entries."""
     entries = list(parent.iterdir())
     folders = [path for path in entries if not path.name.startswith(".") and path.is_dir()]
     return folders, len(entries) - len(folders)
 
 
 def _below_images(domain: Path) -> Path:
-    """Pass over the one folder ``images`` that Office-31 has between domain and category."""
+    """Skip the folder ``images`` that Office-31 has between domain and category."""
     inner = domain / "images"
     alone = inner.is_dir() and len(_folders(domain)[0]) == 1 and bool(_folders(inner)[0])
     return inner if alone else domain
@@ -93,13 +93,13 @@ def _composed(name: str) -> str:
 
 
 def digest(parts: Iterable[object]) -> str:
-    """SHA-256 of the texts of some values."""
-    # surrogateescape, because a name may hold bytes that are not text
+    """Return the SHA-256 of values as text."""
+    # surrogateescape: file names may contain bytes that are not text
     return sha256(b"".join(f"{p}\0".encode("utf-8", "surrogateescape") for p in parts)).hexdigest()
 
 
 def read_names(lists: Path | str | Sequence[Path | str], known: Set[str]) -> set[str]:
-    """Read text files that name an image, and maybe its label, in each line."""
+    """Read text files with the path of an image, and possibly its label, in each line."""
     found: set[str] = set()
     for file in map(Path, [lists] if isinstance(lists, str | os.PathLike) else lists):
         lines = map(_composed, file.read_text(encoding="utf-8-sig").splitlines())
@@ -110,7 +110,7 @@ def read_names(lists: Path | str | Sequence[Path | str], known: Set[str]) -> set
 
 
 def read_groups(file: Path, known: Set[str]) -> dict[str, str]:
-    """Read a CSV file with the columns ``path`` and ``group``: the group of each image."""
+    """Read the groups of images from a CSV file with the columns ``path`` and ``group``."""
     with file.open(encoding="utf-8-sig", newline="") as stream:
         rows = csv.DictReader(stream)
         columns = rows.fieldnames or ()
@@ -132,6 +132,6 @@ def _without_label(name: str, known: Set[str]) -> str:
 def _refuse_unknown(names: Iterable[str], known: Set[str], file: Path) -> None:
     if unknown := [name for name in names if name not in known]:
         raise ValueError(
-            f"Every path in {file} must be that of an image, relative to the folder of images; "
+            f"Every path in {file} must be that of an image, relative to the folder; "
             f"{len(unknown)} are not, such as {unknown[0]!r}."
         )

@@ -1,42 +1,38 @@
-"""Decoded images in a file that is mapped into memory: decoding happens once."""
+"""Images decoded once, into a file that is mapped into memory."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crosslearning.datasets.decoding import decode, strict_about_bombs
+from crosslearning.datasets.images import Pixels, Progress
 from crosslearning.files import replacing
+from crosslearning.images._listing import ImageFile
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from crosslearning.datasets.images import Pixels, Progress
-    from crosslearning.images._listing import ImageFile
-
-_AT_A_TIME = 256  # bounds the memory of images that wait to be written
+_AT_A_TIME = 256  # bounds the memory of images waiting to be written
 _MOST_WORKERS = 8
 _SECONDS_OF_A_DAY = 86400
 
 
 def default_cache_dir() -> Path:
-    """Folder for decoded images: ``crosslearning`` in ``XDG_CACHE_HOME`` or in ``~/.cache``."""
+    """Return ``crosslearning`` in ``XDG_CACHE_HOME`` or in ``~/.cache``."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crosslearning"
 
 
 def cached_pixels(
     target: Path, images: Sequence[ImageFile], size: int, progress: Progress | None
 ) -> Pixels:
-    """Map the file ``target`` into memory; if it is not there, decode the images into it first."""
+    """Map the file ``target`` into memory; if it does not exist, decode the images first."""
     if not target.exists():
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            for path in target.parent.glob(".*.npy.*.tmp"):  # of killed processes
+            for path in target.parent.glob(".*.npy.*.tmp"):  # left by killed processes
                 if time.time() - path.stat().st_mtime > _SECONDS_OF_A_DAY:
                     path.unlink(missing_ok=True)
             with replacing(target) as temporary:
@@ -51,7 +47,7 @@ def cached_pixels(
 
 
 def _write(target: Path, images: Sequence[ImageFile], size: int, progress: Progress | None) -> None:
-    """Write a file in NumPy's format, image after image, so that a full disk is an error."""
+    """Write a file in NumPy's format image by image, so that a full disk raises an error."""
     header = {"descr": "|u1", "fortran_order": False, "shape": (len(images), size, size, 3)}
     unreadable: dict[str, str] = {}
     with target.open("wb") as stream:
@@ -65,20 +61,20 @@ def _write(target: Path, images: Sequence[ImageFile], size: int, progress: Progr
         some = ", ".join(f"{name} ({reason})" for name, reason in list(unreadable.items())[:10])
         raise ValueError(
             f"Every image must be readable; {len(unreadable)} of {len(images)} are not: "
-            f"{some}{', ...' * (len(unreadable) > 10)}. Repair or remove them, or leave them out "
-            "with `skip_unreadable`."
+            f"{some}{', ...' * (len(unreadable) > 10)}. Repair or remove them, or use "
+            "`skip_unreadable`."
         )
 
 
 def decode_all(
     images: Sequence[ImageFile], size: int, progress: Progress | None
 ) -> Iterator[tuple[ImageFile, Pixels | str]]:
-    """Decode images in order, in threads; one that cannot be read gives the reason instead."""
+    """Decode images in threads; an unreadable one yields the reason instead."""
 
     def attempt(image: ImageFile) -> Pixels | str:
         try:
             return decode(image.path, size)
-        except Exception as error:  # a broken file makes Pillow raise anything
+        except Exception as error:  # Pillow may raise anything for a broken file
             return type(error).__name__
 
     workers = min(_MOST_WORKERS, os.cpu_count() or 1)

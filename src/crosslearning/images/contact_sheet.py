@@ -1,4 +1,4 @@
-"""A picture of some images of every domain."""
+"""A picture with examples of every domain."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from crosslearning.datasets import ImageData
 from crosslearning.files import replacing
 
-_DOMAINS, _CATEGORIES = 12, 8  # that are shown at most
+_DOMAINS, _CATEGORIES = 12, 8  # at most
 _SIDE, _GAP, _TEXT = 96, 8, 14  # pixels
 
 
 def draw_contact_sheet(data: ImageData, pixels: NDArray[np.uint8], path: Path) -> None:
-    """Write a PNG with one image for each domain and some categories that most domains have."""
+    """Write a PNG with one image per domain and category, for categories that most domains have."""
     from PIL import Image, ImageDraw, ImageFont
 
     common = data.counts().gt(0).sum(axis=1).to_numpy()
     most = np.argsort(-common, kind="stable")
-    # Spread over the alphabet, where neighbours often look alike.
+    # Spread over the alphabet, since neighbours often look alike.
     most = most[common[most] == common.max()] if common.max() > 1 else most
     shown = most[np.linspace(0, len(most) - 1, min(_CATEGORIES, len(most))).round().astype(int)]
     domains = data.domains[:_DOMAINS]

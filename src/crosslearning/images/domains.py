@@ -1,27 +1,21 @@
-"""Folders of images, one per domain and category, such as Office-Home."""
+"""Folders of images by domain and category, such as Office-Home."""
 
 from __future__ import annotations
 
 import json
 import operator
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.datasets.images import ImageData
+from crosslearning.datasets.images import ImageData, Indices, Pixels, Progress
 from crosslearning.files import write_json
-from crosslearning.images._listing import digest, find_images, read_groups, read_names
+from crosslearning.images._listing import ImageFile, digest, find_images, read_groups, read_names
 from crosslearning.images._pixel_cache import cached_pixels, decode_all, default_cache_dir
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from crosslearning.datasets.images import Indices, Pixels, Progress
-    from crosslearning.images._listing import ImageFile
-
-    Lists = str | Path | Sequence[str | Path]
+Lists = str | Path | Sequence[str | Path]
 
 _CACHE_VERSION = 1  # to be raised when the same file is decoded to other pixels
 
@@ -29,36 +23,35 @@ _CACHE_VERSION = 1  # to be raised when the same file is decoded to other pixels
 class ImageDomains(ImageData):
     """Images in folders ``root/domain/category/``: Office-Home, PACS, Office-31, DomainNet.
 
-    Domains and categories are the names of the folders; a category may be missing in some domains.
-    Files that are not images, hidden files and empty folders are ignored. Needs the extra
-    ``torch``. Attributes are those of `ImageData`, and those below.
+    A category may be missing from some domains. Other files, hidden files and empty folders are
+    ignored. Needs the extra ``torch``. Attributes are those of `ImageData`, and those below.
 
     Parameters
     ----------
     root : path
-        Folder with a folder for each domain.
+        Folder that contains the folders of the domains.
     train_lists, test_lists : path or sequence of paths, optional
-        Text files that prescribe the split: a path relative to ``root``, and maybe a label, in
-        each line. If only one of them is given, the other part is all other images.
+        Text files that prescribe the split: a path relative to ``root``, optionally with a label,
+        in each line. If only one is given, the other part is all other images.
     groups : path, optional
         CSV file with the columns ``path``, relative to ``root``, and ``group``; by default
-        ``groups.csv`` in ``root``, if there is one. Images of one group are never split; an image
-        that the file does not name is a group of its own.
+        ``groups.csv`` in ``root``, if it exists. Images of one group are never split; an image
+        that is not listed is a group of its own.
     skip_unreadable : bool, default=False
-        Whether to look for images that cannot be read, which takes as long as decoding all, and
-        leave them out. Otherwise `pixels` refuses them.
+        Whether to find and skip unreadable images, which takes as long as decoding all of them;
+        otherwise `pixels` raises an error.
     cache_dir : path, optional
         Folder for decoded images; by default ``crosslearning`` in ``$XDG_CACHE_HOME`` or
         ``~/.cache``.
     progress : callable, optional
-        Called with the number of images looked at and of all images, if ``skip_unreadable``.
+        Called with the number of images checked and the total, if ``skip_unreadable``.
 
     Attributes
     ----------
     names, skipped : tuple of str
-        Paths relative to ``root`` of the images, and of those left out as they cannot be read.
+        Paths, relative to ``root``, of the images and of those skipped.
     ignored : int
-        Number of files and folders that were ignored.
+        Number of files and folders ignored.
 
     Examples
     --------
@@ -100,7 +93,7 @@ class ImageDomains(ImageData):
         super().__init__(
             [file.domain for file in self._files],
             [file.category for file in self._files],
-            # The words keep a group apart from an image that is called like it.
+            # The prefixes distinguish a group from an image of the same name.
             [f"group {group[n]}" if n in group else f"alone {n}" for n in self.names],
         )
         if train_lists is not None or test_lists is not None:
@@ -108,18 +101,18 @@ class ImageDomains(ImageData):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of names and sizes of the files, groups and given split; not of their times."""
+        """SHA-256 of names and sizes of the files, groups and given split."""
         split = None if self.given_split is None else [part.tolist() for part in self.given_split]
         sizes = [file.size for file in self._files]
         return digest([*self.names, *sizes, self.groups.tolist(), split])
 
     def pixels(self, size: int = 224, *, progress: Progress | None = None) -> Pixels:
-        """All images, decoded once, as a memory map of shape (n_images, size, size, 3).
+        """Return all images, decoded once, as a memory map of shape (n_images, size, size, 3).
 
-        Images are turned as their camera was held, put on white where they are transparent, and
-        resized to a square without regard to their proportions. Those that cannot be read, or are
-        so large that Pillow takes them for an attack, are refused by name. `progress` is called
-        with the number of decoded images and of all images, if the cache does not have them.
+        EXIF orientation is applied, transparency becomes white, and images are resized to a square
+        regardless of their proportions. Unreadable images, and those above Pillow's size limit,
+        raise an error that names them. While decoding, `progress` is called with the number of
+        images done and the total.
         """
         if operator.index(size) < 1:
             raise ValueError(f"`size` is a number of pixels and must be at least 1; got {size}.")
@@ -127,10 +120,10 @@ class ImageDomains(ImageData):
         return cached_pixels(target, self._files, size, progress)
 
     def _find_unreadable(self, files: list[ImageFile], progress: Progress | None) -> set[str]:
-        """Names of the images that cannot be read, out of the cache if it knows them."""
+        """Return the names of unreadable images, from the cache if possible."""
         target = self._cache_dir / f"{_key(files)}-unreadable.json"
         if not target.exists():
-            tried = decode_all(files, 1, progress)  # to one pixel, which is fastest
+            tried = decode_all(files, 1, progress)  # one pixel is fastest
             names = [file.name for file, result in tried if isinstance(result, str)]
             target.parent.mkdir(parents=True, exist_ok=True)
             write_json(target, names)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
+from crosslearning.datasets import ImageData
+from crosslearning.datasets.images import Progress
 from crosslearning.extras import require
 from crosslearning.files import replacing
 from crosslearning.images._pixel_cache import default_cache_dir
 from crosslearning.images.networks import Normalised, named_function
-
-if TYPE_CHECKING:
-    import os
-
-    from numpy.typing import NDArray
-
-    from crosslearning.datasets import ImageData
-    from crosslearning.datasets.images import Progress
 
 _AT_A_TIME = 256  # images per file of the cache; a killed process repeats at most one file
 _IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import io
 import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,8 +16,9 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from crosslearning.datasets.images import Progress
 from crosslearning.files import replacing
-from crosslearning.images._listing import image_files
+from crosslearning.images._listing import ImageFile, image_files
 from crosslearning.images._pixel_cache import decode_all
 from crosslearning.images._runs import model_file
 from crosslearning.images.embedding import load_backbone
@@ -23,14 +26,7 @@ from crosslearning.images.networks import Normalised, network
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.nn import TaskModels
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    from crosslearning.datasets.images import Progress
-    from crosslearning.images._listing import ImageFile
-
-    Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 _AT_A_TIME = 256  # bounds the memory of decoded images
 _CHECKED = 3  # images on which an exported program is tested
@@ -94,17 +90,18 @@ def predict(
             f"`top` counts categories and must be from 1 to {len(about['categories'])}; got {top}."
         )
     files = image_files(images, about["domains"], task)
-    rows: list[dict[str, Any]] = []
+    tables: list[pd.DataFrame] = []
     unreadable: dict[str, str] = {}
     for start in range(0, len(files), _AT_A_TIME):
         some = list(decode_all(files[start : start + _AT_A_TIME], about["image_size"], None))
         unreadable |= {file.name: found for file, found in some if isinstance(found, str)}
-        rows += _rows([one for one in some if not isinstance(one[1], str)], about, models, top)
+        if readable := [one for one in some if not isinstance(one[1], str)]:
+            tables.append(_table(readable, about, models, top))
         if progress is not None:
             progress(start + len(some), len(files))
-    if not rows:
+    if not tables:
         raise ValueError(f"At least one image must be readable; none of {len(files)} is.")
-    return Predictions(pd.DataFrame(rows), unreadable)
+    return Predictions(pd.concat(tables, ignore_index=True), unreadable)
 
 
 def export(
@@ -179,25 +176,23 @@ def _network(models: TaskModels, domain: str | None, about: Any) -> nn.Module:
     return Normalised(module, *statistics).eval()
 
 
-def _rows(some: list[tuple[ImageFile, Any]], about: Any, models: Any, top: int) -> list[Any]:
-    """Predict decoded images domain by domain; rows are in the order of the images."""
-    found: dict[int, dict[str, Any]] = {}
-    for domain in dict.fromkeys(file.domain for file, _ in some):
-        places = [k for k, (file, _) in enumerate(some) if file.domain == domain]
-        pixels = torch.from_numpy(np.stack([some[k][1] for k in places])).permute(0, 3, 1, 2)
-        with torch.inference_mode():
-            shares = _network(models, domain, about)(pixels.float() / 255).softmax(1)
-        values, codes = (one.tolist() for one in shares.topk(top))
-        for k, probabilities, best in zip(places, values, codes, strict=True):
-            file = some[k][0]
-            row = {"path": file.name, "domain": domain if domain in models else ""}
-            for rank, (probability, code) in enumerate(zip(probabilities, best, strict=True), 1):
-                ending = "" if rank == 1 else f"_{rank}"
-                row[f"category{ending}"] = about["categories"][code]
-                row[f"probability{ending}"] = probability
-            truth = file.category if file.category in about["categories"] else ""
-            found[k] = {**row, "truth": truth}
-    return [found[k] for k in sorted(found)]
+def _table(some: list[tuple[ImageFile, Any]], about: Any, models: Any, top: int) -> pd.DataFrame:
+    """Predict decoded images, those of each domain together."""
+    pixels = torch.from_numpy(np.stack([image for _, image in some])).permute(0, 3, 1, 2)
+    domains = np.array([file.domain for file, _ in some])
+    shares = torch.empty(len(some), len(about["categories"]), dtype=torch.float64)
+    with torch.inference_mode():
+        for domain in np.unique(domains):
+            rows = np.flatnonzero(domains == domain)
+            shares[rows] = _network(models, domain, about)(pixels[rows] / 255).softmax(1).double()
+    table = pd.DataFrame({"path": [file.name for file, _ in some]})
+    table["domain"] = [domain if domain in models else "" for domain in domains.tolist()]
+    for rank, (values, codes) in enumerate(zip(*(x.T for x in shares.topk(top)), strict=True), 1):
+        ending = "" if rank == 1 else f"_{rank}"
+        table[f"category{ending}"] = [about["categories"][code] for code in codes]
+        table[f"probability{ending}"] = values.tolist()
+    known = set(about["categories"])
+    return table.assign(truth=[f.category if f.category in known else "" for f, _ in some])
 
 
 def _program(net: nn.Module, size: int, about: str) -> bytes:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from crosslearning.datasets.images import ImageData, Indices
-    from crosslearning.images.settings import TrainingSettings
+from crosslearning.datasets.images import ImageData, Indices
+from crosslearning.images.settings import TrainingSettings
 
 PARTS = ("train", "validation", "test")
 _LEAST_GAIN = 1e-9  # above the rounding of the sums that are compared

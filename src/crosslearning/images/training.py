@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 
 import crosslearning
+from crosslearning.datasets import ImageData
+from crosslearning.datasets.images import Pixels
 from crosslearning.exceptions import ResolutionWarning
 from crosslearning.images import _results
 from crosslearning.images._baselines import baselines_of, judged
@@ -24,21 +29,11 @@ from crosslearning.images.batches import Augmentation, ImageBatches
 from crosslearning.images.contact_sheet import draw_contact_sheet
 from crosslearning.images.head_training import train_heads
 from crosslearning.images.networks import default_epsilons, network
+from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import divide
 from crosslearning.images.statistics import channel_statistics
-from crosslearning.nn import evaluate, sweep
+from crosslearning.nn import EpochRecord, History, TaskModels, evaluate, sweep
 from crosslearning.nn._ranks import Ranks
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable
-
-    from torch.distributed.device_mesh import DeviceMesh
-
-    from crosslearning.datasets import ImageData
-    from crosslearning.datasets.images import Pixels
-    from crosslearning.images.settings import TrainingSettings
-    from crosslearning.nn import EpochRecord, History, TaskModels
 
 _STEPS = 500  # between two checkpoints within an epoch
 _MEASURED = "images", "validation", "test", "losses", "seconds"

@@ -17,8 +17,6 @@ def alexnet256(num_classes: int, dropout: float = 0.5) -> nn.Sequential:
     (n, 3, height, width), 224 × 224 in the paper and at least 63 × 63. The first two linear layers
     have `dropout`, as in AlexNet; the paper does not mention it.
 
-    Examples
-    --------
     >>> sum(parameter.numel() for parameter in alexnet256(65).parameters())
     4911745
     """

@@ -1,11 +1,9 @@
 r"""Cross-learning of Gaussian means: the example in which everything is known in closed form.
 
-Two groups, :math:`M` samples each, with means :math:`\varepsilon_0` apart (``gap``) and sample
-means of standard deviation :math:`\sigma_M = \sigma / \sqrt M` (``sigma_m``). The two estimates
-may differ by at most :math:`\varepsilon` (``max_gap``): a ball of *radius* ``max_gap / 2`` around
-a free centre. 0 is consensus, ``inf`` is agnostic.
-
-Where a formula printed in the paper needs a correction, the function that computes it says so.
+Two groups of :math:`M` samples have means :math:`\varepsilon_0` apart (``gap``), and sample means
+of standard deviation :math:`\sigma_M = \sigma / \sqrt M` (``sigma_m``). The two estimates may
+differ by at most :math:`\varepsilon` (``max_gap``): a ball of *radius* ``max_gap / 2`` around a
+free centre. 0 is consensus, ``inf`` is agnostic. Corrections to the paper are noted in place.
 """
 
 from crosslearning.paper.gaussian.error import (

@@ -1,4 +1,4 @@
-"""Checks of what the user gives, each with the rule, the value and the next step."""
+"""Checks of input, with the rule, the value and the next step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RULES = {  # the rule and the next step
 
 
 def numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Array of values that keep the rule of this name; NaN keeps none."""
+    """Convert to an array, and check the rule for this name; NaN violates it."""
     rule, remedy = _RULES[name]
     array = _floats(name, value)
     good = array >= 0 if "gap" in name else array > 0
@@ -31,7 +31,7 @@ def numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def number(name: str, value: float) -> float:
-    """One value that keeps the rule of this name."""
+    """Check one value."""
     array = numbers(name, value)
     if array.ndim:
         raise ValueError(
@@ -42,7 +42,7 @@ def number(name: str, value: float) -> float:
 
 
 def finite(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Array of finite numbers."""
+    """Convert to an array of finite numbers."""
     array = _floats(name, value)
     bad = ~np.isfinite(array)
     if bad.any():
@@ -54,12 +54,12 @@ def finite(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def group_mean(name: str, group: ArrayLike, max_ndim: int) -> NDArray[np.float64]:
-    """Mean of the samples of one group, as a vector."""
+    """Return the mean of one group as a vector."""
     samples = finite(name, group)
     if not 1 <= samples.ndim <= max_ndim or samples.size == 0:
         raise ValueError(
             f"`{name}` must hold at least one sample and have at most {max_ndim} dimension(s); got "
-            f"the shape {samples.shape}. Leave out groups without samples."
+            f"the shape {samples.shape}. Remove groups without samples."
         )
     return np.atleast_1d(samples.mean(axis=0))
 
@@ -69,6 +69,6 @@ def _floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            f"`{name}` must be made of numbers, in rows of one length; got {reprlib.repr(value)}. "
+            f"`{name}` must consist of numbers, in rows of one length; got {reprlib.repr(value)}. "
             "Convert it to an array of floats first."
         ) from None

@@ -1,4 +1,4 @@
-"""Mean squared error of two cross-learned means, in closed form and by simulation."""
+"""The mean squared error of two cross-learned means, in closed form and by simulation."""
 
 from __future__ import annotations
 
@@ -30,21 +30,13 @@ def mse(max_gap: ArrayLike, gap: float, sigma_m: float) -> NDArray[np.float64]:
     Exactly :math:`\sigma_M^2 / 2 + \varepsilon_0^2 / 4` at ``max_gap=0`` and
     :math:`\sigma_M^2` at ``inf``; at ``max_gap=gap`` at most :math:`3/4` of the latter (Claim 1).
 
-    Parameters
-    ----------
-    max_gap : array
-        Largest difference of the estimates.
-    gap, sigma_m : float
-        Difference of the true means, and standard deviation of a sample mean.
+    `max_gap` is the largest difference of the estimates, `gap` that of the true means, `sigma_m`
+    the standard deviation of a sample mean.
 
-    Notes
-    -----
     The paper prints :math:`e(\beta)` for :math:`\operatorname{erf}(\beta)`. It gives the limit for
     :math:`\varepsilon \to \infty` as :math:`\sigma_M` in place of :math:`\sigma_M^2`, and calls the
     error at :math:`\varepsilon_0` "3/4 lower" than it: it is 3/4 *of* it, a quarter lower.
 
-    Examples
-    --------
     >>> mse([0, 2, 6, np.inf], gap=2, sigma_m=1).round(5)
     array([1.5    , 0.74785, 0.99785, 1.     ])
     """
@@ -66,28 +58,24 @@ def mse_derivative(max_gap: ArrayLike, gap: float, sigma_m: float) -> NDArray[np
     The paper prints twice this; at 0 its factor :math:`\varepsilon_0 / \sigma_M` should be
     :math:`\varepsilon_0 / 2`. The sign, and with it the proof of Claim 2, survives.
 
-    Examples
-    --------
     >>> mse_derivative([0, 2, np.inf], gap=2, sigma_m=1).round(5)
     array([-0.8427 ,  0.00468,  0.     ])
     """
     from scipy.special import erf, erfc  # at the first call: scipy takes long to import
 
     e, e0, s, a, b = _standardised(max_gap, gap, sigma_m)
-    # Two forms of the same: the first loses its digits in the tail, the second for small gaps.
+    # Two equivalent forms: the first loses digits in the tail, the second for small gaps.
     near = e - s * (a * erf(a) + b * erf(b))
     far = s * (a * erfc(a) + np.abs(b) * erfc(np.abs(b))) - np.maximum(e0 - e, 0.0)
     return np.asarray(np.where(a < 1, near, far) / 2)
 
 
 def best_max_gap(gap: float, sigma_m: float) -> float:
-    """Value of ``max_gap`` with the smallest `mse`: below ``gap``, about it when ``gap`` is large.
+    """Return the ``max_gap`` with the smallest `mse`: below ``gap``, and close to a large one.
 
     The paper's Claim 2, that some ``max_gap > 0`` is strictly better than consensus, is stated for
     all gaps. It holds for ``gap > 0`` only: if the means are equal the best value is 0, consensus.
 
-    Examples
-    --------
     >>> round(best_max_gap(gap=2, sigma_m=1), 5)
     1.98078
     >>> best_max_gap(gap=0, sigma_m=1)
@@ -100,14 +88,12 @@ def best_max_gap(gap: float, sigma_m: float) -> float:
 
 
 def beneficial_from(gap: float, sigma_m: float) -> float:
-    r"""Value above which every ``max_gap`` has a smaller `mse` than separate estimates.
+    r"""Return the value above which every ``max_gap`` has a smaller `mse` than separate estimates.
 
     The paper speaks of "a range of values around :math:`\varepsilon_0`", but it has no upper end:
-    the error rises to that of separate estimates without reaching it. If ``gap`` is at most
-    :math:`\sqrt 2 \sigma_M` it begins at 0 (and consensus itself is better if it is less).
+    the error approaches that of separate estimates from below. The range starts at 0 if ``gap`` is
+    at most :math:`\sqrt 2 \sigma_M`.
 
-    Examples
-    --------
     >>> round(beneficial_from(gap=2, sigma_m=1), 3)
     0.767
     >>> beneficial_from(gap=1, sigma_m=1)
@@ -129,13 +115,10 @@ class MonteCarlo(NamedTuple):
 def monte_carlo(
     max_gap: ArrayLike, gap: float, sigma_m: float, *, realizations: int = 100_000, seed: int = 0
 ) -> MonteCarlo:
-    """Simulate what `mse` computes, with so many pairs of sample means.
+    """Estimate `mse` by simulation.
 
-    All values of ``max_gap`` see the same realisations, so that differences between them are
-    sharper than each alone.
+    All values of ``max_gap`` share the same realisations, which sharpens differences between them.
 
-    Examples
-    --------
     >>> simulated = monte_carlo([0, 2], gap=2, sigma_m=1)
     >>> bool((abs(simulated.mse - mse([0, 2], 2, 1)) < 4 * simulated.standard_error).all())
     True
@@ -143,8 +126,8 @@ def monte_carlo(
     e, e0, s = numbers("max_gap", max_gap), number("gap", gap), number("sigma_m", sigma_m)
     if not realizations >= 2:
         raise ValueError(
-            f"`realizations` must be at least 2 to know the error; got {realizations}. "
-            "The paper takes 100000."
+            f"`realizations` must be at least 2 for a standard error; got {realizations}. "
+            "The paper uses 100000."
         )
     rng = np.random.default_rng(seed)
     count, mean, scatter = 0, np.zeros(e.shape), np.zeros(e.shape)
@@ -162,7 +145,7 @@ def monte_carlo(
 
 
 def _spread(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rise from 0 to 1/2 for x >= 0: twice the integral of t erfc(t) from 0 to x."""
+    """Return twice the integral of t erfc(t) from 0 to x, which rises from 0 to 1/2."""
     from scipy.special import erf, erfc
 
     return np.asarray(x**2 * erfc(x) - x * np.exp(-(x**2)) / math.sqrt(math.pi) + erf(x) / 2)
@@ -171,7 +154,7 @@ def _spread(x: NDArray[np.float64]) -> NDArray[np.float64]:
 def _standardised(
     max_gap: ArrayLike, gap: float, sigma_m: float
 ) -> tuple[NDArray[np.float64], float, float, NDArray[np.float64], NDArray[np.float64]]:
-    """Check, and return the paper's ε, ε_0, σ_M, -α and β, these two cut off where erfc is 0."""
+    """Check, and return the paper's ε, ε_0, σ_M, -α and β, these two clipped where erfc is 0."""
     e, e0, s = numbers("max_gap", max_gap), number("gap", gap), number("sigma_m", sigma_m)
     with np.errstate(over="ignore"):
         a, b = ((e + d) / (2 * s) for d in (e0, -e0))
@@ -181,7 +164,7 @@ def _standardised(
 def _crossing(
     function: Callable[[float, float, float], NDArray[np.float64]], e0: float, s: float
 ) -> float:
-    """Root of ``function`` between 0 and ``e0``, found in units of ``s``."""
+    """Find the root of ``function`` between 0 and ``e0``, in units of ``s``."""
     from scipy.optimize import brentq
 
     far, eps, tiny = e0 / s, np.finfo(float).eps, np.finfo(float).tiny

@@ -28,11 +28,8 @@ def two_means(x: ArrayLike, y: ArrayLike, max_gap: float) -> TwoMeans:
         \min_{\hat\mu_x, \hat\mu_y} (\bar x - \hat\mu_x)^2 + (\bar y - \hat\mu_y)^2
         \quad\text{subject to}\quad |\hat\mu_x - \hat\mu_y| \le \varepsilon
 
-    `x` and `y` are samples, of shape (n_samples,); both groups count the same even if one has more
-    of them, as tasks do in cross-learning.
+    `x` and `y` have shape (n_samples,); both groups have equal weight, whatever their size.
 
-    Examples
-    --------
     >>> two_means([0.0, 2.0], [5.0], max_gap=2)
     TwoMeans(x=2.0, y=4.0)
     >>> two_means([0.0, 2.0], [5.0], max_gap=0)
@@ -49,12 +46,9 @@ def two_means(x: ArrayLike, y: ArrayLike, max_gap: float) -> TwoMeans:
 def cross_means(samples: Sequence[ArrayLike], epsilon: float) -> Projection:
     """Estimate the means of several groups, all within ``epsilon`` of a free centre.
 
-    `samples` are N arrays of shape (n_samples,) or (n_samples, S), whose means are projected
-    together; every group counts the same, whatever its size. Radius 0 gives every group the mean
-    of the sample means, ``inf`` its own; there may be one radius per group.
+    `samples` are N arrays of shape (n_samples,) or (n_samples, S); every group has equal weight,
+    whatever its size. There may be one radius per group.
 
-    Examples
-    --------
     >>> cross_means([[0.0, 2.0], [5.0]], epsilon=1).thetas
     array([[2.],
            [4.]])
@@ -63,7 +57,7 @@ def cross_means(samples: Sequence[ArrayLike], epsilon: float) -> Projection:
     if len({mean.shape for mean in means}) != 1:
         raise ValueError(
             "`samples` must hold at least one group, all of one dimension; got dimensions "
-            f"{[mean.size for mean in means]}. Give each group the same columns."
+            f"{[mean.size for mean in means]}. Use the same columns for each group."
         )
     return project(np.stack(means), epsilon)
 
@@ -76,15 +70,12 @@ def james_stein(means: ArrayLike, sigma_m: float, target: ArrayLike = 0.0) -> ND
         \hat\mu = t + \Bigl(1 - \frac{(d - 2) \sigma_M^2}{\lVert \bar x - t \rVert^2}\Bigr)_+
         (\bar x - t)
 
-    From three degrees of freedom on its total squared error is, in expectation, below that of
-    the sample means whatever the true means are. For fewer there is no such estimator.
+    With three or more degrees of freedom its expected total squared error is below that of the
+    sample means, whatever the true means are; with fewer there is no such estimator.
 
-    `means` are those of N groups, of shape (N,) or (N, S), and `sigma_m` the standard deviation of
-    each of these numbers. The target is a fixed point, :math:`d = NS`, or "mean", that of the
-    groups, :math:`d = (N - 1) S`.
+    `means` has shape (N,) or (N, S), and `sigma_m` is the standard deviation of each number. The
+    target is a fixed point, :math:`d = NS`, or "mean", that of the groups, :math:`d = (N - 1) S`.
 
-    Examples
-    --------
     >>> james_stein([1.0, 2.0, 2.0], sigma_m=1.5)
     array([0.75, 1.5 , 1.5 ])
     """
@@ -93,7 +84,7 @@ def james_stein(means: ArrayLike, sigma_m: float, target: ArrayLike = 0.0) -> ND
     if x.ndim not in (1, 2):
         raise ValueError(
             f"`means` must have the shape (N,) or (N, S); got {x.shape}. "
-            "Give one sample mean per group."
+            "Pass one sample mean per group."
         )
     to_mean = isinstance(target, str) and target == "mean"
     freedom = x.size - x[:1].size if to_mean else x.size

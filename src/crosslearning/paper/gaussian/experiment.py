@@ -36,7 +36,6 @@ class GaussianConfig:
     samples: int = 1  # per group
     realizations: int = 100_000
     seed: int = 0
-    largest_max_gap: float | None = None  # where the curve ends; gap + 4 sigma_m if not given
 
     def __post_init__(self) -> None:
         number("gap", self.gap)
@@ -53,12 +52,6 @@ class GaussianConfig:
                 f"their fourth powers are needed; got {self.gap:g} and {self.sigma_m:g}. "
                 "Choose another unit of length."
             )
-        end = self.largest_max_gap
-        if end is not None and not 0 < end < math.inf:
-            raise ValueError(
-                f"`largest_max_gap` must be finite and positive; got {end}. "
-                "Leave it out to see the whole curve."
-            )
 
     @property
     def sigma_m(self) -> float:
@@ -66,9 +59,8 @@ class GaussianConfig:
         return self.sigma / math.sqrt(self.samples)
 
     def grid(self) -> NDArray[np.float64]:
-        """Values of ``max_gap``: 61 evenly from 0 on, or from near the gap if that is far."""
-        end = self.largest_max_gap or self.gap + 4 * self.sigma_m
-        start = max(0.0, self.gap - 4 * self.sigma_m)
+        """Return 61 values of ``max_gap`` around the gap, and 20 below if these start late."""
+        start, end = max(0.0, self.gap - 4 * self.sigma_m), self.gap + 4 * self.sigma_m
         if not 0 < start < end:
             return np.linspace(0.0, end, 61)
         approach = np.linspace(0.0, start, 20, endpoint=False)
@@ -77,7 +69,7 @@ class GaussianConfig:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper and whether it holds for the numbers at hand."""
+    """A statement of the paper, and whether it holds here."""
 
     statement: str
     holds: bool
@@ -85,7 +77,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class GaussianResult:
-    """What the experiment found; errors are mean squared errors of one estimate."""
+    """The summary; errors are mean squared errors of one estimate."""
 
     config: GaussianConfig
     sigma_m: float
@@ -100,7 +92,7 @@ class GaussianResult:
 
 
 def run(config: GaussianConfig, folder: str | os.PathLike[str]) -> GaussianResult:
-    """Compute the curve and store it: ``gaussian.csv`` and ``gaussian.json`` in ``folder``."""
+    """Compute the curve; write ``gaussian.csv`` and ``gaussian.json`` to ``folder``."""
     folder = Path(folder)
     result, curve = _compute(config)
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,9 +103,8 @@ def run(config: GaussianConfig, folder: str | os.PathLike[str]) -> GaussianResul
 
 
 def _compute(config: GaussianConfig) -> tuple[GaussianResult, NDArray[np.float64]]:
-    """Summary and curve, the latter with one row per ``max_gap`` and columns ``_COLUMNS``."""
-    truth = (config.gap, config.sigma_m)
-    grid = config.grid()
+    """Return the summary, and the curve with columns ``_COLUMNS``."""
+    truth, grid = (config.gap, config.sigma_m), config.grid()
     exact = mse(grid, *truth)
     simulated = monte_carlo(grid, *truth, realizations=config.realizations, seed=config.seed)
     best = best_max_gap(*truth)
@@ -122,8 +113,7 @@ def _compute(config: GaussianConfig) -> tuple[GaussianResult, NDArray[np.float64
     second = "Some max_gap > 0 is strictly better than consensus."
     # By the slope at 0: for a small gap the two errors agree to the last digit.
     better = bool(mse_derivative(0.0, *truth) < 0)
-    claims = Claim(first, at_gap <= 0.75 * agnostic * (1 + 1e-12)), Claim(second, better)
-    # In standard errors, at the points that have one above rounding.
+    # In standard errors, where these exceed rounding.
     difference, error = np.abs(simulated.mse - exact), simulated.standard_error
     deviations = np.divide(difference, error, out=0 * error, where=error > 1e-14 * exact)
     result = GaussianResult(
@@ -136,6 +126,6 @@ def _compute(config: GaussianConfig) -> tuple[GaussianResult, NDArray[np.float64
         at_gap=at_gap,
         beneficial_from=beneficial_from(*truth),
         monte_carlo_deviation=float(deviations.max()),
-        claims=claims,
+        claims=(Claim(first, at_gap <= 0.75 * agnostic * (1 + 1e-12)), Claim(second, better)),
     )
     return result, np.column_stack([grid, exact, *simulated])

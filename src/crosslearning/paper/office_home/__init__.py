@@ -1,8 +1,8 @@
 """The paper's experiment with images: one network per domain, at radii from 0 to ∞.
 
-It is `crosslearning.images.train` with the paper's settings; beside its results stand what the
-paper reports for Office-Home, and the improvement over its two baselines, which it calls
-consensus (ε = 0) and agnostic (ε = ∞).
+This is `crosslearning.images.train` with the paper's settings. Its results also hold the numbers
+that the paper reports for Office-Home, and the improvement over the paper's baselines, consensus
+(ε = 0) and agnostic (ε = ∞).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONSENSUS = {"Art": 26.38, "Clipart": 5.13, "Product": 6.65, "Real World": 0.74
 def run(
     data: ImageData, folder: str | os.PathLike[str], config: TrainingSettings, **options: Any
 ) -> dict[str, Any]:
-    """Call `crosslearning.images.train`; the results have ``improvement`` and ``reported`` too."""
+    """Call `crosslearning.images.train`; add ``improvement`` and ``reported`` to the results."""
     from crosslearning.images import train
 
     options = {"keep_models": False, **options}
@@ -37,7 +37,7 @@ def run(
 
 
 def shipped_config(name: Literal["paper", "icons65"]) -> TrainingSettings:
-    """Read the settings of the paper, or of a small experiment that takes minutes.
+    """Read the paper's settings, or those of a small experiment that takes minutes.
 
     >>> shipped_config("paper").learning_rate
     0.001
@@ -47,10 +47,9 @@ def shipped_config(name: Literal["paper", "icons65"]) -> TrainingSettings:
 
 
 def improvement(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Improvement in per cent over the extremes in the results of `crosslearning.images.train`.
+    """Compute improvements over the extremes in the results of `crosslearning.images.train`, in %.
 
-    At the radius that validation chooses, and at the best of each domain on the test images, as in
-    the paper.
+    At the radius chosen by validation, and as in the paper at each domain's best on test images.
     """
     accuracies = {float(point["epsilon"]): _accuracies(point) for point in results["path"]}
     between = [epsilon for epsilon in accuracies if 0 < epsilon < math.inf]
@@ -59,7 +58,7 @@ def improvement(results: dict[str, Any]) -> list[dict[str, Any]]:
     common = float(results["chosen"]["between"])
 
     def row(domain: str, over: str, base: float) -> dict[str, Any]:
-        # Of equal ones the smallest radius, and rounding decides nothing.
+        # The smallest radius in a tie, regardless of rounding.
         best = max(between, key=lambda e: round(accuracies[e][domain], 9))
         at_common, at_best = (
             100 * (accuracies[e][domain] / base - 1) if base > 0 else math.nan
@@ -81,7 +80,7 @@ def _accuracies(point: dict[str, Any]) -> dict[str, float]:
 
 
 def reported() -> dict[str, Any]:
-    """Return the paper's numbers: accuracies as shares, improvements in per cent."""
+    """Return the paper's numbers: accuracies as fractions, improvements in per cent."""
     return {
         "source": "reported by the paper for Office-Home, not measured here",
         "agnostic": 0.2444,
