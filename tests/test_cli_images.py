@@ -152,7 +152,7 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
         (["train", "icons65", "--epsilon", "a=wide"], "takes RADIUS or NAME=RADIUS; got a=wide"),
         (
             ["train", "x", "--epsilon", "1", "--epsilon", "a=1", "--epsilon", "a=2"],
-            "and each other has one; got 1, a=1, a=2",
+            "here '*', may have several radii to choose from; got 1, a=1, a=2",
         ),
         (["train", "icons65", "--backbone", "x:y", "--epochs", "3"], "`epochs` applies to"),
         (["train", "icons65", "--model", "vgg"], "`model` must be 'batchnorm_cnn' or 'small_cnn'"),

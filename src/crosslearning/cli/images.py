@@ -39,8 +39,8 @@ def train(
         typer.Option(
             "--epsilon",
             help="Radius: 0 pools, inf separates; may be repeated. By default both, and 2, 6 "
-            "and 20 % of the norm of the network. NAME=RADIUS is for parameters whose names begin "
-            "so; the first name may have several, to choose from.",
+            "and 20 % of the norm of the network. NAME=RADIUS applies to parameters with this "
+            "prefix; the first name may be repeated.",
         ),
     ] = None,
     weights: Annotated[
@@ -53,13 +53,16 @@ def train(
     backbone: Annotated[
         str | None,
         typer.Option(
-            help="Linear heads on the features of a pretrained network in place of training: "
+            help="Fit linear heads on the features of a pretrained network instead: "
             "efficientnet_lite0, timm/NAME, torchvision/NAME or package.module:function."
         ),
     ] = None,
     baselines: Annotated[
         bool,
-        typer.Option("--baselines", help="Train FedBN, FedPer, springs and fine-tuned as well."),
+        typer.Option(
+            "--baselines",
+            help="Also train pooled (shared BatchNorm), FedBN, FedPer, springs and fine-tuned.",
+        ),
     ] = False,
     seeds: Seeds = 1,
     out: Out = Path("crosslearning-train"),
@@ -69,8 +72,8 @@ def train(
     The radius is chosen on validation images and scored on test images. The defaults, a small
     convolutional network with BatchNorm, images of 64 by 64 pixels and 12 epochs, take minutes for
     a few thousand images. --backbone trains linear heads on frozen features of 224 by 224 pixels.
-    An interrupted run resumes where it stopped. The networks are saved in OUT/models, and
-    OUT/report.html is about them. Under torchrun the domains are spread over its processes.
+    An interrupted run resumes where it stopped. The networks are saved in OUT/models, and the
+    report is OUT/report.html. Under torchrun the domains are spread over its processes.
     """
     require_torch()
     from crosslearning.images import TrainingSettings
@@ -204,10 +207,9 @@ def describe(now: dict[str, Any]) -> str:
 
 
 def _radii(given: list[str]) -> tuple[list[float], dict[str, float | None] | None]:
-    """Radii to choose from, and blocks: None for what they are of, a radius for each other."""
-    pairs = [(name, radius) for name, _, radius in (one.rpartition("=") for one in given)]
+    """Return the radii to choose from, and the blocks: None for theirs, a radius for others."""
     try:
-        found = [(name, float(radius)) for name, radius in pairs]
+        found = [(name, float(radius)) for name, _, radius in (g.rpartition("=") for g in given)]
     except ValueError:
         raise ValueError(
             f"--epsilon takes RADIUS or NAME=RADIUS; got {', '.join(given)}."
@@ -218,8 +220,8 @@ def _radii(given: list[str]) -> tuple[list[float], dict[str, float | None] | Non
     others = {name: radius for name, radius in found if name != chosen}
     if len(others) < sum(name != chosen for name, _ in found):
         raise ValueError(
-            f"One block has several radii to choose from, {chosen or 'all that has no name'!r}, "
-            f"and each other has one; got {', '.join(given)}."
+            f"Only one block, here {chosen or '*'!r}, may have several radii to choose from; "
+            f"got {', '.join(given)}. Pass one radius for each of the others."
         )
     radii = [radius for name, radius in found if name == chosen]
     return radii, {chosen or "*": None, **others}
