@@ -59,6 +59,7 @@ def _effect(feature, tasks, rng):
     lines = curve + slopes[:, None] * grid + rng.normal(size=(len(tasks), 1))
     return {
         "feature": feature,
+        "what": "spending",
         "grid": grid.tolist(),
         "center": curve.tolist(),
         "tasks": [
@@ -86,6 +87,7 @@ def table_results(labels=range(100, 160), features=("age", "income")):
         "task": "shop",
         "estimator": "CrossBayesianRidge",
         "target_kind": "regression",
+        "family": "gaussian",
         "sentence": "Sharing helps: cross-learning is better than separate models by 1.5 ± 0.2.",
         "remarks": [
             {"lead": f"Shop {labels[0]} gains most", "text": "31.0 alone, 27.0 cross-learned."},

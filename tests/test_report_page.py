@@ -5,9 +5,11 @@ import math
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from PIL import Image
 
+from crosslearning.evaluation.calibration import reliability
 from crosslearning.paper.gaussian import experiment as gaussian
 from crosslearning.report import write
 from tests.report_results import images_results, save, table_results
@@ -87,7 +89,7 @@ def test_a_table_says_what_to_do_first(table_page):
             "Shop 159 loses most:",
             "Column day looks like a date",
             "Scores are nested: a model's settings, too, were chosen without the rows",
-            "contain 90 % of new rows contained 91.2 % of the held-out rows (50 %: 51.2 %; 80 %",
+            "contain 90 % of new rows contained 91.2 % of the held-out rows (50 %: 51.2",
             "by a standard deviation of 1.60 (1.30 to 1.90)",
             "Within a shop, rows vary by 5.20",
             "All models are within ε = 2.00 of these standard deviations of the centre.",
@@ -202,10 +204,32 @@ def test_columns_that_are_constant_within_tasks_have_no_slopes(tmp_path):
 def test_classes_are_told_by_the_share_that_is_correct(tmp_path):
     content = table_results() | {"target_kind": "classification"}
     content["typical_error"] |= {"value": 87.25, "unit": "%", "what": "percent correct"}
+    content["spread"]["noise"]["sd"] = None
+    for effect in content["effects"]:
+        effect["what"] = "probability of spending = high"
     del content["predicted"], content["calibration"]
+    p = np.array([0.1, 0.2, 0.8, 0.9])
+    content["reliability"] = {"class": "high", **reliability(p, p > 0.5)}
     page = page_of(tmp_path, content)
     assert "Predictions that are correct 87.2 %" in page
     assert not page.charts_of("Actual against predicted")
+    assert "On held-out rows they are off by 15.0 points on average." in page
+    assert "How often spending = high was true, by its predicted probability" in page
+    (chart,) = page.charts_of("predicted probabilities of held-out rows")
+    assert [row["observed"] for row in values(chart) if "observed" in row] == [0, 0, 1, 1]
+    assert "Predicted probability of spending = high as one column changes" in page
+    assert "in log-odds, differs between tasks" in page
+    assert "for comparison" not in page
+    content["reliability"]["class"] = None
+    assert "How often the predicted class was true" in page_of(tmp_path, content)
+
+
+def test_counts_are_told_on_their_scale(tmp_path):
+    content = table_results(range(3)) | {"family": "poisson", "estimator": "CrossBayesianGLM"}
+    page = page_of(tmp_path, content)
+    assert "The level of spending, in the logarithm of spending, differs between tasks" in page
+    assert "rows vary by" not in page
+    assert "An interval of whole counts cannot contain exactly its share" in page
 
 
 def test_tasks_that_do_not_differ(tmp_path):
@@ -221,8 +245,9 @@ def test_tasks_that_do_not_differ(tmp_path):
 
 def test_effects_of_categories_are_strokes(tmp_path):
     content = table_results(range(3))
-    effect = {"feature": "region", "grid": ["north", "south"], "center": [1.0, 2.0]}
-    content["effects"] = [effect | {"tasks": [{"task": 0, "values": [1.5, None]}]}]
+    effect = {"feature": "region", "what": "spending", "grid": ["the cold north", "the south"]}
+    effect |= {"center": [1.0, 2.0], "tasks": [{"task": 0, "values": [1.5, 2.5]}]}
+    content["effects"] = [effect]
     (chart,) = page_of(tmp_path, content).charts_of("of region on")
     assert [layer["mark"]["type"] for layer in chart["layer"]] == ["tick", "point"]
 

@@ -119,10 +119,11 @@ def capital(text: str) -> str:
 def named(kind: str, label: Any) -> str:
     """Name a task at the start of a sentence.
 
-    >>> named("school", 8367)
-    'School 8367'
+    >>> named("school", 8367), named("shop", "shop 3")
+    ('School 8367', 'Shop 3')
     """
-    return f"{capital(kind)} {label}"
+    text = str(label)
+    return capital(text if text.casefold().startswith(kind.casefold()) else f"{kind} {text}")
 
 
 def duration(seconds: float) -> str:

@@ -1,15 +1,12 @@
-"""What a fitted model says about its table: spread of tasks, effects of columns, calibration."""
+"""What a fitted model says about its table: spread of tasks, calibration."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import chdtri
 
-from crosslearning.tables.columns import as_numbers
-from crosslearning.tables.model import TableModel
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import Splits
 from crosslearning.tables.trials import Trials
@@ -18,7 +15,6 @@ Array = NDArray[np.float64]
 _UNIT = "per standard deviation of the column"
 _LEVELS = (0.5, 0.8, 0.9, 0.95)
 _MOST_SHOWN = 2_000
-_MOST_EFFECTS, _MOST_TASKS, _GRID = 12, 60, 21
 
 
 def spread(model: Any, names: list[str], axes: Array | None) -> dict[str, Any]:
@@ -57,46 +53,6 @@ def _by_column(covariances: Array, p: int, q: int, axes: Array | None) -> Array:
         coef = np.einsum("fj,njk,fk->nf", axes, matrix[:, :p, :p], axes, optimize=True)
         own = np.column_stack([coef, own[:, p:]])
     return np.asarray(np.maximum(own, 0.0))
-
-
-def effects(model: TableModel, frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Partial effects of columns on the prediction, of the centre and of some tasks.
-
-    For classes it is the probability of the last one. The other columns have their medians and most
-    frequent levels.
-    """
-    labels = list(model._tasks.labels)
-    step = -(-len(labels) // _MOST_TASKS)
-    shown = labels[::step]
-    typical = _typical(model, frame)
-    found = []
-    for name in model.encoder.plain:
-        values = as_numbers(frame[name])
-        low, high = np.nanquantile(values, [0.01, 0.99])
-        if not low < high:
-            continue
-        grid = np.linspace(low, high, _GRID)
-        rows = pd.DataFrame([typical] * (_GRID * (len(shown) + 1)))
-        rows[name] = np.tile(grid, len(shown) + 1)
-        who = np.repeat(np.arange(len(shown) + 1), _GRID)
-        rows[model.task] = np.array([*shown, None], dtype=object)[who]
-        said = model.predict(rows)
-        column = "prediction" if model.classes is None else f"probability_{model.classes[-1]}"
-        lines = said[column].to_numpy(dtype=np.float64).reshape(-1, _GRID)
-        tasks = [{"task": t, "values": line} for t, line in zip(shown, lines, strict=False)]
-        found.append({"feature": name, "grid": grid, "center": lines[-1], "tasks": tasks})
-    found.sort(key=lambda effect: -float(np.ptp(effect["center"])))
-    return found[:_MOST_EFFECTS]
-
-
-def _typical(model: TableModel, frame: pd.DataFrame) -> dict[str, Any]:
-    """Median or most frequent value of each column."""
-    encoder = model.encoder
-    typical: dict[str, Any] = {name: encoder.numbers[name] for name in encoder.plain}
-    for name in (*encoder.levels, *encoder.dates):
-        values = frame[name].dropna()
-        typical[name] = values.mode().iloc[0] if len(values) else None
-    return typical
 
 
 def left_out(

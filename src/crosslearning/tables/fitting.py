@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from crosslearning.tables._calibration import held
+from crosslearning.tables._effects import effects
 from crosslearning.tables._facts import facts_of
 from crosslearning.tables._final import Final
 from crosslearning.tables._lines import lines
 from crosslearning.tables._prepared import Prepared, check_settings, prepared
 from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.candidates import BASES, Candidate, based, candidates
-from crosslearning.tables.findings import effects, left_out
+from crosslearning.tables.findings import left_out
 from crosslearning.tables.metrics import Metric, metric_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
@@ -187,6 +189,8 @@ def _kept(
         coefficients=coefficient_table(described, data.encoder.feature_names, data.rotation),
     )
     findings["effects"] = effects(model, data.table) if data.rotation is None else []
+    chosen = trials.chosen.name
+    findings |= held(data.rows, trials.said[chosen], trials.spreads[chosen], model.state)
     if held_out is not None:
         findings["holdout"] = final.scored(model, held_out)
     return model, findings

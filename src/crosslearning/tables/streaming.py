@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.statistics import Statistics
+from crosslearning.tables._effects import effects
 from crosslearning.tables._facts import Facts
 from crosslearning.tables._files import Files, located
 from crosslearning.tables._final import state_to_keep
@@ -24,7 +25,7 @@ from crosslearning.tables._survey import Survey, recognised, usable
 from crosslearning.tables.candidates import candidates
 from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.encoding import TableEncoder
-from crosslearning.tables.findings import effects, summary
+from crosslearning.tables.findings import summary
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.results import Fit, with_results

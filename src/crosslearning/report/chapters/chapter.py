@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Number:
-    """A key figure: name, value, explanation, and other (name, value) pairs to compare it with."""
+    """A key figure: name, value, explanation, (name, value) pairs to compare it with, next step."""
 
     name: str
     value: str
     note: str
     others: tuple[tuple[str, str], ...] = ()
     words: bool = False
+    command: str | None = None
 
 
 @dataclass(frozen=True)

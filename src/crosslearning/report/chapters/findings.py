@@ -6,11 +6,12 @@ from typing import Any
 
 from crosslearning.evaluation.numbers import capital, number, percent
 from crosslearning.report.chapters.chapter import Figure
-from crosslearning.report.charts.checks import calibration, predicted_actual
+from crosslearning.report.charts.checks import calibration, predicted_actual, reliability
 from crosslearning.report.charts.effects import partial_effect
 from crosslearning.report.charts.models import model_errors, task_spread
 
 _FEATURES = 20
+_LOGARITHMIC = ("poisson", "gamma", "tweedie")  # families
 _FAR = 4  # times the median distance from the best; models beyond would compress the axis
 
 
@@ -42,7 +43,11 @@ def _placed(model: dict[str, Any], beyond: float) -> dict[str, Any]:
 def spread(content: dict[str, Any]) -> dict[str, Any]:
     """Draw the standard deviations between tasks, and explain those of the level and ε."""
     found, constant = content["spread"], content.get("constant_within_tasks", [])
-    level, noise = found["level"], found["noise"]["sd"]
+    unit, level, noise = content["target"], found["level"], found["noise"]["sd"]
+    if content["target_kind"] == "classification":
+        unit = "log-odds"
+    elif content["estimator"] == "CrossBayesianGLM" and content["family"] in _LOGARITHMIC:
+        unit, noise = f"the logarithm of {unit}", None
     features = [row for row in found["features"] if row["feature"] not in constant]
     features.sort(key=lambda row: -row["sd"])
     rows = [{**row, "what": row["feature"], "at": row["sd"]} for row in features[:_FEATURES]]
@@ -53,11 +58,11 @@ def spread(content: dict[str, Any]) -> dict[str, Any]:
         text = number(noise, 3) + " →" * (noise > end)
         what = f"within a {content['task']}"
         rows.append({"sd": noise, "what": what, "at": min(noise, end), "text": text})
-    unit = "log-odds" if content["target_kind"] == "classification" else content["target"]
     caption = f"Standard deviation between tasks, in units of {unit}"
     chart = Figure("spread", caption, task_spread(rows, kind=content["task"], unit=unit))
     return {
         "chart": chart if differ else None,
+        "of": "" if unit == content["target"] else f", in {unit},",
         "level": {name: number(value, 3) for name, value in level.items()},
         "noise": noise and number(noise, 3),
         "unit": features[0]["unit"] if features else None,
@@ -69,21 +74,23 @@ def spread(content: dict[str, Any]) -> dict[str, Any]:
 def effects(content: dict[str, Any]) -> list[Figure]:
     """Draw partial effects on a common vertical axis."""
     found = content["effects"]
-    lines = [line for e in found for line in (e["center"], *(t["values"] for t in e["tasks"]))]
-    values = [value for line in lines for value in line if value is not None]
-    words = {"kind": content["task"], "target": content["target"]}
     constant = content.get("constant_within_tasks", [])  # no task can tell an effect of its own
-    figures = []
-    for k, effect in enumerate(found, 1):
-        shown = effect | ({"tasks": []} if effect["feature"] in constant else {})
-        chart = partial_effect(shown, (min(values), max(values)), **words)
-        figures.append(Figure(f"effect-{k}", effect["feature"], chart))
-    return figures
+    found = [e | ({"tasks": []} if e["feature"] in constant else {}) for e in found]
+    lines = [line for e in found for line in (e["center"], *(t["values"] for t in e["tasks"]))]
+    values = [value for line in lines for value in line]
+    return [
+        Figure(
+            f"effect-{k}",
+            effect["feature"],
+            partial_effect(effect, (min(values), max(values)), kind=content["task"]),
+        )
+        for k, effect in enumerate(found, 1)
+    ]
 
 
 def checks(content: dict[str, Any]) -> dict[str, Any]:
-    """Draw predictions and intervals against actual values, and summarise the coverage."""
-    points = content.get("calibration", [])
+    """Draw predictions, intervals and probabilities against what was so, and sum them up."""
+    points, found = content.get("calibration", []), content.get("reliability")
     figures = []
     if content.get("predicted"):
         rows = [{**row, "task": str(row["task"])} for row in content["predicted"]]
@@ -93,5 +100,21 @@ def checks(content: dict[str, Any]) -> dict[str, Any]:
     if points:
         caption = "Coverage: share of held-out rows inside their intervals"
         figures.append(Figure("calibration", caption, calibration(points)))
-    shares = {f"{100 * p['nominal']:.3g} %": percent(p["observed"]) for p in points}
-    return {"figures": figures, "kept": shares.pop("90 %", None), "others": shares}
+    if found:
+        figures.append(reliability_figure(found, "rows", content["target"]))
+    shares = {
+        percent(round(p["nominal"], 2)).replace(".0", ""): percent(p["observed"]) for p in points
+    }
+    return {
+        "figures": figures,
+        "kept": shares.pop("90\N{NO-BREAK SPACE}%", None),
+        "others": shares,
+        "off": found and f"{100 * found['off']:.1f}",
+    }
+
+
+def reliability_figure(found: dict[str, Any], kind: str, target: str) -> Figure:
+    """Draw the probabilities of one class, or of the predicted one."""
+    event = "the predicted class" if found["class"] is None else f"{target} = {found['class']}"
+    caption = f"How often {event} was true, by its predicted probability"
+    return Figure("reliability", caption, reliability(found["bins"], kind=kind))

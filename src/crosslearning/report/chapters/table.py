@@ -20,7 +20,7 @@ def table(results: Results) -> Chapter:
     """Build the chapter on which model to use, who gains, and how tasks differ."""
     content = results.content
     tasks, size, chosen = listed(content), content["size"], content["chosen_model"]
-    higher = content["score"]["greater_is_better"]
+    higher, command = content["score"]["greater_is_better"], _predict(results.path.parent)
     return Chapter(
         kind="table",
         title=content["title"],
@@ -28,7 +28,7 @@ def table(results: Results) -> Chapter:
         f"{content['target']} for each {content['task']}",
         sentence=content["sentence"],
         numbers=(
-            Number("Use this model", chosen["label"], chosen["why"], words=True),
+            Number("Use this model", chosen["label"], chosen["why"], words=True, command=command),
             _error(content),
             _helped(content, higher),
         ),
@@ -42,13 +42,16 @@ def table(results: Results) -> Chapter:
             "better": "higher is better" if higher else "lower is better",
             "models": models(content),
             "checks": checks(content),
+            "counts": content["family"] == "poisson",
             "spread": spread(content),
             "coefficients": coefficients(content),
             "effects": effects(content),
+            "effect_on": content["effects"][0]["what"] if content["effects"] else None,
             "constant": content.get("constant_within_tasks", []),
             **task_figures(content, tasks),
             "map": parameter_map(content, tasks),
-            "provenance": provenance(content) | {"predict": _predict(results.path.parent)},
+            "provenance": provenance(content)
+            | {"predict": command and f"{command} --out predicted.csv"},
         },
     )
 
@@ -56,8 +59,7 @@ def table(results: Results) -> Chapter:
 def _predict(folder: Path) -> str | None:
     """Return the command that predicts with the model in a folder, if it has one."""
     name = shlex.quote(folder.resolve().name)
-    models = sorted(folder.glob("model.*"))
-    return f"crosslearning predict {name} new.csv --out predicted.csv" if models else None
+    return f"crosslearning predict {name} new.csv" if any(folder.glob("model.*")) else None
 
 
 def _error(content: dict[str, Any]) -> Number:

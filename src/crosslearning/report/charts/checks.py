@@ -10,6 +10,7 @@ from crosslearning.report.charts.pieces import Records, Spec, chart, short, spec
 from crosslearning.report.charts.style import CROSS, SOFT, VALUE
 
 _HEIGHT = 280
+_UNIT = alt.Scale(domain=[0, 1], nice=False)
 
 
 def _diagonal(low: float, high: float, scale: alt.Scale) -> Any:
@@ -18,20 +19,45 @@ def _diagonal(low: float, high: float, scale: alt.Scale) -> Any:
     return line.encode(x=alt.X("x:Q", scale=scale), y=alt.Y("y:Q", scale=scale))
 
 
+def _shares(points: Records, field: str) -> alt.Chart:
+    """Place `observed` shares against those of another field."""
+    axis: dict[str, Any] = {"format": "%", "values": [0, 0.25, 0.5, 0.75, 1]}
+    return chart(points).encode(
+        x=alt.X(f"{field}:Q", scale=_UNIT, axis=alt.Axis(title=field, grid=False, **axis)),
+        y=alt.Y("observed:Q", scale=_UNIT, axis=alt.Axis(title="observed", **axis)),
+    )
+
+
 def calibration(points: Records) -> Spec:
     """Draw the observed against the nominal coverage of intervals."""
-    scale = alt.Scale(domain=[0, 1], nice=False)
-    axis: dict[str, Any] = {"format": "%", "values": [0, 0.25, 0.5, 0.75, 1]}
-    base = chart(points).encode(
-        x=alt.X("nominal:Q", scale=scale, axis=alt.Axis(title="nominal", grid=False, **axis)),
-        y=alt.Y("observed:Q", scale=scale, axis=alt.Axis(title="observed", **axis)),
-        tooltip=tips(nominal=("nominal", ".0%"), observed=("observed", ".1%")),
-    )
+    hover = tips(nominal=("nominal", ".0%"), observed=("observed", ".1%"))
+    base = _shares(points, "nominal").encode(tooltip=hover)
     return spec(
         "Observed against nominal coverage of the intervals on held-out rows",
-        _diagonal(0, 1, scale),
+        _diagonal(0, 1, _UNIT),
         base.mark_line(color=CROSS, strokeWidth=2),
         base.mark_point(filled=True, size=90, opacity=1, color=CROSS),
+        height=_HEIGHT,
+    )
+
+
+def reliability(bins: Records, *, kind: str) -> Spec:
+    """Draw observed frequencies against predicted probabilities, `count` rows or images each."""
+    hover = tips(
+        predicted=("predicted", ".1%"),
+        observed=("observed", ".1%"),
+        low=("at least", ".1%"),
+        high=("at most", ".1%"),
+        count=(kind, ","),
+    )
+    base = _shares(bins, "predicted").encode(tooltip=hover)
+    size = alt.Size("count:Q", scale=alt.Scale(range=[30, 200]), legend=None)
+    return spec(
+        f"Observed against predicted probabilities of held-out {kind}",
+        _diagonal(0, 1, _UNIT),
+        base.mark_line(color=CROSS, strokeWidth=2),
+        base.mark_rule(color=CROSS, strokeWidth=3, opacity=0.4).encode(y="low:Q", y2="high:Q"),
+        base.mark_point(filled=True, opacity=1, color=CROSS).encode(size=size),
         height=_HEIGHT,
     )
 

@@ -9,31 +9,37 @@ import altair as alt
 from crosslearning.report.charts.pieces import Spec, chart, short, spec, tips
 from crosslearning.report.charts.style import CROSS, INK, VALUE
 
+_LINE = 22  # characters of labels that fit side by side
+_FEW = 6  # values, each of which has a tick
 
-def partial_effect(
-    effect: dict[str, Any], domain: tuple[float, float], *, kind: str, target: str
-) -> Spec:
+
+def partial_effect(effect: dict[str, Any], domain: tuple[float, float], *, kind: str) -> Spec:
     """Draw the centre as a thick line and the tasks as thin ones; categories as strokes.
 
-    `effect` has `feature`, `grid`, `center`, and `tasks` with `task` and `values` each.
+    `effect` has `feature`, `what`, `grid`, `center`, and `tasks` with `task` and `values` each.
     """
-    x = alt.X("x:N", sort=None, title=None, axis=alt.Axis(labelLimit=90, labelAngle=0))
+    grid = effect["grid"]
+    angle = -40 if sum(len(str(value)) + 1 for value in grid) > _LINE else 0
+    x = alt.X("x:N", sort=None, title=None, axis=alt.Axis(labelLimit=80, labelAngle=angle))
     thin: dict[str, Any] = {"type": "tick", "thickness": 1.5, "orient": "horizontal"}
     thick: dict[str, Any] = {"type": "point", "shape": "diamond", "size": 110, "filled": True}
-    if all(isinstance(value, int | float) for value in effect["grid"]):
+    if all(isinstance(value, int | float) for value in grid):
+        ticks: dict[str, Any] = {"values": grid} if len(grid) <= _FEW else {"tickCount": 4}
         scale = alt.Scale(nice=False, zero=False)
-        x = alt.X("x:Q", scale=scale, axis=short(grid=False, tickCount=4))
+        x = alt.X("x:Q", scale=scale, axis=short(grid=False, **ticks))
         thin, thick = {"type": "line", "strokeWidth": 1}, {"type": "line", "strokeWidth": 3}
-    y = alt.Y("y:Q", scale=alt.Scale(domain=list(domain), nice=False), axis=short(tickCount=4))
+    share = effect["what"].startswith("probability of ")
+    axis = alt.Axis(title=None, format=".0%", tickCount=4) if share else short(tickCount=4)
+    y = alt.Y("y:Q", scale=alt.Scale(domain=list(domain), nice=False), axis=axis)
     tasks = [(str(task["task"]), task["values"]) for task in effect["tasks"]]
     parts = [
         (tasks, thin | {"color": CROSS, "opacity": 0.4}),
         ([("centre", effect["center"])], thick | {"color": INK, "opacity": 1}),
     ]
-    tooltip = tips(task=kind, x=effect["feature"], y=(target, VALUE))
+    tooltip = tips(task=kind, x=effect["feature"], y=(effect["what"], VALUE))
     # Lists are shorter than a row for every point.
     layers = [
-        chart([{"task": task, "x": effect["grid"], "y": values} for task, values in lines])
+        chart([{"task": task, "x": grid, "y": values} for task, values in lines])
         .transform_flatten(["x", "y"])
         .mark_point()
         .properties(mark=mark)
@@ -41,5 +47,7 @@ def partial_effect(
         for lines, mark in parts
         if lines
     ]
-    about = f"Partial effect of {effect['feature']} on {target}: every {kind} around the centre"
+    about = (
+        f"Partial effect of {effect['feature']} on {effect['what']}: every {kind} and the centre"
+    )
     return spec(about, *layers, height=180)

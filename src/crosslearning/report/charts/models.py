@@ -18,7 +18,7 @@ def model_errors(models: Records, *, name: str) -> Spec:
     """
     start, end = min(row["low"] for row in models), max(row["high"] for row in models)
     room = (end - start) or abs(end) or 1.0  # on the right for the text
-    scale = alt.Scale(domain=[start - 0.06 * room, end + 0.34 * room], nice=False, zero=False)
+    scale = alt.Scale(domain=[start - 0.06 * room, end + 0.5 * room], nice=False, zero=False)
     colours = alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values()))
     base = chart(models).encode(
         y=names("label", labelLimit=170),
