@@ -30,6 +30,7 @@ from crosslearning.convex.scaling import Scaling
 from crosslearning.convex.statistics import Statistics
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._estimator import Array, LinearModel
+from crosslearning.linear._threads import one_blas_thread
 
 _AIM = 1e-3  # the solver aims below the requested tolerance
 _CERTAIN = 1e-8  # largest relative KKT residual without a warning
@@ -60,6 +61,7 @@ class CrossBayesianModel(LinearModel):
     def _fit(self, rows: TaskTable, offset: Array | None = None) -> None:
         """Fit checked rows."""
 
+    @one_blas_thread()
     def _fit_likelihood(self, rows: TaskTable, offset: Array | None) -> None:
         """Fit rows of any family by Laplace's approximation."""
         center = self.standardize and self.fit_intercept
@@ -73,6 +75,7 @@ class CrossBayesianModel(LinearModel):
         loss = self._loss(weighted, fit.posterior, covariances)
         self._store(scaling, fit.posterior, covariances, loss, own)
 
+    @one_blas_thread()
     def _fit_passes(
         self, statistics: Statistics, passed: Passed, learn_from: int | None = None
     ) -> None:

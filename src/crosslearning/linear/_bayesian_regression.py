@@ -23,6 +23,7 @@ from crosslearning.linear._bayesian import CrossBayesianModel
 from crosslearning.linear._conformal import left_out_rows, left_out_tasks, quantile, summary
 from crosslearning.linear._estimator import Array, checked_offset
 from crosslearning.linear._targets import RealTarget
+from crosslearning.linear._threads import one_blas_thread
 
 _METHODS = ("evidence", "conformal")
 FARTHEST = 1.25  # times the largest target: no mean under a logarithmic link is believed beyond
@@ -175,6 +176,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
     def _fit_task(self, rows: TaskTable, sample_offset: Any = None) -> None:
         self._fit_new(rows, checked_offset(sample_offset, len(rows.y)))
 
+    @one_blas_thread()
     def _fit_sums(self, statistics: Statistics, learn_from: int | None = None) -> None:
         center = self.standardize and self.fit_intercept
         scaling = statistics.scaling(center=center, scale=self.standardize)

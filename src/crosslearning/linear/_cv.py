@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils._param_validation import Interval, StrOptions
-from threadpoolctl import threadpool_limits
 
 from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation import Comparison
@@ -22,6 +21,7 @@ from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._base import CrossLinearModel
 from crosslearning.linear._folds import Evaluation, Fold
 from crosslearning.linear._search import Candidate, Search
+from crosslearning.linear._threads import one_blas_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,8 +80,7 @@ class CrossLinearModelCV(CrossLinearModel):
 
     def _fit(self, rows: Data) -> None:
         """Choose tether and ridge strength by cross-validation, then fit all rows."""
-        # Many small matrices: BLAS threads would mostly wait for each other.
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             scaling = self._design().scaling(rows)
             search, ends = self._search(rows, scaling)
             best, self.tether_ = search.best(self.tether)
