@@ -178,11 +178,14 @@ def test_an_earlier_fit_survives_a_failure(table, tmp_path, capsys):
 
 def test_options_from_a_file(table, tmp_path, capsys):
     config = tmp_path / "fit.toml"
-    config.write_text('task = "shop"\ntarget = "sales"\nfeatures = ["price"]\nbase = "linear"\n')
+    config.write_text('task = "shop"\ntarget = "sales"\nfeatures = ["price"]\n')
+    config.write_text(config.read_text() + 'base = "linear"\nformats = ["svg"]\n')
     assert main(["fit", table, "--config", str(config), "--json", "--seed", "2"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [column["name"] for column in found["provenance"]["columns"]] == ["price"]
     assert not any("curves" in model["label"] for model in found["models"])
+    figures = {path.name for path in (tmp_path / "crosslearning-shops" / "figures").iterdir()}
+    assert {"models.svg", "effect-1.svg", "calibration.svg"} < figures
     config.write_text("tsak = 1")
     assert main(["fit", table, "--config", str(config)]) == 2
     assert "'tsak' is not one. See --help." in capsys.readouterr().err

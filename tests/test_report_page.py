@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from crosslearning.cli import main
 from crosslearning.evaluation.calibration import reliability
 from crosslearning.paper.gaussian import experiment as gaussian
 from crosslearning.report import write
+from crosslearning.report.chapters.chapter import figures_in
+from crosslearning.report.page import chapter
+from crosslearning.report.reading import Results
 from tests.report_results import images_results, save, table_results
 
 LARGEST = 3_000_000
@@ -485,3 +489,23 @@ def test_another_file(tmp_path):
     assert page == tmp_path / "new" / "page.html"
     assert page.is_file()
     assert [path.name for path in folder.iterdir()] == ["results.json"]
+
+
+def test_charts_are_files_beside_the_page_if_asked_for(tmp_path):
+    gaussian.run(gaussian.GaussianConfig(realizations=50), tmp_path / "results" / "idea")
+    assert main(["report", str(tmp_path / "results"), "--format", "svg", "--format", "png"]) == 0
+    place = tmp_path / "results" / "figures" / "idea"
+    assert {path.name for path in place.iterdir()} == {"gaussian.png", "gaussian.svg"}
+    assert "Mean squared error of each mean" in (place / "gaussian.svg").read_text()
+    page = write(tmp_path / "results", out=tmp_path / "page.html", formats=iter(["svg"]))
+    assert [path.name for path in tmp_path.rglob("page.html")] == [page.name]
+    assert (tmp_path / "figures" / "idea" / "gaussian.svg").is_file()
+    assert main(["report", str(tmp_path / "results"), "--format", "gif"]) == 2
+
+
+def test_every_chart_has_a_name_of_its_own(tmp_path, table_page, images_page):
+    for page, content in ((table_page, table_results()), (images_page, images_results())):
+        found = chapter(Results(content["kind"], tmp_path / "results.json", content))
+        names = [figure.name for figure in figures_in(found.details)]
+        assert len(set(names)) == len(names) == len(page.charts)
+        assert all(re.fullmatch("[a-z]+(-[a-z0-9]+)*", name) for name in names)

@@ -2,11 +2,29 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+
+class Format(StrEnum):
+    """Formats of figures."""
+
+    PNG = "png"
+    SVG = "svg"
+    PDF = "pdf"
+
+
+Formats = Annotated[
+    list[Format] | None,
+    typer.Option(
+        "--format",
+        help="Also write the charts, as png, svg or pdf, to the folder figures beside the report; "
+        "may be repeated.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON and nothing else.")]
 

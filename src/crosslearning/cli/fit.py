@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosslearning.cli.common import AsJson, Quiet
+from crosslearning.cli.common import AsJson, Formats, Quiet
 from crosslearning.cli.completion import columns, one_of
 from crosslearning.cli.fit_output import print_fit
 from crosslearning.cli.progress import spinner, warnings_in_a_line
@@ -158,6 +158,7 @@ def fit(
         str | None,
         typer.Option(help="Address of a Dask scheduler whose workers can read the files."),
     ] = None,
+    formats: Formats = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -184,7 +185,7 @@ def fit(
                 model.results["python"] = written
         say("Writing model and report")
         model.save(folder)
-        page = report.write(folder)
+        page = report.write(folder, formats=formats or ())
     if as_json:
         typer.echo(json.dumps(model.results, indent=2))
     elif not quiet:

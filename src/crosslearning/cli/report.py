@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from crosslearning.cli.common import AsJson, Quiet
+from crosslearning.cli.common import AsJson, Formats, Quiet
 
 
 def report(
@@ -14,6 +14,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="Page to write; report.html in the folder by default.")
     ] = None,
+    formats: Formats = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -25,7 +26,7 @@ def report(
     from crosslearning.report import write
 
     try:
-        page = write(folder, out=out)
+        page = write(folder, out=out, formats=formats or ())
     except OSError as error:
         raise OSError(
             f"Cannot write the report: {error}. Choose another file with --out."

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from crosslearning.extras import require
 from crosslearning.files import replacing
-from crosslearning.report.chapters.chapter import Chapter
+from crosslearning.report.chapters.chapter import Chapter, figures_in
 from crosslearning.report.reading import Results, read
 
 
-def write(folder: str | os.PathLike[str], *, out: str | os.PathLike[str] | None = None) -> Path:
+def write(
+    folder: str | os.PathLike[str],
+    *,
+    out: str | os.PathLike[str] | None = None,
+    formats: Iterable[str] = (),
+) -> Path:
     """Write a report on the results in a folder as one HTML page that works offline.
 
     Every results file is a chapter: first those of the folder itself, then those of its subfolders
@@ -25,6 +31,9 @@ def write(folder: str | os.PathLike[str], *, out: str | os.PathLike[str] | None 
         Folder with ``results.json`` or ``gaussian.json``, or with subfolders that have them.
     out : path, optional
         Page to write; ``report.html`` in the folder by default.
+    formats : iterable of {"png", "svg", "pdf"}, optional
+        Formats in which to write the charts of the page, too: to the folder ``figures`` beside it,
+        in subfolders named like those of the results.
 
     Returns
     -------
@@ -46,12 +55,20 @@ def write(folder: str | os.PathLike[str], *, out: str | os.PathLike[str] | None 
     'report.html'
     """
     require("The report", "altair", "jinja2", "vl_convert")
-    folder = Path(folder)
+    folder, formats = Path(folder), list(formats)
     page = folder / "report.html" if out is None else Path(out)
-    text = _render([chapter(results) for results in read(folder)])
+    found = [(results, chapter(results)) for results in read(folder)]
+    text = _render([one for _, one in found])
     page.parent.mkdir(parents=True, exist_ok=True)
     with replacing(page) as temporary:
         temporary.write_text(text, encoding="utf-8")
+    for results, one in found if formats else ():
+        from crosslearning.report.charts.export import export
+
+        place = page.parent / "figures" / results.path.parent.relative_to(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        for figure in figures_in(one.details):
+            export(figure, place, formats)
     return page
 
 

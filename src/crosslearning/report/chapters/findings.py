@@ -24,7 +24,8 @@ def models(content: dict[str, Any]) -> Figure:
     name, sign = content["score"]["name"], -1 if content["score"]["greater_is_better"] else 1
     rows = [_placed(model, sign * max(0.0, model["difference"] - limit)) for model in tried]
     caption = f"{capital(name)} of every model, nested"
-    return Figure("models", caption, model_errors(rows, name=name))
+    key = "Bars: one standard error of the difference from the chosen model."
+    return Figure("models", caption, model_errors(rows, name=name), key)
 
 
 def _placed(model: dict[str, Any], beyond: float) -> dict[str, Any]:
@@ -83,6 +84,7 @@ def effects(content: dict[str, Any]) -> list[Figure]:
             f"effect-{k}",
             effect["feature"],
             partial_effect(effect, (min(values), max(values)), kind=content["task"]),
+            f"Predicted {effect['what']}. Thick: the centre. Thin: each {content['task']}.",
         )
         for k, effect in enumerate(found, 1)
     ]

@@ -57,7 +57,8 @@ def _strips(name: str, caption: str, parameters: list[Any], labels: list[str], k
         for label, value in list(zip(labels, tasks, strict=True))[::step]
     ]
     centers = [{"feature": feature, "value": center} for feature, center, _ in parameters]
-    return Figure(name, caption, strips(values, centers, kind=kind))
+    key = f"A stroke for each {kind}, a diamond for the centre; standardised features."
+    return Figure(name, caption, strips(values, centers, kind=kind), key)
 
 
 def parameter_map(content: dict[str, Any], tasks: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -76,5 +77,7 @@ def parameter_map(content: dict[str, Any], tasks: list[dict[str, Any]]) -> dict[
         }
         for task, point in zip(content["tasks"], stored["tasks"], strict=True)
     ]
-    chart = Figure("map", "", atlas(points, kind=content["task"]))
+    key = f"A mark for each {content['task']}, a diamond for the centre."
+    caption = "Models that are close predict alike"
+    chart = Figure("map", caption, atlas(points, kind=content["task"]), key)
     return {"chart": chart, "explained": percent(stored["explained"])}

@@ -11,6 +11,7 @@ from crosslearning.report.charts.tasks import dumbbells, gain_counts, gains
 _METHODS = ("pooled", "separate", "cross")
 _EITHER_END = 20
 _MOST_ROWS = 1000
+_KEY = "Circle: separate. Dot: cross-learned. Diamond: pooled."
 
 
 def listed(content: dict[str, Any]) -> list[dict[str, Any]]:
@@ -82,7 +83,7 @@ def _dumbbells(content: dict[str, Any], tasks: list[dict[str, Any]]) -> list[Fig
     domain = (min(shown) - room, max(shown) + room)
     words = {"name": content["score"]["name"], "kind": content["task"]}
     return [
-        Figure(f"tasks-{k}", caption, dumbbells(part, domain, **words))
+        Figure(f"tasks-{k}", caption, dumbbells(part, domain, **words), _KEY)
         for k, (caption, part) in enumerate(parts.items(), 1)
     ]
 
