@@ -1,4 +1,4 @@
-"""Tables that are read by pieces: the same models as from memory, and errors that say where."""
+"""Tables that are read in chunks: the same models as from memory, and errors that say where."""
 
 import numpy as np
 import pandas as pd
@@ -13,10 +13,11 @@ from crosslearning.cli import main
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import _files, fit_files, fit_table, predict_files, read_table
+from crosslearning.tables._dealing import deal
 from crosslearning.tables._files import Files, is_large
-from crosslearning.tables._sums import deal, try_sums
+from crosslearning.tables._plan import Shown
+from crosslearning.tables._sums import try_sums
 from crosslearning.tables.candidates import candidates
-from crosslearning.tables.rows import Rows
 
 
 def shops(rows=600, tasks=12, seed=0):
@@ -57,10 +58,10 @@ def scores(model):
     return {row["name"]: row["score"] for row in model.results["models"]}
 
 
-def test_pieces_give_the_model_that_memory_gives(tmp_path, monkeypatch):
+def test_chunks_give_the_model_that_memory_gives(tmp_path, monkeypatch):
     frame = shops()
     whole = fit_files(written(frame, tmp_path / "one", parts=1), task="shop", target="sales")
-    memory = fit_table(frame, task="shop", target="sales", family="gaussian")
+    memory = fit_table(frame, task="shop", target="sales", family="gaussian", base="linear")
     assert whole.results["chosen_model"]["name"] == "cross"
     estimator = CrossBayesianRidge().fit(
         memory.encoder.encode(frame), frame["sales"], tasks=frame["shop"]
@@ -99,9 +100,9 @@ def test_scores_of_sums_are_those_of_rows():
     folds, _ = deal(codes, np.zeros(5, dtype=np.int64), 3, seed=0)
     sums = Statistics.of(X, y, codes, folds=folds)
     tried = candidates("regression", "gaussian", X.shape, only=True, epsilon=np.inf)
-    trials, _, facts = try_sums(
-        tried, sums, sums.total(), Rows(X, y, codes, 5), folds, ["a", "b"], lambda _: None
-    )
+    shown = Shown(X, y, codes, folds, np.ones(300))
+    parts = [([k for k in range(3) if k != s], s) for s in range(3)]
+    trials, _, facts = try_sums(tried, sums, sums.total(), shown, parts, ["a", "b"], lambda _: None)
     for m, candidate in enumerate(tried):
         for s in range(3):
             train, test = folds != s, folds == s
@@ -123,7 +124,7 @@ def test_scores_of_sums_are_those_of_rows():
     st.integers(0, 3),
     st.integers(0, 60),
 )
-def test_folds_are_even_and_do_not_depend_on_pieces(tasks, n_folds, seed, cut):
+def test_folds_are_even_and_do_not_depend_on_chunks(tasks, n_folds, seed, cut):
     codes = np.array(tasks, dtype=np.intp)
     folds, keys = deal(codes, np.zeros(5, dtype=np.int64), n_folds, seed)
     counts = np.zeros((5, n_folds), dtype=int)
@@ -201,26 +202,29 @@ def test_text_among_numbers_names_the_row(tmp_path, monkeypatch):
         fit_files(tmp_path / "shops.csv", task="shop", target="sales")
 
 
-def test_classes_and_missing_files_are_refused(tmp_path):
-    folder = written(shops().assign(sales="high"), tmp_path / "x")
-    frame = shops().assign(sales=np.where(shops()["sales"] > 5, "high", "low"))
-    with pytest.raises(ValueError, match="must be a number"):
-        fit_files(written(frame, folder), task="shop", target="sales")
+def test_what_needs_all_rows_is_refused(tmp_path):
+    folder, given = written(shops(), tmp_path / "x"), {"task": "shop", "target": "sales"}
+    with pytest.raises(ValueError, match="family='gamma' needs all rows in memory"):
+        fit_files(folder, **given, family="gamma")
+    with pytest.raises(ValueError, match="by time or by group"):
+        fit_files(folder, **given, time="day", group="kind")
+    with pytest.raises(ValueError, match="no area under a curve"):
+        fit_files(folder, task="shop", target="kind", metric="auc", held_out=folder)
     with pytest.raises(ValueError, match="No file matches"):
-        fit_files(tmp_path / "*.parquet", task="shop", target="sales")
+        fit_files(tmp_path / "*.parquet", **given)
 
 
-def test_the_command_reads_patterns_by_pieces(tmp_path, capsys, monkeypatch):
+def test_the_command_reads_patterns_in_chunks(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written(shops(), tmp_path / "data")
     assert main(["fit", "data/*.parquet", "--task", "shop", "--target", "sales"]) == 0
     assert "Sharing helps" in capsys.readouterr().out
     assert (tmp_path / "crosslearning-data" / "report.html").stat().st_size < 3e6
-    assert main(["fit", "data", "--task", "shop", "--target", "sales", "--time", "day"])
-    assert "--time needs all rows in memory" in " ".join(capsys.readouterr().err.split())
+    assert main(["fit", "data", "--task", "shop", "--target", "sales", "--base", "splines"])
+    assert "--base splines needs all rows in memory" in " ".join(capsys.readouterr().err.split())
 
 
-def test_large_files_are_read_by_pieces(tmp_path, monkeypatch):
+def test_large_files_are_read_in_chunks(tmp_path, monkeypatch):
     frame = shops()
     written(frame, tmp_path / "data", parts=1)
     frame.to_csv(tmp_path / "a.csv")
@@ -236,7 +240,7 @@ def test_files_may_differ_in_the_size_of_numbers(tmp_path):
     pq.write_table(
         pa.table({"a": pa.array([3.0], pa.float32()), "b": ["z"]}), tmp_path / "1.parquet"
     )
-    read = [frame for _, frame in Files.of(str(tmp_path)).pieces(["a"])]
+    read = [frame for _, frame in Files.of(str(tmp_path)).chunks(["a"])]
     assert [frame["a"].tolist() for frame in read] == [[1, 2], [3]]
 
 
@@ -271,11 +275,15 @@ def test_of_many_tasks_the_ends_and_some_are_listed(tmp_path, monkeypatch):
     assert len(model.predict(frame.head(7))) == 7
 
 
+@pytest.fixture(scope="module")
+def model():
+    return fit_table(shops().drop(columns="day"), task="shop", target="sales", base="linear")
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".tsv.gz", ".parquet"])
 @pytest.mark.parametrize("source", ["parquet", "csv"])
-def test_predictions_by_pieces_are_those_in_memory(tmp_path, monkeypatch, suffix, source):
+def test_predictions_in_chunks_are_those_in_memory(tmp_path, monkeypatch, suffix, source, model):
     frame = shops().drop(columns="day")
-    model = fit_table(frame, task="shop", target="sales", family="gaussian")
     frame.loc[3, "shop"], frame.loc[4, "kind"], frame.loc[5, "sales"] = "new", "z", np.nan
     frame.loc[[6, 500], "size"] = -99.0
     frame.insert(0, "note", [f"{k:03d}, odd" for k in range(600)])

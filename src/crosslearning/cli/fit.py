@@ -23,17 +23,11 @@ if TYPE_CHECKING:
 Names = list[str] | None
 _METRICS = "mse, mae, poisson-deviance, gamma-deviance; log-loss, accuracy, auc"
 _FAMILIES = ("auto", "gaussian", "student", "poisson", "gamma", "tweedie")
-# Options of both kinds of fit, and what fits of tables in chunks can do of the others.
-_SHARED = ("task", "target", "epsilon", "weights", "folds", "drop_unlabelled", "seed")
-_IN_CHUNKS: dict[str, tuple[Any, ...]] = {
-    "kind": ("auto", "regression"),
-    "family": ("auto", "gaussian"),
-    "metric": (None, "mse"),
-    "time": (None,),
-    "group": (None,),
-    "holdout": (None,),
-    "base": ("auto", "linear", "none"),
-}
+# Options of tables in memory and of those read in chunks.
+_SHARED = (
+    "task", "target", "kind", "family", "epsilon", "metric", "weights", "time", "group", "folds",
+    "drop_unlabelled", "seed",
+)  # fmt: skip
 
 
 def _from_file(context: typer.Context, path: Path | None) -> Path | None:
@@ -208,8 +202,12 @@ def _fitted(given: dict[str, Any], say: Any) -> TableModel:
     settings = {name: given[name] for name in _SHARED}
     settings |= {"command": shlex.join(["crosslearning", *sys.argv[1:]]), "progress": say}
     if scheduler is not None or (table != "-" and is_large(table)):
-        _refuse(given)
-        settings |= _columns(given, set())
+        if given["base"] not in ("auto", "linear", "none"):
+            raise ValueError(
+                f"--base {given['base']} needs all rows in memory, but this table is read in "
+                "chunks. Omit the option, or fit a part of the table."
+            )
+        settings |= _columns(given, set()) | {"held_out": given["holdout"]}
         if scheduler is not None:
             from crosslearning.tables import dask
 
@@ -219,21 +217,10 @@ def _fitted(given: dict[str, Any], say: Any) -> TableModel:
         return fit_files(table, **settings)
     text, holdout = given["category"] or (), given["holdout"]
     frame = read_table(sys.stdin.buffer if table == "-" else table, text=text)
-    more = ("kind", "family", "metric", "time", "group", "base", "time_budget")
-    settings |= {name: given[name] for name in more} | _columns(given, set(frame.columns))
+    settings |= {name: given[name] for name in ("base", "time_budget")}
+    settings |= _columns(given, set(frame.columns))
     held_out = None if holdout is None else read_table(holdout, text=text)
     return fit_table(frame, held_out=held_out, **settings)
-
-
-def _refuse(given: dict[str, Any]) -> None:
-    """Refuse options that need all rows in memory."""
-    for option, possible in _IN_CHUNKS.items():
-        if given[option] not in possible:
-            raise ValueError(
-                f"--{option} needs all rows in memory, but this table is read in chunks, for "
-                "regression by mean squared error only. Omit the option, or fit a part of the "
-                "table."
-            )
 
 
 def _columns(given: dict[str, Any], known: set[str]) -> dict[str, list[str] | None]:

@@ -57,7 +57,8 @@ def _print_models(console: Console, results: dict[str, Any]) -> None:
     for row in results["models"]:
         worse = f"{number(row['difference'], 3)} ± {number(row['difference_error'], 2)}"
         cells = [number(row["score"]), "chosen" if row["chosen"] else worse]
-        cells += [number(held_out[row["name"]])] if held_out else []
+        own = held_out.get(row["name"])
+        cells += ["" if own is None else number(own)] * bool(held_out)
         shown.add_row(row["label"], *cells)
     console.print("", shown, sep="\n")
     console.print(f"({results['score']['explanation']})\n")

@@ -28,11 +28,11 @@ def facts_of(
 ) -> Facts:
     """Look at rows in memory; `names` are those of the features, if they are columns."""
     counts = np.bincount(rows.codes, minlength=rows.n_tasks)
-    score, everyone = _baseline(rows, splits, metric), np.arange(rows.n_tasks)
+    score, everyone = baseline_of(rows, splits, metric), np.arange(rows.n_tasks)
     return Facts(counts, score, _constant(rows, names), _fingerprint(frame), everyone)
 
 
-def _baseline(rows: Rows, splits: Splits, metric: Metric) -> float:
+def baseline_of(rows: Rows, splits: Splits, metric: Metric) -> float:
     """Score of predicting the mean, or the class frequencies, of the training rows."""
     by_split = []
     for train, test in splits.parts:

@@ -1,4 +1,4 @@
-"""A table in files, a piece at a time: Parquet, or CSV and its relatives."""
+"""A table in files, read in chunks: Parquet, or CSV and its relatives."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pandas as pd
 from crosslearning.extras import require
 from crosslearning.tables.reading import dialect_of, read_table
 
-_NUMBERS = 2**23  # in a piece
-_LARGE = 2**25  # numbers in a file, from which on it is read by pieces
+_NUMBERS = 2**23  # in a chunk
+_LARGE = 2**25  # numbers in a file; larger ones are read in chunks
 _BYTES = 8  # of text for a number, about
 _HEAD = 2**22  # bytes of text to recognise types from
 _BLOCK = 2**24  # bytes of text to parse at once
@@ -59,13 +59,13 @@ class Files:
             types, options = _text_types(paths[0], text)
         return cls(paths, types, options, None)
 
-    def pieces(self, columns: Sequence[str]) -> Iterator[tuple[Path, pd.DataFrame]]:
+    def chunks(self, columns: Sequence[str]) -> Iterator[tuple[Path, pd.DataFrame]]:
         """Read some columns, one file after the other; an index numbers the rows of a file."""
         for path, start, table in self.tables(columns):
             yield path, frame_of(table, start)
 
     def tables(self, columns: Sequence[str]) -> Iterator[tuple[Path, int, Any]]:
-        """Read pieces as Arrow has them: file, number of the first row, and rows."""
+        """Read chunks as Arrow has them: file, number of the first row, and rows."""
         import pyarrow as pa
 
         size = max(_NUMBERS // max(len(columns), 1), 1)
@@ -135,7 +135,7 @@ def located(path: Path) -> Iterator[None]:
 
 
 def is_large(table: str) -> bool:
-    """Whether a table is to be read by pieces: several files, or one that is large."""
+    """Whether a table is to be read in chunks: several files, or one that is large."""
     path = Path(table)
     if not path.is_file():
         return path.is_dir() or glob.has_magic(table)

@@ -15,7 +15,7 @@ def lines(function: Callable[..., Any], given: dict[str, Any], described: str) -
     text = f", text={categories}" if categories else ""
     from_frame = "frame" in signature(function).parameters
     options = [
-        f"    {name}={_written(name, given[name], text)},"
+        f"    {name}={_written(name, given[name], text, from_frame)},"
         for name, parameter in signature(function).parameters.items()
         if name not in _ASIDE and not _is(given[name], parameter.default)
     ]
@@ -35,8 +35,10 @@ def lines(function: Callable[..., Any], given: dict[str, Any], described: str) -
     )
 
 
-def _written(name: str, value: Any, text: str) -> str:
-    return f'read_table("HOLDOUT"{text})' if name == "held_out" else repr(value)
+def _written(name: str, value: Any, text: str, from_frame: bool) -> str:
+    if name != "held_out":
+        return repr(value)
+    return f'read_table("HOLDOUT"{text})' if from_frame else '"HOLDOUT"'
 
 
 def _is(value: Any, default: Any) -> bool:

@@ -61,7 +61,7 @@ def prepared(
         require_columns(frame, [column] if column else [], f"the {role}")
     weights, time, group = (roles[role] for role in ("weights", "time", "group"))
     table = _usable_rows(frame, task, target, drop=drop)
-    goal = target_of(table[target], _kind(kind, family, types.pop(target, None)), family)
+    goal = target_of(table[target], kind_asked(kind, family, types.pop(target, None)), family)
     used = features_of(table, task, target, features, excluded=(weights, group), types=types)
     encoder = TableEncoder.of(table, used.of("number"), used.of("category"), used.of("date"))
     rows, labels, rotation = _rows(table, task, goal, encoder, weights)
@@ -77,7 +77,7 @@ def prepared(
     return Prepared(task, table, goal, used, encoder, rotation, rows, labels, splits, notes)
 
 
-def _kind(kind: str, family: str, wanted: str | None) -> str:
+def kind_asked(kind: str, family: str, wanted: str | None) -> str:
     """Return the kind of target that is asked for, possibly as a type of column."""
     if wanted is None or kind != "auto" or family != "auto":
         return kind

@@ -1,19 +1,18 @@
-"""A first look at a table that is read by pieces: labels, levels, gaps, and a sample of rows."""
+"""A first look at a large table: labels, levels, gaps, and a sample of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import is_numeric_dtype
+from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
-from crosslearning.tables._prepared import check_rows
-from crosslearning.tables._sums import uniform
-from crosslearning.tables.columns import ROW_NUMBER, as_numbers, column_of
+from crosslearning.tables._dealing import uniform
+from crosslearning.tables._prepared import check_rows, kind_asked
+from crosslearning.tables.columns import ROW_NUMBER, as_numbers, column_of, has_days_first, is_date
 from crosslearning.tables.encoding import PARTS, TableEncoder, counted, levels_of
 from crosslearning.tables.recognition import tidy
 from crosslearning.tables.schema import Features, check_task_count, features_of, unlabelled
@@ -21,6 +20,7 @@ from crosslearning.tables.target import Target, target_of
 
 _SAMPLE = 50_000  # rows
 _MOST_LEVELS = 100_000  # distinct values to count; what has more is no category
+_MOST_CLASSES = 100  # distinct targets to keep
 _WHOLE = r"0|-?[1-9]\d{0,14}"
 
 
@@ -28,10 +28,11 @@ _WHOLE = r"0|-?[1-9]\d{0,14}"
 class Survey:
     """What is known of the rows seen so far; surveys of parts of a table can be added.
 
-    `drop` leaves out rows without a label, `n_rows` counts rows to learn from and `dropped` others.
-    `labels` are distinct ones as written, `missing` counts gaps by column, `levels` counts by level
-    and column, None for too many, `ranges` are those of columns of numbers. Rows of the `sample`
-    were drawn at random by their `keys`.
+    `drop` leaves out rows without a label; `n_rows` counts the rows to learn from, and `dropped`
+    the others. `labels` are distinct ones as written, and `targets` distinct ones too, None if they
+    are many; `missing` counts gaps by column, `levels` counts by level and column, None for too
+    many; `ranges` are those of columns of numbers, and days come first in dates of `day_first`.
+    Rows of the `sample` were drawn at random by their `keys`.
     """
 
     task: str
@@ -40,9 +41,11 @@ class Survey:
     n_rows: int = 0
     dropped: int = 0
     labels: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    targets: NDArray[Any] | None = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     missing: dict[str, int] = field(default_factory=dict)
     levels: dict[str, pd.Series[Any] | None] = field(default_factory=dict)
     ranges: dict[str, list[float]] = field(default_factory=dict)
+    day_first: set[str] = field(default_factory=set)
     sample: pd.DataFrame = field(default_factory=pd.DataFrame)
     keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
@@ -63,9 +66,15 @@ class Survey:
             len(rows),
             len(frame) - len(rows),
             labels,
+            _few(np.asarray(rows[self.target].unique())),
             {name: int(rows[name].isna().sum()) for name in features},
             {name: _capped(counted(rows[name])) for name in counted_ones},
-            {name: _range(rows[name]) for name in features if is_numeric_dtype(rows[name].dtype)},
+            {
+                name: _range(rows[name])
+                for name in frame.columns
+                if is_numeric_dtype(rows[name].dtype)
+            },
+            {name for name in features if _has_days_first(rows[name])},
             some.astype(dict.fromkeys(texts, object)),
             keys[few],
         )
@@ -73,15 +82,18 @@ class Survey:
 
     def copy(self) -> Survey:
         """Return one that can be added to."""
-        return replace(
-            self, missing=dict(self.missing), levels=dict(self.levels), ranges=dict(self.ranges)
-        )
+        mine = {name: getattr(self, name).copy() for name in _MAPS}
+        return replace(self, **mine)
 
     def add(self, other: Survey) -> None:
         """Take rows of another survey into account."""
         self.n_rows += other.n_rows
         self.dropped += other.dropped
         self.labels = _union(self.labels, other.labels)
+        if self.targets is not None:
+            few = other.targets
+            self.targets = None if few is None else _few(_union(self.targets, few))
+        self.day_first |= other.day_first
         for name, gaps in other.missing.items():
             self.missing[name] = self.missing.get(name, 0) + gaps
         for name, counts in other.levels.items():
@@ -120,7 +132,13 @@ class Survey:
                 levels[name] = levels_of(counts)
                 rare[name] = sorted(set(counts.index) - set(levels[name]))
         ranges = {name: self.ranges[name] for name in own.numbers if name in self.ranges}
-        return replace(own, flagged=flagged, levels=levels, rare=rare, ranges=ranges)
+        days = [name for name in dates if name in self.day_first]
+        return replace(
+            own, flagged=flagged, levels=levels, rare=rare, ranges=ranges, day_first=days
+        )
+
+
+_MAPS = ("missing", "levels", "ranges", "day_first")
 
 
 def usable(
@@ -144,15 +162,26 @@ def usable(
 
 def _is_category(values: pd.Series[Any], wanted: str | None) -> bool:
     """Whether to count levels: of all that may turn out to be categories."""
-    if wanted is not None or not pd.api.types.is_numeric_dtype(values.dtype):
-        return wanted == "category" or not pd.api.types.is_datetime64_any_dtype(values.dtype)
+    if wanted is not None or not is_numeric_dtype(values.dtype):
+        return wanted == "category" or not is_datetime64_any_dtype(values.dtype)
     return column_of(values.head(_SAMPLE)).type == "category"
+
+
+def _has_days_first(values: pd.Series[Any]) -> bool:
+    if is_numeric_dtype(values.dtype) or is_datetime64_any_dtype(values.dtype):
+        return False
+    written = pd.Series(values.dropna().unique()).astype(object)
+    return is_date(written) and has_days_first(written)
 
 
 def _range(values: pd.Series[Any]) -> list[float]:
     """Smallest and largest; of no values what any other range contains."""
     known = values.dropna()
     return [float(known.min()), float(known.max())] if len(known) else [np.inf, -np.inf]
+
+
+def _few(values: NDArray[Any]) -> NDArray[Any] | None:
+    return values if len(values) <= _MOST_CLASSES else None
 
 
 def _capped(counts: pd.Series[Any]) -> pd.Series[Any] | None:
@@ -173,24 +202,27 @@ def _union(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
 
 
 def recognised(
-    survey: Survey,
-    sample: pd.DataFrame,
-    task: str,
-    target: str,
-    features: Sequence[str] | None,
-    weights: str | None,
-    types: dict[str, str],
+    survey: Survey, sample: pd.DataFrame, settings: Any, types: dict[str, str]
 ) -> tuple[Target, Features]:
-    """Recognise target and columns from a sample, and refuse what sums cannot do."""
+    """Recognise target and columns from a sample, and refuse what needs all rows at once."""
+    task, target, features = settings.task, settings.target, settings.features
     check_rows(survey.n_rows, survey.n_rows + survey.dropped, target)
     check_task_count(task, survey.labels, survey.n_rows)
-    goal = target_of(sample[target])
-    if goal.kind == "classification":
+    kind = kind_asked(settings.kind, settings.family, types.pop(target, None))
+    values = sample[target]
+    if survey.targets is not None:  # rare ones may not be in the sample
+        rare = pd.Series(survey.targets, name=target)
+        values = pd.concat([values, rare[~rare.isin(values)]], ignore_index=True)
+    goal = target_of(values, kind, settings.family)
+    if settings.family in ("student", "gamma"):
         raise ValueError(
-            f"The target {target!r} is a class ({goal.why}); in a table that is read by pieces it "
-            "must be a number. Fit a part of the table that fits into memory."
+            f"family={settings.family!r} needs all rows in memory, but this table is read in "
+            "chunks. Choose another family, or fit a part of the table."
         )
-    found = features_of(sample, task, target, features, excluded=(weights,), types=types)
+    if goal.family in ("student", "gamma"):
+        goal = replace(goal, family="gaussian")
+    excluded = (settings.weights, settings.group)
+    found = features_of(sample, task, target, features, excluded=excluded, types=types)
     columns = [
         replace(column, missing=survey.missing.get(column.name, column.missing))
         for column in found.used
@@ -204,7 +236,7 @@ def recognised(
     ]
     names = {column.name for column in numbered}
     used = tuple(column for column in columns if column.name not in names)
-    return replace(goal, family="gaussian"), Features(used, (*found.ignored, *numbered))
+    return goal, Features(used, (*found.ignored, *numbered))
 
 
 def _numbers_rows(values: pd.Series[Any], survey: Survey) -> bool:

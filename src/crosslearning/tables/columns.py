@@ -94,17 +94,12 @@ def as_numbers(values: pd.Series[Any]) -> NDArray[np.float64]:
     return numbers
 
 
-def as_dates(values: pd.Series[Any]) -> pd.Series[Any]:
-    """Return dates, NaT where missing; refuse anything else.
-
-    The day comes first if a dot follows it, or if one of the first numbers cannot be a month.
-    """
-    text = values.astype("string").str.strip()
-    first = text.str.extract(r"^(\d{1,2})([-/. ])\d")
-    day_first = bool(((first[1] == ".") | (pd.to_numeric(first[0]) > 12)).any())
+def as_dates(values: pd.Series[Any], *, day_first: bool) -> pd.Series[Any]:
+    """Return dates, NaT where missing; refuse anything else."""
     options: dict[str, Any] = {"errors": "coerce", "utc": True}
     if not types.is_datetime64_any_dtype(values.dtype):
-        values, options = text, options | {"format": "mixed", "dayfirst": day_first}
+        values = values.astype("string").str.strip()
+        options |= {"format": "mixed", "dayfirst": day_first}
     found: pd.Series[Any] = pd.to_datetime(values, **options).dt.tz_localize(None)
     wrong = found.isna() & values.notna()
     if wrong.any():
@@ -113,6 +108,15 @@ def as_dates(values: pd.Series[Any]) -> pd.Series[Any]:
             "delete these values."
         )
     return found
+
+
+def has_days_first(values: pd.Series[Any]) -> bool:
+    """Whether dates begin with a day: a dot follows it, or one of them cannot be a month."""
+    if types.is_datetime64_any_dtype(values.dtype):
+        return False
+    text = pd.Series(values.unique()).astype("string").str.strip()
+    first = text.str.extract(r"^(\d{1,2})([-/. ])\d")
+    return bool(((first[1] == ".") | (pd.to_numeric(first[0]) > 12)).any())
 
 
 def as_categories(values: pd.Series[Any]) -> NDArray[Any]:

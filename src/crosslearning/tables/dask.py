@@ -6,19 +6,23 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
+from operator import add
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from crosslearning.convex.passes import Pass, PassSums
 from crosslearning.convex.statistics import Statistics
 from crosslearning.extras import require
 from crosslearning.tables._files import Files, located
+from crosslearning.tables._plan import Plan, Shown
 from crosslearning.tables._survey import Survey, usable
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.streaming import Plan, Shown, add_up, fit_engine
+from crosslearning.tables.streaming import fit_engine
 
 __all__ = ["fit_files", "fit_table"]
 
@@ -53,7 +57,7 @@ def fit_table(
     require("Fitting Dask data frames", "dask")
     say = progress or (lambda _: None)
     engine = _Cluster(list(frame.columns), frame.to_delayed(), say)
-    return fit_engine(engine, task, target, say, **settings)
+    return fit_engine(engine, {"task": task, "target": target, **settings})
 
 
 def fit_files(
@@ -86,7 +90,8 @@ def fit_files(
     parts = [replace(files, paths=(path,)) for path in files.paths]
     with _client(scheduler):
         engine = _Cluster(list(files.types), parts, say)
-        return fit_engine(engine, task, target, say, categories=categories, **settings)
+        given = {"task": task, "target": target, "categories": categories, **settings}
+        return fit_engine(engine, given)
 
 
 @contextmanager
@@ -105,7 +110,7 @@ class _Cluster:
     """Goes over parts of a table where they are."""
 
     def __init__(self, columns: list[str], parts: list[Any], say: Any) -> None:
-        self.columns, self.parts, self.say = columns, parts, say
+        self.columns, self.parts, self.say, self.n_passes = columns, parts, say, 0
         self.counts: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
 
     def survey(self, start: Survey, columns: list[str], types: dict[str, str], seed: int) -> Survey:
@@ -121,26 +126,46 @@ class _Cluster:
         return survey
 
     def sums(self, plan: Plan) -> tuple[Statistics, Shown]:
-        """Sum all rows; and draw some."""
+        """Sum all rows; and keep some."""
         import dask
 
         self.say(f"Adding up {len(self.parts):,} parts")
         n_tasks, width = len(plan.labels), len(plan.encoder.feature_names) + 1
-        n_ranges = min(-(-n_tasks * plan.n_folds * width**2 // _RANGE), n_tasks)
-        bounds = np.linspace(0, n_tasks, n_ranges + 1).astype(np.intp)
-        add, shared = dask.delayed(_added, nout=n_ranges + 1), dask.delayed(plan)
+        added, shared = dask.delayed(_added), dask.delayed(plan)
         seen, outs = np.zeros(n_tasks, dtype=np.int64), []
         for k, (part, (labels, counts)) in enumerate(zip(self.parts, self.counts, strict=True)):
             where = plan.labels.get_indexer(pd.Index(labels))
-            outs.append(add(part, k, shared, bounds, where, seen[where]))
+            outs.append(added(part, k, shared, where, seen[where]))
             seen[where] += counts
-        ranges = zip(*(list(out)[:-1] for out in outs), strict=True)
-        merged = [_tree(dask.delayed(sum), list(parts)) for parts in ranges]
-        *found, shown = dask.compute(*merged, [out[n_ranges] for out in outs])
-        sums = Statistics.empty(np.arange(n_tasks), width - 1, plan.n_folds)
+        merged = self._merged([out[0] for out in outs], n_tasks, plan.n_summed * width**2)
+        *found, shown = dask.compute(*merged, [out[1] for out in outs])
+        sums = Statistics.empty(np.arange(n_tasks), width - 1, plan.n_summed)
         for part in found:
             sums += part
         return sums, Shown.of(shown)
+
+    def passed(self, plan: Plan, at: Pass) -> PassSums:
+        """Sum all rows at some parameters."""
+        import dask
+
+        self.n_passes += 1
+        self.say(f"Pass {self.n_passes} over {len(self.parts):,} parts")
+        shared, n_tasks, p = dask.delayed((plan, at)), *at.thetas.shape
+        outs = [dask.delayed(_passed)(part, k, shared) for k, part in enumerate(self.parts)]
+        sums = PassSums.empty(np.arange(n_tasks), p)
+        for part in dask.compute(*self._merged(outs, n_tasks, p**2)):
+            sums.add(part.tasks, part)
+        return sums
+
+    def _merged(self, outs: list[Any], n_tasks: int, n_numbers: int) -> list[Any]:
+        """Merge sums by ranges of tasks, each so many numbers."""
+        import dask
+
+        n_ranges = min(-(-n_tasks * n_numbers // _RANGE), n_tasks)
+        bounds = np.linspace(0, n_tasks, n_ranges + 1).astype(np.intp)
+        cut = dask.delayed(_cut, nout=n_ranges)
+        ranges = zip(*(list(cut(out, bounds)) for out in outs), strict=True)
+        return [_tree(dask.delayed(sum), list(parts)) for parts in ranges]
 
 
 def _tree(merge: Any, parts: list[Any]) -> Any:
@@ -171,9 +196,9 @@ def _named(part: Any, number: int) -> Iterator[None]:
 
 
 def _frames(part: Any, columns: list[str]) -> Iterator[pd.DataFrame]:
-    """Rows of a part, by pieces if it is a file."""
+    """Rows of a part, in chunks if it is a file."""
     if isinstance(part, Files):
-        yield from (frame for _, frame in part.pieces(columns))
+        yield from (frame for _, frame in part.chunks(columns))
         return
     absent = [name for name in columns if name not in part.columns]
     if absent:
@@ -200,16 +225,26 @@ def _added(
     part: Any,
     number: int,
     plan: Plan,
-    bounds: NDArray[np.intp],
     where: NDArray[np.intp],
     before: NDArray[np.int64],
-) -> list[Any]:
-    """Sum a part, by ranges of tasks, and draw some of its rows."""
+) -> tuple[Statistics, Shown]:
+    """Sum a part, and keep some of its rows."""
     seen = np.zeros(len(plan.labels), dtype=np.int64)
     seen[where] = before
-    sums = Statistics(plan.n_folds)
+    sums = Statistics(plan.n_summed)
     with _named(part, number):
-        shown = [add_up(plan, frame, seen, sums) for frame in _frames(part, plan.columns)]
-    cuts = np.searchsorted(sums.labels, bounds)
-    ranges: list[Any] = [sums.take(slice(*pair)) for pair in pairwise(cuts)]
-    return [*ranges, Shown.of(shown)]
+        shown = [plan.add_up(frame, seen, sums) for frame in _frames(part, plan.columns)]
+    return sums, Shown.of(shown)
+
+
+def _passed(part: Any, number: int, shared: tuple[Plan, Pass]) -> PassSums:
+    """Sum a part at some parameters."""
+    plan, at = shared
+    with _named(part, number):
+        return reduce(add, (plan.passed(frame, at) for frame in _frames(part, plan.columns)))
+
+
+def _cut(sums: Any, bounds: NDArray[np.intp]) -> list[Any]:
+    """Divide sums into ranges of tasks."""
+    tasks = sums.labels if isinstance(sums, Statistics) else sums.tasks
+    return [sums.take(slice(*pair)) for pair in pairwise(np.searchsorted(tasks, bounds))]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.tables.columns import as_categories, as_dates, as_numbers
+from crosslearning.tables.columns import as_categories, as_dates, as_numbers, has_days_first
 
 _RARE = 10  # rows; levels with fewer are grouped,
 _RARE_SHARE = 0.02  # or with less than this share of the rows if that is less
@@ -37,6 +37,7 @@ class TableEncoder:
     dates: list[str]
     rare: dict[str, list[str]]
     ranges: dict[str, list[float]] = field(default_factory=dict)
+    day_first: list[str] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -48,7 +49,8 @@ class TableEncoder:
     ) -> TableEncoder:
         """Learn medians, ranges and levels from the rows of a table."""
         medians, ranges, flagged = {}, {}, []
-        for name, column in _numeric(frame, numbers, dates):
+        day_first = [name for name in dates if has_days_first(frame[name])]
+        for name, column in _numeric(frame, numbers, dates, day_first):
             medians[name] = float(np.nanmedian(column))
             if name in numbers:
                 ranges[name] = [float(np.nanmin(column)), float(np.nanmax(column))]
@@ -58,7 +60,7 @@ class TableEncoder:
         rare = {
             name: sorted(set(found.index) - set(levels[name])) for name, found in counts.items()
         }
-        return cls(medians, flagged, levels, list(dates), rare, ranges)
+        return cls(medians, flagged, levels, list(dates), rare, ranges, day_first)
 
     @property
     def columns(self) -> list[str]:
@@ -111,7 +113,7 @@ class TableEncoder:
         names = self.feature_names
         array = np.empty((len(frame), len(names)))
         gaps = {}
-        for k, (name, values) in enumerate(_numeric(frame, self.plain, self.dates)):
+        for k, (name, values) in enumerate(_numeric(frame, self.plain, self.dates, self.day_first)):
             array[:, k] = values
             if name in self.flagged or np.isnan(values.sum()):
                 gaps[name] = np.isnan(values)
@@ -133,13 +135,13 @@ class TableEncoder:
 
 
 def _numeric(
-    frame: pd.DataFrame, numbers: Sequence[str], dates: Sequence[str]
+    frame: pd.DataFrame, numbers: Sequence[str], dates: Sequence[str], day_first: Sequence[str]
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
     """Columns of numbers, and dates as numbers."""
     for name in numbers:
         yield name, as_numbers(frame[name])
     for name in dates:
-        when = as_dates(frame[name])
+        when = as_dates(frame[name], day_first=name in day_first)
         days = (when - pd.Timestamp(1970, 1, 1)) / pd.Timedelta(days=1)
         for part, values in zip(PARTS, (when.dt.year, when.dt.month, days), strict=True):
             yield f"{name} {part}", values.to_numpy(dtype=np.float64, na_value=np.nan)

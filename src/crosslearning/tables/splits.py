@@ -9,10 +9,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.tables.columns import as_dates, as_numbers, is_date
+from crosslearning.tables.columns import (
+    as_dates,
+    as_numbers,
+    has_days_first,
+    is_date,
+    listed_rows,
+)
 from crosslearning.tasks import within_task_folds
 
 Rows = NDArray[np.intp]
+LATER = "on rows with a later {} than the training rows"
+HELD_OUT = "on rows with a held-out {}"
 _FEWEST = 2  # values of a column of times, or of groups
 
 
@@ -61,30 +69,42 @@ def _groups(group: pd.Series[Any], n_splits: int, seed: int) -> Splits:
             f"{len(labels)}. Choose another column."
         )
     dealt = np.random.default_rng(seed).permutation(len(labels)) % min(n_splits, len(labels))
-    return _of_folds(dealt[codes].astype(np.int64), f"on rows with a held-out {group.name}")
+    return _of_folds(dealt[codes].astype(np.int64), HELD_OUT.format(group.name))
 
 
-def _later(time: pd.Series[Any], n_splits: int) -> Splits:
-    """Equal parts of the later half of the rows, each predicted from everything before it."""
-    values = as_dates(time).to_numpy().astype("i8") if is_date(time) else as_numbers(time)
+def time_values(time: pd.Series[Any], *, day_first: bool | None = None) -> NDArray[Any]:
+    """Return times as numbers; by default the dates tell whether their days come first."""
     if time.isna().any():
         raise ValueError(
             f"The column {time.name!r} must have a time in every row; it is empty in "
-            f"{int(time.isna().sum()):,} rows. Fill in the times or drop the rows."
+            f"{listed_rows(time.index[time.isna()])}. Fill in the times or drop the rows."
         )
+    if not is_date(time):
+        return as_numbers(time)
+    first = has_days_first(time) if day_first is None else day_first
+    return np.asarray(as_dates(time, day_first=first).astype("datetime64[ns]")).astype("i8")
+
+
+def time_starts(values: NDArray[Any], name: str, n_splits: int) -> NDArray[Any]:
+    """First moments of equal parts of the later half of the rows; a moment is never divided."""
     moments, counts = np.unique(values, return_counts=True)
     if len(moments) < _FEWEST:
         raise ValueError(
-            f"The column {time.name!r} must have at least 2 values to test on later rows; got one. "
+            f"The column {name!r} must have at least 2 values to test on later rows; got one. "
             "Choose another column."
         )
-    # The first moment of every part; a moment is never divided.
     share = np.cumsum(counts) / len(values)
     wanted = 0.5 + 0.5 * np.arange(n_splits) / n_splits
     starts = np.unique(np.clip(np.searchsorted(share, wanted), 1, len(moments) - 1))
-    ends = np.append(moments[starts[1:]], np.inf)
+    return np.asarray(moments[starts])
+
+
+def _later(time: pd.Series[Any], n_splits: int) -> Splits:
+    """Predict equal parts of the later half of the rows, each from everything before it."""
+    values = time_values(time)
+    starts = time_starts(values, str(time.name), n_splits)
+    part = np.searchsorted(starts, values, side="right")
     parts = [
-        (np.flatnonzero(values < start), np.flatnonzero((values >= start) & (values < end)))
-        for start, end in zip(moments[starts], ends, strict=True)
+        (np.flatnonzero(part < k), np.flatnonzero(part == k)) for k in range(1, len(starts) + 1)
     ]
-    return Splits(parts, f"on rows with a later {time.name} than the training rows")
+    return Splits(parts, LATER.format(time.name))

@@ -1,75 +1,49 @@
-"""A table larger than memory in, a fitted model out: one pass to look, one to sum."""
+"""A table larger than memory in, a fitted model out: a pass to look, one to sum, and more."""
 
 from __future__ import annotations
 
 import os
 import time as clock
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from inspect import signature
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from crosslearning.convex.passes import Pass, PassSums
 from crosslearning.convex.statistics import Statistics
+from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
 from crosslearning.tables._effects import effects
-from crosslearning.tables._facts import Facts
+from crosslearning.tables._facts import Facts, baseline_of
 from crosslearning.tables._files import Files, located
 from crosslearning.tables._final import state_to_keep
 from crosslearning.tables._lines import lines
+from crosslearning.tables._plan import Plan, Shown
 from crosslearning.tables._prepared import check_settings
-from crosslearning.tables._sums import COMPARED, deal, try_sums
-from crosslearning.tables._survey import Survey, recognised, usable
-from crosslearning.tables.candidates import candidates
-from crosslearning.tables.columns import as_numbers
+from crosslearning.tables._sums import COMPARED, facts_of, try_rows, try_sums
+from crosslearning.tables._survey import Survey, recognised
+from crosslearning.tables.candidates import Candidate, candidates
 from crosslearning.tables.encoding import TableEncoder
-from crosslearning.tables.findings import summary
+from crosslearning.tables.findings import left_out, summary
+from crosslearning.tables.metrics import Metric, Scorer, metric_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.results import Fit, with_results
-from crosslearning.tables.rows import Rows
 from crosslearning.tables.schema import Features, looks_like_time, require_columns
+from crosslearning.tables.splits import time_starts, time_values
+from crosslearning.tables.target import Target
 from crosslearning.tables.trials import Trials
 from crosslearning.tasks.estimators import as_objects
 
 _LEARNED = 2**14  # tasks that are enough for variances
 _SHOWN = 20_000  # rows to look at predictions of
-
-
-class Shown(NamedTuple):
-    """Rows to look at predictions of: features, targets, tasks and folds."""
-
-    X: NDArray[np.float64]
-    y: NDArray[np.float64]
-    codes: NDArray[np.intp]
-    folds: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, parts: Sequence[Shown]) -> Shown:
-        """Put parts together."""
-        return cls(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-
-
-class Plan(NamedTuple):
-    """How to turn rows of a table into sums."""
-
-    task: str
-    target: str
-    weights: str | None
-    drop: bool
-    encoder: TableEncoder
-    labels: pd.Index[Any]
-    n_folds: int
-    seed: int
-    share: float
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that are needed."""
-        weights = [] if self.weights is None else [self.weights]
-        return list(dict.fromkeys([self.task, self.target, *self.encoder.columns, *weights]))
+_KEPT, _FEWEST_TASKS = 2**16, 50  # rows, and tasks, to compare models on that need rows
 
 
 def fit_files(
@@ -80,28 +54,40 @@ def fit_files(
     features: Sequence[str] | None = None,
     numbers: Sequence[str] = (),
     categories: Sequence[str] = (),
+    kind: str = "auto",
+    family: str = "auto",
     epsilon: float = np.inf,
+    metric: str | None = None,
     weights: str | None = None,
+    time: str | None = None,
+    group: str | None = None,
+    held_out: str | os.PathLike[str] | None = None,
     folds: int = 5,
     drop_unlabelled: bool = False,
     seed: int = 0,
     command: str = "",
     progress: Callable[[str], object] | None = None,
 ) -> TableModel:
-    """Fit a table that is read by pieces, as :func:`fit_table` does one in memory.
+    """Fit a table that is read in chunks, as :func:`fit_table` does one in memory.
 
     It is read twice: to learn labels, levels and gaps and to draw a sample, from which columns are
-    recognised; and to sum up the rows of each task and fold. Linear models and their scores follow
-    from the sums. Memory holds those, and two pieces of the table. Medians, which stand in for
-    gaps, are those of the sample.
+    recognised; and to sum the rows of each task and fold. Memory holds the sums and two chunks.
+    Linear models of numbers, and their mean squared errors, follow from the sums. Classes and
+    counts, and other metrics, are compared on the rows of some tasks, kept in memory; the best
+    model of them takes some 10 more passes. Medians, which replace missing values, and moments that
+    rows are divided at are those of the sample.
 
     Parameters
     ----------
     source : path
         A file, a folder of files, or a pattern such as ``"part-*.parquet"``: Parquet, or CSV.
-    task, target, features, numbers, categories, epsilon, weights, folds, drop_unlabelled, seed
-        As in :func:`fit_table`; the target must be a number.
-    command : str, optional
+    task, target, features, numbers, categories, kind, epsilon, metric, weights, time, group
+        As in :func:`fit_table`.
+    family : {"auto", "gaussian", "poisson", "tweedie"}, default="auto"
+        Distribution of a target that is a number.
+    held_out : path, optional
+        Another table, on which the model is scored.
+    folds, drop_unlabelled, seed, command
         As in :func:`fit_table`.
     progress : callable, optional
         Called with what is being done.
@@ -110,133 +96,201 @@ def fit_files(
     -------
     TableModel
     """
-    say = progress or (lambda _: None)
-    engine = _Reader(Files.of(str(source), text=[task, *categories]), say)
-    return fit_engine(
-        engine, task, target, say, features=features, numbers=numbers, categories=categories,
-        epsilon=epsilon, weights=weights, folds=folds, drop_unlabelled=drop_unlabelled, seed=seed,
-        command=command,
-    )  # fmt: skip
+    given = dict(locals())
+    files = Files.of(str(given.pop("source")), text=[task, *categories])
+    return fit_engine(_Reader(files, progress or (lambda _: None)), given)
 
 
-def fit_engine(
-    engine: Any,
-    task: str,
-    target: str,
-    say: Callable[[str], object],
-    *,
-    features: Sequence[str] | None = None,
-    numbers: Sequence[str] = (),
-    categories: Sequence[str] = (),
-    epsilon: float = np.inf,
-    weights: str | None = None,
-    folds: int = 5,
-    drop_unlabelled: bool = False,
-    seed: int = 0,
-    command: str = "",
-) -> TableModel:
-    """Fit what an engine, which knows `columns`, goes over: its `survey`, then its `sums`."""
-    given, started = dict(locals()), clock.perf_counter()
-    types = dict.fromkeys(numbers, "number") | dict.fromkeys(categories, "category")
-    header, extra = pd.DataFrame(columns=engine.columns), [weights] if weights else []
-    check_settings(header, task, target, epsilon, seed, folds)
-    require_columns(header, extra, "the weights")
-    require_columns(header, features or [], "the features")
-    wanted = engine.columns if features is None else [*features, *extra]
-    columns = list(dict.fromkeys([task, target, *wanted]))
-    survey = engine.survey(Survey(task, target, drop_unlabelled), columns, types, seed)
+def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
+    """Fit what an engine, which knows `columns`, goes over, given the settings of `fit_files`.
+
+    It has a `survey` of all rows, `sums` of them, and sums at parameters (`passed`).
+    """
+    bound = signature(fit_files).bind(None, **given)
+    bound.apply_defaults()
+    settings, started = SimpleNamespace(**bound.arguments), clock.perf_counter()
+    types = dict.fromkeys(settings.numbers, "number")
+    types |= dict.fromkeys(settings.categories, "category")
+    columns = _wanted(engine.columns, settings)
+    start = Survey(settings.task, settings.target, settings.drop_unlabelled)
+    survey = engine.survey(start, columns, types, settings.seed)
     sample = survey.sample.reset_index(drop=True)
-    goal, used = recognised(survey, sample, task, target, features, weights, types)
+    goal, used = recognised(survey, sample, settings, types)
+    metric = metric_of(settings.metric, goal.kind)
+    if settings.held_out is not None and metric.name == "auc":
+        raise ValueError(
+            "`held_out` is scored in chunks, from which no area under a curve follows."
+        )
     encoder = survey.encoder(used.of("number"), used.of("category"), used.of("date"))
-    written, labels = survey.tasks()
-    share = _SHOWN * max(len(labels) / COMPARED, 1.0) / survey.n_rows
-    plan = Plan(task, target, weights, drop_unlabelled, encoder, written, folds, seed, share)
-    model, trials, said, facts, caught = _chosen(engine, plan, labels, epsilon, say)
-    errors, findings = summary(said, model.tasks_[facts.compared], np.random.default_rng(seed))
+    plan, labels = _plan(survey, sample, settings, goal, encoder, metric)
+    only = settings.family != "auto" or goal.family == "gaussian"
+    shape = survey.n_rows, len(encoder.feature_names)
+    tried = candidates(goal.kind, goal.family, shape, only=only, epsilon=settings.epsilon)
+    largest = survey.ranges.get(goal.name, [np.inf])[-1]
+    model, trials, facts, (errors, findings), caught = _chosen(
+        engine, plan, labels, tried, metric, largest
+    )
     listed, state = coefficient_table(model, encoder.feature_names), state_to_keep(model)
-    result = TableModel(task, target, "mse", encoder, None, state, errors, coefficients=listed)
+    result = TableModel(
+        plan.task, plan.target, metric.name, encoder, None, state, errors, coefficients=listed
+    )
     findings["effects"] = effects(result, sample)
-    settings = {
-        "command": command,
-        "seed": seed,
+    if settings.held_out is not None:
+        findings["holdout"] = _held_out(result, settings.held_out, trials.chosen.name)
+    provenance = {
+        "command": settings.command,
+        "seed": settings.seed,
         "seconds": round(clock.perf_counter() - started, 3),
         "dropped": survey.dropped,
-        "notes": _notes(survey, sample, used, encoder, facts),
+        "notes": _notes(survey, sample, used, plan, facts),
     }
-    fit = Fit(result, model, goal, used, trials, "on held-out rows", facts, settings)
-    return with_results(fit, findings, caught, lines(fit_files, given, trials.chosen.label))
+    fit = Fit(result, model, goal, used, trials, plan.words, facts, provenance)
+    python = lines(fit_files, vars(settings), trials.chosen.label)
+    return with_results(fit, findings, caught, python)
+
+
+def _wanted(columns: list[str], settings: SimpleNamespace) -> list[str]:
+    """Check the settings against the names of the columns; and which of these to read."""
+    header, extra = pd.DataFrame(columns=columns), []
+    check_settings(
+        header, settings.task, settings.target, settings.epsilon, settings.seed, settings.folds
+    )
+    for role in ("weights", "time", "group"):
+        extra += [getattr(settings, role)] * bool(getattr(settings, role))
+        require_columns(header, extra, f"the {role}")
+    require_columns(header, settings.features or [], "the features")
+    if settings.time and settings.group:
+        raise ValueError(
+            f"Rows can be left out by time or by group; got {settings.time!r} and "
+            f"{settings.group!r}. Choose one of the two."
+        )
+    wanted = columns if settings.features is None else [*settings.features, *extra]
+    return list(dict.fromkeys([settings.task, settings.target, *wanted]))
+
+
+def _plan(
+    survey: Survey,
+    sample: pd.DataFrame,
+    settings: SimpleNamespace,
+    goal: Target,
+    encoder: TableEncoder,
+    metric: Metric,
+) -> tuple[Plan, NDArray[Any]]:
+    """How to go on, and the labels of the tasks."""
+    written, labels = survey.tasks()
+    classes = np.unique(goal.y) if goal.kind == "classification" else None
+    plan = Plan(
+        settings.task, settings.target, settings.weights, settings.drop_unlabelled, encoder,
+        written, classes, settings.folds, settings.seed, settings.group, settings.time,
+    )  # fmt: skip
+    if settings.time:
+        first = settings.time in survey.day_first
+        values = time_values(sample[settings.time], day_first=first)
+        starts = time_starts(values, settings.time, settings.folds)
+        plan = plan._replace(starts=starts, day_first=first, n_folds=len(starts) + 1)
+    n, n_rows = len(labels), survey.n_rows
+    if classes is None and goal.family == "gaussian" and metric.name == "mse":
+        return plan._replace(row_share=_SHOWN * max(n / COMPARED, 1.0) / n_rows), labels
+    share = min(max(_KEPT / n_rows, _FEWEST_TASKS / n), 1.0)
+    return plan._replace(by_rows=True, task_share=share, row_share=_KEPT / (share * n_rows)), labels
 
 
 def _chosen(
-    engine: Any, plan: Plan, labels: NDArray[Any], epsilon: float, say: Callable[[str], object]
-) -> tuple[Any, Trials, Any, Facts, list[Any]]:
-    """Sum rows, and fit the best model: it, trials, what it said of some rows, facts, warnings."""
+    engine: Any,
+    plan: Plan,
+    labels: NDArray[Any],
+    tried: list[Candidate],
+    metric: Metric,
+    largest: float,
+) -> tuple[Any, Trials, Facts, tuple[NDArray[np.float64], dict[str, Any]], list[Any]]:
+    """Sum rows, and fit the best model: it, trials, facts, findings on some rows, and warnings."""
     sums, shown = engine.sums(plan)
     total, names = sums.total(), plan.encoder.feature_names
-    rows = Rows(shown.X, shown.y, shown.codes, len(labels))
-    tried = candidates("regression", "gaussian", rows.X.shape, only=True, epsilon=epsilon)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is not chosen does not matter
-        trials, said, facts = try_sums(tried, sums, total, rows, shown.folds, names, say)
+        if plan.by_rows:
+            trials, rows, splits, among = try_rows(tried, shown, plan, metric, engine.say)
+            found = left_out(trials, rows, splits, labels[among].tolist(), plan.seed)
+            facts = facts_of(total, names, baseline_of(rows, splits, metric), among)
+        else:
+            trials, said, facts = try_sums(tried, sums, total, shown, plan.parts, names, engine.say)
+            rng, among = np.random.default_rng(plan.seed), facts.compared
+            found = summary(said[trials.chosen.name], labels[among].tolist(), rng)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        say(f"Fitting the best of them, {trials.chosen.label}, on all rows")
-        del sums  # of many tasks they are large
-        model = clone(trials.chosen.estimator).fit_statistics(total, learn_from=_LEARNED)
+        engine.say(f"Fitting the best of them, {trials.chosen.label}, on all rows")
+        del sums, shown  # of many tasks they are large
+        model = clone(trials.chosen.estimator)
+        if isinstance(model, CrossBayesianRidge):
+            model.fit_statistics(total, learn_from=_LEARNED)
+        else:
+            known = largest if isinstance(model, CrossBayesianGLM) else plan.classes
+            model.fit_passes(total, partial(engine.passed, plan), known, learn_from=_LEARNED)
         model.tasks_ = as_objects(labels.tolist())
-    return model, trials, said[trials.chosen.name], facts, caught
+    return model, trials, facts, found, caught
 
 
-def add_up(plan: Plan, frame: pd.DataFrame, seen: NDArray[np.int64], sums: Statistics) -> Shown:
-    """Add rows to sums, having seen so many rows of each task; and draw some of them."""
-    rows, own, labels = usable(frame, plan.task, plan.target, drop=plan.drop)
-    X, y = plan.encoder.encode(rows), as_numbers(rows[plan.target])
-    codes = plan.labels.get_indexer(pd.Index(labels))[own]
-    weights = None if plan.weights is None else as_numbers(rows[plan.weights])
-    folds, keys = deal(codes, seen, plan.n_folds, plan.seed)
-    sums.partial_fit(X, y, codes, sample_weight=weights, folds=folds)
-    few = keys < plan.share
-    return Shown(X[few], y[few], codes[few], folds[few])
+def _held_out(model: TableModel, source: str | os.PathLike[str], name: str) -> dict[str, Any]:
+    """Score the chosen model on another table, chunk by chunk."""
+    files, scorer = Files.of(str(source), text=model.text_columns), Scorer(model)
+    columns = [model.task, model.target, *model.encoder.columns]
+    require_columns(pd.DataFrame(columns=list(files.types)), columns, "the model")
+    for path, frame in files.chunks(columns):
+        with located(path):
+            scorer.add(frame)
+    return {"rows": scorer.rows, "scores": {name: scorer.score["score"]}}
 
 
 class _Reader:
-    """Goes over files, one piece after the other."""
+    """Goes over files, chunk by chunk."""
 
     def __init__(self, files: Files, say: Callable[[str], object]) -> None:
         self.files, self.say = files, say
-        self.columns = list(files.types)
+        self.columns, self.n_passes = list(files.types), 0
 
     def survey(self, start: Survey, columns: list[str], types: dict[str, str], seed: int) -> Survey:
         """Look at all rows."""
-        for path, frame in self._pieces(columns, "Looking at"):
-            with located(path):
-                start.look(frame, self.files.paths.index(path), types, seed)
+        for number, frame in self._chunks(columns, "Looking at rows"):
+            with located(self.files.paths[number]):
+                start.look(frame, number, types, seed)
         return start
 
     def sums(self, plan: Plan) -> tuple[Statistics, Shown]:
-        """Sum all rows; and draw some."""
+        """Sum all rows; and keep some."""
         n_tasks, width = len(plan.labels), len(plan.encoder.feature_names)
-        sums = Statistics.empty(np.arange(n_tasks), width, plan.n_folds)
+        sums = Statistics.empty(np.arange(n_tasks), width, plan.n_summed)
         seen, shown = np.zeros(n_tasks, dtype=np.int64), []
-        for path, frame in self._pieces(plan.columns, "Adding up"):
-            with located(path):
-                shown.append(add_up(plan, frame, seen, sums))
+        for number, frame in self._chunks(plan.columns, "Adding up rows"):
+            with located(self.files.paths[number]):
+                shown.append(plan.add_up(frame, seen, sums))
         return sums, Shown.of(shown)
 
-    def _pieces(self, columns: list[str], doing: str) -> Any:
+    def passed(self, plan: Plan, at: Pass) -> PassSums:
+        """Sum all rows at some parameters."""
+        self.n_passes += 1
+        sums = PassSums.empty(np.arange(len(plan.labels)), at.thetas.shape[1])
+        for number, frame in self._chunks(plan.columns, f"Pass {self.n_passes} over rows"):
+            with located(self.files.paths[number]):
+                part = plan.passed(frame, at)
+            sums.add(part.tasks, part)
+        return sums
+
+    def _chunks(self, columns: list[str], doing: str) -> Iterator[tuple[int, pd.DataFrame]]:
+        """Chunks of all files, each with the number of its file."""
         done, of = 0, f" of {self.files.n_rows:,}" if self.files.n_rows else ""
-        for path, frame in self.files.pieces(columns):
-            self.say(f"{doing} rows: {done:,}{of}")
-            yield path, frame
+        for path, frame in self.files.chunks(columns):
+            self.say(f"{doing}: {done:,}{of}")
+            yield self.files.paths.index(path), frame
             done += len(frame)
 
 
 def _notes(
-    survey: Survey, sample: pd.DataFrame, chosen: Features, encoder: TableEncoder, facts: Facts
+    survey: Survey, sample: pd.DataFrame, chosen: Features, plan: Plan, facts: Facts
 ) -> list[str]:
-    notes = looks_like_time(sample, [column.name for column in chosen.used])
+    names = [column.name for column in chosen.used]
+    notes = [] if plan.time else looks_like_time(sample, names)
     if len(sample) < survey.n_rows:
-        gaps = ", and medians in place of gaps" if encoder.flagged else ""
+        gaps = ", and medians in place of gaps" if plan.encoder.flagged else ""
         notes.insert(0, f"columns were recognised from {len(sample):,} rows drawn at random{gaps}")
     some, of = len(facts.compared), len(facts.counts)
     return notes + [f"models were compared on {some:,} of {of:,} tasks"] * (some < of)
