@@ -265,13 +265,13 @@ def check_own_loop_on_2_by_2():
             models.average_gradients()
         optimizer.step()
         if forgets:
-            with pytest.raises(ValueError, match=r"come apart. Call `models.average_gradients"):
+            with pytest.raises(ValueError, match=r"have diverged. Call `models.average_gradients"):
                 models.project()
             return
         models.project()
         for value in models.state_dict().values():  # BatchNorm's, too
             other = value.clone()
-            models._ranks.copy_first([other])
+            models._ranks.broadcast([other], "data")
             assert torch.equal(value, other)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from crosslearning.nn._files import encode_label, encode_tether, pack, read_file, unpack, write_file
-from crosslearning.nn._history import from_matrix, to_matrix
+from crosslearning.nn._history import from_columns, to_columns
 
 if TYPE_CHECKING:
     import os
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 KIND = "a checkpoint of fit"
 _SHOWN = 3  # differences that a message lists
+_PLAIN = ("step", "stopped", "seconds")  # of a run, for JSON
 
 
 class Checkpoint:
@@ -76,15 +77,11 @@ class Checkpoint:
     def stored(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         """Return what is the same wherever the models are, as tensors and as JSON."""
         run = self.run
-        tensors = {
-            "epoch": torch.from_numpy(np.stack([run.sums, run.counts])),
-            "history": torch.from_numpy(to_matrix(run.history.records, len(run.models))),
-        }
+        tensors = {"epoch": torch.from_numpy(np.stack([run.sums, run.counts]))}
         content = {
             "run": self.configuration,
-            "step": run.step,
-            "stopped": run.stopped,
-            "seconds": run.seconds,
+            "history": pack(to_columns(run.history.records), "history", tensors),
+            **{name: getattr(run, name) for name in _PLAIN},
         }
         if run.scheduler is not None:
             content["scheduler"] = pack(run.scheduler.state_dict(), "scheduler", tensors)
@@ -98,9 +95,10 @@ class Checkpoint:
             run.scheduler.load_state_dict(unpack(content["scheduler"], tensors))
         if run.validation is not None:
             run.history.best_epoch = run.validation.best_epoch
-        run.step, run.stopped, run.seconds = content["step"], content["stopped"], content["seconds"]
+        for name in _PLAIN:
+            setattr(run, name, content[name])
         run.sums, run.counts = tensors["epoch"].numpy()
-        run.history.records = from_matrix(tensors["history"].numpy(), len(run.models))
+        run.history.records = from_columns(unpack(content["history"], tensors))
 
     def restore_models(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
         """Give the run its models, the state of the optimizer, and the best models so far."""
@@ -156,10 +154,9 @@ def differences(there: Any, here: Any, name: str = "") -> list[str]:
 
 
 def _architecture(models: TaskModels) -> dict[str, str]:
-    state = models.state_dict()
     return {
         name: f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
-        for name, value in state.items()
+        for name, value in models.state_dict().items()
         if not name.endswith("_extra_state")
     }
 
@@ -172,7 +169,7 @@ def _optimizer(optimizer: Optimizer, ranks: Ranks) -> dict[str, Any]:
     """Class and options of each group; of the learning rate where it started."""
     groups = {
         f"group {number}": {
-            "parameters": int(ranks.sum_tasks(np.array([float(len(group["params"]))]))[0]),
+            "parameters": int(ranks.sum(np.array([float(len(group["params"]))]), "task")[0]),
             **{name: repr(value) for name, value in group.items() if name != "params"},
             "lr": repr(group.get("initial_lr", group["lr"])),
         }

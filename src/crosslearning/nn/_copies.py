@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
-from crosslearning.coupling._checks import check_tether
+from crosslearning.coupling._checks import check_tether, is_positive
+from crosslearning.nn._columns import Columns
 from crosslearning.nn._flat_buffer import FlatBuffer
-from crosslearning.nn._rank_members import Columns
 from crosslearning.nn._ranks import Ranks
 from crosslearning.tether import Tether
 
@@ -27,6 +28,19 @@ class Block:
     name: str
     tether: Tether
     parameters: tuple[str, ...]
+
+    def scaled(self, step_size: float | None) -> Tether:
+        """Tether for a step; a bound alone needs no step size."""
+        if step_size is not None and not is_positive(step_size):
+            raise ValueError(f"`step_size` must be a positive finite number; got {step_size!r}.")
+        if self.tether.is_ball:
+            return self.tether
+        if step_size is None:
+            raise ValueError(
+                f"The tether of block {self.name!r} has a spring or a tension, which scale "
+                "with the step. Use project(step_size=lr) with the learning rate."
+            )
+        return self.tether.scaled(step_size=step_size)
 
 
 def divide(names: Sequence[str], epsilon: Any, tether: Any, n_tasks: int) -> tuple[Block, ...]:
@@ -83,7 +97,7 @@ def sources_of(module: Any, labels: tuple[Hashable, ...], ranks: Ranks) -> list[
     """Return the module to copy for each task; a single one is that of the first rank."""
     if ranks.mesh is not None and isinstance(module, nn.Module):
         module = copy.deepcopy(module).to(ranks.device)
-        ranks.start_alike([*module.parameters(), *module.buffers()])
+        ranks.broadcast([*module.parameters(), *module.buffers()], "task", "data")
     given = module if isinstance(module, Mapping) else dict.fromkeys(labels, module)
     for one in given.values():
         if not isinstance(one, nn.Module):
@@ -121,67 +135,61 @@ def _shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
 
 
 def copy_modules(
-    sources: list[nn.Module], blocks: tuple[Block, ...], labels: tuple[Hashable, ...], ranks: Ranks
-) -> tuple[list[nn.Module], list[FlatBuffer]]:
-    """Copy the modules of the local tasks, and the first as the centre, into flat buffers."""
-    buffers = [
-        FlatBuffer(block.parameters, sources[0], _owners(labels, ranks), len(labels), ranks.device)
-        for block in blocks
-    ]
-    modules = []
-    for row, module in enumerate(_local_copies(sources, ranks)):
-        for buffer in buffers:  # one after the other: at most one copy is outside of them
-            buffer.adopt(row, module)
-        modules.append(module)
-    return modules, buffers
-
-
-def shard_modules(
     sources: list[nn.Module],
     blocks: tuple[Block, ...],
     labels: tuple[Hashable, ...],
     ranks: Ranks,
-    shard: Callable[..., Any],
+    shard: Callable[..., Any] | None,
 ) -> tuple[list[nn.Module], list[FlatBuffer]]:
-    """Copy the modules of the local tasks, and the first as the centre, and shard them."""
-    if ranks.mesh is None or ranks.data is None:
+    """Copy the modules of the local tasks, and the first as the centre, into flat buffers."""
+    owners = [*(f"task {label!r}" for label in labels[ranks.local]), "the centre"]
+    flats: list[FlatBuffer] = []
+    if shard is None:
+        like, size, device = sources[0], len(labels), ranks.device
+        flats = [FlatBuffer(b.parameters, like, owners, size, device) for b in blocks]
+    elif ranks.mesh is None or ranks.data is None:
         raise ValueError("`shard` needs a `mesh` with a dimension 'data' to shard over.")
-    from crosslearning.nn._shard_buffer import ShardBuffer
-
     modules = []
-    for module in _local_copies(sources, ranks):  # one after the other: at most one is whole
-        shard(module, mesh=ranks.mesh["data"])
-        modules.append(module)
-    owners = _owners(labels, ranks)
-    return modules, [ShardBuffer(b.parameters, modules, owners, len(labels)) for b in blocks]
-
-
-def _owners(labels: tuple[Hashable, ...], ranks: Ranks) -> list[str]:
-    return [*(f"task {label!r}" for label in labels[ranks.local]), "the centre"]
-
-
-def _local_copies(sources: list[nn.Module], ranks: Ranks) -> Iterator[nn.Module]:
-    for source in [*sources[ranks.local], sources[0]]:
+    for row, source in enumerate([*sources[ranks.local], sources[0]]):
         module = copy.deepcopy(source).to(ranks.device)
         module.zero_grad(set_to_none=True)
-        ranks.copy_first([*module.parameters(), *module.buffers()])
-        yield module
+        ranks.broadcast([*module.parameters(), *module.buffers()], "data")
+        for flat in flats:  # at once: at most one copy is outside of them, or not yet sharded
+            flat.adopt(row, module)
+        if shard is not None and ranks.mesh is not None:
+            shard(module, mesh=ranks.mesh["data"])
+        modules.append(module)
+    if shard is not None:
+        from crosslearning.nn._shard_buffer import ShardBuffer
+
+        flats = [ShardBuffer(b.parameters, modules, owners, len(labels)) for b in blocks]
+    return modules, flats
 
 
-def set_start(flat: FlatBuffer, center_init: str, same_start: bool, ranks: Ranks) -> None:
+def set_start(
+    flats: list[FlatBuffer], center_init: str, same_start: bool, center_weight: float, ranks: Ranks
+) -> None:
     """Set where tasks and centre start; the latter is a copy of the first module so far."""
+    if center_init not in ("mean", "zero"):
+        raise ValueError(f"`center_init` must be 'mean' or 'zero'; got {center_init!r}.")
+    if center_init == "zero" and center_weight == 0:
+        raise ValueError(
+            "A free centre has no initial value; got center_init='zero' with center_weight=0. "
+            "Use center_init='mean'."
+        )
     with torch.no_grad():
-        flat.take()
-        tasks = flat.flat[:-1]
-        if same_start:
-            ranks.from_first_task([flat.center])
-            tasks.copy_(flat.center)
-        if center_init == "zero":
-            flat.center.zero_()
-        elif not same_start:
-            alone = ranks.size == 1
-            flat.center.copy_(tasks.mean(dim=0) if alone else Columns(flat.workspace, ranks).mean())
-        flat.give()
+        for flat in flats:
+            flat.take()
+            tasks, alone = flat.flat[:-1], ranks.size == 1
+            if same_start:
+                ranks.broadcast([flat.center], "task")
+                tasks.copy_(flat.center)
+            if center_init == "zero":
+                flat.center.zero_()
+            elif not same_start:
+                mean = tasks.mean(dim=0) if alone else Columns(flat.workspace, ranks).mean()
+                flat.center.copy_(mean)
+            flat.give()
 
 
 def average_buffers(modules: list[nn.Module], center: nn.Module, ranks: Ranks) -> None:
@@ -190,37 +198,20 @@ def average_buffers(modules: list[nn.Module], center: nn.Module, ranks: Ranks) -
     if not targets:
         return
     sources = [dict(module.named_buffers()) for module in modules]
-    ranks.copy_first([value for source in sources for value in source.values()])
-    if ranks.size > 1:
-        sources = _buffers_of_all(sources, targets, ranks)
-    for name, target in targets.items():
-        values = [source[name] for source in sources if name in source]
-        if len(values) < len(sources) or any(value.shape != target.shape for value in values):
-            continue
-        if target.dtype.is_floating_point:
-            target.copy_(torch.stack(values).mean(dim=0))
-        else:
-            target.copy_(values[0])
-
-
-def _buffers_of_all(
-    sources: list[dict[str, torch.Tensor]], targets: dict[str, torch.Tensor], ranks: Ranks
-) -> list[dict[str, torch.Tensor]]:
-    """Buffers of the tasks of all ranks that are like the centre's, which all ranks have."""
-    rows = []
-    for source in sources:
-        has = [n in source and source[n].shape == one.shape for n, one in targets.items()]
-        given = [source[n] if h else one for h, (n, one) in zip(has, targets.items(), strict=True)]
-        flags = torch.tensor(has, dtype=torch.float64, device=ranks.device)
-        rows.append(torch.cat([*(one.reshape(-1).double() for one in given), flags]))
-    found = ranks.gather_rows(torch.stack(rows))
-    sizes = [one.numel() for one in targets.values()]
-    values, flags = found.split([sum(sizes), len(sizes)], dim=1)
-    return [
-        {
-            name: part.view(one.shape).to(one.dtype)
-            for (name, one), part, has in zip(targets.items(), row.split(sizes), own, strict=True)
-            if has
-        }
-        for row, own in zip(values, flags.tolist(), strict=True)
+    ranks.broadcast([value for source in sources for value in source.values()], "data")
+    odd = [
+        any(name not in source or source[name].shape != target.shape for source in sources)
+        for name, target in targets.items()
     ]
+    anywhere = ranks.sum(np.array(odd, dtype=np.float64), "task")
+    by_dtype: dict[torch.dtype, list[str]] = {}
+    for (name, target), is_odd in zip(targets.items(), anywhere, strict=True):
+        if not is_odd:
+            by_dtype.setdefault(target.dtype, []).append(name)
+    for dtype, names in by_dtype.items():
+        rows = [torch.cat([source[name].reshape(-1) for name in names]) for source in sources]
+        values = torch.stack(rows).to(dtype)
+        values = values if ranks.size == 1 else ranks.gather_rows(values)
+        new = values.mean(dim=0) if dtype.is_floating_point else values[0]
+        for name, part in zip(names, new.split([targets[n].numel() for n in names]), strict=True):
+            targets[name].copy_(part.view(targets[name].shape))

@@ -8,60 +8,75 @@ import numpy as np
 import torch
 
 from crosslearning.coupling import Storage
+from crosslearning.nn._columns import Columns
 from crosslearning.tether import Array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torch import nn
-
     from crosslearning.nn._flat_buffer import FlatBuffer
     from crosslearning.nn._task_models import TaskModels
     from crosslearning.nn._workspace import Workspace
 
-FRESH = 50  # steps after which norms, which change slowly, are measured again
+_FRESH = 50  # steps after which norms, which change slowly, are measured again
+_ALIKE = 1e-3  # relative difference of Gram matrices of copies that have the same gradients
 
 
 class FlatMembers:
-    """Rows of matrices with one row per task and a last one for the centre, moved in place."""
+    """Rows of matrices with one row per local task and a last one for the centre, moved in place.
+
+    With a mesh, every method is collective.
+    """
 
     def __init__(self, models: TaskModels) -> None:
-        self._models = models
-        self._norms = np.zeros(len(models.blocks))
+        self._models, self._ranks, blocks = models, models._ranks, models.blocks
+        self.tasks = [f"task {label!r}" for label in models.tasks]
+        self.groups = [f"block {block.name!r}" if len(blocks) > 1 else "" for block in blocks]
+        self._columns: list[Columns] = []
         self._age = 0
 
     @property
-    def tasks(self) -> Sequence[str]:
-        return self._models._flats[0].owners[:-1]
-
-    @property
-    def groups(self) -> Sequence[str]:
-        blocks = self._models.blocks
-        return [f"block {block.name!r}" if len(blocks) > 1 else "" for block in blocks]
-
-    @property
-    def _spaces(self) -> list[Workspace]:
+    def _local(self) -> list[Workspace]:
         return [flat.workspace for flat in self._models._flats]
 
+    @property
+    def _joint(self) -> Sequence[Workspace | Columns]:
+        """What passes over the rows of all tasks, block by block."""
+        local = self._local
+        if self._ranks.size == 1:
+            return local
+        if [one.local for one in self._columns] != local:
+            self._columns = [Columns(one, self._ranks) for one in local]
+        return self._columns
+
     def gram(self) -> Array:
-        return np.stack([work.gram() for work in self._spaces])
+        self._take()
+        grams = np.stack([one.gram() for one in self._joint])
+        return self._total(grams) if self._models._sharded else self._of_first_copy(grams)
 
     def move(self, pull: Array, weights: Array) -> None:
-        for work, one_pull, one_weights in zip(self._spaces, pull, weights, strict=True):
-            work.move(one_pull, one_weights)
+        for one, own_pull, own_weights in zip(self._joint, pull, weights, strict=True):
+            one.move(own_pull, own_weights)
+        for flat in self._models._flats:
+            flat.give()
 
     def distances(self, *, exactly: bool = False) -> Array:
-        return np.stack([work.distances(exactly=exactly) for work in self._spaces])
+        self._take()
+        local = np.stack([one.distances(exactly=exactly) for one in self._local])
+        if self._models._sharded:
+            local = np.sqrt(self._total(local**2))
+        return self._ranks.gather(local.T).T
 
     def storage(self) -> Storage:
-        """Precision of the blocks; norms are at most `FRESH` steps old."""
-        flats = [flat.flat for flat in self._models._flats]
-        if self._age % FRESH == 0:
-            self._norms = np.array([work.norm() for work in self._spaces])
+        """Precision of the blocks; norms are the first task's, at most `_FRESH` steps old."""
+        if self._age % _FRESH == 0:
+            norms = np.sqrt(self._total(np.array([one.norm() ** 2 for one in self._local])))
+            self._norms = self._ranks.gather(np.tile(norms, (len(self._models.per_task), 1)))[0]
+            widths = np.array([float(one.flat.shape[1]) for one in self._local])
+            self._sizes = self._total(widths).astype(int).tolist()
         self._age += 1
-        return dtype_storage(
-            [flat.dtype for flat in flats], self._norms, [f.shape[1] for f in flats]
-        )
+        dtypes = [flat.flat.dtype for flat in self._models._flats]
+        return dtype_storage(dtypes, self._norms, self._sizes)
 
     def culprits(self) -> tuple[list[str], str]:
         """Names of tasks, and of the centre, that are not finite; and the first such parameter."""
@@ -71,23 +86,45 @@ class FlatMembers:
             for row, values in enumerate(flat.flat)
             if not values.isfinite().all()
         ]
-        if not found:
-            return [], ""
-        flat, row = found[0]
-        names = dict.fromkeys(flat.owners[row] for _, row in found)
-        return list(names), _first_not_finite(flat, row, self._models._rows()[row])
+        where = self._first_not_finite(*found[0]) if found else ""
+        parts = self._ranks.objects(([flat.owners[row] for flat, row in found], where))
+        names = {name for some, _ in parts for name in some}
+        ordered = [name for name in (*self.tasks, "the centre") if name in names]
+        return ordered, next((where for _, where in parts if where), "")
+
+    def _first_not_finite(self, flat: FlatBuffer, row: int) -> str:
+        parameters = flat.parameters(row, self._models._rows()[row])
+        for slot, parameter in zip(flat.slots, parameters, strict=True):
+            if not parameter.isfinite().all():
+                gradient = parameter.grad
+                also = gradient is not None and not bool(gradient.isfinite().all())
+                return f"first in {slot.name!r}" + (", as is its gradient" if also else "")
+        return ""  # of shards, which are not examined one by one
+
+    def _take(self) -> None:
+        for flat in self._models._flats:
+            flat.take()
+
+    def _total(self, values: Array) -> Array:
+        """Sum over shards."""
+        return self._ranks.sum(values, "data") if self._models._sharded else values
+
+    def _of_first_copy(self, grams: Array) -> Array:
+        """Take the numbers of the first of several ranks with the same tasks, if they agree."""
+        ranks = self._ranks
+        if ranks.copies == 1:
+            return grams
+        first = ranks.sum(np.zeros_like(grams) if ranks.copy else grams, "data")
+        atol = _ALIKE * float(np.abs(first).max())
+        if ranks.any(not np.allclose(grams, first, rtol=0.0, atol=atol, equal_nan=True)):
+            raise ValueError(
+                "The copies of a task's model on several ranks have diverged. Call "
+                "`models.average_gradients()` between `backward()` and `optimizer.step()`."
+            )
+        return first
 
 
 def dtype_storage(dtypes: Sequence[torch.dtype], norms: Array, sizes: Sequence[int]) -> Storage:
     names = [str(dtype).removeprefix("torch.") for dtype in dtypes]
     eps = np.array([torch.finfo(dtype).eps for dtype in dtypes])
     return Storage(names, eps, norms, np.array(sizes))
-
-
-def _first_not_finite(flat: FlatBuffer, row: int, module: nn.Module) -> str:
-    for slot, parameter in zip(flat.slots, flat.parameters(row, module), strict=True):
-        if not parameter.isfinite().all():
-            gradient = parameter.grad
-            also = gradient is not None and not bool(gradient.isfinite().all())
-            return f"first in {slot.name!r}" + (", as is its gradient" if also else "")
-    return ""  # of shards, which are not looked at one by one

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from crosslearning.tether import Array
-
-_NUMBERS = ("epoch", "step", "score", "learning_rate", "stationarity", "seconds")
-_PER_TASK = ("losses", "distances", "pulls", "scores")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,19 +75,15 @@ class History:
         return [getattr(record, name) for record in self.records]
 
 
-def to_matrix(records: list[EpochRecord], n_tasks: int) -> Array:
-    """Return records as rows of float64, which holds all of them exactly."""
-    names = (*_NUMBERS, *_PER_TASK)
-    rows = [np.hstack([getattr(record, name) for name in names]) for record in records]
-    return np.array(rows).reshape(len(rows), len(_NUMBERS) + len(_PER_TASK) * n_tasks)
+def to_columns(records: list[EpochRecord]) -> dict[str, torch.Tensor]:
+    """Return records field by field, exactly."""
+    return {
+        field.name: torch.from_numpy(np.array([getattr(record, field.name) for record in records]))
+        for field in fields(EpochRecord)
+    }
 
 
-def from_matrix(matrix: Array, n_tasks: int) -> list[EpochRecord]:
-    """Invert :func:`to_matrix`."""
-    records = []
-    for row in matrix:
-        numbers: dict[str, Any] = dict(zip(_NUMBERS, row.tolist(), strict=False))
-        numbers |= {name: int(numbers[name]) for name in ("epoch", "step")}
-        arrays = row[len(_NUMBERS) :].reshape(len(_PER_TASK), n_tasks).copy()
-        records.append(EpochRecord(**numbers, **dict(zip(_PER_TASK, arrays, strict=True))))
-    return records
+def from_columns(columns: dict[str, torch.Tensor]) -> list[EpochRecord]:
+    """Invert :func:`to_columns`."""
+    values = [one.tolist() if one.dim() == 1 else one.numpy() for one in columns.values()]
+    return [EpochRecord(*row) for row in zip(*values, strict=True)]

@@ -2,7 +2,7 @@
 
 ``step-N/`` has models and the state of the optimizer, by task and parameter, in safetensors files
 that torch.distributed.checkpoint writes, one per rank. ``run.safetensors`` has the rest, and names
-the folder. It is written last, and replaced in one piece: what it names is complete.
+that folder. It is written last and atomically, so what it names is complete.
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ class RankCheckpoint(Checkpoint):
 
     @property
     def file(self) -> Path:
-        """The file that says where a run is."""
         return self.path / "run.safetensors"
 
     def save(self) -> None:
-        """Save the run as it is, and then remove what was saved before."""
+        """Save the current state, then remove the previous one."""
         run, ranks = self.run, self.run.models._ranks
         folder = self.path / f"step-{run.step}"
         if ranks.is_first:
-            shutil.rmtree(folder, ignore_errors=True)  # of ranks that were killed while they wrote
+            shutil.rmtree(folder, ignore_errors=True)  # of ranks that were killed while writing
             folder.mkdir(parents=True)
         ranks.barrier()
         writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
         save(self._models() | self._optimizer(), storage_writer=writer)
         if ranks.is_first:
             tensors, content = self.stored()
-            groups = [_options(group) for group in run.optimizer.param_groups]
+            groups = [
+                {name: value for name, value in group.items() if name != "params"}
+                for group in run.optimizer.param_groups
+            ]
             content |= {"folder": folder.name, "groups": pack(groups, "groups", tensors)}
             tensors[_EXTRA] = run.models.get_extra_state()
             if run.validation is not None:
@@ -61,36 +63,29 @@ class RankCheckpoint(Checkpoint):
 
     def restore_models(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
         """Read what belongs to the tasks of this rank, whichever ranks wrote it."""
-        models, validation = self.run.models, self.run.validation
+        models, optimizer = self.run.models, self.run.optimizer
+        validation = self.run.validation
         if validation is not None:
             validation.load_state(unpack(content["best"], tensors))
             if content["has_best_models"]:
                 state = models.state_dict()
                 validation.best_state = {name: value.clone() for name, value in state.items()}
         reader = HuggingFaceStorageReader(str(self.path / content["folder"]))
-        places = self._optimizer_places(reader)
+        parameters = dict(models.named_parameters())
+        places = _places(reader, parameters)
         load(self._models() | places, storage_reader=reader)
         models.set_extra_state(tensors[_EXTRA])
-        state = {name: {} for name, _ in models.named_parameters()}
+        for group, options in zip(
+            optimizer.param_groups, unpack(content["groups"], tensors), strict=True
+        ):
+            group.update(options)
+        optimizer.state.clear()
         for name, place in places.items():
             kind, parameter, key = _parts(name)
-            state[parameter][key] = place if kind == _LIKE else place[0]
-        self._restore_optimizer(state, unpack(content["groups"], tensors))
-
-    def _restore_optimizer(self, state: dict[str, Any], saved: list[dict[str, Any]]) -> None:
-        """Give the optimizer its state by names of parameters, and its options by group."""
-        optimizer = self.run.optimizer
-        names = {id(one): name for name, one in self.run.models.named_parameters()}
-        groups: list[dict[str, Any]] = []
-        numbered: dict[int, Any] = {}
-        for options, group in zip(saved, optimizer.param_groups, strict=True):
-            first = len(numbered)
-            numbered |= {first + n: state[names[id(p)]] for n, p in enumerate(group["params"])}
-            groups.append({**options, "params": list(range(first, len(numbered)))})
-        optimizer.load_state_dict({"state": numbered, "param_groups": groups})
+            optimizer.state[parameters[parameter]][key] = place if kind == _LIKE else place[0]
 
     def _models(self) -> dict[str, torch.Tensor]:
-        """Tensors of the models as they are now, and of the best so far, by names for all ranks."""
+        """Tensors of the current models, and of the best so far, by names for all ranks."""
         states = {"models": self.run.models.state_dict()}
         if self.run.validation is not None and self.run.validation.best_state is not None:
             states["best"] = self.run.validation.best_state
@@ -102,7 +97,7 @@ class RankCheckpoint(Checkpoint):
         }
 
     def _optimizer(self) -> dict[str, torch.Tensor]:
-        """State of the optimizer by parameter; the files hold no tensor that has no axes."""
+        """State of the optimizer by parameter; scalars get an axis, which the files need."""
         found = {}
         for name, parameter in self.run.models.named_parameters():
             for key, value in self.run.optimizer.state.get(parameter, {}).items():
@@ -116,22 +111,24 @@ class RankCheckpoint(Checkpoint):
                 found[f"{kind}.{name}.{key}"] = value if value.dim() else value.reshape(1)
         return found
 
-    def _optimizer_places(self, reader: HuggingFaceStorageReader) -> dict[str, torch.Tensor]:
-        """Room for the state of the local parameters that was saved, sharded as these are."""
-        parameters = dict(self.run.models.named_parameters())
-        saved: dict[str, Any] = reader.read_metadata().state_dict_metadata
-        places = {}
-        for name, entry in saved.items():
-            kind, parameter, _ = _parts(name)
-            if kind in (_LIKE, _SCALAR) and parameter in parameters:
-                dtype = entry.properties.dtype
-                alike = entry.size == parameters[parameter].shape and kind == _LIKE
-                places[name] = (
-                    torch.empty_like(parameters[parameter], dtype=dtype)
-                    if alike
-                    else torch.empty(entry.size, dtype=dtype)
-                )
-        return places
+
+def _places(
+    reader: HuggingFaceStorageReader, parameters: dict[str, torch.nn.Parameter]
+) -> dict[str, torch.Tensor]:
+    """Room for the saved state of these parameters, sharded as they are."""
+    saved: dict[str, Any] = reader.read_metadata().state_dict_metadata
+    places = {}
+    for name, entry in saved.items():
+        kind, parameter, _ = _parts(name)
+        if kind in (_LIKE, _SCALAR) and parameter in parameters:
+            dtype, like = entry.properties.dtype, parameters[parameter]
+            alike = entry.size == like.shape and kind == _LIKE
+            places[name] = (
+                torch.empty_like(like, dtype=dtype)
+                if alike
+                else torch.empty(entry.size, dtype=dtype)
+            )
+    return places
 
 
 def _parts(name: str) -> tuple[str, str, str]:
@@ -139,7 +136,3 @@ def _parts(name: str) -> tuple[str, str, str]:
     kind, _, rest = name.partition(".")
     parameter, _, key = rest.rpartition(".")
     return kind, parameter, key
-
-
-def _options(group: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in group.items() if name != "params"}

@@ -1,26 +1,30 @@
-"""Which rank holds which tasks, and the collective operations on small things.
+"""Which rank holds which tasks, and collective operations on small objects.
 
-Without a mesh there is one rank that holds all tasks, and nothing is communicated.
+Without a mesh there is one rank, which holds all tasks, and nothing is communicated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 from torch.distributed.device_mesh import DeviceMesh
+
+from crosslearning.tether import Array
 
 _all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)  # its old name
 
+Dimension = Literal["task", "data"]
+
 
 class Ranks:
-    """Tasks in contiguous parts over the dimension "task"; "data" has copies or shards of them."""
+    """Contiguous parts of the tasks over the dimension "task"; "data" has copies or shards."""
 
     def __init__(self, mesh: DeviceMesh | None, n_tasks: int) -> None:
         names = () if mesh is None else mesh.mesh_dim_names or ("",)
@@ -32,6 +36,7 @@ class Ranks:
         self.mesh = mesh
         self.tasks, self.size, self.rank = _group(mesh, "task")
         self.data, self.copies, self.copy = _group(mesh, "data")
+        self._groups = {"task": (self.tasks, self.size), "data": (self.data, self.copies)}
         if self.size > n_tasks:
             raise ValueError(
                 f"Every rank of the dimension 'task' holds a task; got {self.size} ranks and "
@@ -54,14 +59,14 @@ class Ranks:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the rank that speaks and writes for all."""
+        """Whether this rank reports and writes files for all."""
         return self.rank == self.copy == 0
 
     def owner(self, row: int) -> int:
         """Rank, in the dimension "task", of the task of this row."""
         return next(rank for rank, part in enumerate(self.parts) if row < part.stop)
 
-    def gather(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gather(self, values: Array) -> Array:
         """Rows of all tasks, given those of the local ones."""
         if self.size == 1:
             return values
@@ -85,9 +90,9 @@ class Ranks:
         return found
 
     def objects(self, mine: Any) -> list[Any]:
-        """Objects of all ranks, in the order of the tasks; for what is rare and small."""
+        """Small objects of all ranks, in the order of the tasks."""
         found = [mine]
-        for group, size in ((self.tasks, self.size), (self.data, self.copies)):
+        for group, size in self._groups.values():
             if size > 1:
                 parts = [found] * size
                 dist.all_gather_object(parts, found, group=group)
@@ -95,7 +100,7 @@ class Ranks:
         return found
 
     def gather_first(self, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Tensors of all tasks on the first rank; elsewhere it does not matter what."""
+        """Tensors of all tasks, on the first rank only."""
         if self.size == 1 or self.copy:
             return tensors
         parts: list[Any] | None = None if self.rank else [None] * self.size
@@ -103,48 +108,39 @@ class Ranks:
         dist.gather_object(mine, parts, group=self.tasks, group_dst=0)
         return {name: value for part in parts or () for name, value in part.items()}
 
+    def sum(self, values: Array, *dimensions: Dimension) -> Array:
+        """Sum over dimensions of the mesh, the same on all their ranks."""
+        for name in dimensions:
+            group, size = self._groups[name]
+            if size > 1:
+                total = torch.tensor(values, dtype=torch.float64, device=self.device)
+                dist.all_reduce(total, group=group)
+                values = total.cpu().numpy()
+        return values
+
     def any(self, flag: bool) -> bool:
         """Whether it is so on some rank."""
-        found = np.array([float(flag)])
-        for group, size in ((self.tasks, self.size), (self.data, self.copies)):
-            found = found if size == 1 else self._sum(found, group)
-        return bool(found[0])
+        return bool(self.sum(np.array([float(flag)]), "task", "data")[0])
 
-    def sum_data(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum over the dimension "data", the same on all its ranks."""
-        return values if self.copies == 1 else self._sum(values, self.data)
-
-    def sum_tasks(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum over the dimension "task", the same on all its ranks."""
-        return values if self.size == 1 else self._sum(values, self.tasks)
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        self.any(False)
 
     @contextmanager
     def first_alone(self) -> Iterator[None]:
-        """Let the first rank do something to files before the others do it too."""
+        """Let the first rank do something, such as fill a cache, before the others do it too."""
         if not self.is_first:
             self.barrier()
         yield
         if self.is_first:
             self.barrier()
 
-    def barrier(self) -> None:
-        """Wait for all ranks."""
-        self.any(False)
-
-    def start_alike(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Give all ranks the tensors of the very first."""
-        self.from_first_task(tensors)
-        self.copy_first(tensors)
-
-    def from_first_task(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Give all ranks of the dimension "task" the tensors of the first of them."""
-        if self.size > 1:
-            _coalesced(tensors, lambda flat: dist.broadcast(flat, group=self.tasks, group_src=0))
-
-    def copy_first(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Give all ranks of the dimension "data" the tensors of the first of them."""
-        if self.copies > 1:
-            _coalesced(tensors, lambda flat: dist.broadcast(flat, group=self.data, group_src=0))
+    def broadcast(self, tensors: Iterable[torch.Tensor], *dimensions: Dimension) -> None:
+        """Overwrite tensors by those of the first rank of each dimension."""
+        for name in dimensions:
+            group, size = self._groups[name]
+            if size > 1:
+                _coalesced(tensors, partial(dist.broadcast, group=group, group_src=0))
 
     def average(self, tensors: Iterable[torch.Tensor]) -> None:
         """Average over the dimension "data", in place."""
@@ -155,11 +151,6 @@ class Ranks:
 
     def __deepcopy__(self, _: Any) -> Self:
         return self
-
-    def _sum(self, values: NDArray[np.float64], group: Any) -> NDArray[np.float64]:
-        total = torch.tensor(values, dtype=torch.float64, device=self.device)
-        dist.all_reduce(total, group=group)
-        return np.asarray(total.cpu().numpy(), dtype=np.float64)
 
 
 def _group(mesh: DeviceMesh | None, name: str) -> tuple[Any, int, int]:

@@ -97,7 +97,7 @@ class Run:
         ranks = self.models._ranks
         table = np.zeros((len(self.models.local_tasks), 2))
         table[rows] = np.stack([np.ones(len(rows)), values], axis=1)
-        table = ranks.gather(ranks.sum_data(table) / ranks.copies)
+        table = ranks.gather(ranks.sum(table, "data") / ranks.copies)
         took_part = np.flatnonzero(table[:, 0])
         return took_part.tolist(), table[took_part, 1]
 
@@ -166,8 +166,8 @@ class StepLength:
         pairs = zip(self._parts(), self._before, strict=True)
         norms = [float(torch.linalg.vector_norm(before.sub_(now))) for now, before in pairs]
         ranks = self._models._ranks
-        square = ranks.sum_tasks(np.array([self._stride * math.hypot(*norms) ** 2]))
-        return float(np.sqrt(ranks.sum_data(square) if self._models._sharded else square)[0])
+        square = ranks.sum(np.array([self._stride * math.hypot(*norms) ** 2]), "task")
+        return float(np.sqrt(ranks.sum(square, "data") if self._models._sharded else square)[0])
 
     def _parts(self) -> list[torch.Tensor]:
         return [flat.tasks[:, :: self._stride] for flat in self._models._flats]

@@ -13,22 +13,19 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
 from crosslearning.coupling import Status, couple
-from crosslearning.coupling._checks import check_center_weight, is_positive
+from crosslearning.coupling._checks import check_center_weight
 from crosslearning.nn._certificate import StepCertificate
 from crosslearning.nn._checks import check_labels
 from crosslearning.nn._copies import (
-    Block,
     average_buffers,
     copy_modules,
     divide_parameters,
     set_start,
-    shard_modules,
     sources_of,
 )
 from crosslearning.nn._files import decode_state, encode_state, load_models, save_models
 from crosslearning.nn._flat_members import FlatMembers
 from crosslearning.nn._linked_modules import LinkedModules
-from crosslearning.nn._rank_members import RankMembers
 from crosslearning.nn._ranks import Ranks, whole
 from crosslearning.tether import Tether
 
@@ -80,6 +77,10 @@ class TaskModels(LinkedModules):
         The model for new tasks. It takes no gradient steps, and its parameters are not among
         ``parameters()``. Every projection sets its buffers, such as BatchNorm statistics, to the
         average of the tasks'; its untethered parameters are the initial ones of the first task.
+    blocks : tuple of Block
+        Names, tethers and parameters of the blocks.
+    center_weight : float
+        As given.
 
     Notes
     -----
@@ -116,21 +117,15 @@ class TaskModels(LinkedModules):
         shard: Callable[..., Any] | None = None,
     ) -> None:
         weight = check_center_weight(center_weight, allow_zero=True)
-        _check_start(center_init, weight)
         labels = check_labels(tasks, module)
         ranks = Ranks(mesh, len(labels))
         sources = sources_of(module, labels, ranks)
         blocks = divide_parameters(sources, labels, epsilon, tether)
-        if shard is None:
-            modules, flats = copy_modules(sources, blocks, labels, ranks)
-        else:
-            modules, flats = shard_modules(sources, blocks, labels, ranks, shard)
-        for flat in flats:
-            set_start(flat, center_init, same_start, ranks)
+        modules, flats = copy_modules(sources, blocks, labels, ranks, shard)
+        set_start(flats, center_init, same_start, weight, ranks)
         super().__init__(modules, flats, ranks.local.start)
+        self.blocks, self.center_weight = blocks, weight
         self._ranks, self._sharded = ranks, shard is not None
-        self._blocks = blocks
-        self._center_weight = weight
         self._positions: dict[Hashable, int] = {label: row for row, label in enumerate(labels)}
         self._pulls: dict[str, NDArray[np.float64]] = {}
         self._forget_size()
@@ -144,16 +139,6 @@ class TaskModels(LinkedModules):
     def local_tasks(self) -> tuple[Hashable, ...]:
         """Labels of the tasks whose models this process holds: all, without a mesh."""
         return self.tasks[self._ranks.local]
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """Names, tethers and parameters of the blocks."""
-        return self._blocks
-
-    @property
-    def center_weight(self) -> float:
-        """Weight of the current centre in the projection."""
-        return self._center_weight
 
     def __getitem__(self, task: Hashable) -> nn.Module:
         if task not in self._positions:
@@ -224,13 +209,13 @@ class TaskModels(LinkedModules):
 
     def _project_linked(self, step_size: float | None, stacklevel: int) -> StepCertificate:
         """Project without checking the views or notifying autograd."""
-        names = [block.name for block in self._blocks]
+        names = [block.name for block in self.blocks]
         # Autocast would compute products in bfloat16.
         with torch.no_grad(), torch.autocast(self._flats[0].flat.device.type, enabled=False):
             steps = couple(
                 self._members,
-                [_step_tether(block, step_size) for block in self._blocks],
-                center_weight=self._center_weight,
+                [block.scaled(step_size) for block in self.blocks],
+                center_weight=self.center_weight,
                 start=[self._pulls.get(name) for name in names],
                 tell_resolution=not self._told_resolution,
                 stacklevel=stacklevel,
@@ -257,7 +242,7 @@ class TaskModels(LinkedModules):
         block : str, optional
             Name of a block; by default the distance is over all tethered parameters.
         """
-        names = [one.name for one in self._blocks]
+        names = [one.name for one in self.blocks]
         if block is not None and block not in names:
             raise ValueError(f"There is no block {block!r}; the blocks are {', '.join(names)}.")
         self._link()
@@ -303,12 +288,12 @@ class TaskModels(LinkedModules):
     def set_extra_state(self, encoded: torch.Tensor) -> None:
         """Take the pulls from a ``state_dict`` of the same tasks."""
         self._forget_size()
-        self._pulls = decode_state(encoded, self.tasks, [block.name for block in self._blocks])
+        self._pulls = decode_state(encoded, self.tasks, [block.name for block in self.blocks])
 
     def extra_repr(self) -> str:
         """Tasks and tethers in one line."""
-        tethers = ", ".join(f"{block.name}: {block.tether}" for block in self._blocks)
-        return f"tasks={list(self.tasks)}, {tethers}, center_weight={self._center_weight}"
+        tethers = ", ".join(f"{block.name}: {block.tether}" for block in self.blocks)
+        return f"tasks={list(self.tasks)}, {tethers}, center_weight={self.center_weight}"
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
         super()._apply(fn, recurse)
@@ -317,29 +302,5 @@ class TaskModels(LinkedModules):
 
     def _forget_size(self) -> None:
         """Measure the norms again, and whether the dtype resolves the radii."""
-        self._members = FlatMembers(self) if self._ranks.mesh is None else RankMembers(self)
+        self._members = FlatMembers(self)
         self._told_resolution = False
-
-
-def _step_tether(block: Block, step_size: float | None) -> Tether:
-    """Scale the tether of a block for a step; a bound alone needs no step size."""
-    if step_size is not None and not is_positive(step_size):
-        raise ValueError(f"`step_size` must be a positive finite number; got {step_size!r}.")
-    if block.tether.is_ball:
-        return block.tether
-    if step_size is None:
-        raise ValueError(
-            f"The tether of block {block.name!r} has a spring or a tension, which scale "
-            "with the step. Use project(step_size=lr) with the learning rate."
-        )
-    return block.tether.scaled(step_size=step_size)
-
-
-def _check_start(center_init: str, center_weight: float) -> None:
-    if center_init not in ("mean", "zero"):
-        raise ValueError(f"`center_init` must be 'mean' or 'zero'; got {center_init!r}.")
-    if center_init == "zero" and center_weight == 0:
-        raise ValueError(
-            "A free centre has no initial value; got center_init='zero' with center_weight=0. "
-            "Use center_init='mean'."
-        )
