@@ -197,7 +197,7 @@ def test_a_client_that_misses_a_round_or_sends_rubbish_is_named_and_keeps_its_pl
     strategy, _, _ = run(nodes(north={("train", 1): fault}), epsilon=0.1)
     assert_as(strategy, *reference([TASKS, others, TASKS, TASKS]))
     (said,) = [one.getMessage() for one in caplog.records if one.name == "flwr.crosslearning"]
-    assert said.startswith("Round 2 lacks task 'north', which keeps its place")
+    assert said.startswith("Task 'north' is missing from round 2")
     assert words in said
 
 
@@ -211,7 +211,7 @@ def test_a_client_that_diverges_is_named_and_starts_again_from_its_place(caplog)
     members[1].app = client_app(make_model, hasty)
     strategy, _, _ = run(members, epsilon=0.1, fraction_evaluate=0.0)
     assert_as(strategy, *reference([TASKS, ("east", "west"), TASKS, TASKS]))
-    assert "Round 2 lacks task 'north'" in caplog.text
+    assert "Task 'north' is missing from round 2" in caplog.text
 
 
 def test_a_node_that_lost_its_memory_is_sent_where_it_stands(caplog):
@@ -299,7 +299,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"another run: tethers: all: epsilon is 0.1 there"):
         run(nodes(), epsilon=0.2, checkpoint=path)
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(ValueError, match="Give another `checkpoint`"):
+    with pytest.raises(ValueError, match="Use another `checkpoint`"):
         run(nodes(), epsilon=0.1, checkpoint=path)
 
 
@@ -322,7 +322,7 @@ def test_nodes_that_do_not_tell_their_task_are_named(caplog):
     nameless = Node(client_app(make_model, train, evaluate))
     strategy, _, _ = run([nameless, *nodes(("east",))], rounds=1, epsilon=0.1)
     assert list(strategy.distances) == ["east"]
-    assert f"Node {nameless.id} is left out: it did not tell its task" in caplog.text
+    assert f"Node {nameless.id} is left out: it did not report its task" in caplog.text
     assert "neither `task` nor `partition-id`" in caplog.text
     strategy, result, _ = run([nameless], rounds=1, epsilon=0.1)
     assert strategy.distances == {}
@@ -333,7 +333,7 @@ def test_a_client_of_another_architecture_is_named(caplog):
     members = nodes()
     members[0].app = client_app(lambda: nn.Linear(3, 1), train)
     run(members, rounds=1, epsilon=0.1)
-    assert "The server tethers '0.bias', which this model has no parameter for" in caplog.text
+    assert "The server tethers '0.bias', which this model does not have" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_a_client_of_another_architecture_is_named(caplog):
         ({"epsilon": [0.1, 0.2]}, "Use a single number"),
         ({"epsilon": 0.1, "center_weight": -1.0}, "`center_weight`"),
         ({"epsilon": 0.1, "step_size": 0.0}, "`step_size` must be a positive"),
-        ({"tether": Tether(stiffness=1.0)}, "Give `step_size`"),
+        ({"tether": Tether(stiffness=1.0)}, "Pass `step_size`"),
     ],
 )
 def test_bad_arguments_are_refused(options, words):

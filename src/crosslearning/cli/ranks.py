@@ -1,8 +1,8 @@
-"""A command under ``torchrun``: who speaks and writes, and how tasks are spread."""
+"""A command under ``torchrun``: which rank reports and writes, and how tasks are spread."""
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class Ranks:
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """Let the ranks talk to each other."""
+        """Connect the ranks."""
         if self.size == 1:
             yield
             return
@@ -32,26 +32,22 @@ class Ranks:
         finally:
             dist.destroy_process_group()
 
-    @contextmanager
-    def first_alone(self) -> Iterator[None]:
+    def first_alone(self) -> AbstractContextManager[None]:
         """Let the first rank do something, such as fill a cache, before the others do it too."""
-        if not self.is_first:
-            self._barrier()
-        yield
-        if self.is_first:
-            self._barrier()
+        if self.size == 1:
+            return nullcontext()
+        from torch.distributed.device_mesh import init_device_mesh
+
+        from crosslearning.nn._ranks import Ranks as MeshRanks
+
+        every = init_device_mesh("cpu", (self.size,), mesh_dim_names=("data",))
+        return MeshRanks(every, n_tasks=1).first_alone()
 
     def mesh(self, n_tasks: int) -> "DeviceMesh | None":
-        """As many ranks for different tasks as there can be, and the others to share them."""
+        """Use as many ranks for different tasks as possible, and the others to share them."""
         if self.size == 1:
             return None
         from torch.distributed.device_mesh import init_device_mesh
 
         apart = max(n for n in range(1, n_tasks + 1) if self.size % n == 0)
         return init_device_mesh("cpu", (apart, self.size // apart), mesh_dim_names=("task", "data"))
-
-    def _barrier(self) -> None:
-        if self.size > 1:
-            import torch.distributed as dist
-
-            dist.barrier()

@@ -1,4 +1,4 @@
-"""A Flower ClientApp around a training function of torch."""
+"""A Flower ClientApp around a training function."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def client_app(
     Parameters
     ----------
     make_model : callable
-        Makes the module. Parameters that the server tethers are overwritten; the others, and
+        Returns a new module. Parameters that the server tethers are overwritten; the others, and
         buffers such as those of BatchNorm, stay in the client's state from round to round.
     train, evaluate : callable
         ``train(model, settings)`` changes the model in place. Both return metrics, numbers by
-        name, such as ``{"loss": 0.3, "num-examples": 80}``. `settings` has what is configured for
-        the run, the node and the message, ``"server-round"`` and ``"task"``.
+        name, such as ``{"loss": 0.3, "num-examples": 80}``. `settings` combines the configuration
+        of the run, the node and the message with ``"server-round"`` and ``"task"``.
     mods : list, optional
-        Of Flower.
+        Flower mods.
 
     Notes
     -----
-    The task is ``task`` or else ``partition-id`` in the configuration of the node. If that also has
-    ``state``, a path, what stays with the client is kept in that file too.
+    The task is ``task``, or else ``partition-id``, in the configuration of the node. If that also
+    has ``state``, a path, the client's state is kept in that file too.
 
     Examples
     --------
@@ -98,19 +98,19 @@ def _task(context: Context) -> str:
     if task is None:
         raise ValueError(
             "Every client needs the name of its task; the configuration of this node has neither "
-            '`task` nor `partition-id`. Give it one, such as task="north".'
+            '`task` nor `partition-id`. Add one, such as task="north".'
         )
     return str(task)
 
 
 def _set(model: torch.nn.Module, message: Message, context: Context) -> None:
-    """Put a model where its task stands."""
+    """Set the parameters of a model to those of its task."""
     ours = message.content["crosslearning"]
     held, own = _kept(context)
     if ours["base"] not in ("", held):
         raise ValueError(
-            "This client no longer has the parameters that it sent last. The server sends them in "
-            "the next round."
+            "This client no longer has the parameters that it sent last. The server will send "
+            "them in the next round."
         )
     if held.split(":")[0] == ours["run"]:
         model.load_state_dict(own)
@@ -120,29 +120,28 @@ def _set(model: torch.nn.Module, message: Message, context: Context) -> None:
         center = array.numpy()
         z = own[name].numpy() if ours["base"] else center
         values[name] = torch.from_numpy(towards(z, center, pull))
-    odd = sorted(set(values) - dict(model.named_parameters()).keys())
-    if odd:
-        raise ValueError(f"The server tethers {odd[0]!r}, which this model has no parameter for.")
+    if odd := sorted(set(values) - dict(model.named_parameters()).keys()):
+        raise ValueError(f"The server tethers {odd[0]!r}, which this model does not have.")
     model.load_state_dict(values, strict=False)
 
 
 def _kept(context: Context) -> tuple[str, dict[str, torch.Tensor]]:
-    """Return the name and the state of the model that was kept last."""
+    """Return the version and the state of the model that was kept last."""
     if _STATE in context.state:
         return context.state[_HELD]["held"], context.state[_STATE].to_torch_state_dict()
     path = context.node_config.get("state")
     if path is None or not Path(path).exists():
         return "", {}
-    from crosslearning.nn._files import read_file  # with much else, which most clients can spare
+    from crosslearning.nn._files import read_file  # imports much that most clients do not need
 
-    tensors, content = read_file(path, _KIND, "Delete the file to begin anew.")
+    tensors, content = read_file(path, _KIND, "Delete the file to start over.")
     return content["held"], tensors
 
 
 def _keep(model: torch.nn.Module, version: str, context: Context) -> None:
-    """Keep the state of a model, unless it is of no use."""
+    """Keep the state of a model that is finite."""
     if not all(parameter.isfinite().all() for parameter in model.parameters()):
-        return  # the server says so
+        return  # the server reports it
     tensors = {name: value.cpu() for name, value in model.state_dict().items()}
     context.state[_STATE] = ArrayRecord(tensors)
     context.state[_HELD] = ConfigRecord({"held": version})
@@ -154,7 +153,7 @@ def _keep(model: torch.nn.Module, version: str, context: Context) -> None:
 
 
 def towards(z: NDArray[Any], center: NDArray[Any], pull: float) -> NDArray[Any]:
-    """Move a share of the way to the centre; a pull of 0 or 1 leaves no rounding behind."""
+    """Move by a fraction of the way to the centre, exactly if that is 0 or 1."""
     if pull == 1.0:
         return center
     moved = z - pull * np.subtract(z, center, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What the server remembers from round to round, in memory and in a file."""
+"""The state of the server, in memory and in a file."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ class ServerState:
         self._layout = {name: (values[name].shape, values[name].dtype) for name in names}
         if any(dtype.kind != "f" for _, dtype in self._layout.values()):
             raise ValueError(
-                "Only real numbers can be tethered; some of these are whole numbers. Start from "
-                "`parameters_of(module)`, which leaves out buffers."
+                "Only floating-point numbers can be tethered; some of these are not. Start from "
+                "`parameters_of(module)`, which omits buffers."
             )
         self.center = self.vectors(arrays)
         self.sent: dict[str, Vectors] = {}  # z_i
         self.pulls: dict[str, list[float]] = {}
         self.distances: dict[str, float] = {}
-        self.versions: dict[str, str] = {}  # names of the z_i, of a run and a round
+        self.versions: dict[str, str] = {}  # of the z_i, by run and round
         self.run, self.round = secrets.token_hex(8), 0
 
     @property
     def version(self) -> str:
-        """Name of what clients send in the present round."""
+        """Version of what clients send in the current round."""
         return f"{self.run}:{self.round + 1}"
 
     def vectors(self, arrays: ArrayRecord) -> Vectors:
-        """Flatten arrays block by block, or raise ValueError if they are not as expected."""
+        """Flatten arrays block by block; refuse any that are not as expected."""
         values = {name: arrays[name].numpy() for name in self._layout if name in arrays}
         for name, (shape, dtype) in self._layout.items():
             found = values.get(name)
@@ -68,14 +68,14 @@ class ServerState:
         ]
 
     def record(self, vectors: Vectors) -> ArrayRecord:
-        """Turn around :meth:`vectors`."""
+        """Invert :meth:`vectors`."""
         ends = np.cumsum([math.prod(shape) for shape, _ in self._layout.values()])
         parts = np.split(np.concatenate(vectors), ends[:-1])
         laid_out = zip(self._layout.items(), parts, strict=True)
         return ArrayRecord({n: Array(p.reshape(s).astype(d)) for (n, (s, d)), p in laid_out})
 
     def place(self, task: str | None) -> Vectors:
-        """Where a task stands: on its way from what it sent to the centre."""
+        """Parameters of a task after the last joint step; those of the centre for a new task."""
         if task not in self.sent:
             return self.center
         return [
@@ -84,7 +84,7 @@ class ServerState:
         ]
 
     def couple(self, center_weight: float, step_size: float) -> None:
-        """Take the exact joint step of all tasks that ever sent parameters."""
+        """Take the exact joint step of all tasks that have sent parameters."""
         tasks = sorted(self.sent)
         steps = [
             prox(
@@ -102,7 +102,7 @@ class ServerState:
         self.distances = dict(zip(tasks, distances.tolist(), strict=True))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a file that is there in full or not at all."""
+        """Write a file atomically."""
         content = {name: getattr(self, name) for name in _PLAIN} | {"layout": self._described()}
         named = {"center": self.center, **{f"task {task}": z for task, z in self.sent.items()}}
         tensors = {
@@ -113,14 +113,15 @@ class ServerState:
         write_file(path, _KIND, tensors, content)
 
     def resume(self, path: str | os.PathLike[str]) -> None:
-        """Go on from a file, if there is one."""
+        """Resume from a file, if it exists."""
         if not Path(path).exists():
             return
-        remedy = "Give another `checkpoint`, or delete the file to begin anew."
+        remedy = "Use another `checkpoint`, or delete the file to start over."
         tensors, content = read_file(path, _KIND, remedy)
-        odd = differences(content["layout"], self._described())
-        if odd:
-            raise ValueError(f"{os.fspath(path)} is of another run: {'; '.join(odd)}. {remedy}")
+        if odd := differences(content["layout"], self._described()):
+            raise ValueError(
+                f"{os.fspath(path)} belongs to another run: {'; '.join(odd)}. {remedy}"
+            )
         numbers = range(len(self.blocks))
         self.center = [tensors[f"center/{number}"].numpy() for number in numbers]
         for task in content["pulls"]:

@@ -1,4 +1,4 @@
-"""A Flower strategy: every client is a task with private data and a model of its own."""
+"""A Flower strategy: every client is a task with private data and its own model."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ log = logging.getLogger("flwr.crosslearning")
 class CrossLearning(FedAvg):
     """Train a model for every client, all within ε of a common centre.
 
-    In a round, clients train their models and send the parameters; the server takes the exact
-    joint step and answers with the centre and each client's pull: the share of its way to the
-    centre that it goes. A client that misses a round keeps its place: what it sent last goes on
-    taking part in the joint step. One that is new starts at the centre. One that sends NaN, or
-    parameters of another shape, is named in the log and left out.
+    In each round, clients train their models and send the parameters; the server takes the exact
+    joint step and returns the centre and each client's pull, the fraction of the way to the centre
+    that the client moves. For a client that misses a round, the parameters that it sent last remain
+    part of the joint step. New clients start at the centre. A client that sends NaN, or parameters
+    of another shape, is named in the log and left out.
 
     Parameters
     ----------
@@ -34,23 +34,23 @@ class CrossLearning(FedAvg):
         Largest distance to the centre, for all parameters or by the beginning of their names.
         Parameters that no prefix matches stay with the client.
     tether : Tether or dict from prefix to Tether, optional
-        In place of `epsilon`: a spring or a tension as well.
+        Alternative to `epsilon`, for a spring or a tension as well.
     center_weight : float, default=1
-        Weight of the present centre in the joint step; 0 frees it. See
+        Weight of the current centre in the joint step; with 0 the centre is free. See
         :class:`~crosslearning.nn.TaskModels`.
     step_size : float, optional
-        Learning rate times steps of a round; springs and tensions act in proportion to it.
+        Learning rate times the number of steps in a round, which scales springs and tensions.
     checkpoint : path, optional
-        A file that the server's state is saved to after every round, and resumed from.
+        File to which the server's state is saved after every round, and from which it resumes.
     **options
         Of :class:`flwr.serverapp.strategy.FedAvg`: ``fraction_train``, ``min_train_nodes``, …
 
     Notes
     -----
-    ``epsilon=0, center_weight=0`` is FedAvg with a memory and equal weights, ``epsilon=inf``
-    trains alone, ``tether=Tether(stiffness=…), center_weight=0`` is mean-regularised learning
-    (MR-MTL; Ditto is its relative with FedAvg's centre), and ``epsilon={"features": 0}`` is FedPer,
-    or FedBN if the prefixes leave out normalisation layers.
+    ``epsilon=0, center_weight=0`` is FedAvg with equal weights and memory, ``epsilon=inf`` is
+    separate training, ``tether=Tether(stiffness=…), center_weight=0`` is mean-regularised
+    multi-task learning (MR-MTL; Ditto is similar, with FedAvg's centre), and
+    ``epsilon={"features": 0}`` is FedPer, or FedBN if no prefix matches normalisation layers.
 
     Examples
     --------
@@ -92,26 +92,26 @@ class CrossLearning(FedAvg):
         timeout: float = 3600,
         **options: Any,
     ) -> Result:
-        """Run rounds, or those that are left if there is a checkpoint.
+        """Run the rounds, or the remaining ones if there is a checkpoint.
 
-        The arguments and the result are those of any strategy of Flower. The centre starts at
-        `initial_arrays`, :func:`parameters_of` a module; it is what `evaluate_fn` is given, and
-        ``arrays`` of the result.
+        Arguments and result are those of any Flower strategy. The centre starts at
+        `initial_arrays`, :func:`parameters_of` a module; `evaluate_fn` receives the centre, which
+        is also ``arrays`` of the result.
         """
         self._state = state = ServerState(initial_arrays, **self._tethers)
         springs = [block.name for block in state.blocks if not block.tether.is_ball]
         if springs and self._step_size is None:
             raise ValueError(
-                f"The tether of block {springs[0]!r} has a spring or a tension, which act in "
-                "proportion to the step. Give `step_size`: learning rate times steps of a round."
+                f"The tether of block {springs[0]!r} has a spring or a tension, which scale with "
+                "the step. Pass `step_size`, the learning rate times the steps of a round."
             )
         if self._checkpoint is not None:
             state.resume(self._checkpoint)
         self._timeout = timeout
         self._tasks: dict[int, str] = {}  # by node
-        self._held: dict[int, str] = {}  # by node: which of its parameters it still has
-        left = max(num_rounds - state.round, 0)
-        result = super().start(grid, self.arrays(), left, timeout, **options)
+        self._held: dict[int, str] = {}  # by node: the version of the parameters that it has
+        remaining = max(num_rounds - state.round, 0)
+        result = super().start(grid, self.arrays(), remaining, timeout, **options)
         result.arrays = self.arrays()
         return result
 
@@ -119,12 +119,12 @@ class CrossLearning(FedAvg):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Send each client of a sample the centre and its pulls."""
-        sample_nodes(grid, self.min_available_nodes, 0)  # or the share is one of the first to come
-        server_round = self._state.round + 1  # of all runs
+        sample_nodes(grid, self.min_available_nodes, 0)  # wait: the fraction is of those connected
+        server_round = self._state.round + 1  # counted over all runs
         alike = super().configure_train(server_round, arrays, config, grid)
-        messages = self._personal(list(alike), grid)
+        messages = self._personal(alike, grid)
         self._asked = [message.metadata.dst_node_id for message in messages]
-        self._held |= dict.fromkeys(self._asked, "")  # until it is known what became of them
+        self._held |= dict.fromkeys(self._asked, "")  # unknown until they reply
         return messages
 
     def configure_evaluate(
@@ -133,14 +133,14 @@ class CrossLearning(FedAvg):
         """Have each client of a sample evaluate its own model."""
         server_round = self._state.round
         alike = super().configure_evaluate(server_round, arrays, config, grid)
-        return self._personal(list(alike), grid)
+        return self._personal(alike, grid)
 
     def aggregate_train(
         self,
         server_round: int,  # noqa: ARG002 - of this run
         replies: Iterable[Message],
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Take the joint step with what arrived, and save the state."""
+        """Take the joint step with the parameters that arrived, and save the state."""
         state, accepted = self._state, dict[str, RecordDict]()
         missing = {self._tasks[node]: "no answer in time." for node in self._asked}
         for reply in replies:
@@ -156,7 +156,7 @@ class CrossLearning(FedAvg):
             self._held[node] = state.versions[task] = state.version
         state.round += 1
         for task, why in missing.items():
-            log.warning("Round %d lacks task %r, which keeps its place: %s", state.round, task, why)
+            log.warning("Task %r is missing from round %d: %s", task, state.round, why)
         if accepted:
             state.couple(self._center_weight, self._step_size or 1.0)
         if self._checkpoint is not None:
@@ -167,11 +167,11 @@ class CrossLearning(FedAvg):
         return self.arrays(), self.train_metrics_aggr_fn(contents, self.weighted_by_key)
 
     def _received(self, reply: Message, again: bool) -> Any:
-        """Return the vectors in a reply, or raise ValueError with what is wrong with it."""
+        """Return the vectors in a reply, or raise ValueError."""
         if reply.has_error():
             raise ValueError(reply.error.reason)
         if again:
-            raise ValueError("two clients have this name. Give each node a `task` of its own.")
+            raise ValueError("two clients have this name. Use a different `task` for each node.")
         arrays = list(reply.content.array_records.values())
         metrics = list(reply.content.metric_records.values())
         if len(arrays) != 1 or len(metrics) != 1 or self.weighted_by_key not in metrics[0]:
@@ -181,18 +181,19 @@ class CrossLearning(FedAvg):
             )
         return self._state.vectors(arrays[0])
 
-    def _personal(self, alike: list[Message], grid: Grid) -> list[Message]:
-        """Address each message to its task; nodes that do not tell their task get none."""
+    def _personal(self, alike: Iterable[Message], grid: Grid) -> list[Message]:
+        """Give each message the content for its task; omit nodes that do not report one."""
+        alike = list(alike)
         self._ask_tasks([message.metadata.dst_node_id for message in alike], grid)
         center, state, personal = self.arrays(), self._state, []
         for message in alike:
             node = message.metadata.dst_node_id
             if node not in self._tasks:
-                log.warning("Node %d is left out: it did not tell its task.", node)
+                log.warning("Node %d is left out: it did not report its task.", node)
                 continue
             task, held = self._tasks[node], self._held[node]
             known = held != "" and held == state.versions.get(task)
-            # A client that has lost what it sent, or never sent any, gets where it stands.
+            # A client without the parameters that it sent last gets its own instead of the centre.
             ours = {
                 "run": state.run,
                 "version": state.version,
@@ -205,18 +206,17 @@ class CrossLearning(FedAvg):
                 "config": message.content[self.configrecord_key],
                 "crosslearning": ConfigRecord(ours),
             }
-            kind = message.metadata.message_type
-            personal.append(Message(RecordDict(content), node, kind))
+            personal.append(Message(RecordDict(content), node, message.metadata.message_type))
         return personal
 
     def _ask_tasks(self, nodes: list[int], grid: Grid) -> None:
-        """Learn the tasks of new nodes, and what parameters they still have."""
+        """Ask new nodes for their task and the version of their parameters."""
         new = [node for node in nodes if node not in self._tasks]
         queries = [Message(RecordDict(), node, MessageType.QUERY) for node in new]
         for reply in grid.send_and_receive(queries, timeout=self._timeout) if new else ():
             node = reply.metadata.src_node_id
             if reply.has_error():
-                log.warning("Node %d does not tell its task: %s", node, reply.error.reason)
+                log.warning("Node %d did not report its task: %s", node, reply.error.reason)
                 continue
             client = reply.content["client"]
             self._tasks[node], self._held[node] = str(client["task"]), str(client["held"])

@@ -23,13 +23,13 @@ _FIELDS = [field.name for field in fields(Cells)]
 
 
 def statistics_app(summarise: Callable[[dict[str, Any]], Statistics]) -> ClientApp:
-    """Make a client that sends sums over its rows, and nothing else.
+    """Make a client that sends only sums over its rows.
 
     Parameters
     ----------
     summarise : callable
         ``summarise(settings)`` returns the ``Statistics`` of the client's rows;
-        `settings` has what is configured for the run and the node.
+        `settings` is the configuration of the run and the node.
 
     Examples
     --------
@@ -51,19 +51,20 @@ def statistics_app(summarise: Callable[[dict[str, Any]], Statistics]) -> ClientA
 
 
 def collect_statistics(grid: Grid, *, min_nodes: int = 2, timeout: float = 3600.0) -> Statistics:
-    """Add up what the clients send; ``fit_statistics`` of an estimator takes it.
+    """Add up the clients' statistics, for ``fit_statistics`` of an estimator.
 
-    The estimator then fits as if it had all rows. Clients may have one task or several, and share
-    tasks. One that fails, or sends what cannot be added, is named in the log and left out.
+    The fit is the same as with all rows in one place. Clients may have one task or several, and
+    may share tasks. A client that fails, or whose sums do not fit the others, is named in the log
+    and left out.
 
     Parameters
     ----------
     grid : Grid
-        As the ServerApp gets it.
+        The argument of the ServerApp.
     min_nodes : int, default=2
-        Clients to wait for; RuntimeError is raised if fewer send what can be used.
+        Clients to wait for; RuntimeError is raised if fewer send valid statistics.
     timeout : float, default=3600
-        Seconds to wait for clients, and then for their answers.
+        Seconds to wait for clients to connect, and then for their replies.
     """
     deadline = time.monotonic() + timeout
     while len(nodes := list(grid.get_node_ids())) < min_nodes and time.monotonic() < deadline:
@@ -80,13 +81,13 @@ def collect_statistics(grid: Grid, *, min_nodes: int = 2, timeout: float = 3600.
     if added < min_nodes:
         raise RuntimeError(
             f"The statistics of at least {min_nodes} clients are needed; got those of {added} of "
-            f"{len(nodes)}. Look at the log of the server, or lower `min_nodes`."
+            f"{len(nodes)}. See the server's log, or lower `min_nodes`."
         )
     return total
 
 
 def _received(reply: Message) -> Statistics:
-    """Return the statistics in a reply, or raise ValueError if they cannot be any."""
+    """Return the statistics in a reply, or raise ValueError if they are not valid."""
     if reply.has_error():
         raise ValueError(reply.error.reason)
     header, arrays = reply.content["header"], reply.content["sums"]

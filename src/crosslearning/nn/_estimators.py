@@ -2,16 +2,172 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from crosslearning.nn._cross_net import CrossNet
-from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
+from crosslearning.nn._evaluation import mode
+from crosslearning.nn._seeds import build
+from crosslearning.nn._task_models import TaskModels
+from crosslearning.nn._training import fit
+from crosslearning.nn.architectures import mlp
+from crosslearning.tasks.estimators import (
+    TaskClassifier,
+    TaskRegressor,
+    codes_to_fit,
+    codes_to_predict,
+    separate_labels,
+)
 from crosslearning.tether import Array
+
+_ROWS = 1024  # that pass through a model at a time
+
+
+class CrossNet(BaseEstimator, metaclass=ABCMeta):
+    """Base of the estimators; see :class:`CrossNetRegressor` and :class:`CrossNetClassifier`."""
+
+    _checks: ClassVar[dict[str, Any]] = {}  # of scikit-learn's validation
+    _loss: Callable[[], nn.Module]
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "module": [callable, None],
+        "epsilon": "no_validation",  # TaskModels says what to use instead
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "optimizer": [callable],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "sampling": [StrOptions({"cycle", "proportional"})],
+        "center_weight": [Interval(Real, 0, None, closed="left")],
+        "standardize": ["boolean"],
+        "task_column": "no_validation",
+        "engine": [str],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        module: Callable[[int, int], nn.Module] | None = None,
+        *,
+        epsilon: Any = 1.0,
+        epochs: int = 100,
+        batch_size: int | None = 32,
+        optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
+        learning_rate: float = 1e-3,
+        sampling: str = "cycle",
+        center_weight: float = 1.0,
+        standardize: bool = True,
+        task_column: Any = None,
+        engine: str = "auto",
+        random_state: int = 0,
+    ) -> None:
+        self.module = module
+        self.epsilon = epsilon
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.sampling = sampling
+        self.center_weight = center_weight
+        self.standardize = standardize
+        self.task_column = task_column
+        self.engine = engine
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike, tasks: ArrayLike | None = None) -> Self:
+        """Train one network per task.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_rows, n_features)
+            Features.
+        y : array of shape (n_rows,)
+            Targets.
+        tasks : array of shape (n_rows,), optional
+            Task label of each row; any hashable values. All rows are one task if neither this nor
+            `task_column` is given.
+        """
+        self._validate_params()
+        X, tasks = separate_labels(X, tasks, self.task_column)
+        array, target = validate_data(self, X, y, dtype=np.float64, **self._checks)
+        self.tasks_, codes = codes_to_fit(tasks, len(array))
+        self.feature_mean_, scale = np.zeros((2, array.shape[1]))
+        if self.standardize:
+            self.feature_mean_, scale = array.mean(axis=0), array.std(axis=0)
+        self.feature_scale_ = np.where(scale > 0, scale, 1.0)
+        inputs, targets = self._inputs(array), self._learn_target(target)
+        data = {
+            task: (inputs[codes == code], targets[codes == code])
+            for code, task in enumerate(self.tasks_)
+        }
+        self.models_ = TaskModels(
+            self._network(inputs[:1]), data, epsilon=self.epsilon, center_weight=self.center_weight
+        )
+        self.history_ = fit(
+            self.models_,
+            data,
+            self._loss(),
+            lambda parameters: self.optimizer(parameters, lr=self.learning_rate),
+            self.epochs,
+            batch_size=self.batch_size,
+            sampling=self.sampling,  # type: ignore[arg-type]
+            engine=self.engine,  # type: ignore[arg-type]
+            seed=self.random_state,
+        )
+        self.distances_ = self.models_.distances()
+        self.n_iter_ = self.epochs
+        return self
+
+    def _network(self, row: torch.Tensor) -> nn.Module:
+        """Create a network, and check the shape of its outputs."""
+        make = mlp if self.module is None else self.module
+        if isinstance(make, torch.nn.Module):
+            raise ValueError(
+                "`module` must be a function (n_features, n_outputs) -> Module, since every fit "
+                f"needs its own; got {type(make).__name__}."
+            )
+        network = build(lambda: make(row.shape[1], self._n_outputs()), self.random_state)
+        with mode(network, training=False), torch.no_grad():
+            found = tuple(network(row).shape)
+        if found != (1, self._n_outputs()):
+            raise ValueError(
+                f"`module(n_features, n_outputs)` must return a network whose output has shape "
+                f"(n_rows, n_outputs), here (1, {self._n_outputs()}) for one row; got {found}."
+            )
+        return network
+
+    @abstractmethod
+    def _learn_target(self, y: NDArray[Any]) -> torch.Tensor:
+        """Encode the targets, and store what decodes the outputs."""
+
+    @abstractmethod
+    def _n_outputs(self) -> int: ...
+
+    def _inputs(self, array: Array) -> torch.Tensor:
+        scaled = (array - self.feature_mean_) / self.feature_scale_
+        return torch.as_tensor(scaled, dtype=torch.get_default_dtype())
+
+    def _outputs(self, X: Any, tasks: Any) -> Array:
+        """Compute the outputs for rows; the centre predicts unknown tasks."""
+        check_is_fitted(self)
+        X, tasks = separate_labels(X, tasks, self.task_column)
+        array = validate_data(self, X, reset=False, dtype=np.float64)
+        codes = codes_to_predict(self.tasks_, tasks, len(array))
+        inputs = self._inputs(array)
+        outputs = torch.empty((len(array), self._n_outputs()), dtype=torch.float64)
+        with mode(self.models_, training=False), torch.no_grad():
+            for code in np.unique(codes):
+                module = self.models_.center if code < 0 else self.models_[self.tasks_[code]]
+                for rows in torch.from_numpy(np.flatnonzero(codes == code)).split(_ROWS):
+                    outputs[rows] = module(inputs[rows]).double()
+        return outputs.numpy()
 
 
 class CrossNetRegressor(TaskRegressor, CrossNet):

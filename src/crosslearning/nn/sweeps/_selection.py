@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import nn
 from crosslearning.evaluation import Comparison, Scores
 from crosslearning.evaluation.choice import best, nested
 from crosslearning.nn._evaluation import Metric
-from crosslearning.nn._sources import Batches, Pair, RowSource, as_sources
+from crosslearning.nn._sources import Batches, Pair, as_sources
 from crosslearning.nn.sweeps._sweep import sweep
 from crosslearning.tasks import within_task_folds
 from crosslearning.tether import Flags
@@ -131,7 +132,7 @@ def _compared(runs: Scores, data: Mapping[Any, Any]) -> Comparison | None:
 class Part:
     """Some of the rows of a task."""
 
-    def __init__(self, rows: RowSource, indices: torch.Tensor) -> None:
+    def __init__(self, rows: Any, indices: torch.Tensor) -> None:
         self.rows, self.indices = rows, indices
 
     def __len__(self) -> int:
@@ -156,10 +157,9 @@ def _splits(
         parts: tuple[dict[Hashable, Any], dict[Hashable, Any]] = {}, {}
         for (task, source), judged in zip(sources.items(), held_out, strict=True):
             for part, chosen in zip(parts, (~judged, judged), strict=True):
-                rows = Part(source, torch.from_numpy(np.flatnonzero(chosen)))  # type: ignore[arg-type]
-                part[task] = (
-                    rows.batch(torch.arange(len(rows))) if isinstance(source, Pair) else rows
-                )
+                rows = torch.from_numpy(np.flatnonzero(chosen))
+                some: Any = source.batch if isinstance(source, Pair) else partial(Part, source)
+                part[task] = some(rows)
         yield parts
 
 

@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from crosslearning.nn._evaluation import as_metric
 from crosslearning.nn._history import EpochRecord, History
-from crosslearning.nn._sampling import Augment
+from crosslearning.nn._sampling import Augment, Schedule, schedule
 from crosslearning.nn._sources import Source, as_sources
 from crosslearning.nn._task_models import TaskModels
 from crosslearning.tether import Tether
@@ -36,11 +36,11 @@ class Setting(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Name in file names: the same for the same setting, and for no other."""
+        """Name in file names, unique to the setting."""
         return f"{self.method}-{self.stiffness if self.method == 'spring' else self.epsilon!r}"
 
     def run(self, seed: int) -> dict[str, Any]:
-        """Columns of the table that tell a run from the others."""
+        """Columns of the table that identify a run."""
         return {**self._asdict(), "seed": seed}
 
 
@@ -116,11 +116,15 @@ class Plan:
             for name, radius in self.blocks.items()
         }
 
+    def schedule(self) -> Schedule:
+        """How many rows of each task a step takes."""
+        return schedule(tuple(self.sources().values()), self.batch_size, self.sampling)
+
     def sources(self) -> dict[Hashable, Source]:
-        """Return the data to train on."""
+        """Training data."""
         return as_sources(self.data)
 
     def test_sources(self) -> dict[Hashable, Source]:
-        """Return the data to judge by, in the order of the tasks."""
+        """Data to evaluate on, in the order of the tasks."""
         judged = self.sources() if self.test is None else as_sources(self.test, "test")
         return {task: judged[task] for task in self.data}

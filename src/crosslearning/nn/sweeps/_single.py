@@ -1,4 +1,4 @@
-"""One run of a sweep after the other, finished ones in files, so that none is trained twice."""
+"""Runs of a sweep trained one by one; finished runs are kept in files."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from crosslearning.nn._sources import digest
 from crosslearning.nn._task_models import TaskModels
 from crosslearning.nn._training import fit
 from crosslearning.nn.sweeps._settings import Plan, Setting
+
+_NUMBERS = ("batch_size", "sampling", "project_every")  # of a plan, for `fit`
 
 
 def train_single(
@@ -66,11 +68,7 @@ def _fit(
         plan.loss,
         plan.optimizer,
         plan.epochs,
-        batch_size=plan.batch_size,
-        sampling=plan.sampling,
-        project_every=plan.project_every,
-        scheduler=plan.scheduler,
-        augment=plan.augment,
+        **{name: getattr(plan, name) for name in (*_NUMBERS, "scheduler", "augment")},
         callbacks=() if told is None else [lambda record: told(run, record)],
         engine=engine,
         seed=seed,
@@ -80,7 +78,7 @@ def _fit(
 
 
 class Folder:
-    """A folder with one file per finished run, and what all of them have in common."""
+    """A folder with one file per finished run, and a description of the sweep."""
 
     def __init__(self, path: str | os.PathLike[str], plan: Plan) -> None:
         self.path, self._mesh = Path(path), plan.mesh
@@ -93,7 +91,7 @@ class Folder:
         if other := [name for name, value in wanted.items() if known.get(name) != value]:
             raise ValueError(
                 f"The folder {path} holds another sweep, which differs in {', '.join(other)}. "
-                "Choose another folder, or remove this one."
+                "Choose another folder, or delete this one."
             )
 
     def find(self, setting: Setting, seed: int) -> list[dict[str, Any]] | None:
@@ -102,7 +100,7 @@ class Folder:
         return list(_read(file)) if file.exists() else None
 
     def keep(self, setting: Setting, seed: int, rows: list[dict[str, Any]]) -> None:
-        """Write the rows of a finished run, and forget how it got there."""
+        """Write the rows of a finished run, and remove its checkpoints."""
         write_json(self._file(setting, seed, "json"), rows)
         for suffix in ("safetensors", "fine.safetensors"):
             self._file(setting, seed, suffix).unlink(missing_ok=True)
@@ -110,18 +108,17 @@ class Folder:
 
     def checkpoint(self, setting: Setting, seed: int) -> Path:
         """File, or folder of ranks, for the state of a run that is not finished."""
-        return self._file(
-            setting, seed, "safetensors" if self._mesh is None else "ranks.safetensors"
-        )
+        suffix = "safetensors" if self._mesh is None else "ranks.safetensors"
+        return self._file(setting, seed, suffix)
 
     def _file(self, setting: Setting, seed: int, suffix: str) -> Path:
         return self.path / f"{setting.key}-seed-{seed}.{suffix}"
 
 
 def _description(plan: Plan) -> dict[str, Any]:
-    """Describe what a folder must agree on, in words that JSON keeps."""
+    """Describe a sweep in JSON; a folder holds runs of equal descriptions."""
     functions = ("loss", "metric", "scheduler", "augment")
-    names = ("epochs", "batch_size", "sampling", "project_every", "center_weight", "blocks")
+    names = ("epochs", *_NUMBERS, "center_weight", "blocks")
     parts = {"data": plan.sources(), "test": plan.test_sources()}
     return {
         "model": repr(build(plan.module, 0)),
@@ -139,4 +136,4 @@ def _read(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"The file {path} is damaged: {error}. Remove it and run again.") from None
+        raise ValueError(f"The file {path} is damaged: {error}. Delete it and run again.") from None

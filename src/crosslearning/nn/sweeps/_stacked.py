@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.func import functional_call, grad_and_value, vmap
+from torch.func import functional_call, vmap
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.utils import parameters_to_vector
 from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -17,7 +17,7 @@ from crosslearning.coupling import Status, Storage, couple
 from crosslearning.nn._evaluation import in_order, mode
 from crosslearning.nn._flat_members import dtype_storage
 from crosslearning.nn._optimizers import ELEMENTWISE, advance, learning_rate, make_scheduler
-from crosslearning.nn._sampling import Feed, schedule
+from crosslearning.nn._sampling import Feed
 from crosslearning.nn._seeds import build, forked_generators
 from crosslearning.nn._vmap import StackedFeed, is_layered, is_of_torch
 from crosslearning.nn.sweeps._settings import Plan, Setting
@@ -25,14 +25,14 @@ from crosslearning.tether import Array, Tether
 
 
 def why_not_stacked(plan: Plan, settings: Sequence[Setting], *, asked_for: bool) -> str | None:
-    """Say what keeps runs from being stacked, or None; who asks for it may try more."""
+    """Return what keeps runs from being stacked, or None; an explicit request allows more."""
     module = build(plan.module, 0)
     parameters = list(module.parameters())
     optimizer = plan.optimizer([nn.Parameter(torch.zeros(1))])
     scheduler = make_scheduler(plan.scheduler, optimizer)
-    steps = schedule(tuple(plan.sources().values()), plan.batch_size, plan.sampling)
+    steps = plan.schedule()
     reasons = {
-        "runs are looked at one by one": bool(plan.measure or plan.on_epoch),
+        "runs are measured one by one": bool(plan.measure or plan.on_epoch),
         "there are blocks": plan.blocks is not None,
         "the tasks are on several ranks": plan.mesh is not None,
         "fine-tuning takes two runs": any(one.method == "fine-tuned" for one in settings),
@@ -43,7 +43,7 @@ def why_not_stacked(plan: Plan, settings: Sequence[Setting], *, asked_for: bool)
         "some parameters are frozen": not all(one.requires_grad for one in parameters),
         "parameters differ in dtype": len({one.dtype for one in parameters}) != 1,
         "the optimizer mixes parameters": type(optimizer) not in ELEMENTWISE,
-        "the scheduler looks at a score": isinstance(scheduler, ReduceLROnPlateau),
+        "the scheduler depends on a score": isinstance(scheduler, ReduceLROnPlateau),
         "batches of the tasks differ in size": not steps.equal,
         "the model has more than linear layers": not (asked_for or is_layered(module)),
         "the loss is not torch's": not (asked_for or is_of_torch(plan.loss)),
@@ -52,46 +52,43 @@ def why_not_stacked(plan: Plan, settings: Sequence[Setting], *, asked_for: bool)
 
 
 def train_stacked(plan: Plan, runs: Sequence[tuple[Setting, int]]) -> list[list[dict[str, Any]]]:
-    """Train runs side by side, all settings with all seeds, and return their rows of the table."""
+    """Train runs at the same time, all settings with all seeds; return their rows of the table."""
     settings = list(dict.fromkeys(setting for setting, _ in runs))
     seeds = list(dict.fromkeys(seed for _, seed in runs))
     sources, modules = plan.sources(), [build(plan.module, seed) for seed in seeds]
     called = [f"run {setting.key} with seed {seed}" for seed in seeds for setting in settings]
     tethers = [one.tether for one in settings]
     stack = Stack(modules, list(sources), tethers, plan.center_weight, called)
-    steps = schedule(tuple(sources.values()), plan.batch_size, plan.sampling)
+    steps = plan.schedule()
     device = stack.thetas.device
     feeds = [StackedFeed(Feed(sources, steps, seed, plan.augment, device)) for seed in seeds]
     with forked_generators(device):
         with mode(modules[0], training=True):
             losses = _train(plan, stack, feeds, steps.steps)
         scores = _scores(plan, stack, modules[0])
-    columns = [losses, scores, stack.distances().T, np.array(stack.pulls).T]
-    values = np.stack([column.reshape(losses.shape) for column in columns], axis=-1)
-    places = [(seeds.index(seed), settings.index(setting)) for setting, seed in runs]
+    values = np.stack([losses.T, scores.T, stack.distances(), np.array(stack.pulls)], axis=-1)
     names = ("loss", "score", "distance", "pull")
-    return [
-        [dict(zip(names, row, strict=True)) for row in values[:, k, t].tolist()] for k, t in places
-    ]
+    places = [seeds.index(seed) * len(settings) + settings.index(setting) for setting, seed in runs]
+    return [[dict(zip(names, row, strict=True)) for row in values[k].tolist()] for k in places]
 
 
 def _train(plan: Plan, stack: Stack, feeds: list[StackedFeed], steps: int) -> Array:
-    """Train, and return the mean loss over the last epoch, of shape (tasks, seeds, settings)."""
+    """Train, and return the mean loss over the last epoch, of shape (n_tasks, n_runs)."""
     optimizer = plan.optimizer([stack.thetas])
     scheduler = make_scheduler(plan.scheduler, optimizer)
-    gradients = stack.gradients(plan.loss)
+    losses_of = vmap(lambda parameters, x, y: plan.loss(stack.forward(parameters, x), y))
     total: Any = 0.0
     for step in range(plan.epochs * steps):
         in_epoch = step % steps
         batches = zip(*(feed.step(step) for feed in feeds), strict=True)  # inputs, and targets
-        stack.thetas.grad, losses = gradients(*(torch.stack(one, dim=1) for one in batches))
+        losses = stack.take_gradients(losses_of, *(torch.stack(one, dim=1) for one in batches))
         optimizer.step()
         since = in_epoch % plan.project_every + 1
         if since == plan.project_every or in_epoch + 1 == steps:
             stack.project(since * learning_rate(optimizer))
         total = losses + (total if in_epoch else 0.0)
         if in_epoch + 1 == steps:
-            advance(scheduler, float("nan"))  # only those that look at no score
+            advance(scheduler, float("nan"))  # none that depends on a score
     return np.asarray((total / steps).double().cpu().numpy())
 
 
@@ -101,9 +98,9 @@ def _scores(plan: Plan, stack: Stack, skeleton: nn.Module) -> Array:
     outputs_of = vmap(stack.forward, in_dims=(0, None))
     with mode(skeleton, training=False), torch.no_grad():
         for runs, source in zip(stack.thetas, plan.test_sources().values(), strict=True):
+            parameters = stack.parameters(runs)
             pairs = [
-                (outputs_of(runs.flatten(0, 1), x.to(device)), y.to(device))
-                for x, y in in_order(source)
+                (outputs_of(parameters, x.to(device)), y.to(device)) for x, y in in_order(source)
             ]
             outputs = torch.cat([output for output, _ in pairs], dim=1)
             targets = torch.cat([target for _, target in pairs])
@@ -114,8 +111,8 @@ def _scores(plan: Plan, stack: Stack, skeleton: nn.Module) -> Array:
 class Stack:
     """Runs of every seed with every tether; members of a coupling, with a group per run.
 
-    An optimizer gets `thetas`, of shape (n_tasks, n_seeds, n_tethers, n_parameters). One that
-    treats each number by itself, as SGD and Adam do, trains every run as if it were alone.
+    `thetas` has shape (n_tasks, n_seeds, n_tethers, n_parameters). An optimizer that treats each
+    number separately, as SGD and Adam do, trains every run as if it were alone.
     """
 
     def __init__(
@@ -135,30 +132,31 @@ class Stack:
         self._skeleton, self._room = modules[0], torch.empty_like(self.thetas)
         self._told_resolution = False
 
-    def forward(self, flat: torch.Tensor, x: torch.Tensor) -> Any:
-        """Output of a model whose parameters are a vector."""
-        named = dict(self._skeleton.named_parameters())
-        pieces = flat.split([one.numel() for one in named.values()])
-        parameters = {
-            name: piece.view(one.shape)
-            for (name, one), piece in zip(named.items(), pieces, strict=True)
-        }
+    def forward(self, parameters: dict[str, torch.Tensor], x: torch.Tensor) -> Any:
         return functional_call(self._skeleton, parameters, (x,))
 
-    def gradients(self, loss: Callable[[Any, Any], torch.Tensor]) -> Callable[..., Any]:
-        """Make a function of inputs and targets, by task and seed: gradients and losses."""
+    def parameters(self, thetas: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Parameters of models by name, stacked: views of their vectors."""
+        named = dict(self._skeleton.named_parameters())
+        vectors = thetas.detach().flatten(0, -2)
+        pieces = vectors.split([one.numel() for one in named.values()], dim=1)
+        return {
+            name: piece.unflatten(1, one.shape)
+            for (name, one), piece in zip(named.items(), pieces, strict=True)
+        }
 
-        def objective(flat: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            return loss(self.forward(flat, x), y)
-
-        over_all = vmap(vmap(vmap(grad_and_value(objective), in_dims=(0, None, 0))))
-
-        def gradients(x: torch.Tensor, y: torch.Tensor) -> Any:
-            # Some losses cannot batch outputs without targets, so these get the third axis too.
-            shape = *self.thetas.shape[:3], *y.shape[2:]
-            return over_all(self.thetas.detach(), x, y.unsqueeze(2).expand(shape))
-
-        return gradients
+    def take_gradients(
+        self, losses_of: Callable[..., torch.Tensor], x: torch.Tensor, y: torch.Tensor
+    ) -> torch.Tensor:
+        """Set the gradients, given a batch by task and seed; return losses by task and run."""
+        parameters = self.parameters(self.thetas)
+        leaves = [one.requires_grad_() for one in parameters.values()]
+        shape = self.thetas.shape[:-1]
+        spread = (one.unsqueeze(2).expand(*shape, *one.shape[2:]).flatten(0, 2) for one in (x, y))
+        losses = losses_of(parameters, *spread)
+        found = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
+        self.thetas.grad = torch.cat([one.flatten(1) for one in found], dim=1).view_as(self.thetas)
+        return losses.detach().view(len(self.tasks), -1)
 
     def project(self, step_size: float) -> None:
         """Project every run, as :meth:`TaskModels.project` does one."""
