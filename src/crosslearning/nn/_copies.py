@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +91,36 @@ def _refuse_overlaps(blocks: tuple[Block, ...]) -> None:
                     f"{owner[name]!r} and {block.name!r}. Use prefixes that do not overlap."
                 )
             owner[name] = block.name
+
+
+def check_labels(tasks: Iterable[Hashable] | None, module: Any) -> tuple[Hashable, ...]:
+    """Return distinct labels: those given, or the keys of a mapping of modules."""
+    keys = tuple(module) if isinstance(module, Mapping) else None
+    given = keys if tasks is None else tasks
+    if given is None:
+        raise ValueError(
+            "`tasks` must name the tasks; got None. Use tasks=['a', 'b'] with one module for all, "
+            "or pass a mapping from task to module."
+        )
+    if isinstance(given, (str, bytes)):
+        raise ValueError(f"`tasks` must hold one label per task; got the single label {given!r}.")
+    labels = tuple(label.item() if isinstance(label, np.generic) else label for label in given)
+    try:
+        distinct = set(labels)
+    except TypeError:
+        raise ValueError(
+            f"`tasks` must be hashable labels such as strings or numbers; got {labels!r}."
+        ) from None
+    if not labels or len(distinct) < len(labels):
+        raise ValueError(
+            f"`tasks` must hold at least one label and no duplicates; got {list(labels)!r}."
+        )
+    if keys is not None and (odd := sorted(map(repr, distinct ^ set(keys)))):
+        raise ValueError(
+            f"`tasks` must be the keys of the mapping of modules; {', '.join(odd)} is in only "
+            "one of them. Omit `tasks` to use the keys."
+        )
+    return labels
 
 
 def sources_of(module: Any, labels: tuple[Hashable, ...], ranks: Ranks) -> list[nn.Module]:

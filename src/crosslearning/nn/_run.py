@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,28 +27,24 @@ _CALLER_OF_FIT = 5  # levels up from a warning
 _ELEMENTS = 1 << 20  # of the sample: a copy of all would need as much memory as the models
 
 
+@dataclass(eq=False)
 class Run:
     """A training run, from any step on."""
 
-    def __init__(
-        self,
-        models: TaskModels,
-        feed: Feed,
-        optimizer: Optimizer,
-        scheduler: Any,
-        validation: Validation | None,
-        callbacks: Sequence[Callable[[EpochRecord], Any]],
-        project_every: int,
-    ) -> None:
-        self.models, self.feed = models, feed
-        self.optimizer, self.scheduler = optimizer, scheduler
-        self.validation, self.callbacks = validation, callbacks
-        self.project_every = project_every
-        self.step = 0  # steps done
-        self.stopped = False  # by validation or a callback
-        self.sums, self.counts = np.zeros((2, len(models)))  # losses of the present epoch
-        self.seconds = 0.0  # of the present epoch before `train` was called
-        self.history = History(models.tasks)
+    models: TaskModels
+    feed: Feed
+    optimizer: Optimizer
+    scheduler: Any
+    validation: Validation | None
+    callbacks: Sequence[Callable[[EpochRecord], Any]]
+    project_every: int
+    step: int = 0  # steps done
+    stopped: bool = False  # by validation or a callback
+    seconds: float = 0.0  # of the current epoch before `train` was called
+
+    def __post_init__(self) -> None:
+        self.sums, self.counts = np.zeros((2, len(self.models)))  # losses of the current epoch
+        self.history = History(self.models.tasks)
 
     @property
     def steps(self) -> int:

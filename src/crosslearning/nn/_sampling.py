@@ -1,7 +1,7 @@
-"""Which rows of each task a step takes: computed from the number of the step, with no state.
+"""Which rows of each task a step takes, computed from the number of the step without state.
 
-The rows of a task form one endless sequence, permutation after permutation, each with a seed of
-its own. A step takes the next piece of it.
+The rows of a task form one endless sequence of permutations, each with its own seed. A step takes
+the next piece of it.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def schedule(
         raise ValueError(f"`sampling` must be 'cycle' or 'proportional'; got {sampling!r}.")
     if batch_size is not None:
         check_counts(batch_size=batch_size)
-    kinds = [(len(source), isinstance(source, Batches)) for source in sources]
-    if ranks is not None:
-        kinds = [kind for part in ranks.objects(kinds)[: ranks.size] for kind in part]
+    ranks = ranks or Ranks(None, len(sources))
+    local = [(len(source), isinstance(source, Batches)) for source in sources]
+    kinds = [kind for part in ranks.objects(local)[: ranks.size] for kind in part]
     sizes, loaders = zip(*kinds, strict=True)
     if any(loaders) and not all(loaders):
         raise ValueError("Either all tasks or none must have a DataLoader; got some of each.")
@@ -95,8 +95,8 @@ class Feed:
         ranks: Ranks | None = None,
     ) -> None:
         self.plan, self.seed, self.augment, self.device = plan, seed, augment, device
-        self._first = 0 if ranks is None else ranks.local.start  # row of the plan
-        self._copy, self._copies = (0, 1) if ranks is None else (ranks.copy, ranks.copies)
+        ranks = ranks or Ranks(None, len(sources))
+        self._first, self._copy, self._copies = ranks.local.start, ranks.copy, ranks.copies
         self._sources = tuple(sources.items())
         self._orders: dict[Hashable, tuple[int, torch.Tensor]] = {}
 
@@ -105,14 +105,14 @@ class Feed:
 
     @property
     def stackable(self) -> bool:
-        """Whether the batches of all tasks are known to have one shape: that of tensors' rows."""
+        """Whether the batches of all tasks are known to have the same shape, as rows of tensors."""
         pairs = [source for _, source in self._sources if isinstance(source, Pair)]
         shapes = {(pair.x.shape[1:], pair.y.shape[1:]) for pair in pairs}
         whole = self.plan.equal and self._copies == 1
         return whole and len(pairs) == len(self._sources) and len(shapes) == 1
 
     def step(self, step: int) -> Iterator[TaskBatch]:
-        """Batches of the tasks that take part in a step; each is loaded when asked for."""
+        """Batches of the tasks that take part in a step, loaded one by one."""
         for row, (task, source) in enumerate(self._sources):
             start, stop = self.plan.piece(self._first + row, step)
             if stop > start:
@@ -130,17 +130,17 @@ class Feed:
         return self._seed(purpose, self._sources[row][0], step)
 
     def rows(self, row: int, step: int, until: int) -> tuple[Any, Any]:
-        """Return inputs and targets of a task that has rows to ask for, of all these steps."""
+        """Return inputs and targets of a task with indexable rows, for a range of steps."""
         task, source = self._sources[row]
         row += self._first
         start, stop = self.plan.piece(row, step)[0], self.plan.piece(row, until)[0]
         return self._load(task, source, start, stop, step)
 
     def _part(self, x: Any, y: Any) -> tuple[Any, Any, float]:
-        """Rows of a batch for this one of the ranks that share a task, and the loss' weight.
+        """Rows of a batch for this rank among those that share a task, and the weight of its loss.
 
-        The mean of the weighted losses is that of all rows. Of fewer rows than ranks, each rank
-        takes all, since all have to take part.
+        The mean of the weighted losses is that of all rows. If there are fewer rows than ranks,
+        every rank takes all of them, since every rank must take part.
         """
         if self._copies == 1 or len(x) < self._copies:
             return x, y, 1.0

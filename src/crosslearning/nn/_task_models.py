@@ -14,15 +14,8 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from crosslearning.coupling import Status, couple
 from crosslearning.coupling._checks import check_center_weight
+from crosslearning.nn import _copies
 from crosslearning.nn._certificate import StepCertificate
-from crosslearning.nn._checks import check_labels
-from crosslearning.nn._copies import (
-    average_buffers,
-    copy_modules,
-    divide_parameters,
-    set_start,
-    sources_of,
-)
 from crosslearning.nn._files import decode_state, encode_state, load_models, save_models
 from crosslearning.nn._flat_members import FlatMembers
 from crosslearning.nn._linked_modules import LinkedModules
@@ -37,7 +30,7 @@ class TaskModels(LinkedModules):
     with ``models[task]``, and call ``models.project()`` after each step. It moves tasks and centre
     as little as possible so that :math:`\|\theta_i - \theta_g\| \le \varepsilon`: Algorithm 1 of
     the paper, with the projection solved exactly. The parameters are views into one matrix with
-    a row per task and one for the centre; they may be read, written and loaded into as usual.
+    a row per task and one for the centre; read, write and load them as usual.
 
     Parameters
     ----------
@@ -64,12 +57,12 @@ class TaskModels(LinkedModules):
         With a mapping of modules, whether all tasks start from the tethered parameters of the
         first. Use False for modules that have already been trained.
     mesh : DeviceMesh, optional
-        Ranks of torch.distributed to spread the tasks over: the dimension "task" divides the
-        tasks, "data" gives several ranks to each. All ranks call the constructor,
-        :meth:`project`, :meth:`distances`, :meth:`save` and :func:`fit` alike.
+        Ranks of torch.distributed over which to spread the tasks: the dimension "task" divides the
+        tasks, and the ranks along "data" share each of them. All ranks must call the constructor,
+        :meth:`project`, :meth:`distances`, :meth:`save` and :func:`fit`.
     shard : callable, optional
-        Called with each model and ``mesh=mesh["data"]`` to shard it over the dimension "data", as
-        ``torch.distributed.fsdp.fully_shard`` does. Without it, each of these ranks has a copy.
+        Called with each model and ``mesh=mesh["data"]`` to shard it over the dimension "data", like
+        ``torch.distributed.fsdp.fully_shard``. Without it, each of these ranks has a copy.
 
     Attributes
     ----------
@@ -117,12 +110,12 @@ class TaskModels(LinkedModules):
         shard: Callable[..., Any] | None = None,
     ) -> None:
         weight = check_center_weight(center_weight, allow_zero=True)
-        labels = check_labels(tasks, module)
+        labels = _copies.check_labels(tasks, module)
         ranks = Ranks(mesh, len(labels))
-        sources = sources_of(module, labels, ranks)
-        blocks = divide_parameters(sources, labels, epsilon, tether)
-        modules, flats = copy_modules(sources, blocks, labels, ranks, shard)
-        set_start(flats, center_init, same_start, weight, ranks)
+        sources = _copies.sources_of(module, labels, ranks)
+        blocks = _copies.divide_parameters(sources, labels, epsilon, tether)
+        modules, flats = _copies.copy_modules(sources, blocks, labels, ranks, shard)
+        _copies.set_start(flats, center_init, same_start, weight, ranks)
         super().__init__(modules, flats, ranks.local.start)
         self.blocks, self.center_weight = blocks, weight
         self._ranks, self._sharded = ranks, shard is not None
@@ -157,7 +150,7 @@ class TaskModels(LinkedModules):
         return self.per_task[row]
 
     def forward(self, *_: Any, **__: Any) -> Any:
-        """Refuse to guess which model is meant."""
+        """Refuse: which model is meant is not known."""
         raise TypeError(
             "TaskModels holds one model per task: call `models[task](x)`, or `models.center(x)` "
             "for a new task."
@@ -220,7 +213,7 @@ class TaskModels(LinkedModules):
                 tell_resolution=not self._told_resolution,
                 stacklevel=stacklevel,
             )
-            average_buffers(list(self.per_task), self.center, self._ranks)
+            _copies.average_buffers(list(self.per_task), self.center, self._ranks)
         self._pulls = {name: step.pull for name, step in zip(names, steps, strict=True)}
         self._told_resolution |= any(step.status is Status.UNRESOLVED for step in steps)
         return StepCertificate(dict(zip(names, steps, strict=True)))
