@@ -36,6 +36,11 @@ def _compared(labels, rng):
     gain, separate = np.linspace(4, -1, n), 30 + rng.normal(size=n)
     counts = {"helped": int((gain > 0).sum()), "hurt": int((gain < 0).sum())}
     return {
+        "labels": {
+            "pooled": "one pooled model",
+            "separate": "separate models",
+            "cross": "splines, cross-learned",
+        },
         "overall": [
             {"method": method, "score": score, "gain": score - 29.5, "standard_error": 0.2} | counts
             for method, score in scores.items()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import ttest_1samp
+from scipy.stats import binom, ttest_1samp
 
 from crosslearning.evaluation import Comparison, Scores
 from crosslearning.evaluation.choice import best, nested, standard_error
@@ -114,7 +114,10 @@ def test_ten_of_ten_tasks_count_even_if_one_dominates():
     assert verdict(found).startswith(
         "Sharing helps: cross-learning is better than one pooled model"
     )
-    assert "% in the log loss of a typical task" in verdict(found, "log loss")
+    assert "20.13 ± 20 in log loss (80.77 against 100.9; standard error paired over 10 tasks; " in (
+        verdict(found, "log loss")
+    )
+    assert "uncertain in the mean, but 10 of 10 tasks are better off" in verdict(found)
     assert comparison(-errors * share, -2 * errors, -errors).verdict("pooled") == -1
 
 
@@ -125,9 +128,15 @@ def test_scales_that_contradict_each_other_give_no_verdict():
     found = comparison(-errors, -2 * errors, -cross)
     assert found.verdict("pooled") == 0
     assert found.paired("pooled").sure == 1
-    assert verdict(found).endswith(
-        "9.550 ± 3.0 in score (but worse by 44.0 ± 1.8 % in a typical task)."
-    )
+    assert verdict(found).endswith("9.550 ± 3.0 in score (but 90 of 100 tasks are worse off).")
+
+
+def test_chance_seldom_helps_even_if_a_few_tasks_dominate():
+    rng = np.random.default_rng(0)
+    gains = [rng.standard_t(1.5, size=rng.integers(6, 80)) for _ in range(1000)]
+    found = [comparison(-10 + 0 * g, -20 + 0 * g, g - 10).verdict("pooled") for g in gains]
+    assert np.sum(np.array(found) > 0) <= binom.ppf(0.95, 1000, 0.05)
+    assert np.sum(np.array(found) < 0) <= binom.ppf(0.95, 1000, 0.05)
 
 
 def test_runs_are_the_unit_if_there_are_any():

@@ -47,8 +47,9 @@ def verdict(comparison: Comparison, score: str = "score") -> str:
 
 
 def chance(comparison: Comparison, rival: str) -> str:
-    """Say that a difference may be chance, unless only a typical task tells otherwise."""
-    return "" if comparison.paired(rival).sure else ", which may be chance"
+    """Say that a difference may be chance, if it may."""
+    sure = comparison.paired(rival).sure or comparison.verdict(rival)
+    return "" if sure else ", which may be chance"
 
 
 def _unit(comparison: Comparison) -> str:
@@ -62,10 +63,6 @@ def _surely_over(comparison: Comparison, rival: str) -> bool:
 def size(comparison: Comparison, rival: str, score: str) -> str:
     """Write a gain with its standard error and its unit."""
     pairs = comparison.paired(rival)
-    if not pairs.sure and comparison.verdict(rival):  # only the relative test is sure
-        pairs = comparison.paired(rival, relative=True)
-        gain = f"{number(abs(100 * pairs.gain), 3)} ± {number(100 * pairs.standard_error, 2)} %"
-        return f"{gain} in the {score} of a typical task"
     if "accuracy" in score:
         gain, error = f"{abs(100 * pairs.gain):.1f}", f"{100 * pairs.standard_error:.1f}"
     else:
@@ -82,15 +79,17 @@ def size(comparison: Comparison, rival: str, score: str) -> str:
 
 
 def _caveat(comparison: Comparison, rival: str, unit: float) -> str:
-    """Say why a difference of more than two standard errors is not enough, if it is not."""
-    pairs = comparison.paired(rival)
-    if comparison.verdict(rival) or pairs.n < 2 or abs(pairs.gain) <= 1.96 * pairs.standard_error:
+    """Explain a verdict that differs from what the mean and its standard error suggest."""
+    pairs, sure = comparison.paired(rival), comparison.verdict(rival)
+    helped, hurt = comparison.served(rival)
+    most = f"{max(helped, hurt):,} of {comparison.n_tasks:,} tasks are "
+    most += "better off" if helped > hurt else "worse off"
+    if sure and not pairs.sure:
+        return f"uncertain in the mean, but {most}"
+    if sure or pairs.n < 2 or abs(pairs.gain) <= 1.96 * pairs.standard_error:
         return ""
-    if pairs.sure:  # a typical task tells the contrary
-        other = comparison.paired(rival, relative=True)
-        word = "better" if other.gain > 0 else "worse"
-        amount = f"{number(abs(100 * other.gain), 3)} ± {number(100 * other.standard_error, 2)} %"
-        return f"but {word} by {amount} in a typical {_unit(comparison)}"
+    if pairs.sure:
+        return f"but {most}"
     ends = (unit * (abs(pairs.gain) + sign * pairs.half_width) for sign in (-1, 1))
     return f"95 % interval by Student's t: {' to '.join(number(end, 2) for end in ends)}"
 

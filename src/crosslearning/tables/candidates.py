@@ -62,7 +62,7 @@ def candidates(
     if family == "gaussian":
         if n_rows <= _ROBUST_ROWS and n_features <= _WIDE:
             robust = CrossBayesianGLM("student", tol=_ROUGH, **shared)
-            normal.append(Candidate("robust", "cross-learned, robust", "cross", robust))
+            normal.append(Candidate("robust", "cross-learned (robust)", "cross", robust))
         return normal
     if family == "poisson":
         return normal + _models(kind, family, list(_ENDS), n_features, shared)

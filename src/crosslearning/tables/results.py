@@ -24,7 +24,7 @@ from crosslearning.tables.parameters import coefficients, map_of, standardised
 from crosslearning.tables.schema import Features
 from crosslearning.tables.target import Target
 from crosslearning.tables.trials import Trials, over_tasks, paired
-from crosslearning.tables.verdict import compared, reason, verdict
+from crosslearning.tables.verdict import compared, methods, reason, verdict
 
 _MOST_TASKS = 2000  # that are listed one by one
 _ENDS = (slice(None, 40), slice(-40, None))
@@ -91,7 +91,10 @@ def _results(fit: Fit) -> dict[str, Any]:
         },
         "described_model": trials.described.label,
         "typical_error": _typical(fit),
-        "comparison": _comparison(comparison, fit.metric, listed),
+        "comparison": {
+            **_comparison(comparison, fit.metric, listed),
+            "labels": {name: candidate.label for name, candidate in methods(trials).items()},
+        },
         "notes": _notes(fit),
         "provenance": _provenance(fit),
         **_tasks(fit, among[listed]),

@@ -15,7 +15,7 @@ from crosslearning.evaluation.scores import Scores
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables._blending import blend_weights
 from crosslearning.tables._spaces import Spaces
-from crosslearning.tables.candidates import Candidate
+from crosslearning.tables.candidates import Candidate, Sharing
 from crosslearning.tables.metrics import METRICS, Metric
 from crosslearning.tables.rows import Rows, fitted, predicted, told, without
 from crosslearning.tables.splits import Splits
@@ -57,17 +57,8 @@ class Trials:
 
     @property
     def chosen(self) -> Candidate:
-        """The blend, unless another model is better by more than a standard error; else that.
-
-        Choosing one model by a noisy score costs more than averaging several. Of equal models the
-        simplest is taken.
-        """
-        best = self.best_of("pooled", "baseline", "cross", "separate")
-        if not self.weights or best.base == "blend":
-            return best
-        scores = self.scores.by_task
-        ahead, error = paired(scores[self.names.index(best.name)], scores[-1])
-        return best if ahead > error else self.candidates[-1]
+        """The best model; of equal ones the simplest, so that a blend must beat every part."""
+        return self.best_of("pooled", "baseline", "cross", "separate")
 
     @property
     def parts(self) -> dict[str, float]:
@@ -260,12 +251,10 @@ def _with_blend(trial: _Trial, trials: Trials, metric: Metric, scores: list[Arra
     final = {n: w for n, w in zip(names, weights(known).tolist(), strict=True) if w > 0}
     if len(final) < 2:
         return trials
-    shares: dict[Any, float] = {}
-    for candidate in trials.candidates:
-        share = shares.get(candidate.sharing, 0.0) + final.get(candidate.name, 0.0)
-        shares[candidate.sharing] = share
-    most = max(shares, key=lambda sharing: shares[sharing])
-    blend = Candidate("blend", f"blend of {len(final)} models", most, None, "blend")
+    kinds = {c.sharing for c in trials.candidates if c.name in final}
+    mixed: Sharing = "cross" if "cross" in kinds else "baseline"  # shares between its parts
+    sharing = kinds.pop() if len(kinds) == 1 else mixed
+    blend = Candidate("blend", f"blend of {len(final)} models", sharing, None, "blend")
     # The standard deviation of a mean is at most the mean of standard deviations.
     spread = sum(weight * trials.spreads[name] for name, weight in final.items())
     tried = [*trials.candidates, blend]

@@ -7,66 +7,87 @@ from numpy.typing import NDArray
 from crosslearning.evaluation.comparison import Comparison
 from crosslearning.evaluation.numbers import capital, number
 from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.sentences import NAMES, chance, size
+from crosslearning.evaluation.sentences import chance, size
 from crosslearning.tables.candidates import Candidate
 from crosslearning.tables.trials import Trials
 
 _SHARES = ("cross", "baseline")
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
+_ROUNDING = 1e-6
 
 
-def sharer(trials: Trials) -> Candidate:
-    """Return the chosen model if it shares, else the best one that does."""
-    return trials.chosen if trials.chosen.sharing in _SHARES else trials.best_of(*_SHARES)
+def methods(trials: Trials) -> dict[str, Candidate]:
+    """Return the best pooled, the best separate, and the best model that shares, or the chosen."""
+    chosen, kinds = trials.chosen, {"pooled": ("pooled",), "separate": ("separate",)}
+    return {
+        name: chosen if chosen.sharing in sharing else trials.best_of(*sharing)
+        for name, sharing in (kinds | {"cross": _SHARES}).items()
+    }
 
 
 def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Comparison:
-    """Compare the best model that shares with one pooled model and with separate models."""
-    subject = sharer(trials)
-    rivals = [trials.best_of("pooled"), trials.best_of("separate")]
-    at = [trials.names.index(candidate.name) for candidate in (*rivals, subject)]
-    values = trials.scores.values[at]
-    scores = Scores(["pooled", "separate", "cross"], values, trials.scores.weights)
+    """Compare the model that shares with one pooled model and with separate models."""
+    found = methods(trials)
+    at = [trials.names.index(candidate.name) for candidate in found.values()]
+    scores = Scores(list(found), trials.scores.values[at], trials.scores.weights)
     return Comparison.of(scores, labels, rows, nested=len(trials.scores.weights) > 1)
 
 
 def verdict(comparison: Comparison, trials: Trials, metric: str) -> str:
     """Say whether sharing helps beyond one model, and beyond separate ones."""
-    chosen, subject = trials.chosen, sharer(trials)
-    label = "the blend" if subject.base == "blend" else "cross-learning"
-    if subject.sharing == "baseline" and subject.base != "blend":
-        label = f"the model with {subject.label.replace(', ', ' and ')}"
+    chosen, found = trials.chosen, methods(trials)
+    label = _named(found["cross"], trials)
     pooled, separate = comparison.verdict("pooled"), comparison.verdict("separate")
-    scores, doubt = comparison.summary["score"], chance(comparison, "pooled")
-    if scores["cross"] - scores["pooled"] <= _NEGLIGIBLE * abs(scores["pooled"]):
-        doubt = ", which is too little to matter" if pooled > 0 else doubt
-        pooled = min(pooled, 0)
-    if chosen.sharing == "pooled":
+    gains = comparison.summary["gain"]
+
+    def than(rival: str, doubt: str = "") -> str:
+        return _than(comparison, rival, found[rival].label, metric, doubt)
+
+    if chosen.sharing == "pooled" and gains["pooled"] <= 0:
         return (
             "One model for all is best here: sharing among these tasks does not help beyond it. "
-            f"{capital(label)} is worse by {size(comparison, 'pooled', metric)}."
+            f"{capital(label)} is {than('pooled')}."
         )
-    if chosen.sharing == "separate":
+    if chosen.sharing == "separate" and gains["separate"] <= 0:
         less = "" if separate < 0 else ", though perhaps by chance"
-        return (
-            f"Separate models are best here{less}: {label} is worse by "
-            f"{size(comparison, 'separate', metric)}."
-        )
-    if pooled <= 0:
+        return f"Separate models are best here{less}: {label} is {than('separate')}."
+    little = 0 < gains["pooled"] <= _NEGLIGIBLE * abs(comparison.score("pooled"))
+    if pooled <= 0 or little:
+        doubt = ", which is too little to matter" if pooled > 0 else chance(comparison, "pooled")
         return (
             f"Sharing among these tasks does not help beyond one model, as far as "
-            f"{comparison.n_tasks:,} tasks can tell: {label} is better than one pooled model by "
-            f"{size(comparison, 'pooled', metric)}{doubt}."
+            f"{comparison.n_tasks:,} tasks can tell: {label} is {than('pooled', doubt)}."
         )
     if separate <= 0:
         return (
-            f"Tasks differ: {label} is better than one pooled model by "
-            f"{size(comparison, 'pooled', metric)}, but better than separate models only by "
-            f"{size(comparison, 'separate', metric)}{chance(comparison, 'separate')}."
+            f"Tasks differ: {label} is {than('pooled')}, but "
+            f"{than('separate', chance(comparison, 'separate'))}."
         )
-    rival = comparison.best_rival
-    gain = size(comparison, rival, metric)
-    return f"Sharing helps: {label} is better than {NAMES[rival]} by {gain}."
+    return f"Sharing helps: {label} is {than(comparison.best_rival)}."
+
+
+def _named(candidate: Candidate, trials: Trials) -> str:
+    """Name a model within a sentence, and what it is a blend of."""
+    if candidate.base == "blend":
+        return f"the blend ({', '.join(_shares(trials))})"
+    label = candidate.label.replace(", ", " and ").replace("cross-learned", "cross-learning")
+    return f"the model with {label}" if candidate.sharing == "baseline" else label
+
+
+def _shares(trials: Trials) -> list[str]:
+    """Return the parts of the blend, the heaviest first."""
+    labels = {c.name: c.label.replace(", ", " and ") for c in trials.candidates}
+    parts = sorted(trials.weights.items(), key=lambda part: -part[1])
+    return [f"{weight:.0%} {labels[name]}" for name, weight in parts]
+
+
+def _than(comparison: Comparison, rival: str, name: str, metric: str, doubt: str) -> str:
+    """Write "better than" or "worse than" a rival, by how much, and what casts doubt on it."""
+    gain = comparison.paired(rival).gain
+    if abs(gain) <= _ROUNDING * abs(comparison.score(rival)):
+        return f"as good as {name}"
+    word = "better" if gain > 0 else "worse"
+    return f"{word} than {name} by {size(comparison, rival, metric)}{doubt}"
 
 
 def reason(trials: Trials, words: str) -> str:
@@ -76,12 +97,9 @@ def reason(trials: Trials, words: str) -> str:
     means = dict(zip(trials.names, trials.means, strict=True))
     second = max(others, key=lambda c: means[c.name])
     own, other = (number(abs(means[c.name])) for c in (chosen, second))
-    compared_with = f"{own} against {other} for {second.label}"
-    if means[second.name] > means[chosen.name]:
-        why = "no model is better by more than a standard error than a blend of all, weighted"
-        why += f" without the rows that it is scored on: {compared_with}."
-    else:
-        why = f"it has the best mean over tasks of {len(trials.candidates)} models: {compared_with}"
-        why += ", the next best. Of equal models the simplest would be chosen."
-    parts = ", ".join(f"{part['label']} {part['weight']:.0%}" for part in trials.listed_parts)
-    return f"{capital(words)} {why}" + f" It consists of {parts}." * (chosen.base == "blend")
+    why = f"it has the best mean over tasks of {len(trials.candidates)} models: {own} against "
+    why += f"{other} for {second.label}, the next best. Of equal models the simplest is chosen."
+    if chosen.base == "blend":
+        why += f" It consists of {', '.join(_shares(trials))}; the weights for a part of the rows "
+        why += "come from the others."
+    return f"{capital(words)} {why}"

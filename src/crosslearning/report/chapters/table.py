@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from crosslearning.evaluation.numbers import capital, count, number
-from crosslearning.evaluation.sentences import NAMES
 from crosslearning.report.chapters.chapter import Chapter, Number
 from crosslearning.report.chapters.findings import checks, effects, models, spread
 from crosslearning.report.chapters.parameters import coefficients, parameter_map
@@ -39,6 +38,7 @@ def table(results: Results) -> Chapter:
             "task": content["task"],
             "target": content["target"],
             "score": content["score"]["name"],
+            "labels": content["comparison"]["labels"],
             "better": "higher is better" if higher else "lower is better",
             "models": models(content),
             "checks": checks(content),
@@ -83,6 +83,8 @@ def _helped(content: dict[str, Any], higher: bool) -> Number:
     sign = 1 if higher else -1
     rivals = [row for row in content["comparison"]["overall"] if row["method"] != "cross"]
     best = max(rivals, key=lambda row: sign * (row["score"] or 0.0))
-    note = f"do better than with {NAMES[best['method']]}, the best alternative; "
+    labels = content["comparison"]["labels"]
+    note = f"do better with {labels['cross']} than with {labels[best['method']]}, the best "
+    note += f"alternative; {best['hurt']:,} do worse"
     helped = f"{best['helped']:,} of {content['size']['compared']:,}"
-    return Number("Tasks helped by sharing", helped, f"{note}{best['hurt']:,} do worse")
+    return Number("Tasks helped by sharing", helped, note)

@@ -11,7 +11,7 @@ from crosslearning.report.charts.tasks import dumbbells, gain_counts, gains
 _METHODS = ("pooled", "separate", "cross")
 _EITHER_END = 20
 _MOST_ROWS = 1000
-_KEY = "Circle: separate. Dot: cross-learned. Diamond: pooled."
+_KEY = "Circle: {separate}. Dot: {cross}. Diamond: {pooled}."
 
 
 def listed(content: dict[str, Any]) -> list[dict[str, Any]]:
@@ -82,8 +82,11 @@ def _dumbbells(content: dict[str, Any], tasks: list[dict[str, Any]]) -> list[Fig
     room = 0.04 * (max(shown) - min(shown) or 1.0)
     domain = (min(shown) - room, max(shown) + room)
     words = {"name": content["score"]["name"], "kind": content["task"]}
+    labels = content["comparison"]["labels"]
     return [
-        Figure(f"tasks-{k}", caption, dumbbells(part, domain, **words), _KEY)
+        Figure(
+            f"tasks-{k}", caption, dumbbells(part, domain, labels, **words), _KEY.format(**labels)
+        )
         for k, (caption, part) in enumerate(parts.items(), 1)
     ]
 

@@ -10,8 +10,10 @@ from crosslearning.report.charts.pieces import Records, Spec, chart, short, spec
 from crosslearning.report.charts.style import CROSS, GAIN, GAINS, METHODS, SOFT, VALUE
 
 
-def dumbbells(tasks: Records, domain: tuple[float, float], *, name: str, kind: str) -> Spec:
-    """Draw the scores of separate, cross-learned and pooled models of tasks, in their order.
+def dumbbells(
+    tasks: Records, domain: tuple[float, float], labels: dict[str, str], *, name: str, kind: str
+) -> Spec:
+    """Draw the scores of three models of tasks, in their order; `labels` name the models.
 
     `tasks` are rows with `label`, `rows`, `separate`, `cross`, `pooled` and `gain`.
     """
@@ -22,9 +24,7 @@ def dumbbells(tasks: Records, domain: tuple[float, float], *, name: str, kind: s
         tooltip=tips(
             label=kind,
             rows=("rows", ","),
-            separate=("separate", VALUE),
-            cross=("cross-learned", VALUE),
-            pooled=("pooled", VALUE),
+            **{method: (label, VALUE) for method, label in labels.items()},
             gain=("gain over separate", GAIN),
         ),
     )

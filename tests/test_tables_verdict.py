@@ -1,0 +1,88 @@
+"""What is kept of the models tried on a table, and what is said of it."""
+
+import numpy as np
+import pytest
+
+from crosslearning.evaluation.scores import Scores
+from crosslearning.tables.candidates import Candidate
+from crosslearning.tables.trials import Trials
+from crosslearning.tables.verdict import compared, reason, verdict
+
+KINDS = {
+    "pooled": ("one pooled model", "pooled", "linear"),
+    "levels": ("common slopes, a level per task", "baseline", "linear"),
+    "cross": ("cross-learned", "cross", "linear"),
+    "separate": ("separate models", "separate", "linear"),
+    "separate-splines": ("separate models with curves", "separate", "splines"),
+    "blend": ("blend of 2 models", "cross", "blend"),
+}
+
+
+def trials(**errors):
+    """Trials of models with these errors by task."""
+    names = [name.replace("_", "-") for name in errors]
+    kinds = [(name, *KINDS[name]) for name in names]
+    tried = [Candidate(name, label, sharing, None, base) for name, label, sharing, base in kinds]
+    values = -np.array([*errors.values()], dtype=float)[:, np.newaxis]
+    scores = Scores(names, values, np.ones(values.shape[1:]))
+    weights = {"separate-splines": 0.6, "cross": 0.4} if "blend" in errors else {}
+    return Trials(tried, scores, scores, weights=weights)
+
+
+def said(found):
+    """The verdict on trials."""
+    n_tasks = found.scores.values.shape[2]
+    comparison = compared(found, np.arange(n_tasks), np.full(n_tasks, 9))
+    return verdict(comparison, found, "mean squared error")
+
+
+NOISE = np.resize([0.1, -0.1, 0.05, -0.05], 20)
+
+
+@pytest.mark.parametrize(("error", "kept"), [(1.9, "blend"), (2.0, "cross"), (2.1, "cross")])
+def test_a_blend_is_kept_only_if_it_is_better_than_every_part(error, kept):
+    found = trials(
+        pooled=4 + NOISE, cross=2 + NOISE, separate_splines=3 - NOISE, blend=error + NOISE
+    )
+    assert found.chosen.name == kept
+
+
+def test_the_headline_is_about_the_model_that_is_kept():
+    found = trials(
+        pooled=4 + NOISE,
+        cross=3 + NOISE,
+        separate=2.5 + NOISE,
+        separate_splines=2.0 + NOISE,
+        blend=1.9 - NOISE,
+    )
+    text = said(found)
+    assert text.startswith(
+        "Sharing helps: the blend (60% separate models with curves, 40% cross-learned) is better "
+        "than separate models with curves by 0.1000"
+    )
+    assert "(1.900 against 2.000;" in text
+    assert "60% separate models with curves, 40% cross-learned" in reason(found, "on rows")
+
+
+def test_the_best_of_each_kind_is_named():
+    alike = trials(pooled=2 + NOISE, levels=2.5 - NOISE, cross=3 + NOISE, separate=4 + NOISE)
+    assert said(alike).endswith(
+        "The model with common slopes and a level per task is worse than one pooled model by "
+        "0.5000 ± 0.036 in mean squared error (2.500 against 2.000; standard error paired over "
+        "20 tasks)."
+    )
+    apart = trials(
+        pooled=9 + NOISE, cross=3 - NOISE, separate=4 + NOISE, separate_splines=2 + NOISE
+    )
+    assert said(apart).startswith(
+        "Separate models are best here: cross-learning is worse than separate models with curves "
+    )
+    tied = trials(pooled=9 + NOISE, levels=3 + NOISE, separate=3 + NOISE)
+    assert said(tied).endswith("but as good as separate models.")
+
+
+def test_one_task_that_dominates_does_not_hide_all_others():
+    large = np.append(np.zeros(19), 1000.0)
+    text = said(trials(pooled=5 + NOISE + large, levels=4 - NOISE + large / 2, separate=9 + large))
+    assert text.startswith("Sharing helps: the model with common slopes and a level per task is ")
+    assert "uncertain in the mean, but 20 of 20 tasks are better off" in text
