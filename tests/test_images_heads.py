@@ -99,7 +99,7 @@ def test_features_are_those_of_the_network_and_come_from_the_cache(tmp_path, mon
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     assert seen == [(25, 60), (50, 60), (60, 60)]
     assert len(list((tmp_path / "features").iterdir())) == 3
-    monkeypatch.setattr("crosslearning.images.embedding._embed", None)
+    monkeypatch.setattr("crosslearning.images.embedding.apply", None)
     np.testing.assert_array_equal(features(data, colours(), **options), found)
     with torch.no_grad():
         net[1].bias += 1

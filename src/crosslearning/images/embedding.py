@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from crosslearning.datasets import ImageData
-from crosslearning.datasets.images import Progress
+from crosslearning.datasets.images import Pixels, Progress
 from crosslearning.extras import require
 from crosslearning.files import replacing
 from crosslearning.images._pixel_cache import default_cache_dir
@@ -44,7 +44,7 @@ def features(
     backbone: str | nn.Module,
     *,
     image_size: int = 224,
-    batch: int = 32,
+    batch: int = 8,
     cache_dir: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> NDArray[np.float32]:
@@ -64,8 +64,8 @@ def features(
         attributes, otherwise to 224 pixels and as for ImageNet. Feature maps are averaged.
     image_size : int, default=224
         Size to which images are decoded.
-    batch : int, default=32
-        Images per forward pass.
+    batch : int, default=8
+        Images per forward pass; more are slower on a CPU, which then keeps returning memory.
     cache_dir : path, optional
         As in `ImageDomains`.
     progress : callable, optional
@@ -89,7 +89,7 @@ def features(
         file = folder / f"{content.hexdigest()}.npy"
         if not file.exists():
             with replacing(file) as temporary, temporary.open("wb") as stream:
-                np.save(stream, _embed(net, some, batch))
+                np.save(stream, apply(net, some, batch).numpy())
         parts.append(np.load(file, allow_pickle=False))
         if progress is not None:
             progress(start + len(some), len(pixels))
@@ -156,7 +156,8 @@ def _torchvision(model: str) -> nn.Module:
     return net
 
 
-def _embed(net: nn.Module, pixels: NDArray[np.uint8], batch: int) -> NDArray[np.float32]:
+def apply(net: nn.Module, pixels: Pixels, batch: int = 8) -> torch.Tensor:
+    """Return the outputs of a network for images of bytes."""
     with torch.inference_mode():
         bytes_ = torch.from_numpy(pixels).permute(0, 3, 1, 2)
-        return torch.cat([net(some.float() / 255) for some in torch.split(bytes_, batch)]).numpy()
+        return torch.cat([net(some / 255) for some in torch.split(bytes_, batch)])

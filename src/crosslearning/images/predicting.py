@@ -21,7 +21,7 @@ from crosslearning.files import replacing
 from crosslearning.images._listing import ImageFile, image_files
 from crosslearning.images._pixel_cache import decode_all
 from crosslearning.images._runs import model_file
-from crosslearning.images.embedding import load_backbone
+from crosslearning.images.embedding import apply, load_backbone
 from crosslearning.images.networks import Normalised, network
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.nn import TaskModels
@@ -178,13 +178,12 @@ def _network(models: TaskModels, domain: str | None, about: Any) -> nn.Module:
 
 def _table(some: list[tuple[ImageFile, Any]], about: Any, models: Any, top: int) -> pd.DataFrame:
     """Predict decoded images, those of each domain together."""
-    pixels = torch.from_numpy(np.stack([image for _, image in some])).permute(0, 3, 1, 2)
+    pixels = np.stack([image for _, image in some])
     domains = np.array([file.domain for file, _ in some])
     shares = torch.empty(len(some), len(about["categories"]), dtype=torch.float64)
-    with torch.inference_mode():
-        for domain in np.unique(domains):
-            rows = np.flatnonzero(domains == domain)
-            shares[rows] = _network(models, domain, about)(pixels[rows] / 255).softmax(1).double()
+    for domain in np.unique(domains):
+        rows = np.flatnonzero(domains == domain)
+        shares[rows] = apply(_network(models, domain, about), pixels[rows]).softmax(1).double()
     table = pd.DataFrame({"path": [file.name for file, _ in some]})
     table["domain"] = [domain if domain in models else "" for domain in domains.tolist()]
     for rank, (values, codes) in enumerate(zip(*(x.T for x in shares.topk(top)), strict=True), 1):
