@@ -135,6 +135,9 @@ def fit(
     drop_unlabelled: Annotated[
         bool, typer.Option("--drop-unlabelled", help="Drop rows without a task.")
     ] = False,
+    jobs: Annotated[
+        int, typer.Option(help="Number of processes that try models; -1 for one per core.")
+    ] = 1,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for model, results and report; crosslearning-TABLE by default."),
@@ -202,11 +205,12 @@ def _fitted(given: dict[str, Any], say: Any) -> TableModel:
     settings = {name: given[name] for name in _SHARED}
     settings |= {"command": shlex.join(["crosslearning", *sys.argv[1:]]), "progress": say}
     if scheduler is not None or (table != "-" and is_large(table)):
-        if given["base"] not in ("auto", "linear", "none"):
-            raise ValueError(
-                f"--base {given['base']} needs all rows in memory, but this table is read in "
-                "chunks. Omit the option, or fit a part of the table."
-            )
+        for option, possible in (("base", ("auto", "linear", "none")), ("jobs", (1,))):
+            if given[option] not in possible:
+                raise ValueError(
+                    f"--{option} {given[option]} needs all rows in memory, but this table is read "
+                    "in chunks. Omit the option, or fit a part of the table."
+                )
         settings |= _columns(given, set()) | {"held_out": given["holdout"]}
         if scheduler is not None:
             from crosslearning.tables import dask
@@ -217,7 +221,7 @@ def _fitted(given: dict[str, Any], say: Any) -> TableModel:
         return fit_files(table, **settings)
     text, holdout = given["category"] or (), given["holdout"]
     frame = read_table(sys.stdin.buffer if table == "-" else table, text=text)
-    settings |= {name: given[name] for name in ("base", "time_budget")}
+    settings |= {name: given[name] for name in ("base", "time_budget", "jobs")}
     settings |= _columns(given, set(frame.columns))
     held_out = None if holdout is None else read_table(holdout, text=text)
     return fit_table(frame, held_out=held_out, **settings)

@@ -40,14 +40,21 @@ class Boosting:
     @cached_property
     def final(self) -> tuple[Stacked, Array]:
         """Trees of all rows, and columns of rows predicted without their fold."""
-        low, high = self._bounds()
         everyone = np.arange(len(self.rows.y))
-        none, one = np.zeros(1), np.ones(1)
-        raw = Stacked(self._trees(None, None, everyone), low, high, none, one)
+        raw = self._raw(self._trees(None, None, everyone))
         column = self._out_of_fold(raw, None, everyone)
         scale = column.std(axis=0)
         stacked = replace(raw, mean=column.mean(axis=0), scale=np.where(scale > 0, scale, 1.0))
         return stacked, (column - stacked.mean) / stacked.scale
+
+    def first_fold(self) -> tuple[NDArray[np.intp], Array]:
+        """Rows of the first fold, and their columns, not standardised, by trees of the others."""
+        first = np.flatnonzero(self._folds == 0)
+        trees = self._trees(None, 0, np.flatnonzero(self._folds != 0))
+        return first, self._raw(trees).bounded(self.rows.X[first])
+
+    def _raw(self, trees: Trees) -> Stacked:
+        return Stacked(trees, *self._bounds(), np.zeros(1), np.ones(1))
 
     def columns(self, split: int) -> Array:
         """Columns of all rows: out of fold in the training part, by all of it in the test part."""

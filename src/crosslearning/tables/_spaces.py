@@ -17,6 +17,7 @@ _MANY_ROWS = 50_000  # beyond which only linear models are tried by default
 _WIDEST = 100  # features, likewise
 _WORTH, _WORTH_A_ROW = 2.0, 0.0025  # gain in log evidence for which trees are tried
 _FEWEST_ROWS = 60  # for trees
+_FEWEST_TO_SCREEN = 200  # rows of a fold
 
 
 class Spaces:
@@ -66,16 +67,27 @@ class Spaces:
         return replace(self.basis, stacked=self.boosting.final[0]) if trees else self.basis
 
     def trees_help(self, estimator: Any) -> bool:
-        """Whether predictions of trees as a feature raise the evidence, or reduce the noise."""
+        """Whether predictions of trees as a feature raise the evidence, or reduce the noise.
+
+        If they do not in the first fold, where there are fewer rows to learn the rest from, other
+        trees are not grown.
+        """
         both = "both" if "both" in self.names else "boosting"
         try:
-            rows = self.of(both, None)
+            first, column = self.boosting.first_fold()
+            if len(first) >= _FEWEST_TO_SCREEN:
+                X = np.hstack([self._columns[:, self.basis.seen(both)][first], column])
+                if not self._gain(estimator, both, replace(self.rows.take(first), X=X)):
+                    return False
+            return self._gain(estimator, both, self.of(both, None))
         except ValueError:  # such as a class that a part lacks
             return False
-        stacked = self.blocks[both] == "stacked"
+
+    def _gain(self, estimator: Any, base: str, rows: Rows) -> bool:
+        stacked = self.blocks[base] == "stacked"
         found = []
         for seen in (stacked | True, ~stacked):
-            simple = {"covariance": "levels", "epsilon": np.inf, "blocks": self.blocks[both][seen]}
+            simple = {"covariance": "levels", "epsilon": np.inf, "blocks": self.blocks[base][seen]}
             model = clone(estimator).set_params(**simple)
             found.append(fitted(model, replace(rows, X=rows.X[:, seen])))
         n, gain = len(rows.y), found[0].log_evidence_ - found[1].log_evidence_

@@ -14,6 +14,7 @@ from crosslearning.tables._facts import facts_of
 from crosslearning.tables._final import Final
 from crosslearning.tables._lines import lines
 from crosslearning.tables._prepared import Prepared, check_settings, prepared
+from crosslearning.tables._running import run
 from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.candidates import BASES, Candidate, based, candidates
 from crosslearning.tables.findings import left_out
@@ -21,7 +22,6 @@ from crosslearning.tables.metrics import Metric, metric_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.results import Fit, with_results
-from crosslearning.tables.trials import run
 
 
 def fit_table(
@@ -44,6 +44,7 @@ def fit_table(
     base: str = "auto",
     time_budget: float = 60.0,
     drop_unlabelled: bool = False,
+    jobs: int = 1,
     seed: int = 0,
     command: str = "",
     progress: Callable[[str, float], object] | None = None,
@@ -91,6 +92,8 @@ def fit_table(
         Seconds after which only linear models are tried.
     drop_unlabelled : bool, default=False
         Whether to drop rows without a task instead of refusing them.
+    jobs : int, default=1
+        Number of processes that try models; -1 for one per core.
     seed : int, default=0
         Seed of the folds.
     command : str, optional
@@ -127,6 +130,8 @@ def fit_table(
     check_settings(frame, task, target, epsilon, seed, folds)
     if base not in BASES:
         raise ValueError(f"`base` must be one of {', '.join(BASES)}; got {base!r}.")
+    if jobs < 1 and jobs != -1:
+        raise ValueError(f"`jobs` must be at least 1, or -1 for one per core; got {jobs}.")
     data = prepared(
         frame,
         task,
@@ -147,8 +152,9 @@ def fit_table(
         left = time_budget - (clock.perf_counter() - started)
         blend = epsilon == np.inf  # a bound applies to a single model
         trials = run(
-            tried, spaces, data.splits, scored, seed=seed, blend=blend, budget=left, say=say
-        )
+            tried, spaces, data.splits, scored, seed=seed, blend=blend, budget=left, jobs=jobs,
+            say=say,
+        )  # fmt: skip
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         say(f"Fitting the best model, {trials.chosen.label}, on all rows", 1.0)
