@@ -79,14 +79,31 @@ def test_weights_of_a_blend():
     codes = np.arange(600) % 6
     a, b, bad = rng.normal(size=(3, 600))
     rows = Rows(np.empty((600, 0)), 0.3 * a + 0.7 * b, codes, 6)
-    found = blend_weights(np.stack([a, b, bad]), rows, "mse")
+    found = blend_weights(np.stack([a, b, bad]), rows, "mse", np.zeros(3, dtype=bool))
     np.testing.assert_allclose(found, [0.3, 0.7, 0.0], atol=0.02)
     y = rng.integers(0, 2, 600)
     knows = np.where(y[:, None] == [0, 1], 0.9, 0.1)
     half = (codes < 3)[:, None]
     said = np.stack([np.where(half, knows, 0.5), np.where(half, 0.5, knows), 0.0 * knows + 0.5])
-    both = blend_weights(said, Rows(rows.X, y, codes, 6, None, np.array([0, 1])), "log-loss")
-    np.testing.assert_allclose(both, [0.5, 0.5, 0.0], atol=0.06)
+    known = Rows(rows.X, y, codes, 6, None, np.array([0, 1]))
+    both = blend_weights(said, known, "log-loss", np.array([False, True, False]))
+    own = said[:2, np.arange(600), y]
+    grid = np.linspace(0.01, 0.99, 99)
+    posterior = [np.log((1 - w) * own[0] + w * own[1]).sum() + 30 * np.log(w) for w in grid]
+    expected = grid[np.argmax(posterior)]
+    assert 0.6 < expected < 0.8
+    np.testing.assert_allclose(both, [1 - expected, expected, 0.0], atol=0.01)
+
+
+def test_classes_that_say_nothing_leave_the_weight_to_what_is_cross_learned():
+    rng = np.random.default_rng(0)
+    y, codes = rng.integers(0, 2, 100), np.arange(100) % 10
+    shares = np.clip(0.5 + 0.05 * rng.normal(size=(3, 100, 1)), 0.01, 0.99)
+    said = np.concatenate([shares, 1 - shares], axis=2)
+    rows = Rows(np.empty((100, 0)), y, codes, 10, None, np.array([0, 1]))
+    for k in range(3):
+        found = blend_weights(said, rows, "log-loss", np.arange(3) == k)
+        np.testing.assert_array_equal(found, np.arange(3) == k)
 
 
 @pytest.mark.parametrize("step", [False, True], ids=["curves", "trees"])

@@ -488,6 +488,7 @@ def test_labels_of_any_kind_can_be_told_and_saved(tmp_path):
         ({"group": "one"}, "at least 2 values to hold groups out"),
         ({"time": "row", "group": "kind"}, "by time or by group; got 'row' and 'kind'"),
         ({"seed": -1}, "`seed` must be at least 0; got -1"),
+        ({"jobs": 0}, "`jobs` must be at least 1, or -1 for one per core; got 0"),
     ],
 )
 def test_settings_that_are_refused(change, message):
@@ -693,6 +694,19 @@ def test_progress_is_told():
     assert texts[-1].startswith("Fitting the best model")
     assert list(shares) == sorted(shares)
     assert (shares[0], shares[-1]) == (0.0, 1.0)
+
+
+def test_processes_find_the_same(regression):
+    """With a bar that moves, although other processes do the work."""
+    said = []
+    model = fit_table(
+        shops(), task="shop", target="sales", base="linear", jobs=2,
+        progress=lambda *told: said.append(told),
+    )  # fmt: skip
+    scores = [{m["name"]: m["score"] for m in fit.results["models"]} for fit in (model, regression)]
+    assert scores[0] == scores[1]
+    assert "jobs=2" in model.results["python"]
+    assert ("Trying models", 0.0) in said
 
 
 def test_a_table_with_the_target_is_scored(regression, binary):

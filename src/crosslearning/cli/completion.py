@@ -18,8 +18,10 @@ def one_of(*values: str) -> Callable[[str], list[str]]:
 def columns(context: typer.Context, incomplete: str) -> list[str]:
     """Offer the columns of the text or Parquet file that comes before the option."""
     before, comma, start = incomplete.rpartition(",")
+    # An option without its value ends the parsing: arguments are left over.
+    table = context.params.get("table") or next(iter(context.args), "")
     try:
-        names = _header(Path(str(context.params.get("table"))))
+        names = _header(Path(table))
     except (OSError, ValueError, ImportError):
         return []
     return [before + comma + name for name in names if name.startswith(start)]

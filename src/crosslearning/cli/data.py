@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from crosslearning.cli.common import AsJson, Quiet, show_help_if_alone, writing
+from crosslearning.cli.completion import one_of
 
 app = typer.Typer()
 
@@ -41,13 +42,19 @@ def list_(as_json: AsJson = False) -> None:
     "crosslearning data export hsb82 pupils --format parquet"
 )
 def export(
-    name: Annotated[str, typer.Argument(help="hsb82, ames or icons65.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="hsb82, ames or icons65.", autocompletion=one_of("hsb82", "ames", "icons65")
+        ),
+    ],
     folder: Annotated[Path, typer.Argument(help="New folder for the files and their notices.")],
     file_format: Annotated[
         str | None,
         typer.Option(
             "--format",
             help="csv or parquet for a table, png or jpeg for icons.",
+            autocompletion=one_of("csv", "parquet", "png", "jpeg"),
             show_default=False,
         ),
     ] = None,

@@ -9,6 +9,7 @@ from crosslearning.tables.rows import Rows
 Array = NDArray[np.float64]
 _LEAST, _MOST = 0.05, 0.9  # smallest weight that is kept, and one that is rounded up to 1
 _SHRINKAGE = 0.01  # towards the best model, relative to the smallest squared error
+_PRIOR = 30.0  # rows that the prior of a mixture is worth
 _ROUNDS, _LEAST_SHARE = 200, 1e-12
 _POWERS = {
     "poisson-deviance": 1.0,
@@ -16,11 +17,13 @@ _POWERS = {
 }  # of the mean, proportional to the variance
 
 
-def blend_weights(said: Array, rows: Rows, metric: str) -> Array:
-    """Nonnegative weights of models that sum to 1.
+def blend_weights(said: Array, rows: Rows, metric: str, cross: NDArray[np.bool_]) -> Array:
+    """Nonnegative weights of models that sum to 1; `cross` marks those that are cross-learned.
 
     Squared errors of a task are divided by the square root of their mean, so that a few tasks with
-    large errors do not decide alone.
+    large errors do not decide alone. Held-out classes say little about the weights, so these are
+    shrunk towards the best cross-learned model: it contains pooled and separate models as special
+    cases, and the evidence of all training rows has chosen between them.
     """
     counts = np.bincount(rows.codes, rows.given_weights, rows.n_tasks)
     share = rows.given_weights / counts[rows.codes]
@@ -28,7 +31,7 @@ def blend_weights(said: Array, rows: Rows, metric: str) -> Array:
         weights = _least_squares(said, rows, share, _POWERS.get(metric, 0.0))
     else:
         own = said[:, np.arange(len(rows.y)), np.searchsorted(rows.classes, rows.y)]
-        weights = _likeliest(np.maximum(own, _LEAST_SHARE), share / share.sum())
+        weights = _likeliest(np.maximum(own, _LEAST_SHARE), share / share.sum(), cross)
     weights = np.where(weights < min(_LEAST, weights.max()), 0.0, weights)
     if weights.max() >= _MOST * weights.sum():
         weights = np.eye(len(weights))[weights.argmax()]
@@ -54,11 +57,12 @@ def _least_squares(said: Array, rows: Rows, share: Array, power: float) -> Array
     return np.asarray(nnls(design, np.concatenate([0.0 * best, shrink * best, [total]]))[0])
 
 
-def _likeliest(own: Array, share: Array) -> Array:
-    """Maximise the mean log probability of a mixture (expectation maximisation)."""
-    best = np.eye(len(own))[(np.log(own) @ share).argmax()]
-    weights = np.full(len(own), 1.0 / len(own))
+def _likeliest(own: Array, share: Array, cross: NDArray[np.bool_]) -> Array:
+    """Maximise the mean log probability of a mixture with a prior (expectation maximisation)."""
+    scores = np.log(own) @ share
+    best = np.eye(len(own))[np.where(cross | ~cross.any(), scores, -np.inf).argmax()]
+    weights, prior = np.full(len(own), 1.0 / len(own)), _PRIOR / len(share)
     for _ in range(_ROUNDS):
         weights = weights * ((own / (weights @ own)) @ share)
-        weights = (weights + _SHRINKAGE * best) / (weights.sum() + _SHRINKAGE)
+        weights = (weights + prior * best) / (weights.sum() + prior)
     return weights

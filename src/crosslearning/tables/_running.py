@@ -181,9 +181,10 @@ def _with_blend(trial: _Trial, trials: Trials, metric: Metric, scores: list[Arra
     if len(rows.y) > _MOST_BLENDED or len(trial.splits.parts) < 2 or len(names) < 2:
         return trials
     everyone = np.stack([trials.said[name] for name in names])
+    cross = np.array([c.sharing == "cross" for c in trials.candidates if c.name in names])
 
     def weights(use: NDArray[np.bool_]) -> Array:
-        return blend_weights(everyone[:, use], rows.take(np.flatnonzero(use)), metric.name)
+        return blend_weights(everyone[:, use], rows.take(np.flatnonzero(use)), metric.name, cross)
 
     blended = np.full_like(everyone[0], np.nan)
     for _, test in trial.splits.parts:

@@ -17,13 +17,14 @@ from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tables._facts import Facts
 from crosslearning.tables._plan import Plan, Shown
+from crosslearning.tables._running import run
 from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.candidates import Candidate
 from crosslearning.tables.forecast import forecast
 from crosslearning.tables.metrics import Metric
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import Splits
-from crosslearning.tables.trials import Trials, run
+from crosslearning.tables.trials import Trials
 
 Array = NDArray[np.float64]
 COMPARED = 50_000  # tasks that are enough to compare models by
