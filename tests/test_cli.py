@@ -183,7 +183,7 @@ def test_a_failing_write_leaves_nothing_half_written(tmp_path, capsys, monkeypat
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(experiment.json, "dumps", full)
+    monkeypatch.setattr(experiment, "write_json", full)
     assert main([*FAST, "--out", str(tmp_path)]) == 2
     assert "No space left on device" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
