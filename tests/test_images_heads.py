@@ -101,10 +101,13 @@ def test_features_are_those_of_the_network_and_come_from_the_cache(tmp_path, mon
     assert len(list((tmp_path / "features").iterdir())) == 3
     monkeypatch.setattr("crosslearning.images.embedding.apply", None)
     np.testing.assert_array_equal(features(data, colours(), **options), found)
+    bigger = colours()
+    bigger.size = 16
     with torch.no_grad():
         net[1].bias += 1
-    with pytest.raises(TypeError, match="NoneType"):
-        features(data, net, **options)  # another network is not taken for this one
+    for other in (net, bigger):  # another network or input size is not taken for this one
+        with pytest.raises(TypeError, match="NoneType"):
+            features(data, other, **options)
 
 
 def test_images_are_scaled_to_the_size_of_the_backbone():

@@ -76,7 +76,7 @@ def features(
     array of shape (n_images, n_features)
     """
     net = load_backbone(backbone)
-    key = blake2b(repr(net).encode(), digest_size=32)  # what the network is made of
+    key = blake2b(f"{net} {net.size}".encode(), digest_size=32)  # what the features depend on
     for name, value in net.state_dict().items():
         key.update(name.encode() + value.cpu().numpy().tobytes())
     folder = Path(cache_dir or default_cache_dir()) / "features"
