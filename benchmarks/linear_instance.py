@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from crosslearning import Tether
-from crosslearning.convex.blocks import BLOCKS, coupling_of
+from crosslearning.convex.problem import BLOCKS
 from crosslearning.datasets import load_hsb82
 from crosslearning.linear import CrossLogisticRegression, CrossRidge
 
@@ -64,7 +64,7 @@ class Instance:
     @cached_property
     def coupling(self) -> Any:
         knob = dict.fromkeys(BLOCKS, np.inf) if self.by_block else np.inf
-        free = coupling_of(knob, 0.0, 0.0, self.parts[2])
+        free = self.parts[2].coupling(knob, 0.0, 0.0)
         ends = [self.parts[2].end(free, block) for block in range(len(free.blocks))]
         return replace(free, tethers=tuple(Tether(RADIUS * end) for end in ends))
 

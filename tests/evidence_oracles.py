@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg import block_diag, null_space
 from scipy.stats import multivariate_normal
 
+from crosslearning.convex.laplace import new_tasks
 from crosslearning.convex.moments import Moments
 
 
@@ -86,3 +87,9 @@ def em_step(rows, Sigma, sigma2, tau2, flat):
     if not flat.all():
         tau2 = np.mean(center[~flat] ** 2 + np.diag(C)[~flat])
     return np.diag(spread / n_tasks), error / len(rows.y), tau2
+
+
+def new_tasks_of(rows, fit):
+    """Posterior of tasks that were not in a fit by evidence."""
+    unseen = fit.task_covariance + fit.center_covariance
+    return new_tasks(rows, fit.center, unseen, fit.noise_variance)

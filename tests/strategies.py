@@ -108,6 +108,8 @@ def cases(
         weight = draw(st.none() | st.floats(1e-3, 1e3) | st.just(1e-6))
     base = thetas.mean(axis=0) if center is None else center
     distances = np.linalg.norm(thetas - base, axis=1)
+    # Identical tasks differ from their mean by rounding errors, which no radius resolves.
+    distances[distances <= 1e-14 * np.linalg.norm(base)] = 0.0
     epsilon = draw(radii(distances))
     if ball:
         return Case(thetas, Tether(epsilon), center, weight)

@@ -7,18 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosslearning.convex._gaussian import GaussianData
 from crosslearning.convex._marginal import Marginal
 from crosslearning.convex._scoring import Structured, groups
 from crosslearning.convex._thin_marginal import ThinMarginal
 from crosslearning.convex._working import GLMRows
-from crosslearning.convex.evidence import evidence_fit
+from crosslearning.convex.evidence import GaussianData, evidence_fit
 from crosslearning.convex.families import Gaussian
-from crosslearning.convex.laplace import new_tasks
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import EvidenceStatus, quadratic_forms, score_covariances
 from crosslearning.convex.statistics import Statistics
-from tests.evidence_oracles import Rows, em_step, flat_columns, log_evidence, posterior
+from tests.evidence_oracles import (
+    Rows,
+    em_step,
+    flat_columns,
+    log_evidence,
+    new_tasks_of,
+    posterior,
+)
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -183,7 +188,7 @@ def test_a_new_task_has_the_posterior_of_a_known_prior():
     glm = GLMRows(
         new.X, new.y, new.weights, new.tasks, 2, np.zeros((len(new.y), 1)), Gaussian(), True
     )
-    thetas, covariances = new_tasks(glm, fit)
+    thetas, covariances = new_tasks_of(glm, fit)
     prior = np.linalg.inv(fit.task_covariance + fit.center_covariance)
     for i in range(2):
         X, y = new.X[new.tasks == i], new.y[new.tasks == i]

@@ -18,9 +18,9 @@ from crosslearning.convex.families import (
     Student,
     Tweedie,
 )
-from crosslearning.convex.laplace import laplace_fit, new_tasks
+from crosslearning.convex.laplace import laplace_fit
 from crosslearning.convex.posterior import EvidenceStatus, score_covariances
-from tests.evidence_oracles import Rows, log_evidence
+from tests.evidence_oracles import Rows, log_evidence, new_tasks_of
 from tests.test_families import FAMILIES, named, targets
 
 
@@ -234,7 +234,7 @@ def test_a_new_task_is_where_loss_and_prior_balance(family):
     fit = fitted(rows.X, rows.y, rows.tasks, 12, family=family, covariance="block")
     new = random_rows(family, seed=5, n_tasks=2, n=40)
     posterior = fit.posterior
-    thetas, covariances = new_tasks(new, posterior)
+    thetas, covariances = new_tasks_of(new, posterior)
     prior = np.linalg.inv(posterior.task_covariance + posterior.center_covariance)
     products = new.products(thetas, posterior.noise_variance)
     A, b = products[:, :-1, :-1], products[:, :-1, -1]
@@ -259,7 +259,7 @@ def test_wild_targets_do_not_spoil_the_others():
     none = np.zeros(40, dtype=int)
     spoilt = glm_rows(X[:40], wild[:40], none, 1, Student(), offset=offset[:40])
     sound = glm_rows(X[1:40], y[1:40], none[1:], 1, Student(), offset=offset[1:40])
-    new, own = (new_tasks(rows, fit.posterior)[0] for rows in (spoilt, sound))
+    new, own = (new_tasks_of(rows, fit.posterior)[0] for rows in (spoilt, sound))
     np.testing.assert_allclose(new, own, atol=0.1)
 
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from statsmodels.regression.mixed_linear_model import MixedLM, MixedLMParams
 
-from crosslearning.convex._gaussian import GaussianData
 from crosslearning.convex._scoring import Structured, maximise
-from crosslearning.convex.evidence import evidence_fit
+from crosslearning.convex.evidence import GaussianData, evidence_fit
 from crosslearning.datasets import load_hsb82
 from tests.evidence_oracles import Rows
 

@@ -127,9 +127,9 @@ def test_what_sums_cannot_tell_is_refused():
     data = weighted()
     with pytest.raises(ValueError, match="at least 2 folds; got 1"):
         CrossRidgeCV().fit_statistics(summed(data))
-    with pytest.raises(ValueError, match=r"squared errors alone.*got 'r2'"):
+    with pytest.raises(ValueError, match=r"only squared errors.*got 'r2'"):
         CrossRidgeCV(scoring="r2").fit_statistics(summed(data, folds_of(data)))
-    with pytest.raises(ValueError, match="A fit needs rows"):
+    with pytest.raises(ValueError, match="A fit needs a row of positive weight"):
         CrossRidge().fit_statistics(Statistics())
 
 

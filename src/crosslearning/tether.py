@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Tether"]
-
 Array = NDArray[np.float64]
 Reals = NDArray[np.floating[Any]]
 Flags = NDArray[np.bool_]
+Indices = NDArray[np.intp]
 
 _TINY = np.finfo(np.float64).tiny
 _REMEDIES = {
@@ -95,7 +94,7 @@ class Tether:
         return hash(tuple(np.asarray(value).tobytes() for value in self._values()))
 
     def _values(self) -> list[float | Array]:
-        return [getattr(self, field.name) for field in fields(self)]
+        return [self.epsilon, self.stiffness, self.tension]
 
     @property
     def n_tasks(self) -> int | None:
@@ -110,24 +109,15 @@ class Tether:
     def scaled(self, *, step_size: float = 1.0, length: float = 1.0) -> Tether:
         r"""Return the tether for another step size or unit of length.
 
-        Parameters
-        ----------
-        step_size : float, default=1
-            :math:`\eta` in the proximal step of :math:`\eta h`: multiplies spring and tension.
-        length : float, default=1
-            New unit of distance: divides radius and tension.
-
-        Returns
-        -------
-        Tether
+        The step size, :math:`\eta` in the proximal step of :math:`\eta h`, multiplies spring and
+        tension; the new unit of length divides radius and tension.
         """
         if step_size == 1.0 and length == 1.0:
             return self
         with np.errstate(over="ignore"):  # then the radius is rightly infinite
-            epsilon = np.divide(self.epsilon, length)
+            epsilon = self.epsilon / length
         scaled = object.__new__(Tether)  # the values have been checked
         stiffness, tension = self.stiffness * step_size, self.tension * step_size / length
-        epsilon = epsilon if epsilon.ndim else float(epsilon)
         values = {"epsilon": epsilon, "stiffness": stiffness, "tension": tension}
         scaled.__dict__.update(values, is_ball=self.is_ball, _together=self._together)
         return scaled

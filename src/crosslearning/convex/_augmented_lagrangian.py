@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array
 from crosslearning.convex._tethers import BlockTethers, Hold
 from crosslearning.convex.losses import Loss
+from crosslearning.tether import Array
 
 _STRONGEST = 1e6
 

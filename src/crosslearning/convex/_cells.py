@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.convex._padding import buckets
-
-__all__ = ["Cells"]
+from crosslearning.tether import Array, Indices
 
 _AT_ONCE = 2**18  # numbers, so that temporary arrays stay in the cache
 
@@ -23,10 +22,10 @@ class Cells:
     """
 
     counts: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    log_weights: NDArray[np.float64]
-    means: NDArray[np.float64]
-    scatters: NDArray[np.float64]
+    weights: Array
+    log_weights: Array
+    means: Array
+    scatters: Array
 
     @classmethod
     def empty(cls, shape: tuple[int, ...], n_columns: int) -> Cells:
@@ -40,13 +39,7 @@ class Cells:
         )
 
     @classmethod
-    def of_rows(
-        cls,
-        rows: NDArray[np.float64],
-        weights: NDArray[np.float64],
-        cell: NDArray[np.intp],
-        n_cells: int,
-    ) -> Cells:
+    def of_rows(cls, rows: Array, weights: Array, cell: Indices, n_cells: int) -> Cells:
         """Sum rows of positive weight by the number of their cell."""
         sums = cls.empty((n_cells,), rows.shape[1])
         sums.counts += np.bincount(cell, minlength=n_cells)
@@ -85,7 +78,7 @@ class Cells:
         """Copy every array."""
         return Cells(*(getattr(self, field.name).copy() for field in fields(self)))
 
-    def add(self, where: NDArray[np.intp], other: Cells) -> None:
+    def add(self, where: Indices, other: Cells) -> None:
         """Add other cells to some of these, in place and few at a time."""
         size = max(_AT_ONCE // max(other.scatters[:1].size, 1), 1)
         for start in range(0, len(where), size):
@@ -128,10 +121,10 @@ class Cells:
         return rest
 
 
-def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+def _ratio(part: Array, whole: Array) -> Array:
     return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
 
 
-def _outer(factor: NDArray[np.float64], gap: NDArray[np.float64]) -> NDArray[np.float64]:
-    scaled: NDArray[np.float64] = (factor[..., None] * gap)[..., :, None] * gap[..., None, :]
+def _outer(factor: Array, gap: Array) -> Array:
+    scaled: Array = (factor[..., None] * gap)[..., :, None] * gap[..., None, :]
     return scaled

@@ -11,12 +11,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslearning.convex._arrays import Array, Flags, Indices
 from crosslearning.convex._row_input import checked_weights
 from crosslearning.convex._working import GLMRows
 from crosslearning.convex.families import Family, OneScore
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.scaling import Scaling
+from crosslearning.tether import Array, Flags, Indices
 
 __all__ = ["Expansion", "Pass", "PassSums"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.convex._arrays import Array
+from crosslearning.tether import Array
 
 _NODES, _MASSES = np.polynomial.hermite_e.hermegauss(32)
 

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
-from crosslearning.convex._arrays import Array, Flags, Indices
 from crosslearning.convex._variance_point import VariancePoint
+from crosslearning.tether import Array, Flags, Indices
 
 
 def full_covariance(

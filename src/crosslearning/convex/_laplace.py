@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array, Flags
 from crosslearning.convex._expansion import Expansion
 from crosslearning.convex._marginal import Center, Marginal, times
 from crosslearning.convex._variance_point import VariancePoint
 from crosslearning.convex._working import GLMRows
 from crosslearning.convex.families import OneScore
 from crosslearning.convex.posterior import task_covariances
+from crosslearning.tether import Array, Flags
 
 _INTERCEPT = 100.0  # variance of the centre's intercept around the pooled one, in squared scores
 _SMALL, _MAX_STEPS, _MAX_HALVINGS = 1e-10, 100, 40

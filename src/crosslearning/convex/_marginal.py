@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array, Indices
+from crosslearning.tether import Array, Indices
 
 AT_ONCE = 2**21  # numbers in temporary arrays
 _CACHED = 2**18  # those that stay in the cache

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosslearning.convex._arrays import Flags, Indices
+from crosslearning.tether import Flags, Indices
 
 _LARGEST = 2**16  # rows, so that what is made of a bucket is small beside the data
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.convex._arrays import Array, Indices
+from crosslearning.tether import Array, Indices
 
 
 def checked_rows(X: ArrayLike, y: ArrayLike) -> Array:

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from scipy.optimize import nnls
 
-from crosslearning.convex._arrays import Array, Flags, Indices
 from crosslearning.convex._variance_point import VariancePoint
+from crosslearning.tether import Array, Flags, Indices
 
 _LEAST, _MOST = 1e-4, 1e8  # damping, relative to the unit's curvature
 _FLAT = 1e-10  # least curvature that a step trusts, relative to that of the unit

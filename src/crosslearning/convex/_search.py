@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array, Flags, Indices
 from crosslearning.convex._full_covariance import full_covariance
 from crosslearning.convex._scoring import Structured, groups, maximise, promised
 from crosslearning.convex._variance_point import VariancePoint
 from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus
+from crosslearning.tether import Array, Flags, Indices
 
 _MENTION = 1.0  # log evidence below which a difference is not worth a mention (Kass and Raftery)
 _ROOM = 3.0  # gains of a structure in promised gains, at most: slopes see no further than a step

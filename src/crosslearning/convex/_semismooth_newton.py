@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array
 from crosslearning.convex._augmented_lagrangian import SmoothPoint
+from crosslearning.tether import Array
 
 _DECREASE = 1e-4  # Armijo's constant
 _ROUNDING = 1e-13  # relative error of a value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array, Flags
 from crosslearning.convex.losses import Loss
+from crosslearning.tether import Array, Flags
 
 _RANK = 1e-13  # eigenvalues of a Gram matrix below this share of the largest are rounding
 _TOL = 1e-10  # largest component of a gradient, relative to its size at 0

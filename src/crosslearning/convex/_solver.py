@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array
 from crosslearning.convex._augmented_lagrangian import SmoothPoint
 from crosslearning.convex._semismooth_newton import descend, joint_step
 from crosslearning.convex._tethers import BlockTethers
 from crosslearning.convex.losses import Loss
+from crosslearning.tether import Array
 
 _PATIENCE = 0.1  # forces that change by more of their last change ask for a stronger envelope
 _STRONGER, _WEAKER, _WEAKEST = 10.0, 1e-2, 1e-8

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array
-from crosslearning.tether import Tether
+from crosslearning.tether import Array, Tether
 
 _RIGID = 1.0 - 1e-8  # a share of the way that stands for all of it
 

@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg.lapack import dpstrf
 
-from crosslearning.convex._arrays import Array, Indices
 from crosslearning.convex._marginal import Marginal, chunks
+from crosslearning.tether import Array, Indices
 
 
 def row_factors(products: Array, n_rows: int) -> Array:

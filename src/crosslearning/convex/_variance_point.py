@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array, Flags, Indices
 from crosslearning.convex._marginal import AT_ONCE, Center, Marginal
 from crosslearning.convex.posterior import posterior_means, symmetric_root
+from crosslearning.tether import Array, Flags, Indices
 
 _NO_INFORMATION = 1e-10  # share that rounding may leave
 _MANY = 1000  # tasks whose common uncertainty about the centre is of no account

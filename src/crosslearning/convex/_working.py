@@ -15,8 +15,8 @@ from crosslearning.convex.posterior import quadratic_forms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from crosslearning.convex._arrays import Array, Indices
     from crosslearning.convex.families import Family
+    from crosslearning.tether import Array, Indices
 
 
 class _Padded(NamedTuple):

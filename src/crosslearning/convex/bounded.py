@@ -14,15 +14,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array
 from crosslearning.convex._solver import ConvexSolution, certified
 from crosslearning.convex._tethers import BlockTethers
 from crosslearning.convex.losses import Loss, Quadratic
 from crosslearning.convex.metric import Metric
 from crosslearning.convex.problem import ConvexProblem
-from crosslearning.tether import Tether
-
-__all__ = ["bounded", "bounded_tasks"]
+from crosslearning.tether import Array, Tether
 
 
 def bounded(

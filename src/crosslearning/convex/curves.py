@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-
-
-__all__ = ["Curves"]
+from crosslearning.tether import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.convex._arrays import Array, Indices
 from crosslearning.convex._working import GLMRows
 from crosslearning.convex.evidence import evidence_fit
 from crosslearning.convex.families import Family, Gaussian
@@ -19,8 +18,7 @@ from crosslearning.convex.metric import learned_root
 from crosslearning.convex.problem import ConvexProblem
 from crosslearning.convex.scaling import Scaling
 from crosslearning.convex.statistics import Statistics
-
-__all__ = ["Data", "Design", "TaskTable"]
+from crosslearning.tether import Array, Indices
 
 _ENOUGH = 1e-3  # gain in log evidence that does not matter to a metric
 

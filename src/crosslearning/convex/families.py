@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammaln, log_softmax, logit, softmax
 
-from crosslearning.convex._arrays import Array
 from crosslearning.convex._family import Family, OneScore
+from crosslearning.tether import Array
 
 __all__ = [
     "Bernoulli", "Family", "Gamma", "Gaussian", "Multinomial", "OneScore", "Poisson", "Student",

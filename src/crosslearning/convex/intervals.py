@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from crosslearning.convex._arrays import Array
 from crosslearning.convex.families import Gaussian, OneScore, Poisson, Student, Tweedie
-
-__all__ = ["capped", "limits", "predictive_interval"]
+from crosslearning.tether import Array
 
 _SMALLEST = 1e-12  # of what a count varies beyond Poisson's, relative to its mean
 

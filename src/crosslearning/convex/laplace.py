@@ -12,7 +12,6 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslearning.convex._arrays import Array, Indices
 from crosslearning.convex._laplace import LaplaceData, LaplacePoint
 from crosslearning.convex._row_input import checked_weights
 from crosslearning.convex._search import Found, Search, SearchOptions
@@ -22,8 +21,7 @@ from crosslearning.convex.families import Gaussian, Student
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import EvidenceFit, symmetric_root, task_covariances
 from crosslearning.convex.robust import robust_fit
-
-__all__ = ["GLMFit", "laplace_fit", "new_tasks"]
+from crosslearning.tether import Array, Indices
 
 _MAX_ROUNDS, _SETTLED = 20, 1e-4  # of the dispersion, and its relative change at the end
 _LEAST_SHARE = 1e-6  # smallest dispersion, as a share of that without features and tasks
@@ -70,11 +68,13 @@ def laplace_fit(
     return GLMFit(replace(fit, center=fit.center + added, thetas=fit.thetas + added), moments)
 
 
-def new_tasks(rows: GLMRows, fit: EvidenceFit) -> tuple[Array, Array]:
-    """Posterior means and covariances of tasks that were not in a fit."""
-    p, family, noise = rows.n_parameters, rows.family, fit.noise_variance
-    root = symmetric_root(fit.task_covariance + fit.center_covariance)
-    rows = replace(rows, offset=rows.offset + rows.X @ fit.center.reshape(rows.X.shape[1], -1))
+def new_tasks(rows: GLMRows, center: Array, covariance: Array, noise: float) -> tuple[Array, Array]:
+    """Posterior means and covariances of tasks that were not in a fit.
+
+    `covariance` is that of such a task: between tasks, plus that of the centre.
+    """
+    p, family, root = rows.n_parameters, rows.family, symmetric_root(covariance)
+    rows = replace(rows, offset=rows.offset + rows.X @ center.reshape(rows.X.shape[1], -1))
 
     def around_center(rows: GLMRows) -> tuple[Array, Array]:
         data = LaplaceData(rows, np.ones(rows.n_tasks), np.zeros(p, dtype=bool), noise)
@@ -88,7 +88,7 @@ def new_tasks(rows: GLMRows, fit: EvidenceFit) -> tuple[Array, Array]:
             precisions = family.precisions(rows.expected_squares(thetas, covariances) / noise)
             own = replace(rows, weights=rows.weights * precisions)
             thetas, covariances = around_center(own)
-    return fit.center + thetas, covariances
+    return center + thetas, covariances
 
 
 def _fit(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
@@ -122,6 +122,7 @@ def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMF
 
 
 def search_of(data: LaplaceData, start: Found | None, options: SearchOptions) -> Search:
+    """Return the search for variances, from those of an earlier one if there is one."""
     rows = data.rows
     bends = np.einsum("njj->nj", rows.at_zero)[:, :-1] / data.dispersion
     search = Search(

@@ -7,11 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array
 from crosslearning.convex._working import GLMRows
 from crosslearning.convex.moments import Moments
-
-__all__ = ["FamilyLoss", "Loss", "Quadratic", "quadratic_loss"]
+from crosslearning.tether import Array
 
 
 @dataclass(frozen=True, eq=False)

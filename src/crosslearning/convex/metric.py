@@ -11,10 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslearning.convex._arrays import Array
 from crosslearning.convex._solver import ConvexSolution
-
-__all__ = ["Metric", "learned_root", "root_of"]
+from crosslearning.tether import Array
 
 _LEAST = 1e-2  # standard deviation that stands for none, relative to the largest
 _ZERO = 1e-13  # variances below this share of the largest are 0
@@ -59,9 +57,9 @@ class Metric:
 
 
 def learned_root(covariance: Array, spread: float) -> Array:
-    """Triangular root of a covariance without zeros, for tethers that are to leave every way free.
+    """Triangular root of a covariance, raised so that a tether leaves every direction free.
 
-    `spread`, a variance that is too small to be seen, is taken if all variances are 0.
+    If all variances are 0, `spread` is taken, a variance too small to be detected.
     """
     largest = float(np.diagonal(covariance).max())
     least = _LEAST**2 * largest if largest > 0.0 else spread

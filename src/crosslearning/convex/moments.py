@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.convex._padding import buckets
-
-__all__ = ["Moments"]
+from crosslearning.tether import Array, Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,19 +21,19 @@ class Moments:
     subtracted from the targets.
     """
 
-    products: NDArray[np.float64]
+    products: Array
     counts: NDArray[Any]
-    log_weights: NDArray[np.float64]
+    log_weights: Array
     intercept: bool
     target_mean: float = 0.0
 
     @classmethod
     def of_rows(
         cls,
-        columns: NDArray[np.float64],
-        y: NDArray[np.float64],
-        weights: NDArray[np.float64],
-        tasks: NDArray[np.intp],
+        columns: Array,
+        y: Array,
+        weights: Array,
+        tasks: Indices,
         n_tasks: int,
         *,
         intercept: bool,
@@ -61,7 +60,7 @@ class Moments:
         """Number of columns, the intercept's among them."""
         return int(self.products.shape[1] - 1)
 
-    def take(self, tasks: NDArray[np.intp] | slice) -> Moments:
+    def take(self, tasks: Indices | slice) -> Moments:
         """Return some of the tasks."""
         return Moments(
             self.products[tasks],

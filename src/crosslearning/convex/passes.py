@@ -13,7 +13,6 @@ from typing import cast
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array
 from crosslearning.convex._expansion import Expansion, Pass, PassSums
 from crosslearning.convex._laplace import LaplaceData, LaplacePoint, Mode
 from crosslearning.convex._marginal import Center, Marginal, times
@@ -24,6 +23,7 @@ from crosslearning.convex.losses import Quadratic, quadratic_loss
 from crosslearning.convex.posterior import EvidenceStatus, symmetric_root
 from crosslearning.convex.scaling import Scaling
 from crosslearning.convex.statistics import Statistics
+from crosslearning.tether import Array
 
 __all__ = ["Pass", "PassSums", "Passed", "laplace_passes", "loss_of_pass"]
 

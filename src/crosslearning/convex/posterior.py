@@ -7,11 +7,9 @@ from enum import Enum
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array, Indices
 from crosslearning.convex._marginal import AT_ONCE, chunks, responses
 from crosslearning.convex.moments import Moments
-
-__all__ = ["EvidenceFit", "EvidenceStatus", "quadratic_forms", "score_covariances"]
+from crosslearning.tether import Array, Indices
 
 
 class EvidenceStatus(Enum):

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array, Indices
-
-__all__ = ["class_scores", "linear_scores"]
+from crosslearning.tether import Array, Indices
 
 
 def linear_scores(fitted: Mapping[str, Any], X: Array, codes: Indices) -> Array:
@@ -26,8 +24,3 @@ def linear_scores(fitted: Mapping[str, Any], X: Array, codes: Indices) -> Array:
     columns = coef.reshape(known + 1, -1, n_features).swapaxes(0, 1)
     scores = [np.einsum("rp,rp->r", X, column[codes]) for column in columns]
     return np.asarray(np.stack(scores, axis=1) + intercept[codes])
-
-
-def class_scores(scores: Array) -> Array:
-    """One score per class: a single score is that of the second of two classes."""
-    return scores if scores.shape[1] > 1 else np.hstack([np.zeros_like(scores), scores])

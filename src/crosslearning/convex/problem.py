@@ -7,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array, Flags
 from crosslearning.convex._augmented_lagrangian import SmoothProblem
 from crosslearning.convex._separate import (
     determined_part,
@@ -19,10 +18,12 @@ from crosslearning.convex._solver import ConvexSolution, certified, solve
 from crosslearning.convex._tethers import BlockTethers
 from crosslearning.convex.losses import Loss
 from crosslearning.coupling import nearest_center, smallest_enclosing_ball
-from crosslearning.tether import Tether
+from crosslearning.tether import Array, Flags, Tether
 
-__all__ = ["ConvexProblem"]
+PerBlock = float | dict[str, float]
 
+BLOCKS = ("coef", "intercept")
+_FREE = {"epsilon": np.inf, "stiffness": 0.0, "tension": 0.0}
 _POOLED, _SEPARATE = Tether(0.0), Tether()
 _NO_FORCE = 1e-8  # forces below this share of the scale hold nothing
 _MAX_ROUNDS = 100
@@ -55,6 +56,15 @@ class ConvexProblem:
     def in_variables(self, matrix: Array | None) -> ConvexProblem:
         """Return the problem in u, where parameters are matrix u; the same if there is none."""
         return self if matrix is None else replace(self, loss=self.loss.in_variables(matrix))
+
+    def coupling(self, epsilon: PerBlock, stiffness: PerBlock, tension: PerBlock) -> BlockTethers:
+        """Return the tethers for values as users give them: one for all, or one per block."""
+        knobs = {"epsilon": epsilon, "stiffness": stiffness, "tension": tension}
+        P, at = self.loss.shape[1], self.intercept
+        apart = per_block(*knobs.values()) and at.start < P
+        slices = (slice(0, at.start), at) if apart else (slice(0, P),)
+        values = [_by_block(name, knob, BLOCKS[: len(slices)]) for name, knob in knobs.items()]
+        return BlockTethers(slices, tuple(Tether(*own) for own in zip(*values, strict=True)))
 
     @cached_property
     def separate(self) -> ConvexSolution:
@@ -215,3 +225,21 @@ class ConvexProblem:
         fits = np.all(coupling.clipped(offsets) == offsets, axis=1) & loose
         thetas = np.where(fits[:, None], solution.center + offsets, solution.thetas)
         return replace(solution, thetas=thetas)
+
+
+def per_block(*knobs: PerBlock) -> bool:
+    """Whether any of the values is given by block."""
+    return any(isinstance(knob, dict) for knob in knobs)
+
+
+def _by_block(name: str, knob: PerBlock, blocks: tuple[str, ...]) -> list[float]:
+    """Value of each block; those that are left out are free."""
+    if not isinstance(knob, dict):
+        return [knob] * len(blocks)
+    unknown = set(knob) - set(BLOCKS)
+    if unknown:
+        raise ValueError(
+            f"The blocks of `{name}` are 'coef' and 'intercept'; got {sorted(unknown)}. "
+            "Omit a block to leave it free."
+        )
+    return [knob.get(block, _FREE[name]) for block in blocks]

@@ -12,15 +12,13 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from crosslearning.convex._arrays import Array
 from crosslearning.convex._search import SearchOptions
 from crosslearning.convex._working import GLMRows
 from crosslearning.convex.evidence import evidence_fit
 from crosslearning.convex.families import Student
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus
-
-__all__ = ["robust_fit"]
+from crosslearning.tether import Array
 
 _MAX_ROUNDS = 200
 _STRUCTURE_ROUNDS = 3  # after which the structure of the covariance stays

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array
-
-__all__ = ["Scaling"]
+from crosslearning.tether import Array
 
 
 @dataclass(frozen=True, eq=False)

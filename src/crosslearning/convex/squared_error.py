@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosslearning.convex._arrays import Array, Indices
 from crosslearning.convex._padding import buckets
 from crosslearning.convex._thin_marginal import row_factors
 from crosslearning.convex.design import Data, TaskTable
 from crosslearning.convex.statistics import Statistics
-
-__all__ = ["SquaredError"]
+from crosslearning.tether import Array, Indices
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,8 +21,7 @@ from crosslearning.convex._row_input import (
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.scaling import Scaling
 from crosslearning.files import replacing
-
-__all__ = ["Statistics"]
+from crosslearning.tether import Array, Indices
 
 _FORMAT = 1
 
@@ -68,10 +67,7 @@ class Statistics:
     @classmethod
     def empty(cls, labels: NDArray[Any], n_features: int, n_folds: int = 1) -> Statistics:
         """Return statistics without rows, for tasks with sorted labels."""
-        statistics = cls(n_folds)
-        statistics.labels = labels
-        statistics.cells = Cells.empty((len(labels), n_folds), n_features + 1)
-        return statistics
+        return cls()._with(labels, Cells.empty((len(labels), n_folds), n_features + 1))
 
     @classmethod
     def of(
@@ -146,7 +142,7 @@ class Statistics:
         return np.asarray(self.cells.counts.sum(axis=1))
 
     @property
-    def task_weights(self) -> NDArray[np.float64]:
+    def task_weights(self) -> Array:
         """Sum of the weights of each task."""
         return np.asarray(self.cells.weights.sum(axis=1))
 
@@ -165,8 +161,10 @@ class Statistics:
         if not isinstance(other, Statistics):
             return NotImplemented
         self._check_folds(other)
-        total = self._copy()
-        total._absorb(other.labels, other.cells)
+        total = self._with(self.labels, self.cells.copy())
+        if other.n_tasks:
+            where = total._grown(other.labels, other.n_features + 1)
+            total.cells.add(where, other.cells)
         return total
 
     def __sub__(self, other: Statistics) -> Statistics:
@@ -180,7 +178,7 @@ class Statistics:
                 "Statistics can only be subtracted from statistics that include their rows; some "
                 "task has more rows in the subtrahend. Check the order of the operands."
             )
-        rest = self._copy()
+        rest = self._with(self.labels, self.cells.copy())
         rest.cells[known] = rest.cells[known].minus(other.cells)
         return rest
 
@@ -193,24 +191,20 @@ class Statistics:
 
     def fold(self, fold: int) -> Statistics:
         """Return the rows of one fold."""
-        part = Statistics(seed=self.seed)
-        part.labels, part.cells = self.labels, self.cells[:, fold : fold + 1].copy()
-        return part
+        return self._with(self.labels, self.cells[:, fold : fold + 1].copy())
 
-    def pooled_means(self) -> NDArray[np.float64]:
+    def pooled_means(self) -> Array:
         """Weighted means of features and target over all rows."""
         weights, means = self.cells.weights, self.cells.means
         # Relative to one cell's means: a sum of large numbers would lose digits.
         first = means[np.unravel_index(weights.argmax(), weights.shape)]
         deviations = np.where(weights[..., None] > 0, means - first, 0.0)
-        mean: NDArray[np.float64] = first + np.tensordot(weights, deviations, 2) / weights.sum()
+        mean: Array = first + np.tensordot(weights, deviations, 2) / weights.sum()
         return mean
 
-    def take(self, tasks: NDArray[np.intp] | slice) -> Statistics:
+    def take(self, tasks: Indices | slice) -> Statistics:
         """Return some of the tasks."""
-        part = Statistics(self.n_folds, self.seed)
-        part.labels, part.cells = self.labels[tasks], self.cells[tasks]
-        return part
+        return self._with(self.labels[tasks], self.cells[tasks])
 
     def scaling(self, *, center: bool = True, scale: bool = True) -> Scaling:
         """Weighted mean and standard deviation of each feature; constant ones keep scale 1."""
@@ -236,25 +230,19 @@ class Statistics:
         if target_mean is None:
             target_mean = float(self.pooled_means()[-1]) if intercept else 0.0
         scale = np.append(scaling.scale, 1.0)
-        deviations = (cells.means - np.append(scaling.mean, target_mean)) / scale
-        weighted = cells.weights[:, None] * deviations
-        p = self.n_features
-        products = np.empty((self.n_tasks, p + intercept + 1, p + intercept + 1))
-        own = cells.scatters / np.outer(scale, scale)
-        own += weighted[:, :, None] * deviations[:, None, :]
-        products[:, :p, :p] = own[:, :p, :p]
-        products[:, :p, -1] = products[:, -1, :p] = own[:, :p, -1]
-        products[:, -1, -1] = own[:, -1, -1]
-        if intercept:
-            products[:, :p, p] = products[:, p, :p] = weighted[:, :p]
-            products[:, p, -1] = products[:, -1, p] = weighted[:, -1]
-            products[:, p, p] = cells.weights
+        width = self.n_features + intercept + 1
+        own = np.delete(np.arange(width), [self.n_features] * intercept)  # all but the ones
+        deviations = np.ones((self.n_tasks, width))
+        deviations[:, own] = (cells.means - np.append(scaling.mean, target_mean)) / scale
+        products = np.zeros((self.n_tasks, width, width))
+        products[:, own[:, None], own] = cells.scatters / np.outer(scale, scale)
+        products += (cells.weights[:, None] * deviations)[:, :, None] * deviations[:, None]
         return Moments(products, cells.counts, cells.log_weights, intercept, target_mean)
 
     def save(self, path: str | Path | BinaryIO) -> None:
         """Write an npz file with a JSON header, or to a binary stream.
 
-        Nothing is pickled, so labels may be no objects.
+        Nothing is pickled, so labels cannot be Python objects.
         """
         if self.labels.dtype.hasobject:
             raise ValueError(
@@ -280,23 +268,15 @@ class Statistics:
                     f"{path} is not a statistics file of format {_FORMAT}; its header is {header}. "
                     "Write it with `Statistics.save` of this version."
                 )
-            statistics = cls(header["n_folds"], header["seed"])
-            statistics.labels = file["labels"]
-            statistics.cells = Cells(*(file[field.name] for field in fields(Cells)))
-        return statistics
+            cells = Cells(*(file[field.name] for field in fields(Cells)))
+            return cls(seed=header["seed"])._with(file["labels"], cells)
 
-    def _copy(self) -> Statistics:
-        copy = Statistics(self.n_folds, self.seed)
-        copy.labels, copy.cells = self.labels, self.cells.copy()
-        return copy
+    def _with(self, labels: NDArray[Any], cells: Cells) -> Statistics:
+        other = Statistics(cells.counts.shape[1], self.seed)
+        other.labels, other.cells = labels, cells
+        return other
 
-    def _absorb(self, labels: NDArray[Any], cells: Cells) -> None:
-        """Add sums of tasks with distinct, sorted labels."""
-        if len(labels):
-            where = self._grown(labels, cells.means.shape[-1])
-            self.cells.add(where, cells)
-
-    def _grown(self, labels: NDArray[Any], n_columns: int) -> NDArray[np.intp]:
+    def _grown(self, labels: NDArray[Any], n_columns: int) -> Indices:
         """Add tasks with distinct, sorted labels if necessary, and return their positions."""
         if not self.n_tasks:
             self.labels, self.cells = labels, Cells.empty((len(labels), self.n_folds), n_columns)
@@ -326,7 +306,7 @@ class Statistics:
                 f"{other.n_folds}. Take their `total()` first."
             )
 
-    def _folds(self, folds: ArrayLike | None, task: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _folds(self, folds: ArrayLike | None, task: Indices) -> Indices:
         if folds is None:
             return deal_folds(task, self.n_folds, np.random.default_rng([self.seed, self.n_rows]))
         given = np.asarray(folds)

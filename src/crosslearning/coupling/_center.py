@@ -86,18 +86,7 @@ def nearest_to_mean(
 def nearest_center(points: Array, epsilon: float | Array, anchor: Array, fallback: Array) -> Array:
     """Return the point nearest an anchor that is within the radius of every task.
 
-    Parameters
-    ----------
-    points : array of shape (n_tasks, n_dimensions)
-        The tasks.
-    epsilon : float or array of shape (n_tasks,)
-        Radius.
-    anchor, fallback : array of shape (n_dimensions,)
-        The point to be near, and what to return if there is no such centre.
-
-    Returns
-    -------
-    array of shape (n_dimensions,)
+    The tasks are the rows of `points`; `fallback` is returned if there is no such point.
     """
     if len(anchor) == 1:  # an interval
         radii = np.asarray(epsilon)[..., np.newaxis]

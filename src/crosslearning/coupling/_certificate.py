@@ -21,16 +21,12 @@ class Certificate:
 
     Attributes
     ----------
-    infeasibility : float
-        Largest excess of a distance over its radius.
-    imbalance : float
-        Net force on the centre per unit of weight: 0 at the minimum over centres.
-    misplacement : float
-        Largest distance of a task from its optimum, given the candidate's centre.
-    distances : array of shape (n_tasks,)
-        Distances of the candidate's tasks to its centre (not relative).
-    taut : array of bool of shape (n_tasks,)
-        Tasks whose bound is active.
+    infeasibility, imbalance, misplacement : float
+        Largest excess of a distance over its radius; net force on the centre per unit of weight;
+        and largest distance of a task from its optimum, given the candidate's centre.
+    distances, taut : array of shape (n_tasks,)
+        Distances of the candidate's tasks to its centre (not relative), and whether their bounds
+        are active.
     rounding : float
         Residual that rounding to the dtype alone may cause.
     """
@@ -68,16 +64,10 @@ def certificate(
 
     Parameters
     ----------
-    candidate_thetas : array of shape (n_tasks, n_parameters)
-        The tasks as the candidate has them.
-    candidate_center : array of shape (n_parameters,)
-        The candidate's centre.
+    candidate_thetas, candidate_center : array of shape (n_tasks, n_parameters), (n_parameters,)
+        Tasks and centre of the candidate.
     thetas, tether, center, center_weight
         The problem, as given to :func:`prox`.
-
-    Returns
-    -------
-    Certificate
 
     Examples
     --------

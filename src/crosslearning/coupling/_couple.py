@@ -33,7 +33,8 @@ def couple(
 ) -> tuple[Coupling, ...]:
     """Take the proximal step of a tether for members that can compute their Gram matrix.
 
-    Every group of members is coupled independently. If a task is not finite, nothing is moved.
+    Every group of members is coupled independently. A task that is NaN or infinite raises a
+    ValueError, and nothing is moved.
 
     Parameters
     ----------
@@ -56,11 +57,6 @@ def couple(
     -------
     tuple of Coupling
         One per group.
-
-    Raises
-    ------
-    ValueError
-        If a task is NaN or infinite.
 
     Warns
     -----

@@ -52,10 +52,8 @@ def subgradient_iterates(
 
     Yields
     ------
-    pull : array of shape (n_tasks,)
-        The current :math:`\lambda_i`.
-    subgradient : array of shape (n_tasks,)
-        :math:`\partial_i` at that point, relative to the squared unit of length.
+    pull, subgradient : array of shape (n_tasks,)
+        :math:`\lambda_i`, and :math:`\partial_i` relative to the squared unit of length.
     """
     K = check_gram(gram)
     weight = check_center_weight(center_weight)

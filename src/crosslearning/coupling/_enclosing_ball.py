@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from crosslearning.coupling._checks import check_vectors
 from crosslearning.coupling._newton import CenterFunction, minimise
-from crosslearning.tether import Array, Tether
+from crosslearning.tether import Array, Indices, Tether
 
 _NEAR = 1e-4  # relative accuracy of the radius at which the active-set method takes over
 _ROUNDING = 1e-13
@@ -16,24 +16,9 @@ _ROUNDING = 1e-13
 def smallest_enclosing_ball(points: ArrayLike) -> tuple[Array, float]:
     """Return the centre and radius of the smallest ball that contains all points.
 
-    For ε of at least this radius, the tasks are independent.
-
-    Parameters
-    ----------
-    points : array of shape (n_points, n_dimensions)
-        The points.
-
-    Returns
-    -------
-    center : array of shape (n_dimensions,)
-        The unique centre.
-    radius : float
-        The largest distance of a point to the centre.
-
-    Notes
-    -----
-    Projections with a growing radius identify the points that support the ball; an active-set
-    method over convex combinations of these points then makes the result exact.
+    The points are rows of shape (n_points, n_dimensions). For ε of at least the radius, tasks at
+    these points are independent. Projections with a growing radius identify the points that support
+    the ball; an active-set method over their convex combinations then makes the result exact.
 
     Examples
     --------
@@ -95,9 +80,7 @@ def _supported_center(points: Array, weights: Array) -> Array:
     return center
 
 
-def _balanced(
-    points: Array, support: NDArray[np.intp], weights: Array
-) -> tuple[NDArray[np.intp], Array, Array]:
+def _balanced(points: Array, support: Indices, weights: Array) -> tuple[Indices, Array, Array]:
     """Shrink the support until its circumcentre is a convex combination of it."""
     while True:
         change, center = _towards_circumcenter(points[support], weights)

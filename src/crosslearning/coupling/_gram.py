@@ -55,10 +55,9 @@ class GramProjection(Coupling):
 
     Attributes
     ----------
-    weights : array of shape (n_tasks,)
-        Coefficients of the centre in terms of the differences.
-    wanted : array of shape (n_tasks,)
-        Distances of the original tasks to the new centre.
+    weights, wanted : array of shape (n_tasks,)
+        Coefficients of the centre in terms of the differences, and distances of the original tasks
+        to the new centre.
     """
 
     weights: Array
@@ -93,10 +92,6 @@ def prox_gram(
         Initial pulls, such as those of a similar step.
     tol, max_iter : float, default=1e-10, and int, default=100
         Largest relative residual, and largest number of Newton steps.
-
-    Returns
-    -------
-    GramProjection
 
     Examples
     --------

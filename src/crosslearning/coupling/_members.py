@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.coupling._checks import listed
 from crosslearning.coupling._result import Coupling, Status
-from crosslearning.tether import Array, Flags, Tether
+from crosslearning.tether import Array, Flags, Indices, Tether
 
 _STORED = 0.25  # rounding of a stored vector, in units of eps times its norm
 _RESOLVED = 10.0  # radii of at least this multiple of the rounding are met within 1 %
@@ -79,20 +78,16 @@ class Storage(NamedTuple):
 
     Attributes
     ----------
-    dtypes : sequence of str
-        Name of the dtype of each group.
-    eps : array of shape (n_groups,)
-        Machine epsilon of these dtypes.
-    norms : array of shape (n_groups,)
-        Norm of a task's parameters, possibly from an earlier step.
-    n_parameters : array of int of shape (n_groups,)
-        Number of parameters.
+    dtypes, eps : sequence of str, array of shape (n_groups,)
+        Name and machine epsilon of the dtype of each group.
+    norms, n_parameters : array of shape (n_groups,)
+        Norm of a task's parameters, possibly from an earlier step, and their number.
     """
 
     dtypes: Sequence[str]
     eps: Array
     norms: Array
-    n_parameters: NDArray[np.intp]
+    n_parameters: Indices
 
     @property
     def rounding(self) -> Array:

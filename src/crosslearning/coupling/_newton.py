@@ -67,28 +67,21 @@ class CenterFunction:
         total = self.weight + float(np.add.reduce(pull))
         own = self.weight * float(center @ center)
         gradient = total * center - pull @ self.points
-        return CenterPoint(
-            center=center,
-            distance=d,
-            pull=pull,
-            slope=slope,
-            total_pull=total,
-            value=0.5 * own + float(np.add.reduce(envelope)),
-            value_error=4.0 * _EPS * (own + float(pull @ square)),
-            gradient=gradient,
-            gradient_norm=math.sqrt(gradient @ gradient),
-            # The error of a pull (d - ε) / d near 0 is absolute.
-            gradient_error=_EPS * float(d @ np.sign(pull)),
-        )
+        value = 0.5 * own + float(np.add.reduce(envelope))
+        value_error = 4.0 * _EPS * (own + float(pull @ square))
+        norm = math.sqrt(gradient @ gradient)
+        error = _EPS * float(d @ np.sign(pull))  # that of a pull (d - ε) / d near 0 is absolute
+        return CenterPoint(center, d, pull, slope, total, value, value_error, gradient, norm, error)
 
     def hessian(self, at: CenterPoint) -> Array:
         """(w + Σ pull_i) I + Σ (slope_i - pull_i) v_i v_iᵀ, v_i the unit vector from z_i to c."""
         ratio = self._radial_excess(at)[:, None]
-        result: Array | float = 0.0
-        for rows in self._blocks():
+        first, *others = self._blocks()
+        difference = self.points[first] - at.center
+        result: Array = difference.T @ (ratio[first] * difference)
+        for rows in others:
             difference = self.points[rows] - at.center
-            result = difference.T @ (ratio[rows] * difference) + result
-        assert isinstance(result, np.ndarray)
+            result += difference.T @ (ratio[rows] * difference)
         # With a free centre and hardly any pull the Hessian is numerically singular.
         result.ravel()[:: len(result) + 1] += at.total_pull + _EPS * self.total_weight
         return result
@@ -106,6 +99,9 @@ class CenterFunction:
         return excess
 
     def _squares(self, center: Array) -> Array:
+        if self.points.size <= _BLOCK:
+            difference = self.points - center
+            return np.asarray(np.vecdot(difference, difference))
         square = np.empty(len(self.points))
         for rows in self._blocks():
             difference = self.points[rows] - center
@@ -154,7 +150,8 @@ def _direction(function: CenterFunction, point: CenterPoint) -> Array:
     else:
         direction = _conjugate_gradients(function, point)
     # Tension along a line has no curvature; but the best centre is among the points.
-    return direction * min(1.0, _DIAMETER / math.sqrt(direction @ direction))
+    length = math.sqrt(direction @ direction)
+    return direction if length <= _DIAMETER else direction * (_DIAMETER / length)
 
 
 def _conjugate_gradients(function: CenterFunction, point: CenterPoint) -> Array:

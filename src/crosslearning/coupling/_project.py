@@ -61,10 +61,6 @@ def project(
     max_iter : int, optional
         Largest number of iterations; 100 for Newton, 20,000 for Algorithm 2 by default.
 
-    Returns
-    -------
-    Projection
-
     Warns
     -----
     ConvergenceWarning
@@ -128,10 +124,6 @@ def prox(
     step_size : float, default=1
         :math:`\eta`, the learning rate of the preceding gradient step. It scales spring and tension
         but not the radius.
-
-    Returns
-    -------
-    Projection
 
     Notes
     -----

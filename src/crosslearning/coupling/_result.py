@@ -43,20 +43,16 @@ class Coupling:
     ----------
     pull : array of shape (n_tasks,)
         Fraction of its distance to the centre by which each task moved: 0 (not at all) to 1.
-    active : array of bool of shape (n_tasks,)
-        Tasks whose bound is active.
-    distances : array of shape (n_tasks,)
-        Distances to the centre after the move.
+    active, distances : array of shape (n_tasks,)
+        Whether the bound is active, and distances to the centre after the move.
     measured : bool
         Whether the distances were measured on the stored parameters, as is done if rounding could
         change their fourth digit; otherwise they are those of the exact solution.
     kkt_residual : float
         Residual of the optimality conditions, or the largest excess over a radius if that is
         larger; relative to the largest distance before the move.
-    n_iter : int
-        Number of iterations.
-    status : Status
-        How the solver ended; ``status.value`` is a sentence.
+    n_iter, status : int, Status
+        Number of iterations, and how the solver ended; ``status.value`` is a sentence.
     """
 
     pull: Array
@@ -83,10 +79,8 @@ class Projection(Coupling):
 
     Attributes
     ----------
-    thetas : array of shape (n_tasks, n_parameters)
-        The tasks, in the dtype of the input.
-    center : array of shape (n_parameters,)
-        The common centre.
+    thetas, center : array of shape (n_tasks, n_parameters), (n_parameters,)
+        Tasks and centre, in the dtype of the input.
     """
 
     thetas: Reals

@@ -14,8 +14,8 @@ from sklearn.utils.validation import has_fit_parameter
 from crosslearning.evaluation.comparison import Comparison
 from crosslearning.evaluation.scores import Scores
 from crosslearning.evaluation.scoring import Predicted, score_tasks, scorer_of
-from crosslearning.evaluation.splits import splits_of
 from crosslearning.tasks import TaskIndex, check_tasks
+from crosslearning.tasks.folds import splits_of
 
 _ENDS = {"pooled": 0.0, "separate": math.inf}
 

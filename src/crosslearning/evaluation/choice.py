@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.evaluation.scores import Scores
+from crosslearning.tether import Array, Indices
 
 _ROUNDING = 1e-9  # relative to the best score; smaller differences are ties
 
@@ -49,7 +49,7 @@ def nested(scores: Scores, methods: Mapping[str, Sequence[int]]) -> Scores:
     return Scores(list(methods), np.stack(chosen), scores.weights, scores.by_rows)
 
 
-def _best_on_others(by_split: NDArray[np.float64]) -> NDArray[np.intp]:
+def _best_on_others(by_split: Array) -> Indices:
     """Position of the best setting for each split, by the scores of all others."""
     missing = np.isnan(by_split)
     # A split without scores is ignored; a score that only some settings lack is their worst.

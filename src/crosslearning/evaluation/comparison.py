@@ -13,6 +13,7 @@ from scipy.special import bdtr, stdtr, stdtrit
 from crosslearning.evaluation import sentences
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tasks.estimators import as_objects
+from crosslearning.tether import Array
 
 _LEVEL = 0.05  # of a two-sided test
 _ROUNDING = 1e-6  # of the largest score; smaller differences neither help nor hurt
@@ -71,9 +72,9 @@ class Comparison:
     methods: tuple[str, ...]
     labels: NDArray[Any]
     rows: NDArray[Any]
-    scores: NDArray[np.float64]
-    shares: NDArray[np.float64]
-    runs: NDArray[np.float64] | None = None
+    scores: Array
+    shares: Array
+    runs: Array | None = None
     nested: bool = True
 
     @classmethod
@@ -93,8 +94,6 @@ class Comparison:
     @property
     def tasks(self) -> pd.DataFrame:
         """One row per task: ``rows``, and the score of each method."""
-        import pandas as pd
-
         index = pd.Index(list(self.labels), name="task", tupleize_cols=False)
         columns = dict(zip(self.methods, self.scores, strict=True))
         return pd.DataFrame({"rows": self.rows, **columns}, index=index)
@@ -107,8 +106,6 @@ class Comparison:
         ``standard_error``, paired by task or by run; ``helped`` and ``hurt`` count the tasks for
         which the last method is better and worse.
         """
-        import pandas as pd
-
         records = {}
         for name in self.methods:
             records[name] = (self.score(name), *self.paired(name)[:2], *self.served(name))
@@ -181,6 +178,6 @@ class Comparison:
     def __str__(self) -> str:
         return f"{self.summary.to_string(float_format='{:.4g}'.format)}\n{self.sentence()}"
 
-    def _of(self, method: str) -> NDArray[np.float64]:
+    def _of(self, method: str) -> Array:
         """Scores of the tasks; 0 for those without weight."""
         return np.where(self.shares > 0, self.scores[self.methods.index(method)], 0.0)

@@ -7,17 +7,9 @@ import re
 from typing import Any
 
 __all__ = [
-    "capital",
-    "count",
-    "duration",
-    "named",
-    "number",
-    "percent",
-    "points",
-    "radius",
-    "radius_name",
+    "capital", "count", "duration", "named", "number", "percent", "points", "radius", "radius_name",
     "spread",
-]
+]  # fmt: skip
 
 _LARGE = {1e6: "M", 1e9: "B", 1e12: "T"}
 

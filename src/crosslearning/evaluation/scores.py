@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from crosslearning.tether import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +30,8 @@ class Scores:
     """
 
     settings: Sequence[Any]
-    values: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    values: Array
+    weights: Array
     by_rows: bool = False
 
     @property
@@ -39,24 +40,24 @@ class Scores:
         return len(self.weights)
 
     @property
-    def by_split(self) -> NDArray[np.float64]:
+    def by_split(self) -> Array:
         """Mean over the tasks of each split, NaN if undefined: (n_settings, n_splits)."""
         weights = np.asarray(self.weights)
         return mean(self.values, weights if self.by_rows else weights > 0, axis=2)
 
     @property
-    def by_task(self) -> NDArray[np.float64]:
+    def by_task(self) -> Array:
         """Mean over the rows of each task, NaN if undefined: (n_settings, n_tasks)."""
         return mean(self.values, self.weights, axis=1)
 
     @property
-    def means(self) -> NDArray[np.float64]:
+    def means(self) -> Array:
         """Mean over the splits with a score; minus infinity if there is none."""
         means = mean(self.by_split, 1.0, axis=1)
         return np.where(np.isnan(means), -np.inf, means)
 
 
-def mean(values: Any, weights: Any, axis: int) -> NDArray[np.float64]:
+def mean(values: Any, weights: Any, axis: int) -> Array:
     """Weighted mean of the finite values; NaN if there are none."""
     values = np.asarray(values, dtype=np.float64)
     present = np.isfinite(values)

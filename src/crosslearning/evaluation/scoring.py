@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import UndefinedMetricWarning
 
+from crosslearning.tether import Array, Flags
+
 Scorer = Callable[..., float]
 
 
@@ -21,10 +23,10 @@ class Predicted:
 
     values: NDArray[Any]
     classes: NDArray[Any] | None = None
-    probabilities: NDArray[np.float64] | None = None
-    decisions: NDArray[np.float64] | None = None
+    probabilities: Array | None = None
+    decisions: Array | None = None
 
-    def model(self, rows: NDArray[np.bool_]) -> Any:
+    def model(self, rows: Flags) -> Any:
         """Return a stand-in for an estimator that scorers can call."""
         model = _Regressor() if self.classes is None else _Classifier()
         if self.classes is not None:
@@ -69,10 +71,10 @@ def score_tasks(
     predicted: Predicted,
     X: Any,
     y: NDArray[Any],
-    weights: NDArray[np.float64],
+    weights: Array,
     tasks: NDArray[np.int64],
     n_tasks: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Array, Array]:
     """Return the score of each task, NaN if undefined, and its weight.
 
     The default is the weighted mean of the negative squared error or, for classes, of the log
@@ -94,7 +96,7 @@ def score_tasks(
     return scores, np.bincount(tasks, minlength=n_tasks).astype(np.float64)
 
 
-def _by_row(predicted: Predicted, y: NDArray[Any]) -> NDArray[np.float64]:
+def _by_row(predicted: Predicted, y: NDArray[Any]) -> Array:
     if predicted.classes is None:
         return np.asarray(-np.square(y - predicted.values))
     if predicted.probabilities is None:

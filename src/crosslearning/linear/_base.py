@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.convex._solver import ConvexSolution
 from crosslearning.convex._tethers import BlockTethers
-from crosslearning.convex.blocks import BLOCKS, PerBlock, coupling_of, per_block
 from crosslearning.convex.design import Data, Design, TaskTable
 from crosslearning.convex.metric import root_of
-from crosslearning.convex.problem import ConvexProblem
+from crosslearning.convex.problem import BLOCKS, ConvexProblem, PerBlock, per_block
 from crosslearning.convex.scaling import Scaling
-from crosslearning.linear._estimator import Array, LinearModel
+from crosslearning.linear._estimator import LinearModel
+from crosslearning.tether import Array
 
 _AIM = 1e-3  # the solver aims below the requested tolerance
 
@@ -56,7 +56,7 @@ class CrossLinearModel(LinearModel):
     def _fit_scaled(self, data: Data, scaling: Scaling) -> None:
         """Solve, and write the fitted attributes."""
         problem = self._problem(data, scaling, self._knobs()[0])
-        coupling = coupling_of(*self._knobs()[1:], problem)
+        coupling = problem.coupling(*self._knobs()[1:])
         solution = problem.fit(coupling)
         self._store(scaling, problem, coupling, solution)
         self.epsilon_ = self._named([tether.epsilon for tether in coupling.tethers])
@@ -103,7 +103,7 @@ class CrossLinearModel(LinearModel):
         center = self._center_vector()
         if self.metric_ is not None:
             center = np.asarray(np.linalg.solve(self.metric_, center))
-        coupling = coupling_of(*self._knobs()[1:], problem)
+        coupling = problem.coupling(*self._knobs()[1:])
         self._store(scaling, problem, coupling, problem.fit_task(coupling, center))
         self._warn_unless_converged(self.tol)
 

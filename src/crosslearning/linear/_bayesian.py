@@ -29,8 +29,9 @@ from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.scaling import Scaling
 from crosslearning.convex.statistics import Statistics
 from crosslearning.exceptions import ConvergenceWarning
-from crosslearning.linear._estimator import Array, LinearModel
+from crosslearning.linear._estimator import LinearModel
 from crosslearning.linear._threads import one_blas_thread
+from crosslearning.tether import Array, Indices
 
 _AIM = 1e-3  # the solver aims below the requested tolerance
 _CERTAIN = 1e-8  # largest relative KKT residual without a warning
@@ -72,7 +73,7 @@ class CrossBayesianModel(LinearModel):
         fit = laplace_fit(glm, **options)
         covariances = fit.posterior.covariances(fit.moments)
         weighted = replace(glm, weights=glm.weights * own[glm.tasks])
-        loss = self._loss(weighted, fit.posterior, covariances)
+        loss = self._loss(weighted, fit.posterior.noise_variance, fit.posterior.thetas, covariances)
         self._store(scaling, fit.posterior, covariances, loss, own)
 
     @one_blas_thread()
@@ -101,9 +102,9 @@ class CrossBayesianModel(LinearModel):
         blocks, weights = self._blocks(n_features), self._weights_of_tasks()
         return {**given, "blocks": blocks, "task_weights": weights}
 
-    def _loss(self, rows: GLMRows, posterior: EvidenceFit, covariances: Array) -> Loss:  # noqa: ARG002
-        """Minus log-likelihoods of the tasks."""
-        return FamilyLoss(rows, posterior.noise_variance)
+    def _loss(self, rows: GLMRows, noise: float, thetas: Array, covariances: Array) -> Loss:  # noqa: ARG002
+        """Minus log-likelihoods of the tasks, given their posterior."""
+        return FamilyLoss(rows, noise)
 
     def _glm_rows(self, columns: Array, rows: TaskTable, offset: Array | None) -> GLMRows:
         return rows.glm(columns, self._family(), intercept=self.fit_intercept, offset=offset)
@@ -114,41 +115,24 @@ class CrossBayesianModel(LinearModel):
     def _fit_new(self, rows: TaskTable, offset: Array | None) -> None:
         """Fit the posterior of a new task, given the others."""
         columns = self._scaling().columns(rows.X, intercept=self.fit_intercept)
-        posterior, glm = self._posterior(), self._glm_rows(columns, rows, offset)
-        thetas, self.task_covariances_ = new_tasks(glm, posterior)
-        known = replace(posterior, thetas=thetas)
-        loss = self._loss(glm, known, self.task_covariances_)
-        metric = Metric.of(self.covariance_ + self.center_covariance_)
+        center, noise = self._center_vector(), self.noise_sd_**2
+        glm = self._glm_rows(columns, rows, offset)
+        unseen = self.covariance_ + self.center_covariance_
+        thetas, self.task_covariances_ = new_tasks(glm, center, unseen, noise)
+        loss, metric = self._loss(glm, noise, thetas, self.task_covariances_), Metric.of(unseen)
         solution = bounded_tasks(
-            loss, metric, self.epsilon, known.center, tol=_AIM * _CERTAIN, max_iter=self.max_iter
+            loss, metric, self.epsilon, center, tol=_AIM * _CERTAIN, max_iter=self.max_iter
         )
         if self.epsilon == np.inf:
-            solution = replace(solution, thetas=thetas, center=known.center)
+            solution = replace(solution, thetas=thetas, center=center)
         self._store_tasks(self._scaling(), metric, solution)
-
-    def _posterior(self) -> EvidenceFit:
-        """Return the learned variances, without the tasks of the fit."""
-        center = self._center_vector()
-        return EvidenceFit(
-            structure=self.structure_,
-            noise_variance=self.noise_sd_**2,
-            task_covariance=self.covariance_,
-            center_variances=self._prior_variances(),
-            center=center,
-            center_covariance=self.center_covariance_,
-            thetas=np.empty((0, len(center))),
-            log_evidence=self.log_evidence_,
-            scores={},
-            n_iter=self.n_iter_,
-            status=EvidenceStatus.CONVERGED,
-        )
 
     def _prior_variances(self) -> Array:
         """Variances of the centre's parameters; intercepts are free."""
         columns = np.append(self.center_sd_**2, np.full(int(self.fit_intercept), np.inf))
         return np.repeat(columns, self._family().n_scores)
 
-    def _blocks(self, n_features: int) -> NDArray[np.intp] | None:
+    def _blocks(self, n_features: int) -> Indices | None:
         """Return the number of each column's block."""
         if self.blocks is None:
             return None

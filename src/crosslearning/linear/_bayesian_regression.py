@@ -15,15 +15,15 @@ from crosslearning.convex.evidence import evidence_fit
 from crosslearning.convex.families import Gaussian, OneScore, Student
 from crosslearning.convex.intervals import capped, limits, predictive_interval
 from crosslearning.convex.losses import Loss, quadratic_loss
-from crosslearning.convex.moments import Moments
-from crosslearning.convex.posterior import EvidenceFit, quadratic_forms
+from crosslearning.convex.posterior import quadratic_forms
 from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear._bayesian import CrossBayesianModel
 from crosslearning.linear._conformal import left_out_rows, left_out_tasks, quantile, summary
-from crosslearning.linear._estimator import Array, checked_offset
+from crosslearning.linear._estimator import checked_offset
 from crosslearning.linear._targets import RealTarget
 from crosslearning.linear._threads import one_blas_thread
+from crosslearning.tether import Array
 
 _METHODS = ("evidence", "conformal")
 FARTHEST = 1.25  # times the largest target: no mean under a logarithmic link is believed beyond
@@ -188,18 +188,14 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         loss = quadratic_loss(moments, posterior.noise_variance, weights)
         self._store(scaling, posterior, posterior.covariances(moments), loss, weights)
 
-    def _loss(self, rows: GLMRows, posterior: EvidenceFit, covariances: Array) -> Loss:
-        family, dispersion = self._family(), posterior.noise_variance
-        if not isinstance(family, Gaussian):
-            return super()._loss(rows, posterior, covariances)
-        y, weights = rows.y - rows.offset[:, 0], rows.weights
+    def _loss(self, rows: GLMRows, noise: float, thetas: Array, covariances: Array) -> Loss:
+        family = self._family()
         if isinstance(family, Student):
-            squares = rows.expected_squares(posterior.thetas, covariances) / dispersion
-            weights = weights * family.precisions(squares)
-        moments = Moments.of_rows(
-            rows.X, y, weights, rows.tasks, rows.n_tasks, intercept=self.fit_intercept
-        )
-        return quadratic_loss(moments, dispersion, np.ones(rows.n_tasks))
+            precisions = family.precisions(rows.expected_squares(thetas, covariances) / noise)
+            return quadratic_loss(rows.moments(precisions), noise)
+        if isinstance(family, Gaussian):
+            return quadratic_loss(rows.moments(), noise)
+        return super()._loss(rows, noise, thetas, covariances)
 
     def _calibrated(self, rows: TaskTable, offset: Array) -> dict[str, Array]:
         """Studentised errors of held-out rows and of held-out tasks."""

@@ -12,7 +12,7 @@ from crosslearning.convex.design import TaskTable
 from crosslearning.convex.families import OneScore
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import quadratic_forms
-from crosslearning.linear._estimator import Array
+from crosslearning.tether import Array
 
 _LEAST = 1e-6  # of what is left of a row's own variance without it
 _LEVELS = np.linspace(0.0, 1.0, 2001)

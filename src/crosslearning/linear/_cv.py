@@ -16,12 +16,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation import Comparison
 from crosslearning.evaluation.choice import nested
-from crosslearning.evaluation.splits import splits_of
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._base import CrossLinearModel
 from crosslearning.linear._folds import Evaluation, Fold
 from crosslearning.linear._search import Candidate, Search
 from crosslearning.linear._threads import one_blas_thread
+from crosslearning.tasks.folds import splits_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,7 +73,7 @@ class CrossLinearModelCV(CrossLinearModel):
 
     @abstractmethod
     def _judges(self) -> Judges:
-        """Return what makes a judge of held-out rows."""
+        """Return a function that builds the judge of held-out rows."""
 
     def _knobs(self) -> tuple[float, float, float, float]:
         return self.alpha_, self.epsilon_, self.stiffness_, self.tension_

@@ -32,8 +32,7 @@ from crosslearning.tasks.estimators import (
     codes_to_predict,
     separate_labels,
 )
-
-Array = NDArray[np.float64]
+from crosslearning.tether import Array
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -91,9 +90,9 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         return TaskTable(array, self._encoded(target), weights, codes, len(known))
 
     def _check_statistics(self, statistics: Statistics) -> None:
-        """Write what is known of sums, as `fit` does of rows."""
+        """Write the attributes that do not depend on the model."""
         if not statistics.n_rows:
-            raise ValueError("A fit needs rows; got statistics of none with a positive weight.")
+            raise ValueError("A fit needs a row of positive weight; got statistics without any.")
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         self.tasks_ = as_objects(statistics.labels.tolist())
         self.n_features_in_ = statistics.n_features

@@ -15,11 +15,11 @@ from crosslearning.convex.problem import ConvexProblem
 from crosslearning.convex.scaling import Scaling
 from crosslearning.evaluation import Scores
 from crosslearning.evaluation.scoring import Predicted, Scorer, score_tasks
-from crosslearning.linear._estimator import Array
 from crosslearning.linear._search import Candidate
+from crosslearning.tether import Array, Indices
 
 Pair = tuple[Array, Array]
-Judges = Callable[[Any, NDArray[np.intp]], Callable[..., Pair]]
+Judges = Callable[[Any, Indices], Callable[..., Pair]]
 Roots = Callable[[Design, Data, Scaling], tuple[Array | None, float | None]]
 
 
@@ -34,7 +34,7 @@ class Judge:
     predicted: Callable[[Array], Predicted]  # from linear scores
     targets: Callable[[NDArray[Any]], NDArray[Any]]  # users' targets from encoded ones
     rows: TaskTable
-    models: NDArray[np.intp]  # number of the model that predicts each task
+    models: Indices  # number of the model that predicts each task
 
     def __call__(self, coef: Array, intercept: Array) -> Pair:
         """Score and weight of each task."""
@@ -72,7 +72,7 @@ class Fold:
         last, n_unconverged = None, 0
         for candidate in reversed(candidates) if bounds else candidates:
             problem = self._problem(candidate.alpha)
-            last = problem.fit(candidate.coupling(problem), last)
+            last = problem.fit(problem.coupling(*candidate[1:]), last)
             everyone = np.vstack([last.thetas, last.center])
             if self.root is not None:
                 everyone = everyone @ self.root.T

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crosslearning.convex.blocks import coupling_of
 from crosslearning.evaluation.choice import best, standard_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from crosslearning.convex._tethers import BlockTethers
     from crosslearning.convex.problem import ConvexProblem
-    from crosslearning.linear._estimator import Array
     from crosslearning.linear._folds import Evaluation
+    from crosslearning.tether import Array
 
 _ROUNDS, _LAST_ROUNDS = 2, 10  # of refinement, and of searches along whole axes
 _FEW = 3  # every third value is enough for a first look
@@ -38,10 +36,6 @@ class Candidate(NamedTuple):
     epsilon: float = math.inf
     stiffness: float = 0.0
     tension: float = 0.0
-
-    def coupling(self, problem: ConvexProblem) -> BlockTethers:
-        """Tethers for a problem."""
-        return coupling_of(self.epsilon, self.stiffness, self.tension, problem)
 
     def at(self, axis: str, value: float) -> Candidate:
         """Return the candidate with another value on an axis."""
@@ -164,7 +158,8 @@ class Search:
             return sorted(self.epsilons)
         problem = self.problem(candidate.alpha)
         if axis == "epsilon":
-            return radii(problem.end(candidate.coupling(problem), 0), self.n_values, self.smallest)
+            end = problem.end(problem.coupling(*candidate[1:]), 0)
+            return radii(end, self.n_values, self.smallest)
         if axis == "stiffness":
             low, high = np.median(problem.loss.curvature) * np.array(_STRENGTHS)
         else:

@@ -20,9 +20,10 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, h
 
 from crosslearning.convex.design import TaskTable
 from crosslearning.convex.scaling import Scaling
-from crosslearning.linear._estimator import Array, TaskEstimator
+from crosslearning.linear._estimator import TaskEstimator
 from crosslearning.linear.splines import SplineFeatures
 from crosslearning.tasks import within_task_folds
+from crosslearning.tether import Array, Flags
 
 _TASK = "task"
 _MOST_CATEGORIES = 254  # of a column of histogram-based boosting
@@ -200,7 +201,7 @@ class _BaseRows:
     categories: NDArray[np.int64]  # task numbers that other models get as a category
     column: str | None  # name of that category, the last column, or None
 
-    def __getitem__(self, rows: NDArray[np.bool_]) -> _BaseRows:
+    def __getitem__(self, rows: Flags) -> _BaseRows:
         return _BaseRows(
             self.features[rows], self.labels[rows], self.codes[rows], self.categories, self.column
         )

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.convex.families import Bernoulli, Multinomial, contrasts
-from crosslearning.linear._estimator import Array
 from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
+from crosslearning.tether import Array, Indices
 
 
 class RealTarget(TaskRegressor):
@@ -33,7 +33,7 @@ class ClassTarget(TaskClassifier):
     def _learn_target(self, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
         self._learn_classes(y)
 
-    def _encoded(self, y: NDArray[Any]) -> NDArray[np.intp]:
+    def _encoded(self, y: NDArray[Any]) -> Indices:
         y = np.asarray(y)
         codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
         unknown = self.classes_[codes] != y

@@ -32,9 +32,7 @@ class CrossBayesianGLM(BayesianRegression):
         Degrees of freedom of ``family="student"``.
     power : float, default=1.5
         Power of the mean in the variance of ``family="tweedie"``; between 1 and 2.
-    epsilon, covariance, blocks, fit_intercept, standardize, task_weights, task_column, tol
-        As in :class:`CrossBayesianRidge`.
-    max_iter
+    epsilon, covariance, blocks, task_weights, tol, max_iter, and all others
         As in :class:`CrossBayesianRidge`.
 
     Attributes

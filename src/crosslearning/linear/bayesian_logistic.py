@@ -12,8 +12,8 @@ from crosslearning.convex.families import Multinomial
 from crosslearning.convex.passes import Passed
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear._bayesian import CrossBayesianModel
-from crosslearning.linear._estimator import Array
 from crosslearning.linear._targets import ClassTarget
+from crosslearning.tether import Array
 
 
 class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
@@ -25,9 +25,7 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
 
     Parameters
     ----------
-    epsilon, covariance, blocks, fit_intercept, standardize, task_weights, task_column, tol
-        As in :class:`CrossBayesianRidge`.
-    max_iter
+    epsilon, covariance, blocks, task_weights, tol, max_iter, and all others
         As in :class:`CrossBayesianRidge`.
 
     Attributes

@@ -45,35 +45,26 @@ class CrossBayesianRidge(BayesianRegression):
 
     Attributes
     ----------
-    coef_, coef_sd_ : array of shape (n_tasks, n_features)
-        Coefficients of each task, and their posterior standard deviations.
-    intercept_ : array of shape (n_tasks,)
-        Intercepts.
-    center_coef_, center_intercept_ : array of shape (n_features,), float
-        The centre, which predicts new tasks.
-    center_coef_sd_ : array of shape (n_features,)
-        Posterior standard deviations of the centre's coefficients.
+    coef_, coef_sd_, intercept_ : array of shape (n_tasks, n_features), twice, (n_tasks,)
+        Coefficients of each task, their posterior standard deviations, and intercepts.
+    center_coef_, center_coef_sd_, center_intercept_ : array of shape (n_features,), twice, float
+        The centre, which predicts new tasks, and its posterior standard deviations.
     task_sd_, task_intercept_sd_ : array of shape (n_features,), float
         Standard deviation between tasks of each coefficient, and of the prediction at the mean
         features; 0 if all tasks are alike.
     noise_sd_ : float
         Standard deviation of the noise.
-    distances_ : array of shape (n_tasks,)
-        Distance of each task to the centre, in standard deviations between tasks.
-    forces_ : array of shape (n_tasks,)
-        Rate at which a task's log-likelihood would rise if its bound were relaxed.
+    distances_, forces_ : array of shape (n_tasks,)
+        Distance of each task to the centre, in standard deviations between tasks, and rate at which
+        its log-likelihood would rise if its bound were relaxed.
     epsilon_, epsilon_max_ : float
         The bound, and the smallest bound that has no effect.
     log_evidence_, structure_ : float, str
         Log evidence, and the chosen structure of the covariance.
-    covariance_ : array of shape (n_parameters, n_parameters)
-        :math:`\Sigma` for standardised features, the intercept last.
-    center_sd_ : array of shape (n_features,)
-        :math:`\tau` of each coefficient, for standardised features.
-    center_covariance_ : array of shape (n_parameters, n_parameters)
-        Posterior covariance of the centre, for standardised features.
-    task_covariances_ : array of shape (n_tasks, n_parameters, n_parameters)
-        Posterior covariances of the tasks, for standardised features and without the bound.
+    covariance_, center_sd_ : array of shape (n_parameters, n_parameters), (n_features,)
+        :math:`\Sigma`, the intercept last, and :math:`\tau`, for standardised features.
+    center_covariance_, task_covariances_ : array of shape (..., n_parameters, n_parameters)
+        Posterior covariances of centre and tasks, for standardised features, without the bound.
     calibration_ : dict of array
         Studentised errors of held-out rows, for conformal intervals.
     kkt_residual_, n_iter_, status_ : float, int, str

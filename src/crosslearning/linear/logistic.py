@@ -10,13 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax
 
 from crosslearning.convex.families import contrasts
-from crosslearning.convex.prediction import class_scores
 from crosslearning.evaluation.scoring import Predicted, scorer_of
 from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._cv import CrossLinearModelCV
-from crosslearning.linear._estimator import Array
 from crosslearning.linear._folds import Judge, Judges
 from crosslearning.linear._targets import ClassTarget
+from crosslearning.tether import Array
 
 
 class _LogisticTarget(ClassTarget):
@@ -31,7 +30,8 @@ class _LogisticTarget(ClassTarget):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _class_scores(self, X: Any, tasks: Any) -> Array:
-        return class_scores(self._scores(X, tasks))
+        scores: Array = self._scores(X, tasks)
+        return scores if scores.shape[1] > 1 else np.hstack([np.zeros_like(scores), scores])
 
 
 class CrossLogisticRegression(_LogisticTarget, CrossTethered):
@@ -46,10 +46,8 @@ class CrossLogisticRegression(_LogisticTarget, CrossTethered):
 
     Parameters
     ----------
-    epsilon, alpha, stiffness, tension, metric, task_weights, fit_intercept, standardize
+    epsilon, alpha, stiffness, tension, metric, task_weights, and all others
         As in :class:`CrossRidge`; coefficients are log-odds per standard deviation of a feature.
-    task_column, tol, max_iter
-        As in :class:`CrossRidge`.
 
     Attributes
     ----------
@@ -82,18 +80,12 @@ class CrossLogisticRegressionCV(_LogisticTarget, CrossLinearModelCV):
 
     Parameters
     ----------
-    epsilons, n_epsilons, smallest, tether, alphas, cv, scoring, average, one_standard_error
+    epsilons, n_epsilons, smallest, tether, alphas, cv, scoring, average, and all others
         As in :class:`CrossRidgeCV`.
-    n_jobs, random_state, metric, task_weights, fit_intercept, standardize, task_column
-        As in :class:`CrossRidgeCV`.
-    tol, max_iter
-        As in :class:`CrossRidge`.
 
     Attributes
     ----------
-    alpha_, epsilon_, stiffness_, tension_, tether_, best_score_, alphas_, epsilons_
-        As in :class:`CrossRidgeCV`.
-    score_path_, comparison_
+    alpha_, epsilon_, stiffness_, tension_, tether_, best_score_, score_path_, comparison_
         As in :class:`CrossRidgeCV`.
     classes_, coef_, intercept_, center_coef_, center_intercept_, and all others
         As in :class:`CrossLogisticRegression`.

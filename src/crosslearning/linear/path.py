@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.convex.blocks import BLOCKS, PerBlock, coupling_of, per_block
+from crosslearning.convex.problem import BLOCKS, PerBlock, per_block
 from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._search import radii
 from crosslearning.linear.logistic import CrossLogisticRegression
 from crosslearning.linear.ridge import CrossRidge
+from crosslearning.tether import Array
 
 _OWN = ("epsilons", "tasks")  # attributes of the path itself
 
@@ -33,14 +34,14 @@ class CrossPath:
     """
 
     epsilons: list[PerBlock]
-    coef: NDArray[np.float64]
-    intercept: NDArray[np.float64]
-    center_coef: NDArray[np.float64]
-    center_intercept: NDArray[np.float64]
-    distances: NDArray[np.float64]
-    forces: NDArray[np.float64]
-    objective: NDArray[np.float64]
-    kkt_residual: NDArray[np.float64]
+    coef: Array
+    intercept: Array
+    center_coef: Array
+    center_intercept: Array
+    distances: Array
+    forces: Array
+    objective: Array
+    kkt_residual: Array
     n_iter: NDArray[np.int64]
     tasks: NDArray[Any]
 
@@ -65,18 +66,12 @@ def cross_ridge_path(
     epsilons : sequence of float or of dict by block, optional
         Radii, ordered so that neighbours are similar. By default 0, a geometric progression up to
         the radius at which the tasks become independent, and infinity.
-    n_epsilons : int, default=20
-        Number of positive finite radii.
-    smallest : float, default=1e-3
-        The smallest of them, as a fraction of the largest.
+    n_epsilons, smallest : int, default=20, and float, default=1e-3
+        Number of positive finite radii, and the smallest as a fraction of the largest.
     sample_weight : array of shape (n_samples,), optional
         Weights of the rows.
     **parameters
         Parameters of :class:`CrossRidge` other than ``epsilon``, such as ``alpha``.
-
-    Returns
-    -------
-    CrossPath
 
     Examples
     --------
@@ -88,9 +83,8 @@ def cross_ridge_path(
     >>> bool((np.diff(path.objective) < 1e-6).all())
     True
     """
-    return _path(
-        CrossRidge(**parameters), X, y, tasks, epsilons, n_epsilons, smallest, sample_weight
-    )
+    grid = epsilons, n_epsilons, smallest
+    return _path(CrossRidge(**parameters), X, y, tasks, sample_weight, *grid)
 
 
 def cross_logistic_path(
@@ -108,34 +102,20 @@ def cross_logistic_path(
 
     Parameters are those of :func:`cross_ridge_path` and :class:`CrossLogisticRegression`.
     """
-    return _path(
-        CrossLogisticRegression(**parameters),
-        X,
-        y,
-        tasks,
-        epsilons,
-        n_epsilons,
-        smallest,
-        sample_weight,
-    )
+    grid = epsilons, n_epsilons, smallest
+    return _path(CrossLogisticRegression(**parameters), X, y, tasks, sample_weight, *grid)
 
 
 def _path(
-    model: CrossTethered,
-    X: ArrayLike,
-    y: ArrayLike,
-    tasks: ArrayLike | None,
-    epsilons: Sequence[PerBlock] | None,
-    n_epsilons: int,
-    smallest: float,
-    sample_weight: ArrayLike | None,
-) -> CrossPath:
+    model: CrossTethered, X: Any, y: Any, tasks: Any, sample_weight: Any,
+    epsilons: Sequence[PerBlock] | None, n_epsilons: int, smallest: float,
+) -> CrossPath:  # fmt: skip
     model._validate_params()
     rows = model._check_rows(X, y, tasks, sample_weight)
     scaling = model._prepare(rows)
     problem = model._problem(rows, scaling, model.alpha)
     if epsilons is None:
-        free = coupling_of(np.inf, model.stiffness, model.tension, problem)
+        free = problem.coupling(np.inf, model.stiffness, model.tension)
         end = max(problem.end(free, b) for b in range(len(free.blocks)))
         epsilons = radii(end, n_epsilons, smallest)
     if per_block(*epsilons):  # a number is then the radius of each block
@@ -143,7 +123,7 @@ def _path(
     results: list[dict[str, Any]] = []
     solution = None
     for model.epsilon in reversed(epsilons):  # starting from separate models takes fewer steps
-        coupling = coupling_of(*model._knobs()[1:], problem)
+        coupling = problem.coupling(*model._knobs()[1:])
         solution = problem.fit(coupling, solution)
         model._store(scaling, problem, coupling, solution)
         model._warn_unless_converged(model.tol)

@@ -14,16 +14,16 @@ from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.scoring import Predicted, scorer_of
 from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._cv import CrossLinearModelCV
-from crosslearning.linear._estimator import Array
 from crosslearning.linear._folds import Judge, Judges
 from crosslearning.linear._targets import RealTarget
+from crosslearning.tether import Array
 
 
 class _RidgeTarget(RealTarget):
     """Targets and predictions of a cross-learned ridge regression."""
 
     def fit_statistics(self, statistics: Statistics) -> Self:
-        """Fit sums of all rows, from wherever they were added up: the same models as from rows."""
+        """Fit from sums instead of rows; the models are the same."""
         self._validate_params()
         self._check_statistics(statistics)
         self.target_mean_ = float(statistics.pooled_means()[-1]) if self.fit_intercept else 0.0
@@ -77,11 +77,9 @@ class CrossRidge(_RidgeTarget, CrossTethered):
         covariance, for standardised features. Only "standard" allows tethers by block.
     task_weights : {"samples", "equal"}, default="samples"
         Whether each row or each task has equal weight in the losses and the ridge term.
-    fit_intercept : bool, default=True
-        Whether the models have an intercept.
-    standardize : bool, default=True
-        Whether distances and the ridge term refer to features standardised over all tasks.
-        `coef_` is always for the original features.
+    fit_intercept, standardize : bool, default=True
+        Whether the models have an intercept, and whether distances and the ridge term refer to
+        features standardised over all tasks; `coef_` is always for the original features.
     task_column : str, optional
         Column of a DataFrame X that holds the task labels, in place of the argument `tasks`.
     tol, max_iter : float, default=1e-8, and int, default=2000
@@ -96,11 +94,9 @@ class CrossRidge(_RidgeTarget, CrossTethered):
         unique, and the one nearest the mean of the tasks, weighted by rows, is taken.
     tasks_ : array of object of shape (n_tasks,)
         Labels of the tasks, in the order of `coef_`.
-    distances_ : array of shape (n_tasks,), or dict of arrays by block
-        Distance of each task to the centre; tasks at ``epsilon`` are held back by the bound.
-    forces_ : array of shape (n_tasks,), or dict of arrays by block
-        Rate at which the task's own loss would fall if its radius were increased; 0 if the
-        tether is inactive.
+    distances_, forces_ : array of shape (n_tasks,), or dict of arrays by block
+        Distance of each task to the centre, and rate at which its own loss would fall if its radius
+        were increased; 0 if the tether is inactive.
     epsilon_, epsilon_max_ : float, or dict by block
         The radius, and the smallest radius that has no effect, computed on first access.
     metric_ : array of shape (n_parameters, n_parameters), or None
@@ -136,11 +132,9 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
     epsilons : sequence of float, optional
         Radii to try. By default 0, `n_epsilons` in geometric progression up to the largest useful
         radius, and infinity.
-    n_epsilons : int, default=20
-        Number of positive finite values of the radius, stiffness or tension to try, before
-        refining between the best and its neighbours.
-    smallest : float, default=1e-3
-        Smallest radius, as a fraction of the largest.
+    n_epsilons, smallest : int, default=20, and float, default=1e-3
+        Number of positive finite values of the radius, stiffness or tension to try, before refining
+        between the best and its neighbours; and the smallest radius, as a fraction of the largest.
     tether : {"ball", "spring", "tension", "auto"}, default="ball"
         Kind of tether. "auto" tries all three, and a bound with a spring.
     alphas : sequence of float, optional
@@ -165,10 +159,8 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
     ----------
     alpha_, epsilon_, stiffness_, tension_, tether_ : float, the last str
         The chosen values.
-    best_score_ : float
-        Score of the choice, which is slightly optimistic; `comparison_` is not.
-    alphas_ : array
-        Ridge strengths tried.
+    best_score_, alphas_ : float, array
+        Score of the choice, slightly optimistic unlike `comparison_`, and ridge strengths tried.
     epsilons_, score_path_ : array of shape (n_radii,), (n_radii, n_folds)
         Radii, including the chosen one, and their scores with all else as chosen.
     comparison_ : Comparison
@@ -188,19 +180,19 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
     """
 
     def fit_statistics(self, statistics: Statistics) -> Self:
-        """Choose and fit by sums of all rows: the same as from rows.
+        """Choose and fit from sums instead of rows; the result is the same.
 
-        Folds are those of the statistics, in place of `cv`; the score is that of squared errors.
+        The folds are those of the statistics, not `cv`, and the score is the squared error.
         """
         if scorer_of(self, self.scoring, "neg_mean_squared_error") is not None:
             raise ValueError(
-                "Sums over rows tell squared errors alone, scoring='neg_mean_squared_error'; got "
-                f"{self.scoring!r}. Use `fit` with the rows."
+                "Sums support only squared errors, scoring='neg_mean_squared_error'; got "
+                f"{self.scoring!r}. Fit from rows instead."
             )
         n_folds = np.count_nonzero(statistics.cells.counts.any(axis=0))
         if n_folds < 2:
             raise ValueError(
-                "A choice by cross-validation needs statistics with rows in at least 2 folds; got "
+                "Cross-validation needs statistics with rows in at least 2 folds; got "
                 f"{n_folds}. Use `Statistics.of(X, y, tasks, n_folds=5)`, or `CrossRidge`."
             )
         return super().fit_statistics(statistics)

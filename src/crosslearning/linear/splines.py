@@ -21,9 +21,7 @@ from sklearn.utils.validation import (
 
 from crosslearning.convex.curves import Curves
 from crosslearning.convex.scaling import Scaling
-
-Array = NDArray[np.float64]
-
+from crosslearning.tether import Array
 
 _TAIL = 0.05  # fraction of the rows beyond the end knots, where curves are linear
 _LEAST = 1e-4  # smallest variance of a curve worth keeping, relative to the first

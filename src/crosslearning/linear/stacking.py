@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
 from crosslearning.convex.design import TaskTable
-from crosslearning.linear._estimator import Array
 from crosslearning.linear._stacking import CrossStack
 from crosslearning.linear._targets import ClassTarget, RealTarget
 from crosslearning.linear.bayesian_logistic import CrossBayesianLogisticRegression
 from crosslearning.linear.bayesian_ridge import CrossBayesianRidge
+from crosslearning.tether import Array
 
 _MARGIN = 0.1  # of the range of the targets, by which base predictions may exceed it
 _LEAST_SHARE = 0.01  # of the mean target, the smallest prediction under a logarithmic link

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import warnings
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from crosslearning.tasks.labels import Labels
+    from crosslearning.tether import Indices
 
 
 def within_task_folds(
@@ -68,11 +71,33 @@ def within_task_folds(
     return folds
 
 
+def splits_of(
+    cv: Any, X: Any, y: NDArray[Any], codes: NDArray[np.int64], seed: int, *, classes: bool
+) -> list[tuple[Indices, Indices]]:
+    """Return training and held-out rows of each split; tasks are the groups of splitters."""
+    if isinstance(cv, Integral):
+        n_splits = int(cv)
+        if not 2 <= n_splits <= len(codes):
+            raise ValueError(
+                f"`cv` must be from 2 to the number of rows; got cv={n_splits} for "
+                f"n_samples={len(codes)}."
+            )
+        fold = within_task_folds(codes, n_splits, seed, y if classes else None)
+        held_out = [fold == k for k in range(n_splits)]
+        return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in held_out]
+    from sklearn.model_selection import check_cv
+
+    with warnings.catch_warnings():
+        # Tasks are the groups; splitters that ignore them need not say so.
+        warnings.filterwarnings("ignore", "The groups parameter is ignored")
+        splits: list[tuple[Indices, Indices]] = list(check_cv(cv).split(X, y, codes))
+    if not splits:
+        raise ValueError(f"`cv` must produce at least one split; got {cv!r}.")
+    return splits
+
+
 def _spread_classes(
-    folds: NDArray[np.int64],
-    task: NDArray[np.int64],
-    classes: NDArray[np.intp],
-    rng: np.random.Generator,
+    folds: NDArray[np.int64], task: NDArray[np.int64], classes: Indices, rng: np.random.Generator
 ) -> None:
     """Swap rows in place until no class with at least two rows is confined to one fold."""
     # count[c, k] is the number of rows of class c in fold k
@@ -109,7 +134,7 @@ def _check_codes(codes: ArrayLike) -> NDArray[np.int64]:
     return task.astype(np.int64, copy=False)
 
 
-def _check_classes(classes: Labels, n_rows: int) -> NDArray[np.intp]:
+def _check_classes(classes: Labels, n_rows: int) -> Indices:
     codes, _, _ = factorize(classes, "classes")
     if len(codes) != n_rows:
         raise ValueError(
