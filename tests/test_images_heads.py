@@ -13,7 +13,7 @@ import pytest
 
 from crosslearning import CrossLogisticRegression
 from crosslearning.images import TrainingSettings
-from tests.test_images_training import CATEGORIES, DOMAINS, Squares
+from tests.test_images_training import CATEGORIES, DOMAINS, Squares, assert_inspected
 
 torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
 
@@ -211,6 +211,7 @@ def test_heads_are_judged_and_reported_as_networks_are(finished):
     for point in results["path"]:
         assert point["distance"] <= float(point["epsilon"]) * (1 + 1e-4) + 1e-6
     assert len(list((folder / "models").glob("epsilon-*.safetensors"))) == 14
+    assert_inspected(results, sum(domain["test"] for domain in results["data"]["domains"]))
 
 
 def test_finished_heads_are_not_solved_again(finished, monkeypatch):

@@ -390,6 +390,46 @@ def test_a_sweep_learns_and_is_stored(finished):
     ]
 
 
+def assert_inspected(results, n_test):
+    """Saved networks see the test images of the first seed as they did in training."""
+    right = {
+        float(run["epsilon"]): run["test_images"] * n_test
+        for run in results["runs"]
+        if run["seed"] == 0
+    }
+    bins = results["reliability"]["bins"]
+    assert sum(row["count"] for row in bins) == n_test
+    correct = sum(row["observed"] * row["count"] for row in bins)
+    assert correct == pytest.approx(right[float(results["chosen"]["epsilon"])], abs=1e-3)
+    for part, end in zip(results["examples"], (0.0, math.inf), strict=True):
+        gain = right[float(results["chosen"]["between"])] - right[end]
+        assert part["won"] - part["lost"] == pytest.approx(gain, abs=1e-3)
+        assert len(part["images"]) == min(part["won"], 12)
+        for image in part["images"]:
+            assert image["predicted"] != image["truth"]
+            assert image["picture"].startswith("data:image/webp;base64,")
+
+
+def test_test_images_are_looked_at_through_the_saved_networks(finished):
+    results = finished[1]
+    assert_inspected(results, sum(domain["test"] for domain in results["data"]["domains"]))
+
+
+def test_examples_are_the_clearest_of_each_domain_in_turn(monkeypatch):
+    pytest.importorskip("torch", reason="the extra `torch` is not installed")
+    from crosslearning.images import _examples
+
+    monkeypatch.setattr(_examples, "_MOST", 3)
+    data, rows = Squares(), np.array([0, 1, 2, 30, 31])  # three of art, two of photo; beds
+    cross = np.array([[0.6, 0.2, 0.2], [0.9, 0.1, 0], [0.8, 0.2, 0], [0.7, 0.3, 0], [0, 1, 0]])
+    other = np.array([[0.1, 0.9, 0]] * 4 + [[1.0, 0, 0]])
+    found = _examples._compared(data, SMALL, rows, "pooled", cross, other)
+    assert (found["won"], found["lost"]) == (4, 1)
+    shown = [(image["domain"], image["probability"]) for image in found["images"]]
+    assert shown == [("art", 0.9), ("photo", 0.7), ("art", 0.8)]
+    assert {(image["truth"], image["predicted"]) for image in found["images"]} == {("bed", "cup")}
+
+
 def test_no_finished_run_is_trained_twice(finished, tmp_path, monkeypatch):
     folder = shutil.copytree(finished[0], tmp_path / "copy")
     results = finished[1]

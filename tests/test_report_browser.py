@@ -104,7 +104,7 @@ def test_every_chart_is_drawn(page):
         "[...figure.querySelectorAll('svg.marks')].map((drawing) => [drawing.clientWidth, "
         "drawing.querySelectorAll('.mark-group [role=graphics-symbol]').length]))"
     )
-    assert len(sizes) == 18
+    assert len(sizes) == 19
     for ((width, marks),) in sizes:
         assert width > 200
         assert marks > 0
@@ -113,7 +113,13 @@ def test_every_chart_is_drawn(page):
 @pytest.mark.parametrize(
     ("caption", "mark", "words"),
     [
-        ("Test accuracy by ε; 0.1 was chosen", ".mark-symbol path", "test accuracy"),
+        ("Test accuracy by ε; 0.1 was chosen", ".mark-symbol[role] path[aria-label*=ε]", "low"),
+        (
+            "Test accuracy by ε; 0.1 was chosen",
+            ".mark-symbol path[aria-label*=FedBN]",
+            "test accuracy",
+        ),
+        ("How often the predicted category", ".mark-symbol path", "at least"),
         ("The 20 that gain most", ".mark-symbol path", "gain over separate"),
         ("Test accuracy of every domain", ".mark-rect path", "test accuracy"),
         ("Mean squared error of every model", ".mark-symbol path", "seconds"),

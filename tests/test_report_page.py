@@ -225,7 +225,7 @@ def test_classes_are_told_by_the_share_that_is_correct(tmp_path):
     assert "in log-odds, differs between tasks" in page
     assert "for comparison" not in page
     content["reliability"]["class"] = None
-    assert "How often the predicted class was true" in page_of(tmp_path, content)
+    assert "How often the predicted spending was true" in page_of(tmp_path, content)
 
 
 def test_counts_are_told_on_their_scale(tmp_path):
@@ -316,12 +316,16 @@ def test_every_task_is_in_the_table_with_values_to_sort_by(table_page):
 
 def test_images(images_page):
     text = images_page.text
-    assert "Chosen ε 0.1 best of 6 radii on validation images" in images_page
+    assert "Use these networks cross-learned, ε = 0.1 best of 6 radii on valid" in images_page
     for words in (
         "Test accuracy 65.0 ± 1.0 %",
         "Gain over pooled, the better extreme +10.0 points",
         "Domain icons gains most: test accuracy 55.0 % alone, 70.0 % cross-learned (100 test",
         "Radii below 1e-7 are not resolved.",
+        "Cross-learned right, pooled wrong: 30 test images. The other way round: 7.",
+        "thing 0 photos, 90.0 % separate: thing 1",
+        "Here they are off by 10.0 points on average.",
+        "own BatchNorm (FedBN) 55.0 ± 1.0 % +10.0 ± 1.0 points",
         "Most frequent mistakes",
         "thing 11 thing 0 icons 4 of 10",
         "at the best ε of each domain on its test images. Reported: the paper, Office-Home",
@@ -330,11 +334,17 @@ def test_images(images_page):
     ):
         assert words in text
     assert len(images_page.charts_of("against the radius")) == 2
+    path = images_page.charts_of("against the radius")[0]
+    lines = [row["name"] for row in values(path) if "name" in row]
+    assert lines == ["spring 60.0\xa0%", "own BatchNorm (FedBN) 55.0\xa0%"]  # the best first
     (bars,) = images_page.charts_of("Test accuracy of each domain")
     assert {row["method"] for row in values(bars)} == {"pooled", "cross-learned", "separate"}
     (confusion,) = images_page.charts_of("Confusion")
     assert len(values(confusion)) == 144
-    (sheet,) = [attributes for tag, attributes in images_page.elements if tag == "img"]
+    (reliable,) = images_page.charts_of("predicted probabilities of held-out images")
+    assert len(values(reliable)) == 4 + 2  # and the diagonal
+    sheet, *examples = [a for tag, a in images_page.elements if tag == "img"]
+    assert [a["alt"] for a in examples] == ["thing 0 in photos"] * 2
     assert sheet["src"].startswith("data:image/png;base64,")
     assert (sheet["width"], sheet["height"]) == ("60", "30")
 
@@ -451,9 +461,11 @@ def test_one_radius_one_seed_and_no_extras(tmp_path):
     content = images_results(std=None, radii=[1e-6])
     content["chosen"]["between"] = None
     content["comparison"] = content["confusion"]["pairs"] = []
-    del content["reported"], content["improvement"]
+    for name in ("reported", "improvement", "baselines", "reliability", "examples"):
+        del content[name]
     page = page_of(tmp_path, content)
-    assert "Chosen ε 1e-6" in page
+    assert "Use these networks cross-learned, ε = 1e-6" in page
+    assert "crosslearning predict" not in page
     assert "no network with 0 < ε < ∞ to compare" in page
     assert "Most frequent mistakes" not in page
     assert "Improvement in every domain" not in page

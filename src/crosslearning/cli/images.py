@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 
 _ICONS = "icons65"
-_LONG = ("runs", "categories", "confusion")  # parts of the results that a summary leaves out
+_LONG = (
+    "runs",
+    "categories",
+    "confusion",
+    "examples",
+)  # parts of the results that a summary leaves out
 
 
 @with_image_options

@@ -23,6 +23,7 @@ from crosslearning.datasets.images import Pixels
 from crosslearning.exceptions import ResolutionWarning
 from crosslearning.images import _results
 from crosslearning.images._baselines import baselines_of, judged
+from crosslearning.images._examples import inspected
 from crosslearning.images._folder import claim, numbered, prepare_models
 from crosslearning.images._runs import Runs, count, model_file
 from crosslearning.images.batches import Augmentation, ImageBatches
@@ -106,6 +107,8 @@ def train(
     }
     if others:
         results["baselines"] = judged(runs, others)
+    if keep_models and ranks.is_first:
+        results |= inspected(data, folder, settings, results["chosen"])
     results |= more(results)
     return _results.write(folder, results, runs) if ranks.is_first else results
 

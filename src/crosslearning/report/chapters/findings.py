@@ -116,7 +116,7 @@ def checks(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def reliability_figure(found: dict[str, Any], kind: str, target: str) -> Figure:
-    """Draw the probabilities of one class, or of the predicted one."""
-    event = "the predicted class" if found["class"] is None else f"{target} = {found['class']}"
+    """Draw the probabilities of one value of the target, or of the predicted one."""
+    event = f"the predicted {target}" if found["class"] is None else f"{target} = {found['class']}"
     caption = f"How often {event} was true, by its predicted probability"
     return Figure("reliability", caption, reliability(found["bins"], kind=kind))

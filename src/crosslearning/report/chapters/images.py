@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 from crosslearning.evaluation.numbers import count, percent, points, radius, spread
 from crosslearning.report.chapters.chapter import Chapter, Figure, Number
+from crosslearning.report.chapters.findings import reliability_figure
 from crosslearning.report.chapters.provenance import provenance
 from crosslearning.report.charts.images import confusion, domain_bars, improvement_bars
 from crosslearning.report.charts.radius import accuracy_lines, accuracy_path
@@ -21,7 +24,7 @@ _PAIRS = 12
 def images(results: Results) -> Chapter:
     """Build the chapter on networks for image domains."""
     content = results.content
-    data, config = content["data"], content["config"]
+    data, config, found = content["data"], content["config"], content.get("reliability")
     part = "linear head" if config.get("backbone") else "network"
     model = (config.get("backbone") or config["model"]).rpartition(":")[2]
     settings = {
@@ -36,7 +39,7 @@ def images(results: Results) -> Chapter:
         f"{count(len(data['domains']), 'domain')}; one {part} ({model}, {config['image_size']} px) "
         "per domain",
         sentence=content["sentence"],
-        numbers=(_choice(content), _accuracy(content), _gain(content)),
+        numbers=(_choice(content, results.path.parent), _accuracy(content), _gain(content)),
         remarks=content["remarks"],
         notes=content["notes"],
         details={
@@ -53,6 +56,9 @@ def images(results: Results) -> Chapter:
                 }
                 for row in content.get("baselines", [])
             ],
+            "trust": found and reliability_figure(found, "images", "category"),
+            "off": found and f"{100 * found['off']:.1f}",
+            "examples": content.get("examples", []),
             **_confusion(content["confusion"]),
             "improvement": _improvement(content.get("improvement")),
             "reported": _reported(content),
@@ -63,14 +69,15 @@ def images(results: Results) -> Chapter:
     )
 
 
-def _choice(content: dict[str, Any]) -> Number:
+def _choice(content: dict[str, Any], folder: Path) -> Number:
     chosen = content["chosen"]
-    return Number(
-        "Chosen ε",
-        radius(chosen["epsilon"]),
-        f"best of {count(len(content['path']), 'radius', 'radii')} on validation images; "
-        f"on test images it is {radius(chosen['best_on_test'])}",
-    )
+    named = {0.0: "pooled", math.inf: "separate"}
+    value = named.get(float(chosen["epsilon"]), f"cross-learned, ε = {radius(chosen['epsilon'])}")
+    note = f"best of {count(len(content['path']), 'radius', 'radii')} on validation images; "
+    note += f"on test images it is {radius(chosen['best_on_test'])}"
+    command = f"crosslearning predict {shlex.quote(folder.resolve().name)} new-images"
+    saved = (folder / "models").is_dir()
+    return Number("Use these networks", value, note, words=True, command=command if saved else None)
 
 
 def _accuracy(content: dict[str, Any]) -> Number:
@@ -103,11 +110,16 @@ def _path(content: dict[str, Any]) -> Figure:
         mean, std = point["test"]["mean"], point["test"]["std"]
         low, high = (None, None) if std is None else (max(mean - std, 0.0), min(mean + std, 1.0))
         rows.append({"epsilon": point["epsilon"], "score": mean, "low": low, "high": high})
+    baselines = [
+        {"name": f"{row['method']} {percent(row['test']['mean'])}", "score": row["test"]["mean"]}
+        for row in content.get("baselines", [])
+    ]
+    baselines.sort(key=lambda row: -row["score"])
     chosen = float(content["chosen"]["epsilon"])
     return Figure(
         "accuracy",
         f"Test accuracy by ε; {radius(chosen)} was chosen",
-        accuracy_path(rows, _ends(content), chosen),
+        accuracy_path(rows, _ends(content), chosen, baselines),
         "Band: one standard deviation over seeds." * (rows[0]["low"] is not None),
     )
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import altair as alt
 
 from crosslearning.evaluation.numbers import radius as written
 from crosslearning.report.charts.pieces import Records, Spec, chart, level, spec, tips
-from crosslearning.report.charts.style import CROSS, INK, SERIES, SHORT
+from crosslearning.report.charts.style import CROSS, INK, SERIES, SHORT, SOFT
 
 _HEIGHT = 300
 _NAME, _FORM = "test accuracy", ".1%"
+_OTHERS = [*SERIES[2:], SOFT, INK]  # colours and shapes of baselines
+_SHAPES = ["square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left"]
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,13 @@ def _accuracy() -> alt.Y:
     return alt.Y("score:Q", title=None, scale=alt.Scale(zero=False), axis=axis)
 
 
-def accuracy_path(points: Records, levels: dict[str, float], chosen: float) -> Spec:
-    """Draw accuracy against ε, with a band, levels to compare with and the choice.
+def accuracy_path(
+    points: Records, levels: dict[str, float], chosen: float, baselines: Records
+) -> Spec:
+    """Draw accuracy against ε, with a band, the choice, levels and baselines to compare with.
 
-    `points` are rows with `epsilon`, `score`, `low` and `high`.
+    `points` are rows with `epsilon`, `score`, `low` and `high`, `baselines` with `name` and
+    `score`.
     """
     axis, placed, base = _base(points)
     banded = points[0]["low"] is not None
@@ -93,6 +99,7 @@ def accuracy_path(points: Records, levels: dict[str, float], chosen: float) -> S
     size = alt.condition(near, alt.value(110), alt.value(28))
     band = base.mark_area(color=CROSS, opacity=0.14).encode(y="low:Q", y2="high:Q")
     layers = [
+        *_baselines(baselines),
         *([band] if banded else []),
         base.mark_line(color=CROSS, strokeWidth=2.5).encode(y=_accuracy()),
         base.mark_circle(color=CROSS, opacity=1)
@@ -103,6 +110,25 @@ def accuracy_path(points: Records, levels: dict[str, float], chosen: float) -> S
     ]
     about = f"{_NAME} against the radius ε, which was chosen as {written(chosen)}"
     return spec(about, *layers, height=_HEIGHT)
+
+
+def _baselines(rows: Records) -> list[Any]:
+    """Draw a dotted line for each baseline, with a mark at its end that a legend explains."""
+    if not rows:
+        return []
+    known = [row["name"] for row in rows]
+    legend = alt.Legend(orient="bottom", direction="vertical", columns=1, labelLimit=320)
+    base = chart(rows).encode(
+        y=_accuracy(),
+        color=alt.Color("name:N", scale=alt.Scale(domain=known, range=_OTHERS), legend=legend),
+        tooltip=tips(name="baseline", score=(_NAME, _FORM)),
+    )
+    mark = base.mark_point(filled=True, size=80, opacity=1, clip=False)
+    shape = alt.Shape("name:N", scale=alt.Scale(domain=known, range=_SHAPES), legend=legend)
+    return [
+        base.mark_rule(strokeDash=[1, 3], strokeWidth=1.5),
+        mark.encode(x=alt.value("width"), shape=shape),
+    ]
 
 
 def _levels(levels: dict[str, float], placed: Records, chosen: float) -> list[alt.Chart]:
