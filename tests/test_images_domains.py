@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from crosslearning.files import default_cache_dir
 from crosslearning.images import ImageDomains, split
 from crosslearning.images import _pixel_cache as pixel_cache
 from tests.image_files import corners, encoded, png_bomb, put, quarters
@@ -325,7 +326,7 @@ def test_the_default_cache(tree, tmp_path, monkeypatch):
     assert len(list((tmp_path / "xdg" / "crosslearning").iterdir())) == 1
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert pixel_cache.default_cache_dir() == tmp_path / ".cache" / "crosslearning"
+    assert default_cache_dir() == tmp_path / ".cache" / "crosslearning"
 
 
 _KILLED = """

@@ -6,7 +6,7 @@ import pytest
 
 from crosslearning.cli import main
 from crosslearning.paper.gaussian import experiment as gaussian
-from crosslearning.report import write
+from crosslearning.report import page, write
 from tests.report_results import images_results, save, table_results
 
 
@@ -138,3 +138,15 @@ def test_the_command_says_where_the_page_is(tmp_path, capsys, monkeypatch):
 def test_help_shows_an_example(capsys):
     assert main(["report", "--help"]) == 0
     assert "Example: crosslearning report" in capsys.readouterr().out
+
+
+def test_the_script_of_charts_is_kept(tmp_path, monkeypatch):
+    """In the cache if that can be written to, and it is not made again."""
+    bundle, made = page._bundle.__wrapped__, []
+    monkeypatch.setattr("vl_convert.javascript_bundle", lambda *a: made.append(a) or "a script")
+    for home, times in ((tmp_path, 1), (tmp_path, 1), (tmp_path / "file", 2)):
+        (tmp_path / "file").write_text("")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+        assert bundle() == "a script"
+        assert len(made) == times
+    assert [path.suffix for path in (tmp_path / "crosslearning").iterdir()] == [".js"]

@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import Any
 
 
+def default_cache_dir() -> Path:
+    """Return ``crosslearning`` in ``XDG_CACHE_HOME`` or in ``~/.cache``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crosslearning"
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; rename it to ``path`` unless an exception is raised."""

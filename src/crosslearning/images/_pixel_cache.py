@@ -20,11 +20,6 @@ _MOST_WORKERS = 8
 _SECONDS_OF_A_DAY = 86400
 
 
-def default_cache_dir() -> Path:
-    """Return ``crosslearning`` in ``XDG_CACHE_HOME`` or in ``~/.cache``."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crosslearning"
-
-
 def cached_pixels(
     target: Path, images: Sequence[ImageFile], size: int, progress: Progress | None
 ) -> Pixels:

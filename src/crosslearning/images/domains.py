@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from crosslearning.datasets.images import ImageData, Indices, Pixels, Progress
-from crosslearning.files import write_json
+from crosslearning.files import default_cache_dir, write_json
 from crosslearning.images._listing import ImageFile, digest, find_images, read_groups, read_names
-from crosslearning.images._pixel_cache import cached_pixels, decode_all, default_cache_dir
+from crosslearning.images._pixel_cache import cached_pixels, decode_all
 
 Lists = str | Path | Sequence[str | Path]
 

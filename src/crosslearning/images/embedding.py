@@ -15,8 +15,7 @@ from torch import nn
 from crosslearning.datasets import ImageData
 from crosslearning.datasets.images import Pixels, Progress
 from crosslearning.extras import require
-from crosslearning.files import replacing
-from crosslearning.images._pixel_cache import default_cache_dir
+from crosslearning.files import default_cache_dir, replacing
 from crosslearning.images.networks import Normalised, named_function
 
 _AT_A_TIME = 256  # images per file of the cache; a killed process repeats at most one file

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from crosslearning.extras import require
-from crosslearning.files import replacing
+from crosslearning.files import default_cache_dir, replacing
 from crosslearning.report.chapters.chapter import Chapter, figures_in
 from crosslearning.report.reading import Results, read
 
@@ -132,9 +134,21 @@ def _anchored(body: str, prefix: str) -> dict[str, Any]:
 
 @cache
 def _bundle() -> str:
-    """Return the JavaScript of the Vega version that Altair targets."""
+    """Return the JavaScript of the Vega version that Altair targets.
+
+    It is kept in the cache, since bundling takes more time than most fits.
+    """
     import altair as alt
     import vl_convert
 
     version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version)
+    made_by = metadata.version("vl-convert-python")
+    stored = default_cache_dir() / f"vega-lite-{version}-by-{made_by}.js"
+    with suppress(OSError):
+        return stored.read_text(encoding="utf-8")
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version)
+    with suppress(OSError):
+        stored.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(stored) as temporary:
+            temporary.write_text(bundle, encoding="utf-8")
+    return bundle
