@@ -18,11 +18,11 @@ def reliability(probabilities: NDArray[np.floating], happened: NDArray[np.bool_]
     95 % interval from ``low`` to ``high`` (Jeffreys) and the number of events, ``count``. ``off``
     is the mean absolute difference between the two (expected calibration error).
 
-    >>> found = reliability(np.array([0.21, 0.25, 0.9]), np.array([False, True, True]))
+    >>> found = reliability(np.array([0.25, 0.25, 0.9]), np.array([False, True, True]))
     >>> [(row["predicted"], row["observed"], row["count"]) for row in found["bins"]]
-    [(0.23, 0.5, 2), (0.9, 1.0, 1)]
+    [(0.25, 0.5, 2), (0.9, 1.0, 1)]
     >>> round(found["off"], 3)
-    0.213
+    0.2
     """
     at = np.minimum((probabilities * _BINS).astype(np.intp), _BINS - 1)
     count, said, true = (
