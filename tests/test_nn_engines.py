@@ -282,7 +282,8 @@ def test_the_rule_of_auto(monkeypatch):
     assert chosen(mlp()) == "vmap"
     assert chosen(mlp(), loss=nn.functional.cross_entropy) == "vmap"
     assert chosen(nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.GELU())) == "vmap"
-    assert chosen(mlp(), n_tasks=7) == "loop"
+    assert chosen(mlp(), n_tasks=4) == "vmap"
+    assert chosen(mlp(), n_tasks=3) == "loop"
     assert chosen(mlp(), loss=lambda output, target: LOSS(output, target)) == "loop"
     assert chosen(mlp(), sampling="proportional") == "loop"
     assert chosen(mlp(), batch_size=None) == "loop"  # of unequal numbers of rows

@@ -18,7 +18,7 @@ from crosslearning.nn._task_models import TaskModels
 from crosslearning.nn._vmap import VmapEngine, is_layered, is_of_torch
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-_MANY = 8  # tasks for which one pass over all is faster, for linear layers
+_MANY = 4  # tasks for which one pass over all is faster, for linear layers
 
 
 class LoopEngine:

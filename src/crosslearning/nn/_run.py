@@ -92,6 +92,8 @@ class Run:
     def _of_all_ranks(self, rows: list[int], values: Array) -> tuple[list[int], Array]:
         """Positions and losses of all tasks that took part in a step, given the local ones."""
         ranks = self.models._ranks
+        if ranks.mesh is None:
+            return rows, values
         table = np.zeros((len(self.models.local_tasks), 2))
         table[rows] = np.stack([np.ones(len(rows)), values], axis=1)
         table = ranks.gather(ranks.sum(table, "data") / ranks.copies)

@@ -92,7 +92,7 @@ def fit(
         How gradients are computed: one task after another; in a thread per task; or in one
         vectorised pass over all tasks, which needs the same architecture, batches of the same shape
         and no buffers that change, such as those of BatchNorm. All agree up to rounding, and up to
-        dropout with "vmap". "auto" uses "vmap" for at least 8 tasks whose models consist of torch's
+        dropout with "vmap". "auto" uses "vmap" for at least 4 tasks whose models consist of torch's
         linear layers, with a torch loss and tensors as data; "threads" for models with convolutions
         on a CPU where torch has more than one thread; and "loop" otherwise.
     seed : int, default=0
