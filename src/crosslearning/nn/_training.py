@@ -64,12 +64,11 @@ def fit(
     epochs : int
         Number of epochs.
     batch_size : int or None, default=1
-        Rows of each task in a step; 1 as in the paper. A batch that reaches the end of a task's
-        rows continues with the next permutation. None takes all rows of all tasks in every step.
+        Rows of each task in a step; None takes all rows of all tasks.
     sampling : {"cycle", "proportional"}, default="cycle"
-        "cycle": an epoch passes once over the rows of the largest task (rounded up to whole
-        batches), and smaller tasks start over in a new order. "proportional": an epoch uses each
-        row once; a step takes `batch_size` rows per task on average, and more of large tasks.
+        "cycle": an epoch passes once over the rows of the largest task, in whole batches, and
+        smaller tasks start over in a new order. "proportional": an epoch uses each row once; a step
+        takes `batch_size` rows per task on average, and more of large tasks.
     project_every : int, default=1
         Number of steps between projections; there is always one at the end of an epoch.
     scheduler : scheduler or callable, optional
@@ -96,15 +95,13 @@ def fit(
         linear layers, with a torch loss and tensors as data; "threads" for models with convolutions
         on a CPU where torch has more than one thread; and "loop" otherwise.
     seed : int, default=0
-        Determines, with the task's label and the number of the step, the order of rows,
-        augmentation and dropout of a task: with ε = ∞, tasks train exactly as they would alone
-        (except for dropout with "vmap"). Global generators are restored.
+        Determines, with the task's label and the step, the order of rows, augmentation and dropout:
+        with ε = ∞, tasks train exactly as they would alone (except for dropout with "vmap").
     checkpoint : path, optional
-        A file to which training is saved after every epoch, and from which it resumes if the file
-        exists. The result is that of an uninterrupted run (bit for bit on the CPU with "loop").
-        Pass the same arguments again, possibly with more epochs. Tasks, architecture, tethers,
-        optimizer, seed and sizes are compared with the file; functions cannot be. With a mesh it
-        is a folder, for any number of ranks.
+        File to which training is saved after every epoch, and from which it resumes, with the
+        result of an uninterrupted run (bit for bit on the CPU with "loop"). Pass the same arguments
+        again, possibly with more epochs; all but functions are compared with the file. With a mesh
+        it is a folder, for any number of ranks.
     checkpoint_every : int, optional
         Also save after every multiple of this number of steps.
     progress : bool, default=False

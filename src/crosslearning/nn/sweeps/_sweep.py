@@ -1,4 +1,4 @@
-"""Radii, seeds and baselines, trained and judged in one call."""
+"""Radii, seeds and baselines, trained and evaluated in one call."""
 
 from __future__ import annotations
 
@@ -50,33 +50,30 @@ def sweep(
     on_epoch: Callable[[dict[str, Any], EpochRecord], Any] | None = None,
     mesh: DeviceMesh | None = None,
 ) -> pd.DataFrame:
-    """Train with every radius and seed, and with the usual baselines, and judge the models.
+    """Train with every radius and seed, and with the usual baselines, and evaluate the models.
 
     Parameters
     ----------
-    module : callable
-        Makes a module. It is called once per seed, with torch's generator seeded.
-    data : mapping from task to data
-        To train on, as in :func:`fit`.
-    loss, epochs, batch_size, sampling, project_every, augment, center_weight
+    module, optimizer, scheduler : callable
+        Return a new module, with torch's generator seeded; an optimizer of parameters; and a
+        scheduler of an optimizer.
+    data, loss, epochs, batch_size, sampling, project_every, augment, center_weight
         As in :func:`fit` and :class:`TaskModels`.
-    optimizer, scheduler : callable
-        Make an optimizer of parameters, and a scheduler of an optimizer.
     epsilons : float or iterable of float
         Radii; 0 pools the tasks, ``math.inf`` separates them.
     baselines : one or several of {"pooled", "separate", "spring", "fine-tuned"}
-        What to compare with: radius 0; radius infinity; springs to the centre in place of a radius
-        (mean-regularised learning); and the pooled model, trained on task by task for as many
-        epochs again.
+        What to compare with: radius 0; radius infinity; springs to the centre instead of a radius
+        (mean-regularised multi-task learning); and the pooled model, fine-tuned on each task for as
+        many epochs again.
     stiffness : iterable of float, default=(1.0,)
-        Of the springs.
+        Stiffness of the springs.
     blocks : dict from prefix to float or None, optional
         Radii of blocks of parameters, as in :class:`TaskModels`; None stands for the radius or
         spring of each run, as in ``{"*": None, "classifier": math.inf}``.
     seeds : int or sequence of int, default=(0,)
         Each determines initial parameters, order of the data and dropout.
     test : mapping from task to data, optional
-        To judge the models by; by default the training data.
+        Data to evaluate on; by default the training data.
     metric : "accuracy" or callable, optional
         Function of a task's outputs and targets, as in :func:`evaluate`; by default the loss.
     engine : str, default="auto"
@@ -86,21 +83,19 @@ def sweep(
         linear models and multi-layer perceptrons. "auto" does so where it gives the same numbers
         and is no slower.
     n_jobs : int, optional
-        Processes for runs that are not stacked; by default one after the other in this one.
+        Number of processes for runs that are not stacked; by default there is only this one.
     folder : path, optional
-        Keeps finished runs, and the state of the one at work, so that an interrupted sweep goes on
-        where it was; stacked runs finish all at once. A folder of another sweep is refused.
+        Folder for finished runs and the state of the current one, from which an interrupted sweep
+        resumes; stacked runs finish all at once. A folder of another sweep is refused.
     checkpoint_every : int, optional
-        Steps after which the state of a run is saved in the folder, beside the end of each epoch.
-    measure : callable, optional
+        Steps after which the state of a run is also saved, in addition to the end of each epoch.
+    measure, on_epoch : callable, optional
         ``measure(run, models, history)`` returns, for each task of a trained run, a dict of further
-        columns of what JSON has; ``run`` has ``method``, ``epsilon``, ``stiffness`` and ``seed``.
-        Runs are not stacked then.
-    on_epoch : callable, optional
-        Called as ``on_epoch(run, record)`` after each epoch. Runs are not stacked then.
+        columns, of JSON values; ``run`` has ``method``, ``epsilon``, ``stiffness`` and ``seed``.
+        ``on_epoch(run, record)`` is called after each epoch. With either, runs are not stacked.
     mesh : DeviceMesh, optional
         Spreads the tasks of every run over ranks; see :class:`TaskModels`. All ranks need all
-        data, and call it alike. Runs are not stacked then.
+        data and must call this function. Runs are not stacked.
 
     Returns
     -------
