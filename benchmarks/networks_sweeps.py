@@ -15,7 +15,7 @@ from crosslearning.nn.architectures import mlp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FEATURES, CLASSES, EPOCHS = 20, 3, 10
+FEATURES, CLASSES, EPOCHS = 20, 3, 5
 RADII = (0.0, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, float("inf"))
 EXPECTED = 4.0  # separate runs, times the stacked sweep of nine radii
 
