@@ -48,8 +48,8 @@ class Plan(NamedTuple):
         (32, (32,)),
     )
     sweep_tasks: tuple[int, ...] = (4, 32)
-    sweep_seeds: tuple[int, ...] = (1, 5)
-    sweep_runs: int = 3
+    sweep_seeds: tuple[int, ...] = (1, 3)
+    sweep_runs: int = 2
     epochs: int = 5
 
 

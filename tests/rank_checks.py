@@ -298,10 +298,10 @@ def check_shard_is_checked():
     given = {"tasks": TASKS, "epsilon": 0.1}
     with pytest.raises(ValueError, match="needs a `mesh` with a dimension 'data'"):
         TaskModels(network(), **given, mesh=spread(), shard=fully_shard)
-    with pytest.raises(ValueError, match=r"'0.weight' is still whole. Use shard=fully_shard"):
+    with pytest.raises(ValueError, match=r"'0.weight' is not sharded. Use shard=fully_shard"):
         TaskModels(network(), **given, mesh=where, shard=lambda module, mesh: None)  # noqa: ARG005
     models = TaskModels(network(False), **given, mesh=where, shard=fully_shard)
-    with pytest.raises(ValueError, match="sharded cannot be converted"):
+    with pytest.raises(ValueError, match="Sharded models cannot be converted"):
         models.double()
     with pytest.raises(ValueError, match="'threads' if they are not sharded; got 'threads'"):
         train(models, data(), engine="threads")

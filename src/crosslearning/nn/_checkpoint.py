@@ -75,7 +75,7 @@ class Checkpoint:
             ) from error
 
     def stored(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-        """Return what is the same wherever the models are, as tensors and as JSON."""
+        """Return all but the models, as tensors and as JSON."""
         run = self.run
         tensors = {"epoch": torch.from_numpy(np.stack([run.sums, run.counts]))}
         content = {
@@ -88,7 +88,7 @@ class Checkpoint:
         return tensors, content
 
     def restore(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
-        """Give the run all that was stored."""
+        """Restore the whole run."""
         run = self.run
         self.restore_models(tensors, content)
         if run.scheduler is not None:
@@ -101,7 +101,7 @@ class Checkpoint:
         run.history.records = from_columns(unpack(content["history"], tensors))
 
     def restore_models(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
-        """Give the run its models, the state of the optimizer, and the best models so far."""
+        """Restore the models, the state of the optimizer, and the best models so far."""
         run = self.run
         run.models.load_state_dict(unpack(content["models"], tensors))
         run.optimizer.load_state_dict(unpack(content["optimizer"], tensors))
@@ -166,7 +166,7 @@ def _merged(parts: list[dict[Any, Any]]) -> dict[Any, Any]:
 
 
 def _optimizer(optimizer: Optimizer, ranks: Ranks) -> dict[str, Any]:
-    """Class and options of each group; of the learning rate where it started."""
+    """Class, and options of each group with the initial learning rate."""
     groups = {
         f"group {number}": {
             "parameters": int(ranks.sum(np.array([float(len(group["params"]))]), "task")[0]),

@@ -79,7 +79,7 @@ class LinkedModules(nn.Module):
 
 
 class LocalModules(nn.ModuleList):
-    """Modules of the tasks of this rank, under the names that they have among those of all."""
+    """Modules of the tasks of this rank, named by their position among all tasks."""
 
     def __init__(self, modules: Iterable[nn.Module], first: int = 0) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class LocalModules(nn.ModuleList):
 
 
 class _Links:
-    """Where parameters were found, so that the next look costs one comparison each."""
+    """Where parameters were found, so that checking them costs one comparison each."""
 
     def __init__(self, models: LinkedModules) -> None:
         self.parameters = [

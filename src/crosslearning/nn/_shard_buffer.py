@@ -1,7 +1,7 @@
-"""Parameters that FSDP2 has sharded: a matrix of the local shards, a row per task.
+"""Parameters sharded by FSDP2: a matrix of the local shards, a row per task.
 
-FSDP keeps the memory of its parameters to itself. The matrix is a copy of what this rank holds of
-them, taken before a projection and given back after; the whole parameters are never gathered.
+FSDP manages the memory of its parameters. The matrix is a copy of the local shards, taken before a
+projection and copied back after it; whole parameters are never gathered.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class ShardBuffer(FlatBuffer):
             found = find_parameter(modules[0], name)
             if not isinstance(found, DTensor) or not isinstance(found.placements[0], Shard):
                 raise ValueError(
-                    f"`shard` must shard every tethered parameter; {name!r} is still whole. "
-                    "Use shard=fully_shard, or leave it untethered: epsilon={prefix: ...}."
+                    f"`shard` must shard every tethered parameter; {name!r} is not sharded. "
+                    "Use shard=fully_shard, or do not tether it: epsilon={prefix: ...}."
                 )
         shards = self._shards(modules[0])
         self.flat = shards[0].new_empty((len(owners), sum(shard.numel() for shard in shards)))
 
     @property
     def tasks(self) -> torch.Tensor:
-        """Copies of the shards of the tasks, as they are now."""
+        """Copies of the current shards of the tasks."""
         self.take()
         return self.flat[:-1]
 
@@ -57,10 +57,10 @@ class ShardBuffer(FlatBuffer):
         """Leave the parameters where they are."""
 
     def convert(self, *_: Any) -> None:
-        """Refuse: FSDP's parameters are not ours to convert."""
+        """Refuse: FSDP manages its parameters."""
         raise ValueError(
-            "Models that are sharded cannot be converted. Convert the module before TaskModels "
-            "gets it."
+            "Sharded models cannot be converted. Convert the module before passing it to "
+            "TaskModels."
         )
 
     def parameters(self, *_: Any) -> list[nn.Parameter]:
@@ -68,8 +68,8 @@ class ShardBuffer(FlatBuffer):
         return []
 
     def _shards(self, module: nn.Module) -> list[torch.Tensor]:
-        """Shards that this rank holds, with FSDP's own memory."""
-        for part in module.modules():  # a forward pass may have left parameters whole
+        """Shards that this rank holds, in FSDP's memory."""
+        for part in module.modules():  # a forward pass may have left parameters gathered
             if isinstance(part, FSDPModule):
                 part.reshard()
         found: list[Any] = [find_parameter(module, name) for name in self._names]
