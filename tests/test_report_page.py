@@ -5,6 +5,7 @@ import math
 import re
 from html.parser import HTMLParser
 
+import altair as alt
 import numpy as np
 import pytest
 from PIL import Image
@@ -347,6 +348,13 @@ def test_images(images_page):
     assert [a["alt"] for a in examples] == ["thing 0 in photos"] * 2
     assert sheet["src"].startswith("data:image/png;base64,")
     assert (sheet["width"], sheet["height"]) == ("60", "30")
+
+
+def test_charts_follow_the_schema(table_page, images_page, tmp_path):
+    gaussian.run(gaussian.GaussianConfig(realizations=50), tmp_path)
+    for page in (table_page, images_page, Page(write(tmp_path))):
+        for chart in page.charts:
+            alt.Chart.from_dict(chart | {"datasets": {}}, validate=True)
 
 
 def test_chapters_come_in_a_stated_order(tmp_path):

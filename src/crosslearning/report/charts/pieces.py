@@ -75,7 +75,7 @@ def spec(description: str, *layers: Any, height: int, width: int | str = "contai
     fit = "fit-x" if width == "container" else "pad"
     drawn = alt.layer(*layers) if len(layers) > 1 else layers[0]
     sized = drawn.properties(width=width, height=height, description=description, autosize=fit)
-    result: Spec = sized.to_dict()
+    result: Spec = sized.to_dict(validate=False)
     del result["config"]
     result["datasets"] = {k: json.loads(text) for k, text in result["datasets"].items()}
     return result
