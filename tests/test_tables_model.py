@@ -347,6 +347,27 @@ def test_a_guess_knows_no_more_than_the_models():
     assert found["score"]["baseline"] == pytest.approx(expected)
 
 
+def test_few_rows_of_noise_do_no_worse_than_class_frequencies():
+    """However many columns there are to be misled by; separate models suffer most."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(72, 8))).add_prefix("x")
+    frame = frame.assign(g=np.arange(72) % 6, y=rng.choice(list("abc"), 72))
+    found = fit_table(frame, task="g", target="y", base="linear").results
+    scores = {model["name"]: model["score"] for model in found["models"]}
+    assert found["models"][0]["score"] < 1.01 * found["score"]["baseline"]
+    assert scores["separate"] < 1.15 * found["score"]["baseline"]
+    assert "does not help beyond" in found["sentence"]
+
+
+def test_nothing_to_learn_is_said():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(30, 3))).add_prefix("x").assign(g=np.arange(30) % 3)
+    frame["y"] = rng.normal(size=30)
+    found = fit_table(frame, task="g", target="y", base="linear").results
+    assert found["models"][0]["score"] > found["score"]["baseline"]
+    assert found["sentence"].startswith("No model is better than predicting the training mean, ")
+
+
 def test_a_slip_in_a_target_of_numbers_is_named():
     frame = shops()
     frame["sales"] = frame["sales"].astype(object)
