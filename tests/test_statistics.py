@@ -265,3 +265,28 @@ def test_sum_adds_up_and_strangers_are_refused():
     for wrong in (lambda: whole + 1, lambda: whole - "a", lambda: 1 + whole):
         with pytest.raises(TypeError, match="unsupported operand"):
             wrong()
+
+
+def test_rows_of_cells_that_have_few_are_added_one_by_one():
+    rng = np.random.default_rng(0)
+    X, y = 1e8 + rng.normal(size=(60, 3)), rng.normal(size=60)
+    tasks, folds, weights = np.arange(60) % 7, rng.integers(2, size=60), rng.random(60)
+    whole = Statistics.of(X, y, tasks, sample_weight=weights, folds=folds)
+    one_by_one = Statistics.empty(np.arange(7), 3, 2)
+    for part in np.array_split(rng.permutation(60), 12):
+        given = {"sample_weight": weights[part], "folds": folds[part]}
+        one_by_one.partial_fit(X[part], y[part], tasks[part], **given)
+    for name in ("counts", "weights", "log_weights", "means", "scatters"):
+        pair = getattr(one_by_one.cells, name), getattr(whole.cells, name)
+        np.testing.assert_allclose(*pair, rtol=1e-7, atol=1e-7)
+
+
+def test_a_difference_has_no_rounding_errors_in_columns_that_do_not_vary():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    X[20:, 1] = 0.3
+    y, tasks = rng.normal(size=40), np.zeros(40, dtype=int)
+    rest = Statistics.of(X, y, tasks) - Statistics.of(X[:20], y[:20], tasks[:20])
+    exact = Statistics.of(X[20:], y[20:], tasks[20:])
+    np.testing.assert_array_equal(rest.cells.scatters[..., 1, :], 0.0)
+    np.testing.assert_allclose(rest.cells.scatters, exact.cells.scatters, atol=1e-12)

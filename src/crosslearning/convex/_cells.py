@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from crosslearning.convex._padding import buckets
 from crosslearning.tether import Array, Indices
 
+_ROUNDING = 1e-13  # share of a sum of squares that a difference may leave of equal ones
 _AT_ONCE = 2**18  # numbers, so that temporary arrays stay in the cache
 
 
@@ -51,11 +52,11 @@ class Cells:
             # Shifted before any product: a large mean costs no digits of the spread.
             first = block[:, 0].copy()
             block -= first[:, None]
-            total = sums.weights[bucket.tasks, None]
-            shift = np.matmul(weight[:, None], block)[:, 0] / total
-            block -= shift[:, None]
+            total = sums.weights[bucket.tasks]
+            shift = np.matmul(weight[:, None], block)[:, 0] / total[:, None]
             sums.means[bucket.tasks] = first + shift
-            sums.scatters[bucket.tasks] = (block * weight[:, :, None]).swapaxes(1, 2) @ block
+            products = (block * weight[:, :, None]).swapaxes(1, 2) @ block
+            sums.scatters[bucket.tasks] = products - _outer(total, shift)
         return sums
 
     def __getitem__(self, where: object) -> Cells:
@@ -87,6 +88,31 @@ class Cells:
             own = slice(some[0], some[-1] + 1) if whole else some
             self[own] = self[own].plus(other[start : start + size])
 
+    def add_rows(
+        self,
+        cell: NDArray[np.intp],
+        rows: NDArray[np.float64],
+        weights: NDArray[np.float64],
+    ) -> None:
+        """Add rows of positive weight in place: the first of each cell, the second, ..."""
+        order = np.argsort(cell, kind="stable")
+        place = cell[order]
+        new = np.append(True, place[1:] != place[:-1])
+        rank = np.arange(len(place)) - np.flatnonzero(new)[np.cumsum(new) - 1]
+        size = max(_AT_ONCE // rows.shape[1] ** 2, 1)
+        for turn in range(int(rank.max(initial=-1)) + 1):
+            these = order[rank == turn]
+            for start in range(0, len(these), size):
+                own = these[start : start + size]
+                where, weight = cell[own], weights[own]
+                before = self.weights[where]
+                share, gap = weight / (before + weight), rows[own] - self.means[where]
+                self.counts[where] += 1
+                self.weights[where] += weight
+                self.log_weights[where] += np.log(weight)
+                self.means[where] += share[:, None] * gap
+                self.scatters[where] += _outer(before * share, gap)
+
     def plus(self, other: Cells) -> Cells:
         """Union of the rows of each pair of cells."""
         weights = self.weights + other.weights
@@ -116,8 +142,10 @@ class Cells:
             (self.means + factor[..., None] * gap) * left[..., None],
             scatters * left[..., None, None],
         )
-        diagonal = np.einsum("...jj->...j", rest.scatters)
-        np.maximum(diagonal, 0.0, out=diagonal)
+        own, whole = (np.einsum("...jj->...j", cells.scatters) for cells in (rest, self))
+        none = own <= _ROUNDING * whole
+        rest.scatters[none] = 0.0
+        rest.scatters.swapaxes(-1, -2)[none] = 0.0
         return rest
 
 

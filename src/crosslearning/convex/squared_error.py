@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from crosslearning.convex._padding import buckets
-from crosslearning.convex._thin_marginal import row_factors
 from crosslearning.convex.design import Data, TaskTable
 from crosslearning.convex.statistics import Statistics
 from crosslearning.tether import Array, Indices
@@ -59,7 +58,11 @@ def _of_rows(rows: TaskTable) -> Array:
 def _of_sums(sums: Statistics) -> Array:
     """Deviations from the means, and the means as one heavy row."""
     cells, p = sums.total().cells[:, 0], sums.n_features
-    rows = np.concatenate([row_factors(cells.scatters, p + 1), cells.means[:, None]], axis=1)
+    unit = np.sqrt(np.einsum("njj->nj", cells.scatters))
+    unit[unit == 0.0] = 1.0
+    values, vectors = np.linalg.eigh(cells.scatters / (unit[:, :, None] * unit[:, None]))
+    roots = np.sqrt(np.maximum(values, 0.0))[:, :, None] * vectors.swapaxes(1, 2)
+    rows = np.concatenate([roots * unit[:, None], cells.means[:, None]], axis=1)
     rows = np.insert(rows, p, 0.0, axis=2)
     rows[:, -1, p] = 1.0
     rows[:, -1] *= np.sqrt(cells.weights)[:, None]

@@ -24,6 +24,7 @@ from crosslearning.files import replacing
 from crosslearning.tether import Array, Indices
 
 _FORMAT = 1
+_SPARSE = 2  # rows of a cell, on average; fewer are added one by one
 
 
 class Statistics:
@@ -117,8 +118,14 @@ class Statistics:
         if len(own):
             # Only cells with rows: a chunk has rows of few of the tasks.
             cell = self._grown(own, rows.shape[1])[task] * self.n_folds + fold
-            found, number = np.unique(cell, return_inverse=True)
-            self.cells.flat.add(found, Cells.of_rows(rows, weights, number, len(found)))
+            present = np.zeros(self.cells.counts.size, dtype=bool)
+            present[cell] = True
+            found = np.flatnonzero(present)
+            if len(rows) < _SPARSE * len(found):
+                self.cells.flat.add_rows(cell, rows, weights)
+            else:
+                number = np.cumsum(present)[cell] - 1
+                self.cells.flat.add(found, Cells.of_rows(rows, weights, number, len(found)))
         return self
 
     @property

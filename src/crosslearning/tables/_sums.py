@@ -27,7 +27,8 @@ from crosslearning.tables.splits import Splits
 from crosslearning.tables.trials import Trials
 
 Array = NDArray[np.float64]
-COMPARED = 50_000  # tasks that are enough to compare models by
+COMPARED, _FEWEST = 50_000, 2_000  # tasks that are enough to compare models by,
+_NUMBERS = 10**7  # in the sums of which there are at most so many, unless they are the fewest
 _LEARNED = 2**10  # tasks that are enough for variances to compare models by
 
 
@@ -45,7 +46,8 @@ def try_sums(
     If tasks are very many, some decide; no model is kept, since they are large. `shown` are rows
     whose predictions are returned, by candidate and part.
     """
-    among = np.arange(0, sums.n_tasks, -(-sums.n_tasks // COMPARED))
+    most = np.clip(_NUMBERS // sums.cells.scatters[:1].size, _FEWEST, COMPARED)
+    among = np.arange(0, sums.n_tasks, -(-sums.n_tasks // most))
     some = sums.take(among)
     sample, folds = _of_tasks(shown, among, sums.n_tasks)
     values = np.full((len(candidates), len(parts), len(among)), np.nan)

@@ -176,8 +176,11 @@ def _has_days_first(values: pd.Series[Any]) -> bool:
 
 def _range(values: pd.Series[Any]) -> list[float]:
     """Smallest and largest; of no values what any other range contains."""
-    known = values.dropna()
-    return [float(known.min()), float(known.max())] if len(known) else [np.inf, -np.inf]
+    if not isinstance(values.dtype, np.dtype):
+        values = values.dropna()
+    numbers = values.to_numpy()
+    ends = (np.fmin.reduce(numbers), np.fmax.reduce(numbers)) if len(numbers) else (np.nan, np.nan)
+    return [np.inf, -np.inf] if np.isnan(ends[0]) else [float(end) for end in ends]
 
 
 def _few(values: NDArray[Any]) -> NDArray[Any] | None:
