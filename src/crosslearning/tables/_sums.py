@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from crosslearning.convex._cells import Cells
 from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tables._facts import Facts
@@ -63,11 +64,8 @@ def try_sums(
         for m, candidate in enumerate(candidates):
             say(f"Trying {candidate.label}, part {s + 1} of {len(parts)}")
             started = time.perf_counter()
-            model = clone(candidate.estimator).fit_statistics(train, learn_from=_LEARNED)
-            values[m, s] = _scores(model.coef_, model.intercept_, test)
-            state = {"fitted": vars(model), "parameters": model.get_params()}
-            if len(part.y):
-                said[candidate.name].append((part, *forecast(state, part.X, part.codes)))
+            values[m, s], told = _tried(candidate, train, test, part)
+            said[candidate.name] += told
             seconds[candidate.name] += time.perf_counter() - started
     scores = Scores(list(said), values, weights)
     baseline = -float(np.nanmean(Scores(["guess"], guesses, weights).by_task[0]))
@@ -76,6 +74,14 @@ def try_sums(
         said,
         facts_of(total, names, baseline, among),
     )
+
+
+def _tried(candidate: Candidate, train: Statistics, test: Cells, part: Rows) -> tuple[Array, Any]:
+    """Scores of the tasks, and predictions of rows if there are any."""
+    model = clone(candidate.estimator).fit_statistics(train, learn_from=_LEARNED)
+    state = {"fitted": vars(model), "parameters": model.get_params()}
+    told = [(part, *forecast(state, part.X, part.codes))] if len(part.y) else []
+    return _scores(model.coef_, model.intercept_, test), told
 
 
 def try_rows(
@@ -128,7 +134,7 @@ def _of_tasks(shown: Shown, among: NDArray[np.intp], n_tasks: int) -> tuple[Rows
     return Rows(shown.X[own], shown.y[own], codes[own], len(among)), shown.folds[own]
 
 
-def _scores(coef: Array, intercept: Array, cells: Any) -> Array:
+def _scores(coef: Array, intercept: Array, cells: Cells) -> Array:
     """Minus the mean squared error of each task; NaN where it has no rows."""
     v = np.column_stack([-coef, np.ones(len(coef))])
     squares = np.einsum("nj,nj->n", (cells.scatters @ v[:, :, None])[:, :, 0], v)

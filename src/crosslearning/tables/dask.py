@@ -1,4 +1,4 @@
-"""Tables on many machines: parts of a table are summed where they are, by Dask."""
+"""Tables on many machines: Dask sums the parts of a table where they are."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def fit_table(
     progress: Callable[[str], object] | None = None,
     **settings: Any,
 ) -> TableModel:
-    """Fit a Dask data frame, by the scheduler that Dask uses at the moment.
+    """Fit a Dask data frame, on the current Dask scheduler.
 
-    Partitions are looked at and then summed where they are. Sums hold the tasks that a partition
-    has, and are merged on the workers by ranges of tasks; what a lost worker had is done again.
+    Partitions are surveyed and then summed where they are. Sums hold the tasks of a partition, and
+    are merged on the workers by ranges of tasks; the work of a lost worker is repeated.
 
     Parameters
     ----------
@@ -70,14 +70,14 @@ def fit_files(
     progress: Callable[[str], object] | None = None,
     **settings: Any,
 ) -> TableModel:
-    """Fit files that all workers can read, each of them a part of the work.
+    """Fit files that all workers can read; each file is a unit of work.
 
     Parameters
     ----------
     source : path
         A folder or a pattern, as in :func:`crosslearning.tables.fit_files`.
     scheduler : str, optional
-        Address of the scheduler; the one that Dask uses at the moment by default.
+        Address of the scheduler; the current one by default.
     task, target, categories, progress, **settings
         As in :func:`fit_table`.
 

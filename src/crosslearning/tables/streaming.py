@@ -116,11 +116,7 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
     survey = engine.survey(start, columns, types, settings.seed)
     sample = survey.sample.reset_index(drop=True)
     goal, used = recognised(survey, sample, settings, types)
-    metric = metric_of(settings.metric, goal.kind)
-    if settings.held_out is not None and metric.name == "auc":
-        raise ValueError(
-            "`held_out` is scored in chunks, from which no area under a curve follows."
-        )
+    metric = _metric(settings, goal)
     encoder = survey.encoder(used.of("number"), used.of("category"), used.of("date"))
     plan, labels = _plan(survey, sample, settings, goal, encoder, metric)
     only = settings.family != "auto" or goal.family == "gaussian"
@@ -147,6 +143,16 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
     fit = Fit(result, model, goal, used, trials, plan.words, facts, provenance)
     python = lines(fit_files, vars(settings), trials.chosen.label)
     return with_results(fit, findings, caught, python)
+
+
+def _metric(settings: SimpleNamespace, goal: Target) -> Metric:
+    metric = metric_of(settings.metric, goal.kind)
+    if settings.held_out is not None and metric.name == "auc":
+        raise ValueError(
+            "`held_out` is scored in chunks, from which no area under a curve follows. Use another "
+            "metric."
+        )
+    return metric
 
 
 def _wanted(columns: list[str], settings: SimpleNamespace) -> list[str]:
