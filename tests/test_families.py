@@ -9,11 +9,20 @@ from crosslearning.convex.families import (
     Gaussian,
     Multinomial,
     Poisson,
+    Quantile,
     Student,
     Tweedie,
 )
 
-FAMILIES = [Gaussian(), Bernoulli(), Poisson(), Gamma(), Tweedie(1.3), Multinomial(4)]
+FAMILIES = [
+    Gaussian(),
+    Bernoulli(),
+    Poisson(),
+    Gamma(),
+    Tweedie(1.3),
+    Multinomial(4),
+    Quantile(0.3, 0.5),
+]
 
 
 def named(family):
@@ -23,6 +32,7 @@ def named(family):
 def targets(family, n, rng):
     return {
         "Gaussian": rng.normal(size=n),
+        "Quantile": rng.normal(size=n),
         "Bernoulli": rng.integers(2, size=n),
         "Poisson": rng.poisson(2.0, size=n),
         "Gamma": rng.gamma(2.0, size=n),

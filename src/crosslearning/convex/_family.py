@@ -34,6 +34,16 @@ class Family(ABC):
     def _possible(self, y: Array) -> NDArray[Any]:
         return y >= 0
 
+    @property
+    def typical(self) -> Family:
+        """A family whose curvature at scores of 0 is typical of this one's near the targets."""
+        return self
+
+    @property
+    def wider(self) -> Family | None:
+        """A family with a similar mode that is easier to find, if this one's is hard to find."""
+        return None
+
     @abstractmethod
     def start(self, y: Array, weights: Array) -> Array:
         """Approximately the best constant scores."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -70,8 +70,12 @@ class LaplaceData:
         """
         p = len(precision)
         mode = self._mode(np.zeros(p), np.zeros((self.rows.n_tasks, p)), root, precision)
-        if self.last is not None:
-            last = self._mode(self.last.beta, self.last.u, root, precision)
+        last = self.last
+        if last is None and (wider := self.rows.family.wider):
+            easier = replace(self, rows=replace(self.rows, family=wider))
+            last = easier.climb(root, precision)[0]
+        if last is not None:
+            last = self._mode(last.beta, last.u, root, precision)
             mode = max(mode, last, key=lambda mode: mode.value)
         for _ in range(_MAX_STEPS):
             marginal = self._marginal(mode, root)

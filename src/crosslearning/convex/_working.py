@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -135,8 +135,9 @@ class GLMRows:
 
     @cached_property
     def at_zero(self) -> Array:
-        """Return `products` at 0."""
-        return self.products(np.zeros((self.n_tasks, self.n_parameters)))
+        """Return `products` at 0, of a family that bends as this one does near the targets."""
+        typical = replace(self, family=self.family.typical)
+        return typical.products(np.zeros((self.n_tasks, self.n_parameters)))
 
     def tilt(self, thetas: Array, covariances: Array, dispersion: float) -> Array:
         """Gradient by θ_i of ½ tr(A_i(θ_i) K_i) for given covariances K_i."""

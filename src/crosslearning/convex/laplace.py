@@ -94,7 +94,7 @@ def new_tasks(rows: GLMRows, center: Array, covariance: Array, noise: float) -> 
 def _fit(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
     if isinstance(rows.family, Student):
         return GLMFit(*robust_fit(rows, rows.family, task_weights, options))
-    if isinstance(rows.family, Gaussian):
+    if type(rows.family) is Gaussian:
         moments = rows.moments()
         fit = evidence_fit(moments, task_weights=task_weights, **options._asdict())
         return GLMFit(fit, moments)

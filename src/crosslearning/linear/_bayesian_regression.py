@@ -8,24 +8,32 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
 from crosslearning.convex._working import GLMRows
 from crosslearning.convex.design import TaskTable
 from crosslearning.convex.evidence import evidence_fit
-from crosslearning.convex.families import Gaussian, OneScore, Student
+from crosslearning.convex.families import Gaussian, OneScore, Quantile, Student
 from crosslearning.convex.intervals import capped, limits, predictive_interval
 from crosslearning.convex.losses import Loss, quadratic_loss
 from crosslearning.convex.posterior import quadratic_forms
 from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear._bayesian import CrossBayesianModel
-from crosslearning.linear._conformal import left_out_rows, left_out_tasks, quantile, summary
+from crosslearning.linear._conformal import (
+    left_out_rows,
+    left_out_scores,
+    left_out_tasks,
+    quantile,
+    summary,
+)
 from crosslearning.linear._estimator import checked_offset
 from crosslearning.linear._targets import RealTarget
 from crosslearning.linear._threads import one_blas_thread
 from crosslearning.tether import Array
 
 _METHODS = ("evidence", "conformal")
+_LEAST_NOISE = 1e-3  # unit of targets of which a quantile is fitted, in their standard deviations
 FARTHEST = 1.25  # times the largest target: no mean under a logarithmic link is believed beyond
 
 
@@ -127,8 +135,13 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
             raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
         if method not in _METHODS:
             raise ValueError(f"`method` must be one of {_METHODS}; got {method!r}.")
-        mean, sd, codes = self._predictive(X, tasks, sample_offset)
         family = self._family()
+        if isinstance(family, Quantile):
+            raise ValueError(
+                f"Intervals need two quantiles; got quantile={family.quantile} alone. Fit 0.05 and "
+                "0.95, for example: their predictions are the ends of 90 % intervals."
+            )
+        mean, sd, codes = self._predictive(X, tasks, sample_offset)
         if method == "evidence":
             return predictive_interval(family, mean, sd, self.noise_sd_**2, coverage)
         if not self.calibration_:
@@ -149,12 +162,13 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         offset = checked_offset(sample_offset, len(scores))
         family = self._family()
         dispersion = self.noise_sd_**2 if family.has_dispersion else 1.0
-        mean, variance = family.predictive(scores[:, 0] + offset, spread[:, 0, 0], dispersion)
+        spread = self.target_scale_**2 * spread[:, 0, 0]
+        mean, variance = family.predictive(scores[:, 0] + offset, spread, dispersion)
         exposure = 1.0 if isinstance(family, Gaussian) else np.exp(offset)
         return *capped(mean, np.sqrt(variance), self.largest_mean_ * exposure), codes
 
     def _learn_target(self, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
-        self.target_mean_ = 0.0  # until the sums are known
+        self.target_mean_, self.target_scale_ = 0.0, 1.0  # until more is known
 
     def _fit(self, rows: TaskTable, offset: Array | None = None) -> None:
         family, offset = self._family(), checked_offset(offset, len(rows.y))
@@ -165,23 +179,52 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
             if self.fit_intercept:
                 self.target_mean_ = float(np.average(rows.y - offset, weights=rows.weights))
             self._fit_likelihood(replace(rows, y=rows.y - offset - self.target_mean_), None)
+        elif isinstance(family, Quantile):
+            self._fit_quantile(replace(rows, y=rows.y - offset), family)
         else:
             self._fit_likelihood(rows, offset)
         self.largest_mean_ = np.inf
         if not isinstance(family, Gaussian):
             own = (rows.y * np.exp(-offset))[rows.weights > 0]
             self.largest_mean_ = FARTHEST * float(own.max())
-        self.calibration_ = self._calibrated(rows, offset)
+        alone = isinstance(family, Quantile)
+        self.calibration_ = {} if alone else self._calibrated(rows, offset)
+
+    def _fit_quantile(self, rows: TaskTable, family: Quantile) -> None:
+        """Fit targets measured from a quantile of a robust fit's errors, in units of its noise.
+
+        Then shift all models so that of the targets, each left out, the asked share is below.
+        """
+        how: Any = {"weights": rows.weights, "method": "inverted_cdf"}
+        robust = clone(self).set_params(family="student", epsilon=np.inf)
+        robust.tasks_, robust.target_mean_ = self.tasks_, 0.0
+        robust._fit(rows)
+        self.target_scale_ = max(robust.noise_sd_, _LEAST_NOISE * float(np.std(rows.y)))
+        if self.fit_intercept:
+            errors = rows.y - linear_scores(vars(robust), rows.X, rows.tasks)[:, 0]
+            center = robust.center_intercept_ + robust.center_coef_ @ robust.feature_mean_
+            self.target_mean_ = float(center + np.quantile(errors, family.quantile, **how))
+        rows = replace(rows, y=(rows.y - self.target_mean_) / self.target_scale_)
+        self._fit_likelihood(rows, None)
+        if self.fit_intercept:
+            columns = self._scaling().columns(rows.X, intercept=True)
+            score = self._encoded(linear_scores(vars(self), rows.X, rows.tasks)[:, 0])
+            variance = quadratic_forms(columns, rows.tasks, self.task_covariances_)
+            without, _ = left_out_scores(family, rows.y, score, variance, rows.weights)
+            shift = float(np.quantile(rows.y - without, family.quantile, **how))
+            self.target_mean_ += self.target_scale_ * shift
+            self.intercept_ += self.target_scale_ * shift
+            self.center_intercept_ += self.target_scale_ * shift
 
     def _fit_task(self, rows: TaskTable, sample_offset: Any = None) -> None:
-        self._fit_new(rows, checked_offset(sample_offset, len(rows.y)))
+        self._fit_new(rows, checked_offset(sample_offset, len(rows.y)) / self.target_scale_)
 
     @one_blas_thread()
     def _fit_sums(self, statistics: Statistics, learn_from: int | None = None) -> None:
         center = self.standardize and self.fit_intercept
         scaling = statistics.scaling(center=center, scale=self.standardize)
         moments = statistics.moments(scaling, intercept=self.fit_intercept)
-        self.target_mean_ = moments.target_mean
+        self.target_mean_, self.target_scale_ = moments.target_mean, 1.0
         options = self._evidence_options(statistics.n_features)
         posterior = evidence_fit(moments, learn_from=learn_from, **options)
         weights = options["task_weights"]
@@ -193,7 +236,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         if isinstance(family, Student):
             precisions = family.precisions(rows.expected_squares(thetas, covariances) / noise)
             return quadratic_loss(rows.moments(precisions), noise)
-        if isinstance(family, Gaussian):
+        if type(family) is Gaussian:
             return quadratic_loss(rows.moments(), noise)
         return super()._loss(rows, noise, thetas, covariances)
 

@@ -22,11 +22,17 @@ def left_out_rows(
     family: OneScore, y: Array, score: Array, variance: Array, dispersion: Array, weight: Array
 ) -> Array:
     """Return studentised leave-one-row-out errors."""
+    without, spread = left_out_scores(family, y, score, variance, weight / dispersion)
+    return _studentised(family, y, without, spread, dispersion)
+
+
+def left_out_scores(
+    family: OneScore, y: Array, score: Array, variance: Array, counts: Array
+) -> tuple[Array, Array]:
+    """Return means and variances of the scores of rows, each without that row itself."""
     slope, curvature, _ = family.derivatives(y, score)
-    counts = weight / dispersion
     rest = np.maximum(1.0 - counts * curvature * variance, _LEAST)
-    without = score - counts * slope * variance / rest
-    return _studentised(family, y, without, variance / rest, dispersion)
+    return score - counts * slope * variance / rest, variance / rest
 
 
 def left_out_tasks(

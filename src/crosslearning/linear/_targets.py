@@ -13,18 +13,23 @@ from crosslearning.tether import Array, Indices
 
 
 class RealTarget(TaskRegressor):
-    """Real targets, centred for accuracy."""
+    """Real targets, centred for accuracy and, for quantiles, in units of the noise."""
+
+    target_scale_ = 1.0
 
     _checks: ClassVar[dict[str, Any]] = {"dtype": np.float64, "y_numeric": True}
 
     def _encoded(self, y: NDArray[Any]) -> Array:
-        return np.asarray(np.asarray(y, dtype=np.float64) - self.target_mean_)
+        own = np.asarray(y, dtype=np.float64) - self.target_mean_
+        return np.asarray(own / self.target_scale_)
 
     def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        return coef[..., 0, :], intercept[..., 0] + self.target_mean_
+        unit = self.target_scale_
+        return unit * coef[..., 0, :], unit * intercept[..., 0] + self.target_mean_
 
     def _center(self) -> tuple[Array, Array]:
-        return self.center_coef_[np.newaxis], np.array([self.center_intercept_ - self.target_mean_])
+        level = np.array([self.center_intercept_ - self.target_mean_])
+        return self.center_coef_[np.newaxis] / self.target_scale_, level / self.target_scale_
 
 
 class ClassTarget(TaskClassifier):
