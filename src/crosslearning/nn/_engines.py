@@ -43,7 +43,7 @@ class LoopEngine:
         return list(losses), torch.stack([*losses.values()]) if losses else torch.zeros(0)
 
     def work(self, batches: Iterable[TaskBatch]) -> Iterable[tuple[int, torch.Tensor]]:
-        """Compute the gradients of the batches; give positions of tasks, and their losses."""
+        """Compute the gradients of the batches; yield positions of tasks, and their losses."""
         for batch in batches:
             seed_torch(self.device, batch.seed)
             yield batch.row, self.task_gradient(batch)
@@ -64,7 +64,7 @@ class LoopEngine:
         return self.loss(self.models.per_task[batch.row](batch.x), batch.y)
 
     def released(self) -> AbstractContextManager[None]:
-        """Let the optimizer hold the models' parameters for a while, as it already does."""
+        """Let the optimizer hold the models' parameters for a while; it already does."""
         return nullcontext()
 
     def close(self) -> None:

@@ -110,7 +110,7 @@ def _score(module: nn.Module, source: Source, metric: Metric, batch_size: int) -
 
 
 def in_order(source: Source, batch_size: int = _ROWS) -> Iterator[tuple[Any, Any]]:
-    """Give all rows of a task, batch by batch."""
+    """Yield all rows of a task, batch by batch."""
     if isinstance(source, Batches):
         yield from source.loader
         return

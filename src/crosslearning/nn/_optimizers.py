@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from crosslearning.nn._task_models import TaskModels
 
-# They treat each number by itself, wherever it is.
+# They treat every element separately.
 ELEMENTWISE = (
     optim.ASGD, optim.Adadelta, optim.Adagrad, optim.Adam, optim.AdamW, optim.Adamax,
     optim.NAdam, optim.RAdam, optim.RMSprop, optim.Rprop, optim.SGD,
@@ -97,7 +97,7 @@ def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
 
 
 class FlatOptimizer:
-    """Lets an optimizer hold the flat buffers, in place of parameters: one call, not hundreds."""
+    """Makes an optimizer step over the flat buffers, in one call instead of hundreds."""
 
     def __init__(self, optimizer: optim.Optimizer, models: TaskModels) -> None:
         self.optimizer, self.models = optimizer, models
@@ -138,7 +138,7 @@ class FlatOptimizer:
 
 
 def _joined(key: str, values: list[list[Any]], rows: list[list[nn.Parameter]]) -> Any:
-    """Stack what has the shape of its parameter; what has not is the same for all."""
+    """Stack state of the shape of its parameter; other state is the same for all."""
     first = values[0][0]
     if key == "step" or not isinstance(first, torch.Tensor) or first.shape != rows[0][0].shape:
         return first

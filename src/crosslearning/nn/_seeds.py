@@ -1,4 +1,4 @@
-"""Seeds that are computed from what they are for, so that there is no state to save.
+"""Seeds computed from their purpose, so that there is no state to save.
 
 The order of a task's rows, its augmentation and its dropout at step t follow from the seed, the
 task's label and t alone: a run that resumes there, and a task that trains alone, draw the same.
@@ -17,13 +17,13 @@ from torch import nn
 
 
 def derive(*words: object) -> int:
-    """Return a seed of 63 bits from a seed and words that say what it is for."""
+    """Return a seed of 63 bits from a seed and words for its purpose."""
     digest = hashlib.blake2b(repr(words).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
 def seed_torch(device: torch.device, seed: int) -> None:
-    """Seed torch's own generators of the CPU and of this device, and no others, which is slow."""
+    """Seed torch's generators of the CPU and of this device only; seeding all is slow."""
     torch.default_generator.manual_seed(seed)
     if device.type != "cpu":
         torch.get_device_module(device).manual_seed(seed)
@@ -38,7 +38,7 @@ def seed_globals(seed: int) -> None:
 
 @contextmanager
 def forked_generators(device: torch.device) -> Iterator[None]:
-    """Give torch's, NumPy's and Python's global generators back as they were."""
+    """Restore torch's, NumPy's and Python's global generators."""
     numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002
     devices = [] if device.type == "cpu" else [device.index or 0]
     kind = "cuda" if device.type == "cpu" else device.type

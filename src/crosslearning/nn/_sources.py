@@ -13,11 +13,11 @@ from crosslearning.nn._seeds import seed_globals
 
 Batch = tuple[Any, Any]
 
-_SAMPLE = 16  # rows that stand for data which have to be loaded one by one
+_SAMPLE = 16  # rows that represent data loaded row by row
 
 
 class RowSource(Protocol):
-    """Rows of a task, any of which can be asked for."""
+    """Rows of a task that can be indexed."""
 
     def __len__(self) -> int: ...
 
@@ -52,7 +52,7 @@ class Collated:
 
 
 class Batches:
-    """A DataLoader, passed again and again; it has its own order and size of batches."""
+    """A DataLoader, iterated repeatedly, with its own order and batch size."""
 
     def __init__(self, loader: Any) -> None:
         self.loader = loader
@@ -63,7 +63,7 @@ class Batches:
         return len(self.loader)
 
     def number(self, index: int, seed: int) -> Batch:
-        """Return one batch of the pass that has this seed; to go back takes a new pass."""
+        """Return one batch of the pass with this seed; going back starts a new pass."""
         at = self._at
         if at is None or at[0] != seed or at[1] > index:
             seed_globals(seed)
@@ -123,7 +123,7 @@ def _recognised(given: Any) -> Source | None:
 
 
 def digest(source: Source) -> str | None:
-    """Return a fingerprint: of whole tensors, of a sample of rows, of no loader."""
+    """Return a fingerprint of tensors, or of a sample of other rows; None for a loader."""
     if isinstance(source, Batches):
         return None
     some = torch.arange(len(source))

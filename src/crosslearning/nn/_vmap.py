@@ -21,7 +21,7 @@ Tensors = dict[str, torch.Tensor]
 
 _LAYERS = ("activation", "container", "dropout", "flatten", "linear")
 _OF_TORCH = tuple(f"torch.nn.modules.{kind}" for kind in _LAYERS)
-_ROWS = 1024  # of each task that are taken ahead
+_ROWS = 1024  # of each task that are fetched at once
 
 
 def refuse_unlike(models: TaskModels) -> None:
@@ -36,12 +36,12 @@ def refuse_unlike(models: TaskModels) -> None:
 
 
 def is_of_torch(loss: Any) -> bool:
-    """Whether a loss is one of torch, which all pass through vmap."""
+    """Whether a loss is one of torch's, all of which vmap supports."""
     return (getattr(loss, "__module__", None) or "").startswith("torch.nn.")
 
 
 def is_layered(module: nn.Module) -> bool:
-    """Whether a module is made of linear layers, activations and dropout of torch, no more."""
+    """Whether a module consists of torch's linear layers, activations and dropout only."""
     return all(
         type(part) is nn.LayerNorm
         or (type(part).__module__ in _OF_TORCH and type(part) is not nn.MultiheadAttention)
@@ -78,7 +78,7 @@ class VmapEngine:
             self._held = []
 
     def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
-        """Leave gradients where the optimizer looks; return positions of tasks, and losses."""
+        """Set the gradients that the optimizer uses; return positions of tasks, and losses."""
         for parameter in self._held:  # before new gradients take as much memory
             parameter.grad = None
         x, y = self._feed.step(step)
@@ -154,7 +154,7 @@ class VmapEngine:
 class StackedFeed:
     """Inputs and targets of a step with an axis for the tasks in front.
 
-    Rows of tensors are taken for many steps at once, since calls cost more than copying.
+    Rows of tensors are fetched for many steps at once, since calls cost more than copying.
     """
 
     def __init__(self, feed: Feed) -> None:
