@@ -58,39 +58,30 @@ def divide(names: Sequence[str], epsilon: Any, tether: Any, n_tasks: int) -> tup
 
     if not isinstance(given, Mapping):
         return (Block(ALL, checked(given), tuple(names)),)
-    if not given:
+    named = _by_prefix(list(given), names)
+    return tuple(Block(one, checked(value), tuple(named[one])) for one, value in given.items())
+
+
+def _by_prefix(prefixes: list[str], names: Sequence[str]) -> dict[str, list[str]]:
+    if not prefixes:
         raise ValueError("Got an empty mapping of prefixes: no parameter would be tethered.")
-    named = {prefix: _matching(prefix, names) for prefix in given if prefix != OTHERS}
-    if OTHERS in given:
-        taken = {name for found in named.values() for name in found}
-        named[OTHERS] = tuple(name for name in names if name not in taken)
-        if not named[OTHERS]:
+    named: dict[str, list[str]] = {prefix: [] for prefix in prefixes}
+    for name in names:
+        found = [prefix for prefix in prefixes if f"{name}.".startswith(f"{prefix}.")]
+        if len(found) > 1:
+            raise ValueError(
+                f"A parameter belongs to one block; {name!r} matches the prefixes {found[0]!r} and "
+                f"{found[1]!r}. Use prefixes that do not overlap."
+            )
+        named.get(found[0] if found else OTHERS, []).append(name)
+    if unused := [prefix for prefix, found in named.items() if not found]:
+        if unused[0] == OTHERS:
             raise ValueError(f"The prefixes match all parameters; leave out {OTHERS!r}.")
-    blocks = tuple(Block(prefix, checked(value), named[prefix]) for prefix, value in given.items())
-    _refuse_overlaps(blocks)
-    return blocks
-
-
-def _matching(prefix: str, names: Sequence[str]) -> tuple[str, ...]:
-    found = tuple(name for name in names if name == prefix or name.startswith(f"{prefix}."))
-    if not found:
         beginnings = ", ".join(dict.fromkeys(repr(name.split(".")[0]) for name in names))
         raise ValueError(
-            f"The prefix {prefix!r} matches no parameter. The names begin with {beginnings}."
+            f"The prefix {unused[0]!r} matches no parameter. The names begin with {beginnings}."
         )
-    return found
-
-
-def _refuse_overlaps(blocks: tuple[Block, ...]) -> None:
-    owner: dict[str, str] = {}
-    for block in blocks:
-        for name in block.parameters:
-            if name in owner:
-                raise ValueError(
-                    f"A parameter belongs to one block; {name!r} matches the prefixes "
-                    f"{owner[name]!r} and {block.name!r}. Use prefixes that do not overlap."
-                )
-            owner[name] = block.name
+    return named
 
 
 def check_labels(tasks: Iterable[Hashable] | None, module: Any) -> tuple[Hashable, ...]:
