@@ -105,7 +105,7 @@ def test_the_command_without_extras_is_one_line(block):
 
 def test_predictions_need_neither_torch_nor_scikit_learn(tmp_path):
     fit_table(shops(), task="shop", target="sales").save(tmp_path)
-    shops().head(3).drop(columns="sales").to_csv(tmp_path / "new.csv", index=False)
+    shops().head(3).to_csv(tmp_path / "new.csv", index=False)  # with targets, to be scored
     code = (
         "import sys; from crosslearning.cli import main;"
         f"main(['predict', {str(tmp_path)!r}, {str(tmp_path / 'new.csv')!r}]);"

@@ -8,8 +8,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.evaluation.scores import Scores
-from crosslearning.tables.metrics import Metric
-from crosslearning.tables.rows import Rows, predicted
+from crosslearning.tables.metrics import Metric, Said
+from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import Splits
 
 
@@ -42,7 +42,7 @@ def baseline_of(rows: Rows, splits: Splits, metric: Metric) -> float:
         else:
             counts = np.maximum((known[:, np.newaxis] == rows.classes).sum(axis=0), 0.5)
             guess = counts / counts.sum()
-        said = predicted(np.repeat(guess[np.newaxis], len(test), axis=0), part)
+        said = Said.of(np.repeat(guess[np.newaxis], len(test), axis=0), rows.classes)
         by_split.append(metric.of_tasks(part.y, said, part.given_weights, part.codes, rows.n_tasks))
     scores, weights = (np.stack(part) for part in zip(*by_split, strict=True))
     return metric.shown(float(np.nanmean(Scores(["guess"], scores[np.newaxis], weights).by_task)))

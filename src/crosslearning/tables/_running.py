@@ -17,8 +17,8 @@ from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables._blending import blend_weights
 from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.candidates import Candidate, Sharing
-from crosslearning.tables.metrics import METRICS, Metric
-from crosslearning.tables.rows import Rows, fitted, predicted, told, without
+from crosslearning.tables.metrics import METRICS, Metric, Said
+from crosslearning.tables.rows import Rows, fitted, told, without
 from crosslearning.tables.splits import Splits
 from crosslearning.tables.trials import Trials
 
@@ -116,7 +116,7 @@ class _Trial:
         for s, (_, test) in enumerate(self.splits.parts):
             part = self.spaces.rows.take(test)
             if len(test) and np.isfinite(said[test]).all():
-                given = part.y, predicted(said[test], part), part.given_weights, part.codes
+                given = part.y, Said.of(said[test], part.classes), part.given_weights, part.codes
                 for m, metric in enumerate(self.metrics):
                     scores[m, s] = metric.of_tasks(*given, part.n_tasks)[0]
         return scores

@@ -1,13 +1,12 @@
 """Metrics of predictions, averaged within tasks and then over tasks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.evaluation.scoring import Predicted, score_tasks
 from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.forecast import forecast, probabilities
 from crosslearning.tables.model import TableModel
@@ -16,19 +15,34 @@ Array = NDArray[np.float64]
 _SMALLEST = 1e-12  # probability, or mean of a positive target, before a logarithm is taken
 
 
+class Said(NamedTuple):
+    """Predictions: numbers, or classes and their probabilities."""
+
+    values: NDArray[Any]
+    classes: NDArray[Any] | None = None
+    shares: Any = None
+
+    @classmethod
+    def of(cls, predictions: Array, classes: NDArray[Any] | None) -> Self:
+        """Take numbers, or probabilities of classes."""
+        if classes is None:
+            return cls(predictions)
+        return cls(classes[predictions.argmax(axis=1)], classes, predictions)
+
+
 @dataclass(frozen=True, eq=False)
 class Metric:
     """A score: the greater, the better."""
 
     name: str
     words: str
-    of_rows: Callable[[NDArray[Any], Predicted], Array] | None
+    of_rows: Callable[[NDArray[Any], Said], Array] | None
     error: bool = True
 
     def of_tasks(
         self,
         y: NDArray[Any],
-        predicted: Predicted,
+        said: Said,
         weights: Array,
         codes: NDArray[np.int64],
         n_tasks: int,
@@ -37,13 +51,14 @@ class Metric:
         if self.of_rows is None:
             from sklearn.metrics import get_scorer
 
-            shares: Any = predicted.probabilities
-            scorer = get_scorer("roc_auc_ovr" if shares.shape[1] > 2 else "roc_auc")
-            predicted = replace(predicted, decisions=shares[:, -1])
+            from crosslearning.evaluation.scoring import Predicted, score_tasks
+
+            scorer = get_scorer("roc_auc_ovr" if said.shares.shape[1] > 2 else "roc_auc")
+            predicted = Predicted(*said, decisions=said.shares[:, -1])
             features = np.empty((len(y), 0))
             return score_tasks(scorer, predicted, features, y, weights, codes, n_tasks)
         total = np.bincount(codes, weights, n_tasks).astype(np.float64)
-        sums = np.bincount(codes, weights * self.of_rows(y, predicted), n_tasks)
+        sums = np.bincount(codes, weights * self.of_rows(y, said), n_tasks)
         return np.divide(sums, total, out=np.full(n_tasks, np.nan), where=total > 0), total
 
     def shown(self, score: float) -> float:
@@ -51,19 +66,18 @@ class Metric:
         return -score if self.error else score
 
 
-def _log_probability(y: NDArray[Any], said: Predicted) -> Array:
-    shares: Any = said.probabilities
-    own = shares[np.arange(len(y)), np.searchsorted(np.asarray(said.classes), y)]
+def _log_probability(y: NDArray[Any], said: Said) -> Array:
+    own = said.shares[np.arange(len(y)), np.searchsorted(np.asarray(said.classes), y)]
     return np.asarray(np.log(np.maximum(own, _SMALLEST)))
 
 
-def _poisson(y: NDArray[Any], said: Predicted) -> Array:
+def _poisson(y: NDArray[Any], said: Said) -> Array:
     mean = np.maximum(said.values, _SMALLEST)
     logs = np.log(np.maximum(y, _SMALLEST) / mean)
     return np.asarray(-2.0 * (y * logs - y + mean))
 
 
-def _gamma(y: NDArray[Any], said: Predicted) -> Array:
+def _gamma(y: NDArray[Any], said: Said) -> Array:
     ratio = np.maximum(y, _SMALLEST) / np.maximum(said.values, _SMALLEST)
     return np.asarray(-2.0 * (ratio - 1.0 - np.log(ratio)))
 
@@ -120,14 +134,14 @@ class Scorer:
         return {"metric": self.metric.words, "score": self.metric.shown(score), "rows": self.rows}
 
 
-def _said(model: TableModel, frame: Any) -> tuple[Any, Predicted, Any]:
+def _said(model: TableModel, frame: Any) -> tuple[Any, Said, Any]:
     """Known targets, their predictions, and the tasks of these rows."""
     rows = frame[frame[model.target].notna()].reset_index(drop=True)
     X, codes = model.encode(rows)
     classes = model.classes
     if classes is None:
         y = as_numbers(rows[model.target])
-        said = Predicted(forecast(model.state, X, codes, spread=False)[0])
+        predictions = forecast(model.state, X, codes, spread=False)[0]
     else:
         if isinstance(classes[0], str):
             y = rows[model.target].astype(object).map(str).to_numpy(dtype=object)
@@ -139,6 +153,5 @@ def _said(model: TableModel, frame: Any) -> tuple[Any, Predicted, Any]:
                 f"The target {model.target!r} must be one of {', '.join(map(str, classes))} to be "
                 f"scored; got {y[~known][0]!r}. Drop the column or the rows."
             )
-        shares = probabilities(model.state, X, codes)
-        said = Predicted(classes[shares.argmax(axis=1)], classes, shares)
-    return y, said, codes
+        predictions = probabilities(model.state, X, codes)
+    return y, Said.of(predictions, classes), codes

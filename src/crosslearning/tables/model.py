@@ -147,7 +147,7 @@ class TableModel:
         """Score predictions of a table with targets by the metric of the fit; else None."""
         if self.target not in frame.columns or not frame[self.target].notna().any():
             return None
-        from crosslearning.tables.metrics import Scorer  # needs scikit-learn
+        from crosslearning.tables.metrics import Scorer  # which imports this module
 
         scorer = Scorer(self)
         scorer.add(frame)

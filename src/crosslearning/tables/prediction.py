@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import pandas as pd
 
 from crosslearning.tables._files import MISSING, Files, frame_of, located
+from crosslearning.tables.metrics import Scorer
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.reading import read_table, read_verbatim
 from crosslearning.tables.writing import format_of, writer
@@ -52,7 +53,7 @@ class _Tally:
 
     def __init__(self, model: TableModel, coverage: float, *, chunks: bool) -> None:
         self.model, self.coverage = model, coverage
-        self.scorer: Any = None
+        self.scorer: Scorer | None = None
         self.scored = not (chunks and model.metric == "auc")  # no mean over chunks
         self.rows = self.outside_rows = 0
         self.unknown: Counter[Any] = Counter()
@@ -76,8 +77,6 @@ class _Tally:
         self.outside_rows += beyond
         self.outside.update(by_column)
         if self.scored and model.target in frame.columns and frame[model.target].notna().any():
-            from crosslearning.tables.metrics import Scorer  # needs scikit-learn
-
             self.scorer = self.scorer or Scorer(model)
             self.scorer.add(frame)
         return predictions

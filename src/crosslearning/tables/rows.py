@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.statistics import Statistics
-from crosslearning.evaluation.scoring import Predicted
 from crosslearning.linear.persistence import state_of
 from crosslearning.tables.forecast import forecast, probabilities
 
@@ -72,10 +71,3 @@ def told(
     shares = np.zeros((len(rows.y), len(classes)))
     shares[:, np.searchsorted(classes, model.classes_)] = probabilities(state, rows.X, codes)
     return shares, None
-
-
-def predicted(said: Array, rows: Rows) -> Predicted:
-    """Predictions, numbers or probabilities of classes, as metrics take them."""
-    if rows.classes is None:
-        return Predicted(said)
-    return Predicted(rows.classes[said.argmax(axis=1)], rows.classes, said, None)
