@@ -37,6 +37,7 @@ def _compared(labels, rng):
     gain, separate = np.linspace(4, -1, n), 30 + rng.normal(size=n)
     counts = {"helped": int((gain > 0).sum()), "hurt": int((gain < 0).sum())}
     return {
+        "n_tasks": n,
         "labels": {
             "pooled": "one pooled model",
             "separate": "separate models",
@@ -74,6 +75,32 @@ def _effect(feature, tasks, rng):
     }
 
 
+def _spread(names):
+    """Differences between tasks, the larger the later the column."""
+    level = {"sd": 1.6, "low": 1.3, "high": 1.9}
+    features = [
+        {
+            "feature": name,
+            "sd": 0.4 * (k + 1),
+            "low": 0.2 * (k + 1),
+            "high": 0.7 * (k + 1),
+            "center": 2.1,
+            "unit": "per standard deviation of the column",
+        }
+        for k, name in enumerate(names)
+    ]
+    shown = [row | {"what": row["feature"], "columns": [row["feature"]]} for row in features[::-1]]
+    return {
+        "level": level,
+        "noise": {"sd": 5.2},
+        "features": features,
+        "shown": [{"what": "level", "columns": []} | level, *shown],
+        "unit": "spending",
+        "factor": None,
+        "epsilon": 2.0,
+    }
+
+
 def table_results(labels=range(100, 160), features=("age", "income")):
     """Results of a fit that tried several models and chose one by its nested score."""
     labels, rng = list(labels), np.random.default_rng(0)
@@ -99,7 +126,12 @@ def table_results(labels=range(100, 160), features=("age", "income")):
             {"lead": f"Shop {labels[0]} gains most", "text": "31.0 alone, 27.0 cross-learned."},
             {"lead": f"Shop {labels[-1]} loses most", "text": "30.0 alone, 31.0 cross-learned."},
         ],
-        "score": {"name": "mean squared error", "greater_is_better": False},
+        "score": {
+            "name": "mean squared error",
+            "greater_is_better": False,
+            "rows": "on held-out rows",
+        },
+        "horizon": None,
         "models": [
             {
                 "name": name,
@@ -141,22 +173,7 @@ def table_results(labels=range(100, 160), features=("age", "income")):
             }
             for i, label in enumerate(labels)
         ],
-        "spread": {
-            "level": {"sd": 1.6, "low": 1.3, "high": 1.9},
-            "noise": {"sd": 5.2},
-            "features": [
-                {
-                    "feature": name,
-                    "sd": 0.4 * (k + 1),
-                    "low": 0.2 * (k + 1),
-                    "high": 0.7 * (k + 1),
-                    "center": 2.1,
-                    "unit": "per standard deviation of the column",
-                }
-                for k, name in enumerate(features)
-            ],
-            "epsilon": 2.0,
-        },
+        "spread": _spread(features),
         "coefficients": {
             "features": list(features),
             "center": coef.mean(axis=0).tolist(),

@@ -41,7 +41,7 @@ def test_it_prints_what_it_found_and_where_it_is(table, tmp_path, capsys):
         "chosen",
         "predicting the training mean gives",
         "choosing the model without the rows that it is scored on gives",
-        "Tasks differ (standard deviations): level ",
+        "Tasks differ (standard deviations, in sales): level ",
         "Model    ",
         "Coefficients  crosslearning-shops/coefficients.csv, of the model: ",
         "crosslearning-shops/report.html",

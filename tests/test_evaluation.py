@@ -236,5 +236,10 @@ def test_who_gains_and_who_loses_most():
             "text": "log loss 4.000 alone, 6.000 cross-learned (5 rows).",
         },
     ]
+    few = dataclasses.replace(found, rows=np.array([9, 2, 1, 9]))  # luck is not worth telling
+    assert [remark["lead"] for remark in extremes(few, "school", "log loss")] == [
+        "School 0 gains most"
+    ]
+    assert "1.000 with the blend" in extremes(found, "a", "b", shared="with the blend")[0]["text"]
     same = comparison([-9.0], [-3.0], [-3.0])
     assert extremes(same, "school", "log loss") == []

@@ -134,10 +134,12 @@ def test_hovering_shows_values(page, caption, mark, words):
     assert words in hovered(page, figure.find_element(By.CSS_SELECTOR, mark))
 
 
-def test_names_that_are_cut_are_shown_in_full(page):
-    cut = page.find_element(By.XPATH, "//*[name()='text'][starts-with(., 'one pooled model w')]")
-    assert cut.text.endswith("…")
-    assert hovered(page, cut) == MODELS[2][1]
+def test_long_names_are_shown_in_full(page):
+    name = page.find_element(By.XPATH, "//*[name()='text'][starts-with(., 'one pooled model w')]")
+    lines = [line.text for line in name.find_elements(By.CSS_SELECTOR, "tspan")]
+    assert " ".join(lines) == MODELS[2][1]
+    assert len(lines) == 2
+    assert hovered(page, name).split() == MODELS[2][1].split()
 
 
 def test_contents_lead_to_their_sections(page):

@@ -87,7 +87,7 @@ def test_a_table_says_what_to_do_first(table_page):
             "spending by shop",
             "Sharing helps: cross-learning is better than separate models by 1.5 ± 0.2.",
             "Use this model splines, cross-learned It has the smallest error of the six",
-            "Typical error of a prediction 5.43 EUR",
+            "Typical error of a prediction 5.43 ",
             "one pooled model with a level for every shop 5.60 separate models 5.57",
             "Tasks helped by sharing 48 of 60 do better with splines, cross-learned than with",
             "Shop 100 gains most:",
@@ -119,20 +119,24 @@ def test_a_choice_shows_all_models_with_how_sure_they_are(table_page):
     rival = rows["separate models"]
     assert (rival["low"], rival["at"], rival["high"]) == (30.7, 31.0, 31.3)
     far = rows["the mean of what was learned from"]  # must not squeeze the others, nor hide
-    assert far["at"] == far["low"] == far["high"] < 50
     assert far["text"] == "250.0 →"
+    assert far["lines"] == "the mean of what was learned\nfrom"  # long names are not cut
+    edge = [layer for layer in chart["layer"] if layer["encoding"]["x"] == {"value": "width"}]
+    assert [layer["mark"]["type"] for layer in edge] == ["point", "text"]
+    scales = [layer["encoding"]["x"].get("scale") for layer in chart["layer"]]
+    assert [scale["domain"][1] < 50 for scale in scales if scale] == [True] * 2
 
 
 def test_models_that_are_scored_by_what_is_greater(tmp_path):
     content = table_results(range(3))
-    content["score"] = {"name": "accuracy", "greater_is_better": True}
+    content["score"] |= {"name": "accuracy", "greater_is_better": True}
     for model, score in zip(content["models"], (0.9, 0.89, 0.88, 0.87, 0.86, 0.2), strict=True):
         model |= {"score": score, "difference": 0.9 - score}
     (chart,) = page_of(tmp_path, content).charts_of("of every model tried")
     *near, far = {row["label"]: row for row in values(chart)}.values()
     assert [row["at"] for row in near] == pytest.approx([0.9, 0.89, 0.88, 0.87, 0.86])
-    assert far["at"] == pytest.approx(0.78)
-    assert far["text"] == "0.2000 ←"
+    assert far["text"] == "← 0.2000"
+    assert any(layer["encoding"]["x"] == {"value": 0} for layer in chart["layer"])
 
 
 def test_the_tile_names_the_best_alternative_of_each_kind(tmp_path):
@@ -141,10 +145,9 @@ def test_the_tile_names_the_best_alternative_of_each_kind(tmp_path):
     rows = [{"label": name, "value": value} for name, value in labels.items()]
     content["typical_error"]["rows"] = [{"label": "this model", "value": 5.43}, *rows[:0:-1]]
     page = page_of(tmp_path, content)
-    assert (
-        "5.43 EUR linear, cross-learned 5.49 one pooled model with a level for every shop" in page
-    )
+    assert "5.43 linear, cross-learned 5.49 one pooled model with a level for every shop" in page
     assert "5.74" not in page
+    assert "Root mean squared error, in units of EUR" in page
 
 
 def test_a_choice_shows_what_was_found(table_page):
@@ -195,8 +198,6 @@ def test_without_a_bound_there_are_no_forces(tmp_path):
 def test_columns_that_are_constant_within_tasks_have_no_slopes(tmp_path):
     content = table_results() | {"constant_within_tasks": ["income"]}
     page = page_of(tmp_path, content)
-    (spread,) = page.charts_of("Standard deviation between")
-    assert "income" not in {row["what"] for row in values(spread)}
     assert "so their effects cannot differ between tasks: income." in page
     income = page.charts_of("of income on")[0]
     assert {row["task"] for row in values(income)} == {"centre"}
@@ -209,7 +210,9 @@ def test_columns_that_are_constant_within_tasks_have_no_slopes(tmp_path):
 def test_classes_are_told_by_the_share_that_is_correct(tmp_path):
     content = table_results() | {"target_kind": "classification"}
     content["typical_error"] |= {"value": 87.25, "unit": "%", "what": "percent correct"}
-    content["spread"]["noise"]["sd"] = None
+    content["spread"] |= {"noise": {"sd": None}, "unit": "log-odds"}
+    content["typical_error"]["rows"] = [{"label": "separate models", "value": 88.0}]
+    content["score"]["name"] = "log loss"
     for effect in content["effects"]:
         effect["what"] = "probability of spending = high"
     del content["predicted"], content["calibration"]
@@ -217,6 +220,7 @@ def test_classes_are_told_by_the_share_that_is_correct(tmp_path):
     content["reliability"] = {"class": "high", **reliability(p, p > 0.5)}
     page = page_of(tmp_path, content)
     assert "Predictions that are correct 87.2 %" in page
+    assert "chosen by log loss, which also counts how sure a prediction was, and may rank" in page
     assert not page.charts_of("Actual against predicted")
     assert "On held-out rows they are off by 15.0 points on average." in page
     assert "How often spending = high was true, by its predicted probability" in page
@@ -230,8 +234,14 @@ def test_classes_are_told_by_the_share_that_is_correct(tmp_path):
 
 
 def test_counts_are_told_on_their_scale(tmp_path):
-    content = table_results(range(3)) | {"family": "poisson", "estimator": "CrossBayesianGLM"}
+    content = table_results(range(3)) | {"family": "poisson"}
+    content["spread"] |= {
+        "unit": "the logarithm of spending",
+        "factor": 4.95,
+        "noise": {"sd": None},
+    }
     page = page_of(tmp_path, content)
+    assert "about two in three are within a factor of 5.0 of the centre" in page
     assert "The level of spending, in the logarithm of spending, differs between tasks" in page
     assert "rows vary by" not in page
     assert "An interval of whole counts cannot contain exactly its share" in page
@@ -239,13 +249,36 @@ def test_counts_are_told_on_their_scale(tmp_path):
 
 def test_tasks_that_do_not_differ(tmp_path):
     content = table_results(range(3))
-    for row in (content["spread"]["level"], *content["spread"]["features"]):
-        row |= {"sd": 0.0, "low": 0.0, "high": 0.0}
+    content["spread"] |= {"shown": [], "level": {"sd": 0.0, "low": None, "high": None}}
     content["map"]["tasks"] = [[0.0, 0.0]] * 3
     page = page_of(tmp_path, content)
     assert "The tasks do not differ in this model: it is the same for all of them." in page
     assert not page.charts_of("Standard deviation between")
     assert not page.charts_of("Map")
+    content["spread"] = None
+    assert "Separate models share nothing, so they cannot tell" in page_of(tmp_path, content)
+
+
+def test_a_level_that_is_the_same_everywhere_has_no_standard_deviation(tmp_path):
+    content = table_results(range(3))
+    shared = {"what": "the effect of every column", "columns": ["age", "income"], "sd": 0.4}
+    content["spread"] |= {"level": {"sd": 0.0, "low": None, "high": None}}
+    content["spread"]["shown"] = [{**content["spread"]["features"][0], **shared, "low": None}]
+    content["spread"]["shown"][0]["high"] = None
+    page = page_of(tmp_path, content)
+    assert "The level of spending does not differ between tasks; the effects of columns do" in page
+    (chart,) = page.charts_of("Standard deviation between")
+    assert [row["what"] for row in values(chart)] == [shared["what"], "within a shop"]
+    assert values(chart)[0]["columns"] == "age, income"
+
+
+def test_a_held_out_table_and_a_horizon_are_told(tmp_path):
+    content = table_results(range(3)) | {"horizon": {"column": "year", "reach": "2"}}
+    content |= {"holdout": {"rows": 240}}
+    content["score"]["rows"] = "on the 240 rows of the held-out table"
+    page = page_of(tmp_path, content)
+    assert "of every model on the 240 rows of the held-out table. The model was chosen" in page
+    assert "These are at most 2 later in year than the rows that the model knew" in page
 
 
 def test_effects_of_categories_are_strokes(tmp_path):
@@ -438,7 +471,7 @@ def test_classes_have_coefficients_each(tmp_path):
 
 def test_higher_scores_may_be_better(tmp_path):
     content = table_results()
-    content["score"] = {"name": "accuracy", "greater_is_better": True}
+    content["score"] |= {"name": "accuracy", "greater_is_better": True}
     page = page_of(tmp_path, content)
     assert "higher is better" in page
     labels = re.findall(r"\b1[0-5][0-9](?= \d+ )", page.text)

@@ -147,7 +147,9 @@ def test_what_there_is_no_time_for_is_not_tried():
     found = fit_table(curved(), task="g", target="y", time_budget=0.0).results
     names = {model["name"] for model in found["models"]}
     assert names - {"blend"} == {"pooled", "levels", "cross", "separate", "robust"}
-    assert any(note.startswith("no time for cross-learned with curves") for note in found["notes"])
+    (note,) = (note for note in found["notes"] if note.startswith("no time for"))
+    assert note.startswith("no time for one pooled model with curves and ")
+    assert note.endswith("a larger time budget tries them")
     with pytest.raises(ValueError, match="`base` must be one of auto, linear, splines"):
         fit_fully(curved(), task="g", target="y", base="trees")
 

@@ -10,6 +10,7 @@ import pytest
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import TableModel, check_folder, fit_table, predict_table
 from crosslearning.tables._basis import Rotation
+from crosslearning.tables.findings import spread
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.splits import splits_of
 from tests.tables import shops
@@ -210,17 +211,46 @@ def test_the_spread_of_tasks_is_recovered():
     slope = 1 + 0.5 * rng.normal(size=100)
     y = slope[tasks] * x + z + 2 * rng.normal(size=100)[tasks] + rng.normal(size=3000)
     found = fit_table(pd.DataFrame({"x": x, "z": z, "y": y, "g": tasks}), task="g", target="y")
-    spread = found.results["spread"]
-    features = {row["feature"]: row for row in spread["features"]}
-    assert spread["level"]["low"] < 2 < spread["level"]["high"]
+    told = found.results["spread"]
+    features = {row["feature"]: row for row in told["features"]}
+    assert told["level"]["low"] < 2 < told["level"]["high"]
     assert features["x"]["low"] < 0.5 < features["x"]["high"]
     assert features["z"]["sd"] < 0.1
-    assert spread["noise"]["sd"] == pytest.approx(1, abs=0.05)
-    assert spread["epsilon"] is None
+    assert told["noise"]["sd"] == pytest.approx(1, abs=0.05)
+    assert [row["what"] for row in told["shown"][:2]] == ["level", "x"]
+    assert told["unit"] == "y"
+    assert told["epsilon"] is None
     effects = {effect["feature"]: effect for effect in found.results["effects"]}
     line = np.polyfit(effects["x"]["grid"], effects["x"]["center"], 1)
     assert line[0] == pytest.approx(1, abs=0.2)
     assert len(effects["x"]["tasks"]) <= 60
+
+
+def test_a_variance_that_columns_share_is_told_once():
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(30), 20)
+    X = rng.normal(size=(600, 3))
+    slopes = rng.normal(size=(30, 3))[tasks]
+    X[:, 2] = tasks  # constant within tasks
+    y = np.sum(slopes[:, :2] * X[:, :2], axis=1) + 2 * slopes[:, 2] + rng.normal(size=600)
+    model = CrossBayesianRidge(covariance="block").fit(X, y, tasks=tasks)
+    found = spread(model, ["a", "b", "c"], None, "y", ["c"])
+    level, shared = found["shown"]
+    assert (level["what"], shared["what"]) == ("level", "the effect of every column")
+    assert shared["columns"] == ["a", "b"]
+    assert shared["low"] < 1 < shared["high"] < 1.4  # more certain than one column alone
+
+
+def test_few_tasks_give_no_interval():
+    rng = np.random.default_rng(0)
+    tasks = np.repeat([0, 1], 30)
+    x = rng.normal(size=60)
+    y = x + 5 * tasks + rng.normal(size=60)
+    model = CrossBayesianRidge(covariance="levels").fit(x[:, None], y, tasks=tasks)
+    found = spread(model, ["x"], None, "y", [])
+    assert found["level"]["sd"] > 0
+    assert (found["level"]["low"], found["level"]["high"]) == (None, None)
+    assert [row["what"] for row in found["shown"]] == ["level"]
 
 
 def test_a_bound_counts_standard_deviations_of_the_tasks():
@@ -320,7 +350,18 @@ def test_time_is_noticed_and_can_be_respected():
     assert any("column year looks like a time" in note for note in random.results["notes"])
     later = fit_table(frame, task="firm", target="y", time="year")
     assert not any("looks like a time" in note for note in later.results["notes"])
-    assert "with a later year than the training rows" in later.results["score"]["explanation"]
+    words = "with a later year than the training rows, by at most 3"
+    assert words in later.results["score"]["explanation"]
+    assert later.results["horizon"] == {
+        "column": "year",
+        "date": False,
+        "reach": "3",
+        "until": 2002,
+    }
+    new = frame.tail(10).assign(year=[1999, 2000, 2001, 2002] + [2003] * 6)
+    assert later.untested(new) == {"rows": 6, "column": "year", "until": "2002"}
+    assert later.untested(frame) is None
+    assert random.untested(new) is None
     assert later.results["models"][0]["score"] > 1.5 * random.results["models"][0]["score"]
 
 
@@ -402,10 +443,20 @@ def test_groups_are_left_out_as_a_whole():
 def test_rows_of_another_table_score_every_model(regression):
     other = shops(80, 5, seed=1)
     model = fit_table(shops(), task="shop", target="sales", base="linear", held_out=other)
-    found = model.results
+    found, folds = model.results, {row["name"]: row for row in regression.results["models"]}
     assert found["holdout"]["rows"] == 80
-    assert set(found["holdout"]["scores"]) == {model["name"] for model in found["models"]}
-    assert found["models"][0]["score"] == regression.results["models"][0]["score"]
+    said = model.predict(other)["prediction"]
+    errors = ((other["sales"] - said) ** 2).groupby(other["shop"]).mean()
+    for row in found["models"]:
+        assert row["score"] == found["holdout"]["scores"][row["name"]]
+        assert row["folds"] == folds[row["name"]]["score"]
+    (chosen,) = (row for row in found["models"] if row["chosen"])
+    assert chosen["name"] == regression.results["chosen_model"]["name"]
+    assert chosen["score"] == pytest.approx(errors.mean())
+    assert chosen["score"] == pytest.approx(found["typical_error"]["value"] ** 2)
+    assert [row["task"] for row in found["comparison"]["tasks"]] == sorted(errors.index)
+    assert "n the held-out table, " in found["sentence"]
+    assert "on the 80 rows of the held-out table" in found["score"]["explanation"]
 
 
 def test_weights_count_rows():

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from crosslearning.tables import TableModel
 
+_TIE = 1e-6  # of the score
+
 
 def print_fit(fitted: TableModel, folder: Path, page: Path) -> None:
     """Print findings and files."""
@@ -22,13 +24,16 @@ def print_fit(fitted: TableModel, folder: Path, page: Path) -> None:
     size = results["size"]
     low, high = size["smallest"], size["largest"]
     sizes = f"{low:,} rows each" if low == high else f"{low:,} to {high:,} rows"
+    columns = len(results["provenance"]["columns"])
     console.print(
         f"{results['title']}: {results['target_kind']} ({results['target_rule']}), "
         f"{size['rows']:,} rows, {size['tasks']:,} tasks of {sizes}, "
-        f"{len(results['provenance']['columns'])} columns to learn from"
+        f"{columns} column{'s' * (columns != 1)} to learn from"
     )
     for note in results["notes"]:
-        console.print(f"  {note}{' (--time)' * ('looks like a time' in note)}")
+        option = " (--time)" * ("looks like a time" in note)
+        option += " (--time-budget)" * ("larger time budget" in note)
+        console.print(f"  {note}{option}")
     _print_models(console, results)
     _print_spread(console, results)
     console.print(results["sentence"], style="bold")
@@ -49,19 +54,34 @@ def _print_models(console: Console, results: dict[str, Any]) -> None:
 
     from crosslearning.evaluation.numbers import number
 
-    held_out = results.get("holdout", {}).get("scores", {})
+    rows, held_out = results["models"], results.get("holdout", {}).get("scores", {})
+    judged, name = "folds" in rows[0], results["score"]["name"]
+    signs = any((row["difference"] or 0.0) < 0 for row in rows)  # some are better than the chosen
+    more = ["in the folds"] if judged else ["held out"] * bool(held_out)
     shown = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    shown.add_column("")
-    for name in (results["score"]["name"], "worse by", *["held out"] * bool(held_out)):
-        shown.add_column(name, justify="right")
-    for row in results["models"]:
-        worse = f"{number(row['difference'], 3)} ± {number(row['difference_error'], 2)}"
-        cells = [number(row["score"]), "chosen" if row["chosen"] else worse]
-        own = held_out.get(row["name"])
-        cells += ["" if own is None else number(own)] * bool(held_out)
+    shown.add_column("", no_wrap=True)
+    for title in ("held-out " * judged + name, "difference" if signs else "worse by", *more):
+        shown.add_column(title, justify="right")
+    for row in rows:
+        own = row["folds"] if judged else held_out.get(row["name"])
+        cells = [number(row["score"]), _difference(row, signs)]
+        cells += ["" if own is None else number(own)] * len(more)
         shown.add_row(row["label"], *cells)
     console.print("", shown, sep="\n")
     console.print(f"({results['score']['explanation']})\n")
+
+
+def _difference(row: dict[str, Any], signs: bool) -> str:
+    """Compare a model with the chosen one."""
+    from crosslearning.evaluation.numbers import number
+
+    gap = row["difference"]
+    if row["chosen"] or gap is None:
+        return "chosen" if row["chosen"] else "–"
+    if abs(gap) <= _TIE * abs(row["score"]):
+        return "as good"
+    word = ("worse: " if gap > 0 else "better: ") * signs
+    return f"{word}{number(abs(gap), 3)} ± {number(row['difference_error'], 2)}"
 
 
 def _print_spread(console: Console, results: dict[str, Any]) -> None:
@@ -69,11 +89,11 @@ def _print_spread(console: Console, results: dict[str, Any]) -> None:
     from crosslearning.evaluation.numbers import number
 
     spread = results["spread"]
-    rows = sorted(spread["features"], key=lambda row: -row["sd"])[:3]
-    parts = [
-        f"{name} {number(row['sd'], 3)} ({number(row['low'], 3)} to {number(row['high'], 3)})"
-        for name, row in (("level", spread["level"]), *((row["feature"], row) for row in rows))
-        if row["sd"] > 0
-    ]
-    if parts:
-        console.print(f"Tasks differ (standard deviations): {', '.join(parts)}")
+    if not spread or not spread["shown"]:
+        return
+    parts = []
+    for row in spread["shown"][:4]:
+        ends = f" ({number(row['low'], 3)} to {number(row['high'], 3)})"
+        parts.append(f"{row['what']} {number(row['sd'], 3)}{ends * (row['low'] is not None)}")
+    about = f"standard deviations, in {spread['unit']}"
+    console.print(f"Tasks differ ({about}): {', '.join(parts)}")

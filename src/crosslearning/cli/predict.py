@@ -142,6 +142,7 @@ def _summary(predicted: Predicted, out: str) -> dict[str, Any]:
         "unknown": unknown,
         "unknown_categories": predicted.categories,
         "outside_range": {"rows": predicted.outside_rows, "columns": predicted.outside},
+        "untested": predicted.untested,
         "score": plain(predicted.score),
         "file": out,
     }
@@ -172,6 +173,12 @@ def _remarks(predicted: Predicted) -> list[str]:
         named = some(f"{name} ({rows:,})" for name, rows in predicted.outside.items())
         count = f"{predicted.outside_rows:,} row{'s' * (predicted.outside_rows > 1)}"
         lines.append(f"{count} with numbers outside the range of the fit: {named}")
+    if late := predicted.untested:
+        rows = f"{late['rows']:,} row{'s have' if late['rows'] > 1 else ' has'}"
+        lines.append(
+            f"{rows} a {late['column']} after {late['until']}, farther ahead than was tested: "
+            "errors may be larger, and intervals too narrow"
+        )
     if predicted.score is not None:
         from crosslearning.evaluation.numbers import number
 

@@ -11,6 +11,7 @@ from crosslearning.evaluation.numbers import named, number
 if TYPE_CHECKING:
     from crosslearning.evaluation.comparison import Comparison
 
+_FEWEST = 3  # rows of a task whose gain is worth telling
 NAMES = {"pooled": "one pooled model", "separate": "separate models", "cross": "cross-learned"}
 
 
@@ -60,8 +61,8 @@ def _surely_over(comparison: Comparison, rival: str) -> bool:
     return rival in comparison.methods and comparison.verdict(rival) > 0
 
 
-def size(comparison: Comparison, rival: str, score: str) -> str:
-    """Write a gain with its standard error and its unit."""
+def size(comparison: Comparison, rival: str, score: str, *, again: bool = False) -> str:
+    """Write a gain with its standard error and its unit; more briefly `again` in a sentence."""
     pairs = comparison.paired(rival)
     if "accuracy" in score:
         gain, error = f"{abs(100 * pairs.gain):.1f}", f"{100 * pairs.standard_error:.1f}"
@@ -74,8 +75,9 @@ def size(comparison: Comparison, rival: str, score: str) -> str:
         return f"{gain} in score" + f" ({caveat})" * bool(caveat)
     mine, other = (_written(comparison.score(m), score) for m in (comparison.subject, rival))
     known = f"; standard error paired over {pairs.n:,} {_unit(comparison)}s" * (pairs.n > 1)
-    known += f"; {caveat}" * bool(caveat)
-    return f"{gain}{' points' * ('accuracy' in score)} in {score} ({mine} against {other}{known})"
+    known = known * (not again) + f"; {caveat}" * bool(caveat)
+    gain += " points" * ("accuracy" in score) + f" in {score}" * (not again)
+    return f"{gain} ({mine} against {other}{known})"
 
 
 def _caveat(comparison: Comparison, rival: str, unit: float) -> str:
@@ -99,22 +101,25 @@ def _written(value: float, score: str) -> str:
 
 
 def extremes(
-    comparison: Comparison, kind: str, score: str, row: str = "row"
+    comparison: Comparison, kind: str, score: str, row: str = "row", shared: str = "cross-learned"
 ) -> list[dict[str, str]]:
     """Say which task gains most over its separate model, and which loses most, if any.
 
-    `kind` says what a task is, such as a school, and `row` what a row is, such as an image.
+    Tasks with very few rows do so by luck and are not considered.
+    `kind` says what a task is, such as a school, `row` what a row is, such as an image, and
+    `shared` what the method is.
     """
     if "separate" not in comparison.methods or comparison.subject == "separate":
         return []
     alone, cross = comparison.scores[comparison.methods.index("separate")], comparison.scores[-1]
-    gains = np.where(np.isnan(cross - alone), 0.0, cross - alone)
+    telling = ~np.isnan(cross - alone) & (comparison.rows >= _FEWEST)
+    gains = np.where(telling, cross - alone, 0.0)
     found = []
     for k, verb in ((gains.argmax(), "gains"), (gains.argmin(), "loses")):
         if gains[k] > 0 if verb == "gains" else gains[k] < 0:
             rows = int(comparison.rows[k])
             before, after = _written(alone[k], score), _written(cross[k], score)
             size = f"{rows:,} {row}{'s' * (rows > 1)}"
-            text = f"{score} {before} alone, {after} cross-learned ({size})."
+            text = f"{score} {before} alone, {after} {shared} ({size})."
             found.append({"lead": f"{named(kind, comparison.labels[k])} {verb} most", "text": text})
     return found

@@ -36,16 +36,20 @@ def baseline_of(rows: Rows, splits: Splits, metric: Metric) -> float:
     """Score of predicting the mean, or the class frequencies, of the training rows."""
     by_split = []
     for train, test in splits.parts:
-        known, part = rows.y[train], rows.take(test)
-        if rows.classes is None:
-            guess = np.asarray(known.mean())
-        else:
-            counts = np.maximum((known[:, np.newaxis] == rows.classes).sum(axis=0), 0.5)
-            guess = counts / counts.sum()
-        said = Said.of(np.repeat(guess[np.newaxis], len(test), axis=0), rows.classes)
+        part = rows.take(test)
+        said = guessed(rows.take(train), len(test))
         by_split.append(metric.of_tasks(part.y, said, part.given_weights, part.codes, rows.n_tasks))
     scores, weights = (np.stack(part) for part in zip(*by_split, strict=True))
     return metric.shown(float(np.nanmean(Scores(["guess"], scores[np.newaxis], weights).by_task)))
+
+
+def guessed(rows: Rows, n_rows: int) -> Said:
+    """Predict the mean, or the class frequencies, of some rows for others."""
+    guess = np.asarray(rows.y.mean() if rows.classes is None else 0.0)
+    if rows.classes is not None:
+        counts = np.maximum((rows.y[:, np.newaxis] == rows.classes).sum(axis=0), 0.5)
+        guess = counts / counts.sum()
+    return Said.of(np.repeat(guess[np.newaxis], n_rows, axis=0), rows.classes)
 
 
 def _constant(rows: Rows, names: list[str]) -> list[str]:

@@ -1,22 +1,27 @@
 """The models of all rows, and what is kept of them."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from crosslearning.evaluation.scores import Scores
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
+from crosslearning.tables._facts import guessed
 from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.candidates import Candidate
 from crosslearning.tables.forecast import blend
-from crosslearning.tables.metrics import Scorer
+from crosslearning.tables.metrics import METRICS, Metric, said_of
 from crosslearning.tables.model import TableModel
+from crosslearning.tables.recognition import tidy
 from crosslearning.tables.rows import fitted
 from crosslearning.tables.schema import require_columns
 from crosslearning.tables.trials import Trials
+from crosslearning.tasks.estimators import as_objects
 
 _MANY_ROWS = 200_000  # beyond which sums stand for the rows
 
@@ -26,6 +31,16 @@ def state_to_keep(model: Any) -> dict[str, Any]:
     state = state_of(model)
     state["fitted"].pop("calibration_", None)  # intervals use the errors of held-out rows
     return state
+
+
+class Judge(NamedTuple):
+    """Trials whose scores decide what is said; their tasks, rows, score of a guess, and words."""
+
+    trials: Trials
+    labels: NDArray[Any]
+    counts: NDArray[np.int64]
+    baseline: float
+    words: str
 
 
 class Final:
@@ -59,14 +74,31 @@ class Final:
         parts = [(w, columns, own) for (_, w), columns, own in zip(used, seen, states, strict=True)]
         return blend(parts, basis)
 
-    def scored(self, model: TableModel, frame: pd.DataFrame) -> dict[str, Any]:
-        """Score all candidates on rows of another table."""
+    def judged(self, model: TableModel, metric: Metric, frame: pd.DataFrame) -> Judge:
+        """Score all candidates on rows of another table; the choice stays as it is."""
         require_columns(frame, [model.target], "the target")
-        known = frame[frame[model.target].notna()]
-        scores = {}
+        known, rows = frame[frame[model.target].notna()].reset_index(drop=True), self.spaces.rows
+        plain = METRICS["mse" if rows.classes is None else "accuracy"]
+        new = tidy(known[model.task]).astype(object)
+        values = []
         for name in self.trials.names:
             state = self.state(self.trials.weights if name == "blend" else {name: 1.0})
-            scorer = Scorer(replace(model, state=state))
-            scorer.add(known)
-            scores[name] = scorer.score["score"]
-        return {"rows": len(known), "scores": scores}
+            y, said, codes = said_of(replace(model, state=state), known)
+            strange, others = pd.factorize(new[codes < 0], use_na_sentinel=False)
+            codes[codes < 0] = len(self.labels) + strange
+            n_tasks = len(self.labels) + len(others)
+            given = np.ones(len(y)), codes, n_tasks
+            values.append([own.of_tasks(y, said, *given)[0] for own in (metric, plain)])
+        counts = np.bincount(codes, minlength=n_tasks).astype(np.float64)
+        by_metric, by_plain = (
+            Scores(self.trials.names, own[:, np.newaxis], counts[np.newaxis])
+            for own in np.stack(values, axis=1)
+        )
+        guess, _ = metric.of_tasks(y, guessed(rows, len(y)), *given)
+        return Judge(
+            replace(self.trials, scores=by_metric, plain=by_plain, kept=self.trials.chosen),
+            as_objects([*self.labels, *others]),
+            counts.astype(np.int64),
+            metric.shown(float(np.nanmean(guess))),
+            f"on the {len(y):,} rows of the held-out table",
+        )

@@ -55,6 +55,7 @@ class Plan(NamedTuple):
     group: str | None = None
     time: str | None = None
     starts: NDArray[Any] = np.empty(0)
+    horizon: dict[str, Any] | None = None
     day_first: bool = False
     by_rows: bool = False
     task_share: float = 1.0
@@ -81,8 +82,8 @@ class Plan(NamedTuple):
     @property
     def words(self) -> str:
         """What the splits test on."""
-        if self.time is not None:
-            return LATER.format(self.time)
+        if self.horizon is not None:
+            return LATER.format(self.time, self.horizon["reach"])
         return HELD_OUT.format(self.group) if self.group else "on held-out rows"
 
     def encoded(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, Rows]:

@@ -15,33 +15,68 @@ Array = NDArray[np.float64]
 _UNIT = "per standard deviation of the column"
 _LEVELS = (0.5, 0.8, 0.9, 0.95)
 _MOST_SHOWN = 2_000
+_FEWEST = 2.0  # degrees of freedom of an interval
+_UNKNOWN: dict[str, float | None] = {"low": None, "high": None}
 
 
-def spread(model: Any, names: list[str], axes: Array | None) -> dict[str, Any]:
+def spread(
+    model: Any, names: list[str], axes: Array | None, target: str, constant: list[str]
+) -> dict[str, Any]:
     """How much tasks differ in each coefficient, per standard deviation of its column.
 
     With 95 % intervals (chi-square), whose degrees of freedom are the effective number of tasks
     minus one: a task counts as far as its own rows, not the other tasks, determine its coefficient.
+    Columns with a common variance add up theirs, and `shown`, the largest first and without
+    `constant` columns, lists them once. There is no interval with too few degrees of freedom.
     """
     p = model.n_features_in_
     covariance, own = model.covariance_, model.task_covariances_
     q = len(covariance) // (p + 1)
     variances, known = _by_column(covariance[np.newaxis], p, q, axes), _by_column(own, p, q, axes)
     ratio = np.divide(known, variances, out=np.ones_like(known), where=variances > 0)
-    freedom = np.maximum(np.clip(1.0 - ratio, 0.0, 1.0).sum(axis=0) - 1.0, 1.0)
+    effective = np.maximum(np.clip(1.0 - ratio, 0.0, 1.0).sum(axis=0) - 1.0, 0.0)
     sds = np.sqrt(variances[0])
-    low, high = (sds * np.sqrt(freedom / chdtri(freedom, tail)) for tail in (0.025, 0.975))
     center = np.reshape(model.center_coef_ * model.feature_scale_, (-1, p))
     center = center[-1] if axes is None else axes @ center[-1]
+    kinds: dict[str, list[int]] = {}
+    for j, name in enumerate(names):
+        if name not in constant and sds[j] > 0:
+            kinds.setdefault(f"{sds[j]:.9g}", []).append(j)
+    groups = [*kinds.values(), [-1]]
+    intervals = {j: _interval(sds[j], effective[group].sum()) for group in groups for j in group}
+    features = [
+        {"feature": name, "sd": sds[j], **intervals.get(j, _UNKNOWN), "center": center[j]}
+        | {"unit": _UNIT}
+        for j, name in enumerate(names)
+    ]
+    level: dict[str, Any] = {"sd": sds[-1], **intervals[-1]}
+    shown = [{"what": "level", "columns": [], **level}] if sds[-1] > 0 else []
+    for group in sorted(kinds.values(), key=lambda group: -sds[group[0]]):
+        every = "every column" if len(group) == sum(map(len, kinds.values())) else "each of "
+        every += f"{len(group)} columns" * (every != "every column")
+        what = names[group[0]] if len(group) == 1 else f"the effect of {every}"
+        shown.append({"what": what, "columns": [names[j] for j in group], **features[group[0]]})
+    classes, logarithmic = hasattr(model, "classes_"), _logarithmic(model)
     return {
-        "level": {"sd": sds[-1], "low": low[-1], "high": high[-1]},
-        "noise": {"sd": model.noise_sd_ if not hasattr(model, "classes_") else None},
-        "features": [
-            {"feature": name, "sd": sd, "low": a, "high": b, "center": c, "unit": _UNIT}
-            for name, sd, a, b, c in zip(names, sds, low, high, center, strict=False)
-        ],
+        "level": level,
+        "noise": {"sd": None if classes or logarithmic else model.noise_sd_},
+        "features": features,
+        "shown": shown,
+        "unit": "log-odds" if classes else "the logarithm of " * logarithmic + target,
+        "factor": np.exp(sds[-1]) if logarithmic else None,
         "epsilon": model.epsilon_ if np.isfinite(model.epsilon_) else None,
     }
+
+
+def _interval(sd: float, freedom: float) -> dict[str, float | None]:
+    if freedom < _FEWEST:
+        return _UNKNOWN
+    low, high = (sd * np.sqrt(freedom / chdtri(freedom, tail)) for tail in (0.025, 0.975))
+    return {"low": low, "high": high}
+
+
+def _logarithmic(model: Any) -> bool:
+    return getattr(model, "family", "gaussian") in ("poisson", "gamma", "tweedie")
 
 
 def _by_column(covariances: Array, p: int, q: int, axes: Array | None) -> Array:

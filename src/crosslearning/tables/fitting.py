@@ -159,26 +159,35 @@ def fit_table(
         warnings.simplefilter("always")
         say(f"Fitting the best model, {trials.chosen.label}, on all rows", 1.0)
         final = Final(spaces, trials, data.labels)
-        model, findings = _kept(data, final, scored, held_out, seed)
+        model, findings = _kept(data, final, scored, seed)
+        judge = None if held_out is None else final.judged(model, scored, held_out)
     settings = {
         "command": command,
         "seed": seed,
         "seconds": round(clock.perf_counter() - started, 3),
         "dropped": len(frame) - len(data.table),
-        "notes": data.notes + [f"no time for {label}" for label in trials.skipped],
+        "notes": data.notes + _skipped(trials.skipped),
     }
     used = [task, target, *(column.name for column in data.features.used)]
     names = data.encoder.feature_names if data.rotation is None else []
     facts = facts_of(data.table[used], data.rows, data.splits, scored, names)
     fit = Fit(
         model, final.model(trials.described), data.goal, data.features, trials, data.splits.words,
-        facts, settings,
+        facts, settings, final.model(trials.spreading), judge,
     )  # fmt: skip
     return with_results(fit, findings, caught, lines(fit_table, given, trials.described.label))
 
 
+def _skipped(labels: list[str]) -> list[str]:
+    """Say that there was no time for some models."""
+    if not labels:
+        return []
+    others = f" and {len(labels) - 1} other{'s' * (len(labels) > 2)}" * (len(labels) > 1)
+    return [f"no time for {labels[0]}{others}: a larger time budget tries them"]
+
+
 def _kept(
-    data: Prepared, final: Final, metric: Metric, held_out: pd.DataFrame | None, seed: int
+    data: Prepared, final: Final, metric: Metric, seed: int
 ) -> tuple[TableModel, dict[str, Any]]:
     """Return the model to keep, and what it says of the table."""
     trials, labels = final.trials, data.labels.tolist()
@@ -193,12 +202,11 @@ def _kept(
         final.state(trials.parts),
         errors,
         coefficients=coefficient_table(described, data.encoder.feature_names, data.rotation),
+        horizon=data.splits.horizon,
     )
     findings["effects"] = effects(model, data.table) if data.rotation is None else []
     chosen = trials.chosen.name
     findings |= held(data.rows, trials.said[chosen], trials.spreads[chosen], model.state)
-    if held_out is not None:
-        findings["holdout"] = final.scored(model, held_out)
     return model, findings
 
 

@@ -119,7 +119,7 @@ class Scorer:
 
     def add(self, frame: Any) -> None:
         """Score some rows; an area under a curve cannot be added up from chunks."""
-        y, said, codes = _said(self.model, frame)
+        y, said, codes = said_of(self.model, frame)
         numbers = np.where(codes < 0, len(self.sums) - 1, codes)
         scores, weights = self.metric.of_tasks(y, said, np.ones(len(y)), numbers, len(self.sums))
         self.sums += np.where(np.isfinite(scores), scores * weights, 0.0)
@@ -134,7 +134,7 @@ class Scorer:
         return {"metric": self.metric.words, "score": self.metric.shown(score), "rows": self.rows}
 
 
-def _said(model: TableModel, frame: Any) -> tuple[Any, Said, Any]:
+def said_of(model: TableModel, frame: Any) -> tuple[Any, Said, Any]:
     """Known targets, their predictions, and the tasks of these rows."""
     rows = frame[frame[model.target].notna()].reset_index(drop=True)
     X, codes = model.encode(rows)

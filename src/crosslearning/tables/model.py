@@ -27,7 +27,7 @@ from crosslearning.tasks import TaskIndex
 
 _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
 _KIND = "table model"
-_PARTS = ("task", "target", "metric", "encoder", "rotation", "state", "errors")
+_PARTS = ("task", "target", "metric", "encoder", "rotation", "state", "errors", "horizon")
 _CLASSES = (TableEncoder, Rotation, Basis, Curves, Stacked, Trees)
 
 
@@ -58,6 +58,8 @@ class TableModel:
         comes last. They are those of the chosen model if it is linear in the columns, else of the
         best cross-learned model that is; None after :meth:`load`, or if there are more than a
         million.
+    horizon : dict, optional
+        How far ahead models were tested, if they were tested on later rows.
     """
 
     task: str
@@ -69,6 +71,7 @@ class TableModel:
     errors: NDArray[np.float64]
     results: dict[str, Any] = field(default_factory=dict)
     coefficients: pd.DataFrame | None = None
+    horizon: dict[str, Any] | None = None
 
     @cached_property
     def estimator(self) -> Any:
@@ -142,6 +145,20 @@ class TableModel:
     def unknown_categories(self, frame: pd.DataFrame) -> dict[str, dict[str, int]]:
         """Count the rows of each category that is new, by column."""
         return self.encoder.unknown(frame)
+
+    def untested(self, frame: pd.DataFrame) -> dict[str, Any] | None:
+        """Count the rows that lie later than any that models were tested on; None without them."""
+        known = self.horizon
+        if known is None or known["column"] not in frame.columns:
+            return None
+        from crosslearning.tables.splits import time_values
+
+        times = frame[known["column"]].dropna()
+        rows = int(np.sum(time_values(times) > known["until"])) if len(times) else 0
+        until = f"{known['until']:.10g}"
+        if known["date"]:
+            until = str(pd.Timestamp(int(known["until"])).date())
+        return {"rows": rows, "column": known["column"], "until": until} if rows else None
 
     def score(self, frame: pd.DataFrame) -> dict[str, Any] | None:
         """Score predictions of a table with targets by the metric of the fit; else None."""

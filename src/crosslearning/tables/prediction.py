@@ -37,6 +37,8 @@ class Predicted:
     outside_rows, outside : int, dict
         Number of rows with a number outside the range of the fit: in all, and by column, most
         first.
+    untested : dict, optional
+        Number of ``rows`` whose time, in ``column``, is after ``until``, farther ahead than tested.
     """
 
     table: pd.DataFrame | None
@@ -46,6 +48,7 @@ class Predicted:
     rows: int
     outside_rows: int
     outside: dict[str, int]
+    untested: dict[str, Any] | None = None
 
 
 class _Tally:
@@ -56,6 +59,7 @@ class _Tally:
         self.scorer: Scorer | None = None
         self.scored = not (chunks and model.metric == "auc")  # no mean over chunks
         self.rows = self.outside_rows = 0
+        self.untested: dict[str, Any] | None = None
         self.unknown: Counter[Any] = Counter()
         self.outside: Counter[str] = Counter()
         self.categories: dict[str, Counter[str]] = {}
@@ -76,6 +80,8 @@ class _Tally:
         beyond, by_column = model.encoder.outside(frame)
         self.outside_rows += beyond
         self.outside.update(by_column)
+        if late := model.untested(frame):
+            self.untested = late | {"rows": late["rows"] + (self.untested or {"rows": 0})["rows"]}
         if self.scored and model.target in frame.columns and frame[model.target].notna().any():
             self.scorer = self.scorer or Scorer(model)
             self.scorer.add(frame)
@@ -91,6 +97,7 @@ class _Tally:
             self.rows,
             self.outside_rows,
             dict(self.outside.most_common()),
+            untested=self.untested,
         )
 
 

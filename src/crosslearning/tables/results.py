@@ -17,6 +17,7 @@ from crosslearning.evaluation.choice import standard_error
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.plain import plain
 from crosslearning.tables._facts import Facts
+from crosslearning.tables._final import Judge
 from crosslearning.tables.findings import spread
 from crosslearning.tables.metrics import METRICS, Metric
 from crosslearning.tables.model import TableModel
@@ -24,7 +25,7 @@ from crosslearning.tables.parameters import coefficients, map_of, standardised
 from crosslearning.tables.schema import Features
 from crosslearning.tables.target import Target
 from crosslearning.tables.trials import Trials, over_tasks, paired
-from crosslearning.tables.verdict import compared, methods, reason, verdict
+from crosslearning.tables.verdict import compared, in_passing, methods, reason, verdict
 
 _MOST_TASKS = 2000  # that are listed one by one
 _ENDS = (slice(None, 40), slice(-40, None))
@@ -35,7 +36,8 @@ _GUESSES = {"regression": "the training mean", "classification": "the class freq
 class Fit(NamedTuple):
     """A fit of a table; `estimator`, linear in the columns, is the one whose tasks are described.
 
-    `words` say which rows models were scored on.
+    `words` say which rows models were scored on; `sharing` is the estimator that says how much
+    tasks differ, if there is one; `held_out` has the scores on another table.
     """
 
     model: TableModel
@@ -46,6 +48,16 @@ class Fit(NamedTuple):
     words: str
     facts: Facts
     settings: Mapping[str, Any]
+    sharing: Any = None
+    held_out: Judge | None = None
+
+    @property
+    def judge(self) -> Judge:
+        """The scores that decide what is said: those on another table, or on held-out rows."""
+        among, counts = self.facts.compared, self.facts.counts
+        labels = self.estimator.tasks_[among]
+        own = Judge(self.trials, labels, counts[among], self.facts.baseline, self.words)
+        return self.held_out or own
 
     @property
     def metric(self) -> Metric:
@@ -64,10 +76,15 @@ def with_results(fit: Fit, findings: dict[str, Any], caught: list[Any], python: 
 
 def _results(fit: Fit) -> dict[str, Any]:
     """Collect the findings; errors are positive."""
-    trials, facts = fit.trials, fit.facts
-    model, among = fit.estimator, facts.compared
-    comparison = compared(trials, model.tasks_[among], facts.counts[among])
-    listed = _some(comparison, model.distances_[among])
+    judge, facts = fit.judge, fit.facts
+    model, among, trials = fit.estimator, facts.compared, judge.trials
+    comparison = compared(trials, judge.labels, judge.counts)
+    shown = listed = _some(comparison, model.distances_[among])
+    if fit.held_out:  # which may have other tasks
+        shown, listed = (
+            _some(comparison, np.zeros(len(judge.counts))),
+            np.arange(len(among))[:_MOST_TASKS],
+        )
     return {
         "kind": "table",
         "version": 2,
@@ -80,31 +97,39 @@ def _results(fit: Fit) -> dict[str, Any]:
         "target_rule": fit.target.why,
         "family": fit.target.family if fit.target.kind == "regression" else None,
         "sentence": _useless(fit) + verdict(comparison, trials, fit.metric.words),
-        "remarks": sentences.extremes(comparison, fit.model.task, fit.metric.words),
+        "remarks": sentences.extremes(
+            comparison, fit.model.task, fit.metric.words, shared=in_passing(trials)
+        ),
         "score": _score(fit),
         "models": _models(fit),
         "chosen_model": {
             "name": trials.chosen.name,
             "label": trials.chosen.label,
-            "why": reason(trials, fit.words),
+            "why": reason(fit.trials, fit.words),
             "parts": trials.listed_parts,
         },
         "described_model": trials.described.label,
         "typical_error": _typical(fit),
+        "horizon": fit.model.horizon,
         "comparison": {
-            **_comparison(comparison, fit.metric, listed),
-            "labels": {name: candidate.label for name, candidate in methods(trials).items()},
+            **_comparison(comparison, fit.metric, shown),
+            "n_tasks": comparison.n_tasks,
+            "labels": {
+                name: "the " * (candidate.base == "blend") + candidate.label
+                for name, candidate in methods(trials).items()
+            },
         },
         "notes": _notes(fit),
         "provenance": _provenance(fit),
         **_tasks(fit, among[listed]),
         **({"chosen": {"all": {"epsilon": model.epsilon_}}} if np.isfinite(model.epsilon_) else {}),
-        **({"gain_counts": _gain_counts(comparison)} if len(listed) < len(facts.counts) else {}),
+        **({"gain_counts": _gain_counts(comparison)} if len(shown) < len(judge.counts) else {}),
+        **({"holdout": _holdout(fit.metric, fit.held_out)} if fit.held_out else {}),
     }
 
 
 def _useless(fit: Fit) -> str:
-    best, guessed = fit.metric.shown(float(fit.trials.means.max())), fit.facts.baseline
+    best, guessed = fit.metric.shown(float(fit.judge.trials.means.max())), fit.judge.baseline
     if best < guessed if fit.metric.error else best > guessed:
         return ""
     guess = _GUESSES[fit.target.kind]
@@ -112,21 +137,30 @@ def _useless(fit: Fit) -> str:
 
 
 def _score(fit: Fit) -> dict[str, Any]:
-    baseline, nested = fit.facts.baseline, fit.metric.shown(fit.trials.nested_score)
+    baseline, nested = fit.judge.baseline, fit.metric.shown(fit.trials.nested_score)
+    choice = f"models were chosen {fit.words}"
+    if not fit.held_out:
+        choice = "choosing the model without the rows that it is scored on gives " + number(nested)
     return {
         "name": fit.metric.words,
         "greater_is_better": not fit.metric.error,
         "baseline": baseline,
         "nested": nested,
-        "explanation": f"{fit.words}, mean over tasks; predicting {_GUESSES[fit.target.kind]} "
-        f"gives {number(baseline)}; choosing the model without the rows that it is scored on "
-        f"gives {number(nested)}",
+        "rows": fit.judge.words,
+        "explanation": f"{fit.judge.words}, mean over tasks; predicting "
+        f"{_GUESSES[fit.target.kind]} gives {number(baseline)}; {choice}",
     }
+
+
+def _holdout(metric: Metric, judge: Judge) -> dict[str, Any]:
+    scores = zip(judge.trials.names, judge.trials.means, strict=True)
+    shown = {name: metric.shown(float(score)) for name, score in scores}
+    return {"rows": judge.counts.sum(), "scores": shown}
 
 
 def _models(fit: Fit) -> list[dict[str, Any]]:
     """Everything that was tried, best first."""
-    trials = fit.trials
+    trials, folds = fit.judge.trials, fit.trials.means
     means, values = trials.means, trials.scores.by_task
     best = trials.names.index(trials.chosen.name)
     listed = [
@@ -135,6 +169,7 @@ def _models(fit: Fit) -> list[dict[str, Any]]:
             "label": candidate.label,
             "kind": candidate.sharing,
             "score": fit.metric.shown(float(means[k])),
+            **({"folds": fit.metric.shown(float(folds[k]))} if fit.held_out else {}),
             "standard_error": standard_error(trials.scores, k),
             "difference": float(means[best] - means[k]),
             "difference_error": paired(values[best], values[k])[1],
@@ -148,12 +183,12 @@ def _models(fit: Fit) -> list[dict[str, Any]]:
 
 def _typical(fit: Fit) -> dict[str, Any]:
     """Error of the chosen model in units of the target, or per cent correct, beside others."""
-    classes, chosen = fit.target.kind == "classification", fit.trials.chosen
-    means = over_tasks(fit.trials.plain)
+    classes, trials = fit.target.kind == "classification", fit.judge.trials
+    chosen, means = trials.chosen, over_tasks(trials.plain)
     values = 100.0 * means if classes else np.sqrt(np.maximum(-means, 0.0))
     rows = [
         {"label": "this model" if candidate is chosen else candidate.label, "value": value}
-        for candidate, value in zip(fit.trials.candidates, values, strict=True)
+        for candidate, value in zip(trials.candidates, values, strict=True)
     ]
     rows.sort(key=lambda row: row["label"] != "this model")
     what = "percent correct" if classes else "root mean squared error"
@@ -217,7 +252,8 @@ def _tasks(fit: Fit, some: NDArray[np.intp]) -> dict[str, Any]:
             {"task": label, "rows": rows, "distance": {"all": distance}, "force": {"all": force}}
             for label, rows, distance, force in zip(*facts, strict=True)
         ],
-        "spread": spread(model, names, axes),
+        "spread": fit.sharing
+        and spread(fit.sharing, names, axes, fit.target.name, fit.facts.constant),
         "coefficients": coefficients(model, coef[shown], intercept[shown], names),
         "constant_within_tasks": fit.facts.constant,
         "map": map_of(coef, intercept, some),
@@ -227,14 +263,16 @@ def _tasks(fit: Fit, some: NDArray[np.intp]) -> dict[str, Any]:
 def _notes(fit: Fit) -> list[str]:
     """Say what was left out."""
     dropped, described = fit.settings["dropped"], fit.trials.described
+    spreading, chosen = fit.trials.spreading, fit.trials.chosen
     rows = f"{dropped:,} row{'s' * (dropped > 1)} without a target left out"
     columns = [f"column {column.name} left out: {column.reason}" for column in fit.features.ignored]
-    other = f"coefficients and differences between tasks are those of: {described.label}"
+    other = "coefficients and " * (described is not chosen)
+    other += f"differences between tasks are those of: {spreading.label}"
     return [
         *[rows] * (dropped > 0),
         *columns,
         *fit.settings["notes"],
-        *[other] * (described is not fit.trials.chosen),
+        *[other] * (fit.sharing is not None and spreading is not chosen),
     ]
 
 

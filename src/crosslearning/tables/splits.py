@@ -19,8 +19,9 @@ from crosslearning.tables.columns import (
 from crosslearning.tasks import within_task_folds
 
 Rows = NDArray[np.intp]
-LATER = "on rows with a later {} than the training rows"
+LATER = "on rows with a later {} than the training rows, by at most {}"
 HELD_OUT = "on rows with a held-out {}"
+_DAY = 864e11  # nanoseconds
 _FEWEST = 2  # values of a column of times, or of groups
 
 
@@ -31,6 +32,7 @@ class Splits:
     parts: list[tuple[Rows, Rows]]
     words: str
     folds: NDArray[np.int64] | None = None
+    horizon: dict[str, Any] | None = None
 
 
 def splits_of(
@@ -99,6 +101,19 @@ def time_starts(values: NDArray[Any], name: str, n_splits: int) -> NDArray[Any]:
     return np.asarray(moments[starts])
 
 
+def horizon(time: pd.Series[Any], values: NDArray[Any], starts: NDArray[Any]) -> dict[str, Any]:
+    """Say how far ahead the parts from these moments on were tested, and until when."""
+    before = [values[values < start].max() for start in starts]
+    reach = float(np.max(np.append(before[1:], values.max()) - before))
+    days = is_date(time)
+    return {
+        "column": str(time.name),
+        "date": days,
+        "reach": f"{reach / _DAY:,.3g} days" if days else f"{reach:.4g}",
+        "until": float(values.max()) + reach,
+    }
+
+
 def _later(time: pd.Series[Any], n_splits: int) -> Splits:
     """Predict equal parts of the later half of the rows, each from everything before it."""
     values = time_values(time)
@@ -107,4 +122,5 @@ def _later(time: pd.Series[Any], n_splits: int) -> Splits:
     parts = [
         (np.flatnonzero(part < k), np.flatnonzero(part == k)) for k in range(1, len(starts) + 1)
     ]
-    return Splits(parts, LATER.format(time.name))
+    found = horizon(time, values, starts)
+    return Splits(parts, LATER.format(time.name, found["reach"]), horizon=found)

@@ -36,7 +36,7 @@ from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.results import Fit, with_results
 from crosslearning.tables.schema import Features, looks_like_time, require_columns
-from crosslearning.tables.splits import time_starts, time_values
+from crosslearning.tables.splits import horizon, time_starts, time_values
 from crosslearning.tables.target import Target
 from crosslearning.tables.trials import Trials
 from crosslearning.tasks.estimators import as_objects
@@ -128,7 +128,15 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
     )
     listed, state = coefficient_table(model, encoder.feature_names), state_to_keep(model)
     result = TableModel(
-        plan.task, plan.target, metric.name, encoder, None, state, errors, coefficients=listed
+        plan.task,
+        plan.target,
+        metric.name,
+        encoder,
+        None,
+        state,
+        errors,
+        coefficients=listed,
+        horizon=plan.horizon,
     )
     findings["effects"] = effects(result, sample)
     if settings.held_out is not None:
@@ -140,7 +148,8 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
         "dropped": survey.dropped,
         "notes": _notes(survey, sample, used, plan, facts),
     }
-    fit = Fit(result, model, goal, used, trials, plan.words, facts, provenance)
+    sharing = None if trials.chosen.sharing == "separate" else model
+    fit = Fit(result, model, goal, used, trials, plan.words, facts, provenance, sharing)
     python = lines(fit_files, vars(settings), trials.chosen.label)
     return with_results(fit, findings, caught, python)
 
@@ -193,7 +202,12 @@ def _plan(
         first = settings.time in survey.day_first
         values = time_values(sample[settings.time], day_first=first)
         starts = time_starts(values, settings.time, settings.folds)
-        plan = plan._replace(starts=starts, day_first=first, n_folds=len(starts) + 1)
+        plan = plan._replace(
+            starts=starts,
+            horizon=horizon(sample[settings.time], values, starts),
+            day_first=first,
+            n_folds=len(starts) + 1,
+        )
     n, n_rows = len(labels), survey.n_rows
     if classes is None and goal.family == "gaussian" and metric.name == "mse":
         return plan._replace(row_share=_SHOWN * max(n / COMPARED, 1.0) / n_rows), labels

@@ -21,7 +21,7 @@ class Trials:
 
     `scores` are by the metric of the choice, `plain` squared errors or shares that are correct;
     `said` and `spreads` hold predictions of all rows and standard deviations of some, by name, NaN
-    where there is none; `weights` those of a blend.
+    where there is none; `weights` those of a blend; `kept` is a choice that was made elsewhere.
     """
 
     candidates: Sequence[Candidate]
@@ -32,6 +32,7 @@ class Trials:
     spreads: dict[str, Array] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
+    kept: Candidate | None = None
 
     @property
     def names(self) -> list[str]:
@@ -46,6 +47,11 @@ class Trials:
     @property
     def chosen(self) -> Candidate:
         """The best model; of equal ones the simplest, so that a blend must beat every part."""
+        return self.kept or self.best
+
+    @property
+    def best(self) -> Candidate:
+        """The model with the best mean, chosen or not."""
         return self.best_of("pooled", "baseline", "cross", "separate")
 
     @property
@@ -65,6 +71,14 @@ class Trials:
     def described(self) -> Candidate:
         """The chosen model if it is linear in the columns, else the best that is and shares."""
         return self.chosen if self.chosen.base == "linear" else self.best_of("cross", base="linear")
+
+    @property
+    def spreading(self) -> Candidate:
+        """The described model; if its tasks share nothing, the best linear one whose tasks do."""
+        described = self.described
+        if described.sharing != "separate":
+            return described
+        return self.best_of("cross", "baseline", base="linear")
 
     @property
     def nested_score(self) -> float:

@@ -34,14 +34,34 @@ def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Compar
 
 
 def verdict(comparison: Comparison, trials: Trials, metric: str) -> str:
+    """Say whether sharing helps; on a held-out table also whether the kept model does best."""
+    text, kept, best = _on_sharing(comparison, trials, metric), trials.kept, trials.best
+    if kept is None:
+        return text
+    text = f"On the held-out table, {text[0].lower()}{text[1:]}"
+    at = [trials.names.index(candidate.name) for candidate in (best, kept)]
+    scores = Scores(["best", "kept"], trials.scores.values[at], trials.scores.weights)
+    against = Comparison.of(scores, comparison.labels, comparison.rows, nested=False)
+    loses = against.verdict("best") < 0
+    doubt = chance(against, "best")
+    ahead = _than(against, "best", best.label, metric, doubt, again=not loses)
+    if not ahead.startswith("worse"):
+        return text
+    if loses:
+        name = _named(kept, trials)
+        return f"On the held-out table, the model that is kept loses: {name} is {ahead}."
+    return f"{text} The model that is kept does not do best there: it is {ahead}."
+
+
+def _on_sharing(comparison: Comparison, trials: Trials, metric: str) -> str:
     """Say whether sharing helps beyond one model, and beyond separate ones."""
     chosen, found = trials.chosen, methods(trials)
     label = _named(found["cross"], trials)
     pooled, separate = comparison.verdict("pooled"), comparison.verdict("separate")
     gains = comparison.summary["gain"]
 
-    def than(rival: str, doubt: str = "") -> str:
-        return _than(comparison, rival, found[rival].label, metric, doubt)
+    def than(rival: str, doubt: str = "", *, again: bool = False) -> str:
+        return _than(comparison, rival, found[rival].label, metric, doubt, again=again)
 
     if chosen.sharing == "pooled" and gains["pooled"] <= 0:
         return (
@@ -61,7 +81,7 @@ def verdict(comparison: Comparison, trials: Trials, metric: str) -> str:
     if separate <= 0:
         return (
             f"Tasks differ: {label} is {than('pooled')}, but "
-            f"{than('separate', chance(comparison, 'separate'))}."
+            f"{than('separate', chance(comparison, 'separate'), again=True)}."
         )
     return f"Sharing helps: {label} is {than(comparison.best_rival)}."
 
@@ -74,6 +94,12 @@ def _named(candidate: Candidate, trials: Trials) -> str:
     return f"the model with {label}" if candidate.sharing == "baseline" else label
 
 
+def in_passing(trials: Trials) -> str:
+    """Name the model that shares after a score."""
+    label = "the " * (methods(trials)["cross"].base == "blend") + methods(trials)["cross"].label
+    return label if label.startswith("cross-learned") else f"with {label}"
+
+
 def _shares(trials: Trials) -> list[str]:
     """Return the parts of the blend, the heaviest first."""
     labels = {c.name: c.label.replace(", ", " and ") for c in trials.candidates}
@@ -81,13 +107,15 @@ def _shares(trials: Trials) -> list[str]:
     return [f"{weight:.0%} {labels[name]}" for name, weight in parts]
 
 
-def _than(comparison: Comparison, rival: str, name: str, metric: str, doubt: str) -> str:
+def _than(
+    comparison: Comparison, rival: str, name: str, metric: str, doubt: str, *, again: bool
+) -> str:
     """Write "better than" or "worse than" a rival, by how much, and what casts doubt on it."""
     gain = comparison.paired(rival).gain
     if abs(gain) <= _ROUNDING * abs(comparison.score(rival)):
         return f"as good as {name}"
     word = "better" if gain > 0 else "worse"
-    return f"{word} than {name} by {size(comparison, rival, metric)}{doubt}"
+    return f"{word} than {name} by {size(comparison, rival, metric, again=again)}{doubt}"
 
 
 def reason(trials: Trials, words: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import Any
 
 from crosslearning.evaluation.numbers import capital, number, percent
@@ -11,7 +12,7 @@ from crosslearning.report.charts.effects import partial_effect
 from crosslearning.report.charts.models import model_errors, task_spread
 
 _FEATURES = 20
-_LOGARITHMIC = ("poisson", "gamma", "tweedie")  # families
+_LINE = 31  # letters of a name of a model
 _FAR = 4  # times the median distance from the best; models beyond would compress the axis
 
 
@@ -21,54 +22,58 @@ def models(content: dict[str, Any]) -> Figure:
     tried.sort(key=lambda model: model["difference"])
     behind = [model["difference"] for model in tried if model["difference"] > 0] or [0.0]
     limit = _FAR * behind[len(behind) // 2]
-    name, sign = content["score"]["name"], -1 if content["score"]["greater_is_better"] else 1
-    rows = [_placed(model, sign * max(0.0, model["difference"] - limit)) for model in tried]
-    caption = f"{capital(name)} of every model, nested"
+    name, right = content["score"]["name"], not content["score"]["greater_is_better"]
+    rows = [_placed(model, model["difference"] > limit, right) for model in tried]
+    where = "on the held-out table" if "holdout" in content else "nested"
     key = "Bars: one standard error of the difference from the chosen model."
-    return Figure("models", caption, model_errors(rows, name=name), key)
+    chart = model_errors(rows, name=name, right=right)
+    return Figure("models", f"{capital(name)} of every model, {where}", chart, key)
 
 
-def _placed(model: dict[str, Any], beyond: float) -> dict[str, Any]:
-    """Place a model and its bar on the axis; one `beyond` the axis at its end."""
-    error = 0.0 if beyond else model["difference_error"]
-    at, arrow = model["score"] - beyond, (" →" if beyond > 0 else " ←") if beyond else ""
+def _placed(model: dict[str, Any], far: bool, right: bool) -> dict[str, Any]:
+    """Place a model and its bar on the axis; a far one, with an arrow, belongs at its end."""
+    at, error, score = model["score"], model["difference_error"], number(model["score"])
+    arrow = (f"{score} →" if right else f"← {score}") if far else score
     return {
         **model,
+        "lines": "\n".join(wrap(model["label"], _LINE)),
+        "far": far,
         "at": at,
         "low": max(at - error, min(at, 0.0)),
         "high": at + error,
-        "text": number(model["score"]) + arrow + " · chosen" * model["chosen"],
+        "text": arrow + " · chosen" * model["chosen"],
     }
 
 
-def spread(content: dict[str, Any]) -> dict[str, Any]:
+def spread(content: dict[str, Any]) -> dict[str, Any] | None:
     """Draw the standard deviations between tasks, and explain those of the level and ε."""
-    found, constant = content["spread"], content.get("constant_within_tasks", [])
-    unit, level, noise = content["target"], found["level"], found["noise"]["sd"]
-    if content["target_kind"] == "classification":
-        unit = "log-odds"
-    elif content["estimator"] == "CrossBayesianGLM" and content["family"] in _LOGARITHMIC:
-        unit, noise = f"the logarithm of {unit}", None
-    features = [row for row in found["features"] if row["feature"] not in constant]
-    features.sort(key=lambda row: -row["sd"])
-    rows = [{**row, "what": row["feature"], "at": row["sd"]} for row in features[:_FEATURES]]
-    rows.insert(0, {**level, "what": "level", "at": level["sd"]})
-    differ = any(row["sd"] > 0 for row in rows)
+    found = content["spread"]
+    if found is None:
+        return None
+    unit, level, noise = found["unit"], found["level"], found["noise"]["sd"]
+    rows = [
+        {**row, "at": row["sd"], "columns": ", ".join(row["columns"])}
+        for row in found["shown"][: _FEATURES + 1]
+    ]
+    end = 1.5 * max((row["high"] or row["sd"] for row in rows), default=0.0)
+    differ, hidden = bool(rows), len(found["shown"]) - len(rows)
     if noise is not None:
-        end = 1.5 * max(row["high"] for row in rows)
         text = number(noise, 3) + " →" * (noise > end)
         what = f"within a {content['task']}"
         rows.append({"sd": noise, "what": what, "at": min(noise, end), "text": text})
     caption = f"Standard deviation between tasks, in units of {unit}"
-    chart = Figure("spread", caption, task_spread(rows, kind=content["task"], unit=unit))
+    chart = task_spread(rows, end, kind=content["task"], unit=unit) if differ else None
+    about = f" ({number(level['low'], 3)} to {number(level['high'], 3)})"
     return {
-        "chart": chart if differ else None,
+        "chart": chart and Figure("spread", caption, chart),
         "of": "" if unit == content["target"] else f", in {unit},",
-        "level": {name: number(value, 3) for name, value in level.items()},
+        "level": level["sd"] > 0 and number(level["sd"], 3),
+        "range": about if level["low"] is not None else "",
+        "factor": found["factor"] and number(found["factor"], 2),
         "noise": noise and number(noise, 3),
-        "unit": features[0]["unit"] if features else None,
+        "unit": found["features"][0]["unit"] if found["features"] else None,
         "epsilon": found["epsilon"] and number(found["epsilon"], 3),
-        "hidden": len(features) - len(features[:_FEATURES]),
+        "hidden": hidden,
     }
 
 
@@ -96,7 +101,7 @@ def checks(content: dict[str, Any]) -> dict[str, Any]:
     figures = []
     if content.get("predicted"):
         rows = [{**row, "task": str(row["task"])} for row in content["predicted"]]
-        caption = f"{capital(content['target'])}: actual against predicted, on held-out rows"
+        caption = f"Actual against predicted {content['target']}, on held-out rows"
         chart = predicted_actual(rows, kind=content["task"])
         figures.append(Figure("predicted", caption, chart))
     if points:

@@ -39,6 +39,9 @@ def table(results: Results) -> Chapter:
             "target": content["target"],
             "score": content["score"]["name"],
             "labels": content["comparison"]["labels"],
+            "scored": content["score"]["rows"],
+            "held_out": "holdout" in content,
+            "horizon": content["horizon"],
             "better": "higher is better" if higher else "lower is better",
             "models": models(content),
             "checks": checks(content),
@@ -67,15 +70,21 @@ def _error(content: dict[str, Any]) -> Number:
     typical = content["typical_error"]
     correct = typical["what"] == "percent correct"
     errors = {row["label"]: number(row["value"], 3) for row in typical["rows"]}
-    unit = "%" if correct else typical["unit"]
+    own, sign = typical["value"], 1 if correct else -1
+    better = any(sign * row["value"] > sign * own for row in typical["rows"])
     name = "Predictions that are correct" if correct else "Typical error of a prediction"
     best: dict[str, str] = {}  # of each kind
     for model in content["models"]:
         if not model["chosen"]:
             best.setdefault(model["kind"], model["label"])
     others = tuple((label, errors[label]) for label in best.values() if label in errors)
-    note = "" if correct else typical["what"]
-    return Number(name, f"{number(typical['value'], 3)} {unit}", note, others)
+    notes = [] if correct else [f"{typical['what']}, in units of {typical['unit']}"]
+    score = content["score"]["name"]
+    if better and "holdout" not in content and score != "mean squared error":
+        sure = ", which also counts how sure a prediction was" if score == "log loss" else ""
+        notes.append(f"models are chosen by {score}{sure}, and may rank differently here")
+    value = number(own, 3) + " %" * correct
+    return Number(name, value, capital("; ".join(notes)), others)
 
 
 def _helped(content: dict[str, Any], higher: bool) -> Number:
@@ -86,5 +95,5 @@ def _helped(content: dict[str, Any], higher: bool) -> Number:
     labels = content["comparison"]["labels"]
     note = f"do better with {labels['cross']} than with {labels[best['method']]}, the best "
     note += f"alternative; {best['hurt']:,} do worse"
-    helped = f"{best['helped']:,} of {content['size']['compared']:,}"
+    helped = f"{best['helped']:,} of {content['comparison']['n_tasks']:,}"
     return Number("Tasks helped by sharing", helped, note)

@@ -3,8 +3,9 @@ const config = JSON.parse(document.getElementById("chart-config").textContent);
 // Names that an axis cuts short are shown in full under the pointer.
 function patch(spec) {
   for (const axis of (spec.axes ?? []).filter((each) => each.labelLimit)) {
-    const labels = { interactive: true, update: { tooltip: { signal: "datum.label" } } };
-    axis.encode = { ...axis.encode, labels };
+    const own = axis.encode?.labels;
+    const update = { ...own?.update, tooltip: { signal: "datum.label" } };
+    axis.encode = { ...axis.encode, labels: { ...own, interactive: true, update } };
   }
   return spec;
 }
