@@ -268,7 +268,7 @@ def test_a_level_that_is_the_same_everywhere_has_no_standard_deviation(tmp_path)
     page = page_of(tmp_path, content)
     assert "The level of spending does not differ between tasks; the effects of columns do" in page
     (chart,) = page.charts_of("Standard deviation between")
-    assert [row["what"] for row in values(chart)] == [shared["what"], "within a shop"]
+    assert [row["what"] for row in values(chart)] == ["every column", "within a shop"]
     assert values(chart)[0]["columns"] == "age, income"
 
 
