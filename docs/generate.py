@@ -42,7 +42,8 @@ def write_report(page: Path) -> None:
     """Fit the schools and write the report on it."""
     command = "crosslearning fit hsb82.csv --task school --target math"
     model = fit_table(load_hsb82().frame, task="school", target="math", command=command)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "crosslearning-hsb82"  # which the page names
         model.save(folder)
         report.write(folder, out=page)
 

@@ -268,7 +268,7 @@ def test_a_level_that_is_the_same_everywhere_has_no_standard_deviation(tmp_path)
     page = page_of(tmp_path, content)
     assert "The level of spending does not differ between tasks; the effects of columns do" in page
     (chart,) = page.charts_of("Standard deviation between")
-    assert [row["what"] for row in values(chart)] == ["every column", "within a shop"]
+    assert [row["what"] for row in values(chart)] == [shared["what"], "within a shop"]
     assert values(chart)[0]["columns"] == "age, income"
 
 
@@ -279,6 +279,16 @@ def test_a_held_out_table_and_a_horizon_are_told(tmp_path):
     page = page_of(tmp_path, content)
     assert "of every model on the 240 rows of the held-out table. The model was chosen" in page
     assert "These are at most 2 later in year than the rows that the model knew" in page
+
+
+def test_coefficients_that_do_not_differ_are_sorted_by_size(tmp_path):
+    content = table_results(range(3), features=[f"column {k}" for k in range(25)])
+    part = content["coefficients"]
+    part["tasks"] = [part["center"]] * 3
+    page = page_of(tmp_path, content)
+    assert "the 20 of 25 that are largest" in page
+    strips = page.charts_of("Coefficients of every")[0]
+    assert values(strips)[0]["value"] == pytest.approx(max(part["center"], key=abs))
 
 
 def test_effects_of_categories_are_strokes(tmp_path):
@@ -294,7 +304,9 @@ def test_a_folder_with_a_model_tells_how_to_predict(tmp_path):
     folder = save(tmp_path / "my shops", table_results(range(3)))
     assert "crosslearning predict" not in Page(write(folder))
     (folder / "model.npz").touch()
-    assert "crosslearning predict 'my shops' new.csv --out predicted.csv" in Page(write(folder))
+    page = Page(write(folder))
+    assert "crosslearning predict 'my shops' new.csv --out predicted.csv To fit it again:" in page
+    assert "the six models that were tried. crosslearning predict 'my shops' new.csv" in page
 
 
 def test_a_table_says_how_to_make_it_again(table_page):

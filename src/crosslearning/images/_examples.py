@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from base64 import b64encode
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def inspected(
     rows = divide(settings, data, seed)[2]
     truth = data.category_codes[np.concatenate(rows)]
 
+    @cache
     def shares(epsilon: float) -> NDArray[np.float32]:
         return _shares(data, folder, rows, epsilon, seed)
 
@@ -45,9 +47,9 @@ def inspected(
         "reliability": {"class": None} | reliability(said.max(1), said.argmax(1) == truth)
     }
     if chosen["between"] is not None:
-        cross = said if chosen["between"] == chosen["epsilon"] else shares(chosen["between"])
+        cross, every = shares(chosen["between"]), np.concatenate(rows)
         found["examples"] = [
-            _compared(data, settings, np.concatenate(rows), method, cross, shares(epsilon))
+            _compared(data, settings, every, method, cross, shares(epsilon))
             for method, epsilon in (("pooled", 0.0), ("separate", math.inf))
             if model_file(folder / "models", epsilon, seed).exists()
         ]

@@ -12,7 +12,7 @@ from crosslearning.report.charts.effects import partial_effect
 from crosslearning.report.charts.models import model_errors, task_spread
 
 _FEATURES = 20
-_LINE = 28  # letters of a name of a model
+_LINE = 31  # letters of a name of a model
 _FAR = 4  # times the median distance from the best; models beyond would compress the axis
 
 
@@ -52,12 +52,7 @@ def spread(content: dict[str, Any]) -> dict[str, Any] | None:
         return None
     unit, level, noise = found["unit"], found["level"], found["noise"]["sd"]
     rows = [
-        {
-            **row,
-            "what": row["what"].removeprefix("the effect of "),
-            "at": row["sd"],
-            "columns": ", ".join(row["columns"]),
-        }
+        {**row, "at": row["sd"], "columns": ", ".join(row["columns"])}
         for row in found["shown"][: _FEATURES + 1]
     ]
     end = 1.5 * max((row["high"] or row["sd"] for row in rows), default=0.0)

@@ -37,8 +37,9 @@ def _captions(part: dict[str, Any], content: dict[str, Any]) -> dict[str, list[A
         strict=True,
     )
     rows = [row for row in columns if row[0] not in constant]
-    rows.sort(key=lambda row: min(row[2]) - max(row[2]))
-    some = f": the {_FEATURES} of {len(rows)} that differ most" if len(rows) > _FEATURES else ""
+    rows.sort(key=lambda row: (min(row[2]) - max(row[2]), -abs(row[1])))
+    most = "that differ most" if rows and min(rows[0][2]) < max(rows[0][2]) else "that are largest"
+    some = f": the {_FEATURES} of {len(rows)} {most}" if len(rows) > _FEATURES else ""
     intercept = part["intercept"]
     return {
         f"Coefficients{about}{some}": rows[:_FEATURES],
