@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.stats import norm
 from sklearn.linear_model import QuantileRegressor
 from sklearn.metrics import d2_pinball_score, mean_pinball_loss
 
 from crosslearning import CrossBayesianGLM
 from crosslearning.convex.families import Quantile
+from crosslearning.datasets import load_hsb82
 
 
 def schools(seed=0, n_tasks=20, n_rows=40, noise=np.random.Generator.normal):
@@ -40,8 +42,36 @@ def fitted():
 def test_the_density_has_mass_one(level, width):
     family = Quantile(level, width)
     at = np.zeros((1, 1))
-    mass = quad(lambda y: np.exp(family.log_density(np.array([y]), at, 1.0))[0], -60, 60, limit=200)
+
+    def density(y):
+        return np.exp(family.log_density(np.array([y]), at, 1.0))[0]
+
+    mass = quad(density, -300, 300, points=[0.0], limit=500)
     assert mass[0] == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("level", [0.05, 0.5, 0.8])
+def test_the_information_is_the_variance_of_the_slope_under_normal_noise(level):
+    family = Quantile(level, 1e-3)
+    y, best = norm.ppf((np.arange(400_000) + 0.5) / 400_000), np.full(400_000, norm.ppf(level))
+    slope, curvature, _ = family.derivatives(y, best)
+    assert slope.mean() == pytest.approx(0.0, abs=1e-4)
+    assert slope.var() == pytest.approx(curvature.mean(), rel=0.01)
+
+
+def test_tails_of_tasks_of_real_pupils():
+    pupils = load_hsb82()
+    X, y, tasks = pupils.X.to_numpy(), pupils.y.to_numpy(), np.asarray(pupils.tasks)
+    test = np.random.default_rng(0).random(len(y)) < 0.5
+    for level in (0.05, 0.95):
+        model = CrossBayesianGLM("quantile", quantile=level, covariance="block")
+        own = model.fit(X[~test], y[~test], tasks[~test]).predict(X[test], tasks[test])
+        assert np.mean(y[test] <= own) == pytest.approx(level, abs=0.011)  # three standard errors
+        pooled = QuantileRegressor(quantile=level, alpha=0.0).fit(X[~test], y[~test])
+        losses = [
+            mean_pinball_loss(y[test], p, alpha=level) for p in (own, pooled.predict(X[test]))
+        ]
+        assert losses[0] < 1.001 * losses[1]
 
 
 @pytest.mark.parametrize("level", [0.2, 0.9])
@@ -106,6 +136,7 @@ def test_a_quantile_of_the_negative_is_the_opposite_one():
     np.testing.assert_allclose(low.intercept_, -high.intercept_, atol=0.1)  # between two targets
 
 
+@pytest.mark.filterwarnings("ignore:The iteration limit")  # there is hardly any noise to model
 @pytest.mark.parametrize("size", [1e3, 1e6])
 def test_targets_far_from_zero_in_units_of_the_noise(size):
     rng = np.random.default_rng(2)

@@ -90,8 +90,8 @@ class Quantile(Gaussian):
     """Real targets, of which the score is a quantile, in units of their noise.
 
     An asymmetric Laplace density: the check loss (quantile - [r < 0]) r of a residual r, convolved
-    with a logistic kernel to quantile · r + width · log(1 + exp(-r / width)), over its mean under
-    normal noise. A scale learned from the same residuals would fall with every overfitted task.
+    with a logistic kernel to quantile · r + width · log(1 + exp(-r / width)), over a fixed scale:
+    one learned from the same residuals would fall with every overfitted task.
     """
 
     quantile: float = 0.5
@@ -100,8 +100,9 @@ class Quantile(Gaussian):
 
     @property
     def scale(self) -> float:
-        """Mean check loss of standard normal noise."""
-        return float(np.exp(-0.5 * ndtri(self.quantile) ** 2) / np.sqrt(2.0 * np.pi))
+        """Scale at which information is the variance of slopes, as of a likelihood (Bartlett)."""
+        density = np.exp(-0.5 * ndtri(self.quantile) ** 2) / np.sqrt(2.0 * np.pi)
+        return float(self.quantile * (1.0 - self.quantile) / density)
 
     @property
     def typical(self) -> Family:
