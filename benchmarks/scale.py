@@ -28,8 +28,8 @@ ROWS = [10**5, 10**6, 2 * 10**6, 2 * 10**7]
 TASKS = [10**2, 10**4, 10**5, 10**6]  # of 20 rows
 
 
-def made(folder: Path, rows: int, columns: int, tasks: int) -> Path:
-    """Write a table in files of 5 million rows, its tasks in random order."""
+def made(folder: Path, rows: int, columns: int, tasks: int, part: int = 500_000) -> Path:
+    """Write a table in files of half a million rows, its tasks in random order."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -40,12 +40,12 @@ def made(folder: Path, rows: int, columns: int, tasks: int) -> Path:
     thetas = rng.normal(size=columns + 1) + 0.5 * rng.normal(size=(tasks, columns + 1))
     temporary = folder / f".{path.name}"
     temporary.mkdir(parents=True, exist_ok=True)
-    for start in range(0, rows, 500_000):
-        n = min(500_000, rows - start)
+    for start in range(0, rows, part):
+        n = min(part, rows - start)
         X, task = rng.normal(size=(n, columns)), rng.integers(tasks, size=n)
         y = np.einsum("rj,rj->r", X, thetas[task, :-1]) + thetas[task, -1] + rng.normal(size=n)
         table = pa.table({"task": task, "y": y, **{f"x{j}": X[:, j] for j in range(columns)}})
-        pq.write_table(table, temporary / f"part-{start // 500_000:03d}.parquet")
+        pq.write_table(table, temporary / f"part-{start // part:03d}.parquet")
     temporary.rename(path)
     return path
 
@@ -88,11 +88,35 @@ def step(what: str, path: Path) -> None:
     print(json.dumps(marks))
 
 
+def workers(folder: Path) -> dict[int, float]:
+    """Largest difference of parameters between files in chunks and Dask, by number of workers."""
+    import distributed
+
+    from crosslearning.tables import dask, fit_files
+
+    path = made(folder, 100_000, 3, 300, part=20_000)
+    given = {"task": "task", "target": "y"}
+    expected, found = fit_files(path, **given).state["fitted"], {}
+    for n in (1, 2, 4):
+        options = {"n_workers": n, "threads_per_worker": 1, "host": "127.0.0.1"}
+        with (
+            distributed.LocalCluster(**options, dashboard_address="127.0.0.1:0") as local,
+            distributed.Client(local),
+        ):
+            fitted = dask.fit_files(path, **given).state["fitted"]
+        names = ("coef_", "intercept_", "covariance_", "task_covariances_")
+        found[n] = max(float(np.abs(fitted[k] - expected[k]).max()) for k in names)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--step", choices=["read", "fit"])
+    parser.add_argument("--step", choices=["read", "fit", "workers"])
     given = parser.parse_args()
+    if given.step == "workers":
+        print(json.dumps(workers(given.folder)))
+        return
     if given.step:
         step(given.step, given.folder)
         return
@@ -100,7 +124,10 @@ def main() -> None:
     known = {CASES[name][:3]: row for name, row in found.items()}
     sizes = [(rows, 20, 10**4) for rows in ROWS] + [(20 * tasks, 5, tasks) for tasks in TASKS]
     growth = {size: known.get(size) or _case(given.folder, *size) for size in sizes}
-    (RESULTS / "scale.md").write_text(_page(found, growth))
+    page = _page(found, growth)
+    differences = ", ".join(f"{d:.0e} with {n}" for n, d in workers(given.folder).items())
+    page += f"\nLargest difference of parameters between Dask and one process: {differences}.\n"
+    (RESULTS / "scale.md").write_text(page)
     _plot(growth)
 
 
