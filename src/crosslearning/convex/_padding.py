@@ -9,7 +9,7 @@ import numpy as np
 
 from crosslearning.tether import Flags, Indices
 
-_LARGEST = 2**16  # rows, so that what is made of a bucket is small beside the data
+_LARGEST = 2**13  # rows, so that what is made of a bucket stays in the cache
 
 
 @dataclass(frozen=True, eq=False)
