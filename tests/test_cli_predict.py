@@ -91,6 +91,7 @@ def test_a_summary_as_json(folder, new, tmp_path, capsys):
         "unknown_categories": {"kind": {"pepper": 1}},
         "outside_range": {"rows": 1, "columns": {"price": 1}},
         "untested": None,
+        "not_numbers": {},
         "score": None,
         "file": out,
     }

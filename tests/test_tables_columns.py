@@ -31,7 +31,8 @@ TYPES = {
     "200 levels": ([f"l{i % 40}" for i in range(ROWS)], "category", ""),
     "few rows": (["a", "b", "c"], "category", ""),
     "text": ([f"text {i}" for i in range(ROWS)], "unusable", "it is text"),
-    "dirty numbers": ([*map(str, range(99)), "n/k"], "unusable", "except for 'n/k' in 1 row: 100 "),
+    "few levels of digits and a word": ([*"1234567890" * 10, "n/k"], "category", ""),
+    "numbers that nobody can read": ([f"{i} kg" for i in range(99)], "unusable", "as in '0 kg'"),
     "ISO dates": (["2024-05-17", "2024-06-18"] * 50, "date", ""),
     "ISO times": (["2024-05-17T12:30:00", "2024-06-18 08:00"] * 50, "date", ""),
     "German dates": (["17.05.2024", "1.6.24"] * 50, "date", ""),
@@ -52,6 +53,9 @@ TYPES = {
     "nothing": ([None] * ROWS, "unusable", "it is empty"),
     "row numbers": (np.arange(ROWS)[::-1] + 1, "number", "it numbers the rows"),
     "row numbers with gaps": (np.delete(np.arange(105), [3, 5, 7, 8, 9]), "number", "it numbers"),
+    "ids in order": (np.cumsum(np.arange(ROWS) % 7 + 1), "number", "it numbers"),
+    "sizes in order": (np.arange(ROWS) ** 3, "number", ""),
+    "sizes in any order": (np.arange(ROWS) * 37 % 101 * 11, "number", ""),
     "a short count": (np.arange(10), "number", ""),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 import tomllib
@@ -175,7 +176,10 @@ def fit(
         raise ValueError(f"{error} Name it with --out.") from error
     with spinner(show=not (quiet or as_json)) as say, warnings_in_a_line(show=not quiet):
         say(f"Reading {table}")
-        model = _fitted(given, say)
+        try:
+            model = _fitted(given, say)
+        except ValueError as error:
+            raise ValueError(_with_options(str(error))) from error
         for name, path in (("TABLE", table), ("HOLDOUT", holdout)):
             if path not in (None, "-"):
                 written = model.results["python"].replace(f'"{name}"', repr(path))
@@ -187,6 +191,12 @@ def fit(
         typer.echo(json.dumps(model.results, indent=2))
     elif not quiet:
         print_fit(model, folder, page)
+
+
+def _with_options(message: str) -> str:
+    """Name options as the command does: kind='regression' becomes --kind regression."""
+    found = re.compile(r"\b([a-z_]+)=(?:True|'([\w-]+)')")
+    return found.sub(lambda m: f"--{m[1].replace('_', '-')} {m[2] or ''}".strip(), message)
 
 
 def _stem(table: str) -> str:

@@ -27,14 +27,16 @@ def predict(
     table: Annotated[
         list[str],
         typer.Argument(
-            help="CSV, TSV or Parquet file, gzipped or not; - for standard input. After `train`: "
-            "image files and folders."
+            help="CSV, TSV, Parquet or Excel file, gzipped or not; - for standard input. After "
+            "`train`: image files and folders."
         ),
     ],
     out: Annotated[
         str,
         typer.Option(
-            "--out", "-o", help="File (.csv, .tsv, .csv.gz, .parquet); - for standard output."
+            "--out",
+            "-o",
+            help="File (.csv, .tsv, .csv.gz, .parquet, .xlsx); - for standard output.",
         ),
     ] = "-",
     coverage: Annotated[
@@ -143,6 +145,7 @@ def _summary(predicted: Predicted, out: str) -> dict[str, Any]:
         "unknown_categories": predicted.categories,
         "outside_range": {"rows": predicted.outside_rows, "columns": predicted.outside},
         "untested": predicted.untested,
+        "not_numbers": predicted.unread,
         "score": plain(predicted.score),
         "file": out,
     }
@@ -179,6 +182,9 @@ def _remarks(predicted: Predicted) -> list[str]:
             f"{rows} a {late['column']} after {late['until']}, farther ahead than was tested: "
             "errors may be larger, and intervals too narrow"
         )
+    if predicted.unread:
+        named = some(f"{name} ({rows:,})" for name, rows in predicted.unread.items())
+        lines.append(f"Values that are not numbers count as missing: {named}")
     if predicted.score is not None:
         from crosslearning.evaluation.numbers import number
 

@@ -7,13 +7,15 @@ import io
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from crosslearning.extras import require
+from crosslearning.tables._numerals import mark_of
+from crosslearning.tables.columns import as_numbers, column_of
 from crosslearning.tables.reading import dialect_of, read_table
 
 _NUMBERS = 2**23  # in a chunk
@@ -34,7 +36,8 @@ class Files:
 
     `types` are Arrow's by name, in the order of the first file; `text` has separator, encoding and
     decimal mark of text files, whose fields are left as written if `verbatim`. Only Parquet files
-    tell the number of rows.
+    tell the number of rows. Text in columns of `marks` holds numbers with these decimal marks, and
+    `notes` tell what among it does not.
     """
 
     paths: tuple[Path, ...]
@@ -42,6 +45,8 @@ class Files:
     text: dict[str, str] | None
     n_rows: int | None
     verbatim: bool = False
+    marks: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, pattern: str, *, text: Collection[str] = ()) -> Files:
@@ -56,13 +61,19 @@ class Files:
         if parquet:
             return cls(paths, *_parquet_types(paths))
         with located(paths[0]):
-            types, options = _text_types(paths[0], text)
-        return cls(paths, types, options, None)
+            types, options, written = _text_types(paths[0], text)
+        marks = {name: mark_of(values) for name, values in written.items()}
+        notes = (column_of(values).note for values in written.values())
+        return cls(paths, types, options, None, marks=marks, notes=tuple(filter(None, notes)))
 
     def chunks(self, columns: Sequence[str]) -> Iterator[tuple[Path, pd.DataFrame]]:
         """Read some columns, one file after the other; an index numbers the rows of a file."""
         for path, start, table in self.tables(columns):
-            yield path, frame_of(table, start)
+            frame = frame_of(table, start)
+            with located(path):
+                for name in frame.columns.intersection(list(self.marks)):
+                    frame[name] = as_numbers(frame[name], self.marks[name])
+            yield path, frame
 
     def tables(self, columns: Sequence[str]) -> Iterator[tuple[Path, int, Any]]:
         """Read chunks as Arrow has them: file, number of the first row, and rows."""
@@ -194,8 +205,13 @@ def _number(kind: Any) -> bool:
     return kind is not None and bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _text_types(path: Path, text: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Recognise types from the first rows; whole numbers may be followed by decimals."""
+def _text_types(
+    path: Path, text: Collection[str]
+) -> tuple[dict[str, Any], dict[str, str], dict[str, pd.Series[Any]]]:
+    """Types by the first rows, the dialect, and columns of numbers that are written as text.
+
+    Whole numbers may be followed by decimals.
+    """
     import pyarrow as pa
 
     with pa.input_stream(path) as stream:
@@ -205,7 +221,7 @@ def _text_types(path: Path, text: Collection[str]) -> tuple[dict[str, Any], dict
     encoding, separator, decimal = dialect_of(head)
     encoding = "utf8" if encoding == "utf-8-sig" else encoding  # pyarrow knows the mark
     first = read_table(io.BytesIO(head), text=text)
-    types = {}
+    types, written = {}, {}
     for name, kind in first.dtypes.items():
         if pd.api.types.is_bool_dtype(kind):
             types[str(name)] = pa.bool_()
@@ -213,7 +229,9 @@ def _text_types(path: Path, text: Collection[str]) -> tuple[dict[str, Any], dict
             types[str(name)] = pa.float64()
         else:
             types[str(name)] = pa.string()
-    return types, {"sep": separator, "encoding": encoding, "decimal": decimal}
+            if name not in text and column_of(first[name]).type == "number":
+                written[str(name)] = first[name]
+    return types, {"sep": separator, "encoding": encoding, "decimal": decimal}, written
 
 
 def _cast(batch: Any, types: dict[str, Any]) -> Any:

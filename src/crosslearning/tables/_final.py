@@ -79,12 +79,13 @@ class Final:
         require_columns(frame, [model.target], "the target")
         known, rows = frame[frame[model.target].notna()].reset_index(drop=True), self.spaces.rows
         plain = METRICS["mse" if rows.classes is None else "accuracy"]
-        new = tidy(known[model.task]).astype(object)
         values = []
         for name in self.trials.names:
             state = self.state(self.trials.weights if name == "blend" else {name: 1.0})
-            y, said, codes = said_of(replace(model, state=state), known)
-            strange, others = pd.factorize(new[codes < 0], use_na_sentinel=False)
+            y, said, codes, new = said_of(replace(model, state=state), known)
+            strange, others = pd.factorize(
+                tidy(new[codes < 0]).astype(object), use_na_sentinel=False
+            )
             codes[codes < 0] = len(self.labels) + strange
             n_tasks = len(self.labels) + len(others)
             given = np.ones(len(y)), codes, n_tasks

@@ -16,7 +16,9 @@ from crosslearning.tables.schema import (
     Features,
     check_names,
     check_tasks_of,
+    differ_in_case,
     features_of,
+    looks_like_groups,
     looks_like_time,
     require_columns,
 )
@@ -74,6 +76,7 @@ def prepared(
         group=table[group] if group else None,
     )
     notes = [] if time else looks_like_time(table, [c.name for c in used.used])
+    notes += looks_like_groups(table, used.of("number")) + differ_in_case(task, labels)
     return Prepared(task, table, goal, used, encoder, rotation, rows, labels, splits, notes)
 
 

@@ -29,10 +29,11 @@ class Survey:
     """What is known of the rows seen so far; surveys of parts of a table can be added.
 
     `drop` leaves out rows without a label; `n_rows` counts the rows to learn from, and `dropped`
-    the others. `labels` are distinct ones as written, and `targets` distinct ones too, None if they
-    are many; `missing` counts gaps by column, `levels` counts by level and column, None for too
-    many; `ranges` are those of columns of numbers, and days come first in dates of `day_first`.
-    Rows of the `sample` were drawn at random by their `keys`.
+    the others, of which the `unlabelled` have a target. `labels` are distinct ones as written, and
+    `targets` distinct ones too, None if they are many; `missing` counts gaps by column, `levels`
+    counts by level and column, None for too many; `ranges` are those of columns of numbers, and
+    days come first in dates of `day_first`. Rows of the `sample` were drawn at random by their
+    `keys`.
     """
 
     task: str
@@ -48,6 +49,7 @@ class Survey:
     day_first: set[str] = field(default_factory=set)
     sample: pd.DataFrame = field(default_factory=pd.DataFrame)
     keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    unlabelled: int = 0
 
     def look(self, frame: pd.DataFrame, part: int, types: dict[str, str], seed: int) -> None:
         """Take rows of some part into account; `types` are those of columns that are known."""
@@ -77,6 +79,7 @@ class Survey:
             {name for name in features if _has_days_first(rows[name])},
             some.astype(dict.fromkeys(texts, object)),
             keys[few],
+            int(frame[self.target].notna().sum()) - len(rows),
         )
         self.add(seen)
 
@@ -89,6 +92,7 @@ class Survey:
         """Take rows of another survey into account."""
         self.n_rows += other.n_rows
         self.dropped += other.dropped
+        self.unlabelled += other.unlabelled
         self.labels = _union(self.labels, other.labels)
         if self.targets is not None:
             few = other.targets

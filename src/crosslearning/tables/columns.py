@@ -6,6 +6,7 @@ Columns are indexed by row number from 0, so that messages can name rows.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
+
+from crosslearning.tables._numerals import look_alike, mark_of, numbers_in
 
 ROW_NUMBER = "it numbers the rows"
 
@@ -27,23 +30,29 @@ _SAMPLE = 100  # values to recognise dates and numbers from
 _DISTINCT = 0.8  # share of distinct values above which strings are text, not categories,
 _FEW = 20  # unless they are so few
 _NUMBERED = 50  # rows that make 1, 2, 3, ..., in any order, a row number,
-_SPARSEST = 2  # even if up to every other number is missing
+_SPARSEST = 2  # even if up to every other number is missing; if more are, they must be in order:
+_EVEN = 0.98  # correlation with the number of the row (of normal values that were sorted, 0.977)
+ID = re.compile(r"(^|[^A-Za-z])id$|^ID$|[a-z]I[dD]$")  # what names of columns of ids look like
 _LISTED = 5
-_MARKS = r"\s*[$€£¥%]\s*|['\u00a0\u202f](?=\d{3})"  # currency, per cent, thousands
-_NUMBER = re.compile(r"\(?[-+−]?(\d{1,3}(,\d{3})+|\d*)(\.\d*)?([eE][-+]?\d+)?\)?")
-_LONGEST, _EXACT = 15, 2**53  # digits and size that a float can hold exactly; beyond are codes
+_SLIPS = 0.1  # share of values that are no numbers, beyond which a column does not hold numbers;
+_VARIED = 10  # and with so few numbers beside them these are levels
+_LOOK = 0.8  # share of values that look like numbers, readable or not
+_CODE = r"0\d+|\d{16,}"  # leading zeros, or more digits than a float can hold
+_PLAIN = r"\d+|\d{3}(\s\d{3})+"  # codes, if there is nothing else
+_EXACT = 2**53  # the largest integer that a float can hold exactly; beyond are codes
 _CODES = re.compile(r"(^|[^a-z])(zip|zip.?code|post.?code|postal.?code|plz)([^a-z]|$)", re.I)
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column; `reason` says why it cannot be used."""
+    """One column; `reason` says why it cannot be used, `note` what is odd about it."""
 
     name: str
     type: Literal["number", "category", "date", "unusable"]
     levels: int
     missing: int
     reason: str = ""
+    note: str = ""
 
 
 def column_of(values: pd.Series[Any], wanted: str | None = None) -> Column:
@@ -59,7 +68,12 @@ def column_of(values: pd.Series[Any], wanted: str | None = None) -> Column:
         return Column(name, "unusable", 0, missing, "it is empty")
     kind = {"number": "number", "category": "string", None: ""}[wanted] or _kind(values)
     if kind == "number" and (wanted or not _CODES.search(name)):
-        return Column(name, "number", 0, missing, _number_reason(values, missing))
+        numbers = as_numbers(values)
+        counts = values[np.isnan(numbers) & values.notna().to_numpy()].value_counts()
+        reason = _number_reason(name, numbers)
+        reason = "" if wanted and reason == ROW_NUMBER else reason
+        note = _slips_note(name, counts)
+        return Column(name, "number", 0, missing + int(counts.sum()), reason, note)
     if kind == "other":
         return Column(name, "unusable", 0, missing, "it holds neither numbers nor strings")
     constant = "it is constant" if len(values.unique()) == 1 else ""
@@ -68,7 +82,10 @@ def column_of(values: pd.Series[Any], wanted: str | None = None) -> Column:
     levels = int(values.nunique())
     if wanted is None and levels > max(_FEW, _DISTINCT * (len(values) - missing)):
         return Column(name, "unusable", levels, missing, _text_reason(values))
-    return Column(name, "category", levels, missing, constant)
+    odd = wanted is None and levels > _FEW and not _CODES.search(name)
+    like = _like_numbers(values) if odd else ""
+    note = f"column {name} is treated as categories: {like}" if like else ""
+    return Column(name, "category", levels, missing, constant, note)
 
 
 def is_date(values: pd.Series[Any]) -> bool:
@@ -76,16 +93,24 @@ def is_date(values: pd.Series[Any]) -> bool:
     return _kind(values) == "date"
 
 
-def as_numbers(values: pd.Series[Any]) -> NDArray[np.float64]:
-    """Return numbers, NaN where missing; refuse anything else, and infinities."""
+def as_numbers(
+    values: pd.Series[Any], default: str | None = None, known: Collection[str] = ()
+) -> NDArray[np.float64]:
+    """Return numbers, NaN where missing; refuse infinities, and more than a few other values.
+
+    `default` is the decimal mark where the column does not show it; values that are `known` to be
+    no numbers are missing however many they are.
+    """
     if isinstance(values.dtype, np.dtype) and values.dtype.kind in "fiu":
         plain = values.to_numpy(dtype=np.float64)
         if not np.isinf(plain).any():
             return plain
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        values = values.astype(values.cat.categories.dtype)
-    numbers = _parsed(values)
-    wrong = np.isnan(numbers) & values.notna().to_numpy() | np.isinf(numbers)
+    numbers = numbers_in(values, mark_of(values, default))
+    given = values.notna().to_numpy()
+    wrong = np.isnan(numbers) & given & ~values.isin(list(known)).to_numpy()
+    if wrong.sum() <= _SLIPS * given.sum():
+        wrong[:] = False
+    wrong |= np.isinf(numbers)
     if wrong.any():
         raise ValueError(
             f"Column {values.name!r} must hold finite numbers; got {first_of(values[wrong])}. "
@@ -142,10 +167,9 @@ def _kind(values: pd.Series[Any]) -> Literal["number", "string", "date", "other"
         return "string" if long else "number"
     if inferred in _DATES or _all_dates(values):
         return "date"
-    if inferred == "string" and _all_numbers(values):
-        return "number"
-    scalar = all(map(types.is_scalar, values.head(_SAMPLE)))
-    return "string" if scalar else "other"
+    if not all(map(types.is_scalar, values.head(_SAMPLE))):
+        return "other"
+    return "number" if _are_numbers(values) else "string"
 
 
 def _all_dates(values: pd.Series[Any]) -> bool:
@@ -156,54 +180,61 @@ def _all_dates(values: pd.Series[Any]) -> bool:
     )
 
 
-def _all_numbers(values: pd.Series[Any]) -> bool:
-    """Whether strings are numbers such as $1,200 or 12 %; plain digits are codes."""
-    text = values.dropna().astype(str)
-    first = text.head(_SAMPLE).str.strip()
-    if not len(first) or first.str.fullmatch(r"\d+").all() or _unmarked(first).eq("").any():
+def _are_numbers(values: pd.Series[Any]) -> bool:
+    """Whether text holds numbers such as $1,200 or 12 %, with few exceptions; not codes."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
         return False
-    return bool(_unmarked(text).ne("").all())
+    text = values.dropna()
+    for part, least in ((text.head(_SAMPLE), 0.5), (text, 1 - _SLIPS)):
+        read = ~np.isnan(numbers_in(part, mark_of(part)))
+        if read.mean() < least:
+            return False
+    strings = text[read].astype(str).str.strip()
+    if strings.str.fullmatch(_CODE).any():
+        return False
+    if read.all():
+        return not strings.str.fullmatch(_PLAIN).all()
+    return bool(strings.nunique() > _VARIED)
 
 
-def _unmarked(text: pd.Series[Any]) -> pd.Series[Any]:
-    """Numbers without marks; empty for anything else, and for codes of many digits."""
-    plain = text.str.strip().str.replace(_MARKS, "", regex=True)
-    digits = plain.str.count(r"\d")
-    number = plain.str.fullmatch(_NUMBER) & (digits > 0) & (digits <= _LONGEST)
-    plain = plain.str.replace(",", "").str.replace("−", "-")
-    plain = plain.str.replace(r"^\((.*)\)$", r"-\1", regex=True)
-    return plain.where(number, "")
-
-
-def _parsed(values: pd.Series[Any]) -> NDArray[np.float64]:
-    """Numbers; NaN where there is none."""
-    plain = pd.to_numeric(values, errors="coerce").to_numpy(np.float64, copy=True, na_value=np.nan)
-    rest = np.isnan(plain) & values.notna().to_numpy()
-    if rest.any() and not types.is_numeric_dtype(values.dtype):
-        numbers = pd.to_numeric(_unmarked(values[rest].astype(str)), errors="coerce")
-        plain[rest] = numbers.to_numpy(dtype=np.float64)
-    return np.asarray(plain)
-
-
-def _number_reason(values: pd.Series[Any], missing: int) -> str:
-    if missing:
+def _number_reason(name: str, numbers: NDArray[np.float64]) -> str:
+    if np.isnan(numbers).any():
         return ""
-    numbers = as_numbers(values)
     low, high, count = numbers.min(), numbers.max(), len(numbers)
     if low == high:
         return "it is constant"
-    long = count >= _NUMBERED or str(values.name).startswith("Unnamed:")
-    if not long or high - low >= _SPARSEST * count or np.any(numbers % 1):
+    long = count >= _NUMBERED or name.startswith("Unnamed:")
+    if not long or np.any(numbers % 1) or len(np.unique(numbers)) < count:
         return ""
-    return ROW_NUMBER if len(np.unique(numbers)) == count else ""
+    dense = high - low < _SPARSEST * count
+    return ROW_NUMBER if dense or is_ordered(numbers) or ID.search(name) else ""
+
+
+def is_ordered(numbers: NDArray[np.float64]) -> bool:
+    """Whether numbers go up, or down, evenly from row to row, as if they counted something."""
+    return bool(abs(np.corrcoef(np.arange(len(numbers)), numbers)[0, 1]) > _EVEN)
+
+
+def _slips_note(name: str, counts: pd.Series[Any]) -> str:
+    if not len(counts):
+        return ""
+    listed = ", ".join(f"{value!r} ({rows:,})" for value, rows in counts.head(_LISTED).items())
+    more = ", …" * (len(counts) > _LISTED)
+    return f"column {name}: values that are not numbers count as missing: {listed}{more}"
 
 
 def _text_reason(values: pd.Series[Any]) -> str:
-    numbers = pd.to_numeric(values, errors="coerce")
-    wrong = (numbers.isna() & values.notna()).to_numpy()
-    if wrong.mean() < 1 - _DISTINCT:
-        return f"it holds numbers except for {first_of(values[wrong])}"
-    return "it is text: nearly all of its values differ"
+    return _like_numbers(values) or "it is text: nearly all of its values differ"
+
+
+def _like_numbers(values: pd.Series[Any]) -> str:
+    """Say so if text looks like numbers that cannot be read."""
+    some = pd.Series(values.dropna().unique()[:_SAMPLE]).astype(str)
+    looks = some.map(look_alike)
+    unread = some[looks & np.isnan(numbers_in(some, mark_of(some)))]
+    if looks.mean() < _LOOK or len(unread) <= _SLIPS * len(some):
+        return ""
+    return f"its values look like numbers but cannot be read as such, as in {unread.iloc[0]!r}"
 
 
 def first_of(values: pd.Series[Any]) -> str:

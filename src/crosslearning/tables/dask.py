@@ -89,7 +89,7 @@ def fit_files(
     files, say = Files.of(str(source), text=[task, *categories]), progress or (lambda _: None)
     parts = [replace(files, paths=(path,)) for path in files.paths]
     with _client(scheduler):
-        engine = _Cluster(list(files.types), parts, say)
+        engine = _Cluster(list(files.types), parts, say, files.notes)
         given = {"task": task, "target": target, "categories": categories, **settings}
         return fit_engine(engine, given)
 
@@ -109,8 +109,11 @@ def _client(address: str | None) -> Iterator[None]:
 class _Cluster:
     """Goes over parts of a table where they are."""
 
-    def __init__(self, columns: list[str], parts: list[Any], say: Any) -> None:
-        self.columns, self.parts, self.say, self.n_passes = columns, parts, say, 0
+    def __init__(
+        self, columns: list[str], parts: list[Any], say: Any, notes: Sequence[str] = ()
+    ) -> None:
+        self.columns, self.parts, self.say, self.notes = columns, parts, say, notes
+        self.n_passes = 0
         self.counts: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
 
     def survey(self, start: Survey, columns: list[str], types: dict[str, str], seed: int) -> Survey:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
 
+from crosslearning.tables._numerals import mark_of
 from crosslearning.tables.columns import as_categories, as_dates, as_numbers, has_days_first
 
 _RARE = 10  # rows; levels with fewer are grouped,
@@ -17,6 +21,7 @@ _RARE_SHARE = 0.02  # or with less than this share of the rows if that is less
 _MOST_LEVELS = 30  # of a column, including the group of rare ones
 _MISSING = "(missing)"
 _OTHER = "(other)"
+_MOST_SLIPS = 100  # texts in a column of numbers to remember
 _ROUNDING = 1e-9  # of a range: tolerance at its ends
 PARTS = ("year", "month", "days")  # of a date
 
@@ -28,7 +33,8 @@ class TableEncoder:
     Missing numbers become the median, with a column that flags them. Categories become one
     indicator per level (a single one for two levels); levels with fewer than 10 rows (or 2 % of a
     small table), those beyond the 30 most frequent, and new ones share one. Missing is a level of
-    its own. A date becomes three numbers: year, month, and days since 1970.
+    its own. A date becomes three numbers: year, month, and days since 1970. Numbers written as text
+    have decimal `marks`; `slips` are texts among them that are missing values.
     """
 
     numbers: dict[str, float]
@@ -38,6 +44,8 @@ class TableEncoder:
     rare: dict[str, list[str]]
     ranges: dict[str, list[float]] = field(default_factory=dict)
     day_first: list[str] = field(default_factory=list)
+    marks: dict[str, str] = field(default_factory=dict)
+    slips: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -48,19 +56,24 @@ class TableEncoder:
         dates: Sequence[str] = (),
     ) -> TableEncoder:
         """Learn medians, ranges and levels from the rows of a table."""
-        medians, ranges, flagged = {}, {}, []
+        medians, ranges, flagged, slips = {}, {}, [], {}
+        texts = [name for name in numbers if not is_numeric_dtype(frame[name].dtype)]
+        marks = {name: mark_of(frame[name]) for name in texts}
         day_first = [name for name in dates if has_days_first(frame[name])]
-        for name, column in _numeric(frame, numbers, dates, day_first):
+        for name, column in chain(_numbers(frame, numbers, marks), _days(frame, dates, day_first)):
             medians[name] = float(np.nanmedian(column))
             if name in numbers:
                 ranges[name] = [float(np.nanmin(column)), float(np.nanmax(column))]
-            flagged += [name] * bool(np.isnan(column).any())
+            if np.isnan(column).any():
+                flagged.append(name)
+            if name in texts and len(odd := frame[name][np.isnan(column)].dropna()):
+                slips[name] = [str(text) for text in odd.unique()[:_MOST_SLIPS]]
         counts = {name: counted(frame[name]) for name in categories}
         levels = {name: levels_of(found) for name, found in counts.items()}
         rare = {
             name: sorted(set(found.index) - set(levels[name])) for name, found in counts.items()
         }
-        return cls(medians, flagged, levels, list(dates), rare, ranges, day_first)
+        return cls(medians, flagged, levels, list(dates), rare, ranges, day_first, marks, slips)
 
     @property
     def columns(self) -> list[str]:
@@ -84,11 +97,25 @@ class TableEncoder:
                 found[name] = {str(k): int(n) for k, n in new.items()}
         return found
 
+    def _numbers(
+        self, frame: pd.DataFrame, names: Iterable[str]
+    ) -> Iterator[tuple[str, NDArray[np.float64]]]:
+        return _numbers(frame, names, self.marks, self.slips)
+
+    def unread(self, frame: pd.DataFrame) -> dict[str, int]:
+        """Count values that are not numbers, by column of numbers."""
+        found = {}
+        for name, values in self._numbers(frame, self.plain):
+            if count := int((np.isnan(values) & frame[name].notna().to_numpy()).sum()):
+                found[name] = count
+        return found
+
     def outside(self, frame: pd.DataFrame) -> tuple[int, dict[str, int]]:
         """Count the rows with a number outside the range of the fit, in all and by column."""
         any_of, found = np.zeros(len(frame), dtype=bool), {}
-        for name, (low, high) in self.ranges.items():
-            values, slack = as_numbers(frame[name]), _ROUNDING * (high - low)
+        for name, values in self._numbers(frame, self.ranges):
+            low, high = self.ranges[name]
+            slack = _ROUNDING * (high - low)
             beyond = (values < low - slack) | (values > high + slack)
             if beyond.any():
                 found[name] = int(beyond.sum())
@@ -113,7 +140,8 @@ class TableEncoder:
         names = self.feature_names
         array = np.empty((len(frame), len(names)))
         gaps = {}
-        for k, (name, values) in enumerate(_numeric(frame, self.plain, self.dates, self.day_first)):
+        numeric = self._numbers(frame, self.plain), _days(frame, self.dates, self.day_first)
+        for k, (name, values) in enumerate(chain(*numeric)):
             array[:, k] = values
             if name in self.flagged or np.isnan(values.sum()):
                 gaps[name] = np.isnan(values)
@@ -134,12 +162,21 @@ class TableEncoder:
         return array
 
 
-def _numeric(
-    frame: pd.DataFrame, numbers: Sequence[str], dates: Sequence[str], day_first: Sequence[str]
+def _numbers(
+    frame: pd.DataFrame,
+    names: Iterable[str],
+    marks: Mapping[str, str],
+    slips: Mapping[str, list[str]] = MappingProxyType({}),
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Columns of numbers, and dates as numbers."""
-    for name in numbers:
-        yield name, as_numbers(frame[name])
+    """Columns of numbers."""
+    for name in names:
+        yield name, as_numbers(frame[name], marks.get(name), slips.get(name, ()))
+
+
+def _days(
+    frame: pd.DataFrame, dates: Sequence[str], day_first: Sequence[str]
+) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """Dates as numbers."""
     for name in dates:
         when = as_dates(frame[name], day_first=name in day_first)
         days = (when - pd.Timestamp(1970, 1, 1)) / pd.Timedelta(days=1)

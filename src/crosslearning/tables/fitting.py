@@ -166,6 +166,7 @@ def fit_table(
         "seed": seed,
         "seconds": round(clock.perf_counter() - started, 3),
         "dropped": len(frame) - len(data.table),
+        "unlabelled": int(frame[target].notna().sum()) - len(data.table),
         "notes": data.notes + _skipped(trials.skipped),
     }
     used = [task, target, *(column.name for column in data.features.used)]
@@ -183,7 +184,8 @@ def _skipped(labels: list[str]) -> list[str]:
     if not labels:
         return []
     others = f" and {len(labels) - 1} other{'s' * (len(labels) > 2)}" * (len(labels) > 1)
-    return [f"no time for {labels[0]}{others}: a larger time budget tries them"]
+    slow = "so that results may depend on the speed of the machine"
+    return [f"no time for {labels[0]}{others}, {slow}: a larger time budget tries them"]
 
 
 def _kept(

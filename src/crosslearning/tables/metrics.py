@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.forecast import forecast, probabilities
 from crosslearning.tables.model import TableModel
+from crosslearning.tables.recognition import tidy
 
 Array = NDArray[np.float64]
 _SMALLEST = 1e-12  # probability, or mean of a positive target, before a logarithm is taken
@@ -110,18 +111,26 @@ def metric_of(name: str | None, kind: str) -> Metric:
 
 
 class Scorer:
-    """Scores rows with a target, also in chunks: mean over tasks, all new ones counting as one."""
+    """Scores rows with a target, also in chunks: mean over tasks.
+
+    New tasks count each; rows without a label count as one task.
+    """
 
     def __init__(self, model: TableModel) -> None:
         self.model, self.metric = model, METRICS[model.metric]
-        n_tasks = len(model.state["fitted"]["tasks_"])
-        self.sums, self.weights, self.rows = np.zeros(n_tasks + 1), np.zeros(n_tasks + 1), 0
+        self.new: dict[str, int] = {}  # numbers of new tasks
+        self.n_tasks, self.rows = len(model.state["fitted"]["tasks_"]), 0
+        self.sums, self.weights = np.zeros(self.n_tasks), np.zeros(self.n_tasks)
 
     def add(self, frame: Any) -> None:
         """Score some rows; an area under a curve cannot be added up from chunks."""
-        y, said, codes = said_of(self.model, frame)
-        numbers = np.where(codes < 0, len(self.sums) - 1, codes)
-        scores, weights = self.metric.of_tasks(y, said, np.ones(len(y)), numbers, len(self.sums))
+        y, said, codes, labels = said_of(self.model, frame)
+        own = tidy(labels[codes < 0]).astype(object).map(str)  # "None" where there is none
+        codes[codes < 0] = [self.new.setdefault(name, self.n_tasks + len(self.new)) for name in own]
+        n_tasks = self.n_tasks + len(self.new)
+        self.sums.resize(n_tasks, refcheck=False)
+        self.weights.resize(n_tasks, refcheck=False)
+        scores, weights = self.metric.of_tasks(y, said, np.ones(len(y)), codes, n_tasks)
         self.sums += np.where(np.isfinite(scores), scores * weights, 0.0)
         self.weights += np.where(np.isfinite(scores), weights, 0.0)
         self.rows += len(y)
@@ -134,13 +143,14 @@ class Scorer:
         return {"metric": self.metric.words, "score": self.metric.shown(score), "rows": self.rows}
 
 
-def said_of(model: TableModel, frame: Any) -> tuple[Any, Said, Any]:
-    """Known targets, their predictions, and the tasks of these rows."""
-    rows = frame[frame[model.target].notna()].reset_index(drop=True)
-    X, codes = model.encode(rows)
-    classes = model.classes
+def said_of(model: TableModel, frame: Any) -> tuple[Any, Said, Any, Any]:
+    """Known targets, their predictions, and the tasks of these rows: numbers and labels."""
+    rows, classes = frame[frame[model.target].notna()].reset_index(drop=True), model.classes
     if classes is None:
         y = as_numbers(rows[model.target])
+        rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
+    X, codes = model.encode(rows)
+    if classes is None:
         predictions = forecast(model.state, X, codes, spread=False)[0]
     else:
         if isinstance(classes[0], str):
@@ -154,4 +164,4 @@ def said_of(model: TableModel, frame: Any) -> tuple[Any, Said, Any]:
                 f"scored; got {y[~known][0]!r}. Drop the column or the rows."
             )
         predictions = probabilities(model.state, X, codes)
-    return y, Said.of(predictions, classes), codes
+    return y, Said.of(predictions, classes), codes, rows[model.task]

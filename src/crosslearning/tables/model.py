@@ -92,9 +92,9 @@ class TableModel:
 
     @property
     def text_columns(self) -> list[str]:
-        """Columns to read as text, so that labels look as they did in the fit."""
+        """Columns to read as text, so that labels and numbers look as they did in the fit."""
         labels = [self.task] * kept_as_text(self._tasks.labels)
-        return [*self.encoder.levels, *labels]
+        return [*self.encoder.levels, *self.encoder.marks, *labels]
 
     def predict(self, frame: pd.DataFrame, *, coverage: float = 0.9) -> pd.DataFrame:
         """Predict the target for the rows of a table.

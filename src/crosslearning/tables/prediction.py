@@ -37,6 +37,8 @@ class Predicted:
     outside_rows, outside : int, dict
         Number of rows with a number outside the range of the fit: in all, and by column, most
         first.
+    unread : dict
+        Number of values that are not numbers and count as missing, by column of numbers.
     untested : dict, optional
         Number of ``rows`` whose time, in ``column``, is after ``until``, farther ahead than tested.
     """
@@ -48,6 +50,7 @@ class Predicted:
     rows: int
     outside_rows: int
     outside: dict[str, int]
+    unread: dict[str, int]
     untested: dict[str, Any] | None = None
 
 
@@ -62,6 +65,7 @@ class _Tally:
         self.untested: dict[str, Any] | None = None
         self.unknown: Counter[Any] = Counter()
         self.outside: Counter[str] = Counter()
+        self.unread: Counter[str] = Counter()
         self.categories: dict[str, Counter[str]] = {}
 
     def predict(self, frame: pd.DataFrame, taken: Iterable[Any]) -> pd.DataFrame:
@@ -82,6 +86,7 @@ class _Tally:
         self.outside.update(by_column)
         if late := model.untested(frame):
             self.untested = late | {"rows": late["rows"] + (self.untested or {"rows": 0})["rows"]}
+        self.unread.update(model.encoder.unread(frame))
         if self.scored and model.target in frame.columns and frame[model.target].notna().any():
             self.scorer = self.scorer or Scorer(model)
             self.scorer.add(frame)
@@ -97,6 +102,7 @@ class _Tally:
             self.rows,
             self.outside_rows,
             dict(self.outside.most_common()),
+            dict(self.unread.most_common()),
             untested=self.untested,
         )
 
@@ -176,7 +182,9 @@ def predict_files(
             say(f"Predicting rows: {tally.rows:,}")
             with located(path):
                 frame = frame_of(table, start)
-                known = _understood(model, files, frame) if files.verbatim else frame
+                known = _understood(model, frame) if files.verbatim else frame
+                if files.text is not None:
+                    known.attrs["decimal"] = files.text["decimal"]
                 predictions = tally.predict(known, frame.columns)
             write(_appended(table, predictions) if parquet else _beside(frame, predictions, files))
     return tally.result(None)
@@ -194,19 +202,14 @@ def _appended(table: Any, predictions: pd.DataFrame) -> Any:
 def _beside(frame: pd.DataFrame, predictions: pd.DataFrame, files: Files) -> pd.DataFrame:
     both = pd.concat([frame, predictions], axis=1)
     if files.verbatim and files.text is not None:
-        both.attrs["dialect"] = files.text["sep"], files.text["decimal"]
+        both.attrs["dialect"] = tuple(files.text[name] for name in ("sep", "decimal", "encoding"))
     return both
 
 
-def _understood(model: TableModel, files: Files, frame: pd.DataFrame) -> pd.DataFrame:
-    """Parse fields of text: numbers where the fit has them, and missing values."""
-    assert files.text is not None
+def _understood(model: TableModel, frame: pd.DataFrame) -> pd.DataFrame:
+    """Fields of text that the fit needs, without marks of missing values."""
     columns = {}
     for name in {model.task, model.target, *model.encoder.columns} & set(frame.columns):
         values = frame[name].astype(object).str.strip()
-        values = values.where(~values.isin(MISSING), None)
-        numeric = name in model.encoder.plain or (name == model.target and model.classes is None)
-        if numeric and files.text["decimal"] == ",":
-            values = values.str.replace(",", ".")
-        columns[name] = values
+        columns[name] = values.where(~values.isin(MISSING), None)
     return pd.DataFrame(columns, index=frame.index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import io
 import os
@@ -10,6 +11,7 @@ import re
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from zipfile import ZipFile, is_zipfile
@@ -18,11 +20,12 @@ import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from crosslearning.extras import require
+from crosslearning.tables._numerals import evidence
 
 _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 1 << 16  # bytes to recognise separator and decimal mark from
 _MISSING = ("?", ".", "-", "--")  # in addition to those of pandas, such as NA
-_ROWS = 1000  # to recognise integers from
+_ROWS = 1000  # to recognise integers and decimal marks from
 _CODE = r"0\d+|\d{16,}"  # leading zeros, or more digits than a float can hold
 
 
@@ -35,8 +38,8 @@ def read_table(
     ----------
     source : path or binary stream
         Parquet, Excel (the first sheet), or text in UTF-8, UTF-16 or Latin-1 with a header and
-        fields separated by comma, semicolon, tab or bar; unless it is comma, decimal commas are
-        recognised. Gzipped or not.
+        fields separated by comma, semicolon, tab or bar, with decimal points or commas. Gzipped or
+        not.
     text : collection of str, optional
         Columns of text files to keep as text. Columns of digits with leading zeros, or with more
         digits than a float can hold, are kept as text in any case: they are codes.
@@ -64,7 +67,8 @@ def read_verbatim(source: str | os.PathLike[str] | BinaryIO) -> pd.DataFrame:
 def dialect_of(head: bytes) -> tuple[str, str, str]:
     """Recognise encoding, separator and decimal mark from the first bytes of a text file."""
     encoding = _encoding(io.BytesIO(head), head)
-    return encoding, *_dialect(head.decode(encoding, errors="ignore"))
+    separator, decimal, _ = _dialect(head[:_SAMPLE].decode(encoding, errors="ignore"))
+    return encoding, separator, decimal or "."
 
 
 def _read(source: Any, options: dict[str, Any], text: Collection[str] | None) -> pd.DataFrame:
@@ -112,7 +116,7 @@ def _parsed(
     if head.startswith((b"PK", b"\xd0\xcf\x11\xe0")):
         return _workbook(stream, {"na_values": options.get("na_values")}, text)
     encoding = _encoding(stream, head)
-    separator, decimal = _dialect(head.decode(encoding, errors="ignore"))
+    separator, decimal, others = _dialect(head.decode(encoding, errors="ignore"))
     shared: dict[str, Any] = {"sep": separator, "encoding": encoding}
     _check_header(stream, shared)
     with warnings.catch_warnings():
@@ -121,9 +125,13 @@ def _parsed(
         shared |= {"index_col": False, "low_memory": False, **options}
         if text is None:
             frame: pd.DataFrame = pd.read_csv(stream, **shared)
-            frame.attrs["dialect"] = (separator, decimal)
+            plain = encoding == "utf-8-sig" and not head.startswith(codecs.BOM_UTF8)
+            frame.attrs["dialect"] = separator, decimal or ".", "utf-8" if plain else encoding
             return frame
-        frame = pd.read_csv(stream, decimal=decimal, dtype=dict.fromkeys(text, str), **shared)
+        kept = dict.fromkeys([*text, *others], str)
+        frame = pd.read_csv(stream, decimal=decimal or ".", dtype=kept, **shared)
+        if decimal:
+            frame.attrs["decimal"] = decimal
         return _with_codes(stream, frame, shared)
 
 
@@ -187,16 +195,22 @@ def _may_be_codes(values: pd.Series[Any]) -> bool:
     return len(known) > 0 and not known.head(_ROWS).mod(1).any() and known.min() >= 0
 
 
-def _dialect(sample: str) -> tuple[str, str]:
-    """Guess separator and decimal mark."""
+def _dialect(sample: str) -> tuple[str, str | None, list[str]]:
+    """Guess the separator, the decimal mark of most columns, and columns of the other mark.
+
+    No mark is None.
+    """
     header = re.sub(r'"[^"]*"', "", sample.split("\n", 1)[0])
     separator = max(_SEPARATORS, key=header.count)
-    if separator == ",":
-        return separator, "."
-    cells = [cell.strip(' "\r') for cell in re.split(f"[{separator}\n]", sample)]
-    comma = any(re.fullmatch(r"-?\d+,\d+", cell) for cell in cells)
-    point = any(re.fullmatch(r"-?\d+\.\d+", cell) for cell in cells)
-    return separator, "," if comma and not point else "."
+    lines = io.StringIO(sample, newline=None)
+    rows = list(islice(csv.reader(lines, delimiter=separator, skipinitialspace=True), _ROWS))
+    columns = dict(zip(*rows[:1], zip_longest(*rows[1:], fillvalue=""), strict=False))
+    found = {name: evidence(dict.fromkeys(cells)) for name, cells in columns.items()}
+    marks = [mark for mark, _ in found.values() if mark]
+    most = max(".,", key=marks.count) if marks else None
+    if not marks and separator != "," and any("," in unclear for _, unclear in found.values()):
+        most = ","  # 1,234: programs that write decimal points separate by comma
+    return separator, most, [name for name, (mark, _) in found.items() if mark not in (None, most)]
 
 
 def _reason(error: Exception) -> str:

@@ -262,15 +262,21 @@ def _tasks(fit: Fit, some: NDArray[np.intp]) -> dict[str, Any]:
 
 def _notes(fit: Fit) -> list[str]:
     """Say what was left out."""
-    dropped, described = fit.settings["dropped"], fit.trials.described
+    unlabelled, described = fit.settings["unlabelled"], fit.trials.described
     spreading, chosen = fit.trials.spreading, fit.trials.chosen
-    rows = f"{dropped:,} row{'s' * (dropped > 1)} without a target left out"
+    without = {"task": unlabelled, "target": fit.settings["dropped"] - unlabelled}
+    rows = [
+        f"{count:,} row{'s' * (count > 1)} without a {what} left out"
+        for what, count in without.items()
+        if count
+    ]
     columns = [f"column {column.name} left out: {column.reason}" for column in fit.features.ignored]
     other = "coefficients and " * (described is not chosen)
     other += f"differences between tasks are those of: {spreading.label}"
     return [
-        *[rows] * (dropped > 0),
+        *rows,
         *columns,
+        *(column.note for column in fit.features.used if column.note),
         *fit.settings["notes"],
         *[other] * (fit.sharing is not None and spreading is not chosen),
     ]
@@ -282,7 +288,7 @@ def _provenance(fit: Fit) -> dict[str, Any]:
         for c in fit.features.used
     ]
     versions = {"python": platform.python_version(), "crosslearning": crosslearning.__version__}
-    kept = {name: value for name, value in fit.settings.items() if name != "notes"}
+    kept = {name: fit.settings[name] for name in ("command", "seed", "seconds", "dropped")}
     return {
         **kept,
         "versions": versions | {name: version(name) for name in _LIBRARIES},

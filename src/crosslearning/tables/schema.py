@@ -8,14 +8,24 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
-from crosslearning.tables.columns import ROW_NUMBER, Column, column_of, is_date, listed_rows
+from crosslearning.tables.columns import (
+    ID,
+    ROW_NUMBER,
+    Column,
+    column_of,
+    is_date,
+    is_ordered,
+    listed_rows,
+)
 from crosslearning.tasks import TaskIndex
 
 _LISTED = 20
+_FEWEST_GROUPS, _LARGEST_GROUP = 50, 4  # ids, and rows per id
 _TIME = re.compile(r"(year|yr|date|month|week|quarter|period|time|day)s?", re.IGNORECASE)
 
 
@@ -72,7 +82,7 @@ def unlabelled(task: Hashable, rows: pd.Index[Any]) -> ValueError:
     """Say which rows have no label."""
     return ValueError(
         f"The task column {task!r} must have a label in every row; it has none in "
-        f"{listed_rows(rows)}. Fill in the labels or drop the rows."
+        f"{listed_rows(rows)}. Fill in the labels, or drop these rows with drop_unlabelled=True."
     )
 
 
@@ -126,6 +136,38 @@ def features_of(
         )
     names_used = {column.name for column in used}
     return Features(tuple(used), tuple(c for c in columns if c.name not in names_used))
+
+
+def looks_like_groups(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """Note columns of numbers that seem to identify groups of rows, such as families."""
+    why = "looks like an id of groups of rows, but is used as a number"
+    remedy = "leave it out, or hold out whole groups of it"
+    return [f"column {name} {why}: {remedy}" for name in names if _is_id(frame[name])]
+
+
+def _is_id(values: pd.Series[Any]) -> bool:
+    """Whether whole numbers repeat and are named an id, or count small groups of adjacent rows."""
+    name, known = str(values.name), values.dropna()
+    if not is_numeric_dtype(values.dtype) or known.mod(1).any() or _TIME.fullmatch(name):
+        return False
+    distinct = known.nunique()
+    if not _FEWEST_GROUPS <= distinct < len(known):
+        return False
+    small = len(known) <= _LARGEST_GROUP * distinct and int((known.diff() != 0).sum()) == distinct
+    return bool(ID.search(name)) or (small and is_ordered(known.to_numpy(np.float64)))
+
+
+def differ_in_case(task: str, labels: NDArray[Any]) -> list[str]:
+    """Note labels of tasks that differ only in case."""
+    texts = pd.Series([label for label in labels if isinstance(label, str)], dtype=object)
+    folded = texts.str.casefold()
+    alike = texts[folded.duplicated(keep=False)]
+    if not len(alike):
+        return []
+    pair = alike[folded[alike.index] == folded[alike.index[0]]].tolist()
+    more = f" and {len(alike) - 2:,} other labels" if len(alike) > 2 else ""
+    note = f"labels of {task} that differ only in case, {pair[0]!r} and {pair[1]!r}{more}, are "
+    return [f"{note}different tasks: write them alike if they are the same"]
 
 
 def looks_like_time(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:

@@ -76,13 +76,15 @@ def _groups(group: pd.Series[Any], n_splits: int, seed: int) -> Splits:
 
 def time_values(time: pd.Series[Any], *, day_first: bool | None = None) -> NDArray[Any]:
     """Return times as numbers; by default the dates tell whether their days come first."""
-    if time.isna().any():
+    numbers = None if is_date(time) else as_numbers(time)
+    gaps = time.isna().to_numpy() if numbers is None else np.isnan(numbers)
+    if gaps.any():
         raise ValueError(
-            f"The column {time.name!r} must have a time in every row; it is empty in "
-            f"{listed_rows(time.index[time.isna()])}. Fill in the times or drop the rows."
+            f"The column {time.name!r} must have a time in every row; it has none in "
+            f"{listed_rows(time.index[gaps])}. Fill in the times or drop the rows."
         )
-    if not is_date(time):
-        return as_numbers(time)
+    if numbers is not None:
+        return numbers
     first = has_days_first(time) if day_first is None else day_first
     return np.asarray(as_dates(time, day_first=first).astype("datetime64[ns]")).astype("i8")
 

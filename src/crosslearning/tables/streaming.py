@@ -35,7 +35,7 @@ from crosslearning.tables.metrics import Metric, Scorer, metric_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.results import Fit, with_results
-from crosslearning.tables.schema import Features, looks_like_time, require_columns
+from crosslearning.tables.schema import Features, differ_in_case, looks_like_time, require_columns
 from crosslearning.tables.splits import horizon, time_starts, time_values
 from crosslearning.tables.target import Target
 from crosslearning.tables.trials import Trials
@@ -146,7 +146,12 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
         "seed": settings.seed,
         "seconds": round(clock.perf_counter() - started, 3),
         "dropped": survey.dropped,
-        "notes": _notes(survey, sample, used, plan, facts),
+        "unlabelled": survey.unlabelled,
+        "notes": [
+            *engine.notes,
+            *_notes(survey, sample, used, plan, facts),
+            *differ_in_case(plan.task, labels),
+        ],
     }
     sharing = None if trials.chosen.sharing == "separate" else model
     fit = Fit(result, model, goal, used, trials, plan.words, facts, provenance, sharing)
@@ -266,7 +271,7 @@ class _Reader:
 
     def __init__(self, files: Files, say: Callable[[str], object]) -> None:
         self.files, self.say = files, say
-        self.columns, self.n_passes = list(files.types), 0
+        self.columns, self.notes, self.n_passes = list(files.types), files.notes, 0
 
     def survey(self, start: Survey, columns: list[str], types: dict[str, str], seed: int) -> Survey:
         """Look at all rows."""

@@ -18,7 +18,6 @@ FAMILIES = ("auto", "gaussian", "student", "poisson", "gamma", "tweedie")
 _MOST_CLASSES = 50
 _LARGEST_COUNT = 30  # mean of counts; larger ones are treated as any numbers
 _COUNT_SKEW, _POSITIVE_SKEW = 0.5, 1.5  # skewness above which the lower bound 0 matters
-_FEW, _NEARLY_ALL = 10, 0.9  # with more distinct values, nearly all of them numbers: not classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,9 @@ def target_of(column: pd.Series[Any], kind: str = "auto", family: str = "auto") 
     if found == "classification":
         return Target(str(name), found, _classes(column, distinct), why)
     values = as_numbers(column)
+    _refuse_slips(column, values)
     if family != "auto":
+        _refuse_values(str(name), values, family)
         return Target(str(name), found, values, f"{family}, as asked", family)
     family, because = _family(values)
     return Target(str(name), found, values, why if why == "as asked" else because, family)
@@ -84,18 +85,28 @@ def _asked(kind: str, family: str) -> str:
 
 def _recognised(column: pd.Series[Any], distinct: int) -> tuple[Kind, str]:
     if column_of(column).type != "number" or distinct == 2:
-        _refuse_slips(column, distinct)
         return "classification", f"{distinct} classes"
     return "regression", "numbers"
 
 
-def _refuse_slips(column: pd.Series[Any], distinct: int) -> None:
-    """Refuse numbers among which a few values are not numbers, rather than call them classes."""
-    slips = column[pd.to_numeric(column, errors="coerce").isna()]
-    if distinct > _FEW and 0 < len(slips) <= (1 - _NEARLY_ALL) * len(column):
+def _refuse_slips(column: pd.Series[Any], values: NDArray[np.float64]) -> None:
+    """Refuse numbers among which a few values are not numbers."""
+    if np.isnan(values).any():
         raise ValueError(
-            f"The target {column.name!r} holds numbers except for {first_of(slips)}. Correct or "
-            "delete these values, or ask for classes with kind='classification'."
+            f"The target {column.name!r} holds numbers except for "
+            f"{first_of(column[np.isnan(values)])}. Correct or delete these values, or ask for "
+            "classes with kind='classification'."
+        )
+
+
+def _refuse_values(name: str, values: NDArray[np.float64], family: str) -> None:
+    """Refuse targets that a family has no probability for."""
+    low = values.min()
+    if (low < 0 and family in ("poisson", "tweedie", "gamma")) or (low == 0 and family == "gamma"):
+        least = "above 0" if family == "gamma" else "at least 0"
+        raise ValueError(
+            f"A {family} model needs targets {least}; {name!r} has {low:g}. Choose another family: "
+            "tweedie allows 0, gaussian and student allow any number."
         )
 
 
@@ -120,7 +131,7 @@ def _classes(column: pd.Series[Any], distinct: int) -> NDArray[Any]:
             + ", or predict numbers with kind='regression'" * (recognised.type == "number")
             + "."
         )
-    if recognised.type != "number":
+    if recognised.type != "number" or recognised.note:
         return column.astype(object).map(str).to_numpy(dtype=object)
     if all(isinstance(value, bool | np.bool_) for value in column.unique()):
         return column.to_numpy(dtype=bool)

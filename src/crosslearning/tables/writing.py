@@ -1,5 +1,6 @@
 """Tables to files, completely or not at all."""
 
+import codecs
 import gzip
 import os
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ def write_table(frame: pd.DataFrame, target: Target) -> None:
     ----------
     frame : DataFrame
         The table; text files omit an index that only numbers the rows. A table read verbatim
-        is written with its own separator and decimal mark.
+        is written with its own separator, decimal mark and encoding.
     target : path or binary stream
         A path ends in .csv, .tsv (either with .gz), .parquet or .xlsx.
     """
@@ -81,12 +82,16 @@ def is_text(path: Path) -> bool:
 
 def _text_writer(stream: Any, separator: str) -> Callable[[pd.DataFrame], None]:
     header = chain([True], repeat(False))
+    encoders: list[Any] = []  # one for all chunks, which writes a byte order mark once
 
     def write(frame: pd.DataFrame) -> None:
         index = not isinstance(frame.index, pd.RangeIndex)
-        own, decimal = frame.attrs.get("dialect", (separator, "."))
+        own, decimal, encoding = frame.attrs.get("dialect", (separator, ".", "utf-8"))
         own = own if separator == "," else separator
-        frame.to_csv(stream, sep=own, decimal=decimal, index=index, header=next(header))
+        if not encoders:
+            encoders.append(codecs.getincrementalencoder(encoding)("backslashreplace"))
+        text = frame.to_csv(None, sep=own, decimal=decimal, index=index, header=next(header))
+        stream.write(encoders[0].encode(text))
 
     return write
 

@@ -1,0 +1,115 @@
+"""Numbers as people write them: decimal and thousands marks, currencies, per cent.
+
+The decimal mark is that of a column: one with 1.234,56 has a comma, and then 1.234 is 1234.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
+
+_CURRENCIES = (
+    "AED|ARS|AUD|BGN|BRL|CAD|CHF|CLP|CNY|COP|CZK|DKK|EGP|EUR|GBP|HKD|HUF|IDR|ILS|INR|ISK|JPY|KES|"
+    "KRW|MXN|MYR|NGN|NOK|NZD|PHP|PLN|RMB|RON|RUB|SAR|SEK|SGD|THB|TRY|TWD|UAH|USD|VND|ZAR|"
+    r"[A-Z]{0,2}\$|[€£¥₹₽₩₺₴₪₫₦₱฿]|Fr\.?|kr\.?|zł|Kč|Ft|Rs\.?"
+)
+_UNIT = rf"(?:{_CURRENCIES}|%)"
+_WRITTEN = re.compile(
+    rf"(?P<brackets>\()?(?P<before>[-+−]?)\s*(?:{_UNIT}\s*)?(?P<sign>[-+−]?)"
+    rf"(?P<body>[.,]?\d(?:[\d.,'’\s]*[\d.,])?)(?P<power>[eE][-+]?\d+)?(?:\s*{_UNIT})?(?(brackets)\))"
+)
+_BODIES = {
+    mark: re.compile(rf"(?:\d{{1,3}}([{other}'’\s])\d{{3}}(?:\1\d{{3}})*|\d*)(?:[{mark}]\d*)?")
+    for mark, other in ((".", ","), (",", "."))
+}
+_OTHER = {".": ",", ",": "."}
+_LOOK = re.compile(rf"[-+−(]?\s*(?:{_UNIT})?\s*[-+]?\d.*")
+_SAMPLE = 5_000  # distinct values to find the mark in
+
+
+def mark_of(values: pd.Series[Any], default: str | None = None) -> str:
+    """Decimal mark of a column: by its values, else the default, else that of its file.
+
+    >>> mark_of(pd.Series(["3.000 EUR", "1.234,56 EUR"])), mark_of(pd.Series(["3.000", "1.5"]))
+    (',', '.')
+    """
+    found = [value for value in values.dropna().unique()[:_SAMPLE] if isinstance(value, str)]
+    return evidence(found)[0] or default or values.attrs.get("decimal", ".")
+
+
+def evidence(texts: Iterable[str]) -> tuple[str | None, set[str]]:
+    """Decimal mark that the texts show, if any; and marks that may be either."""
+    votes: Counter[str] = Counter()
+    unclear: set[str] = set()
+    longest = 0  # digits of a number without marks
+    for text in texts:
+        if not (found := _WRITTEN.fullmatch(text.strip())):
+            continue
+        body = found["body"]
+        marks = [character for character in body if character in ".,"]
+        if not marks:
+            longest = max(longest, len(body))
+        elif mark := marks[-1] if found["power"] else _decisive(body, marks):
+            votes[mark] += bool(_BODIES[mark].fullmatch(body))  # not 1.5.2024
+        else:
+            unclear.add(marks[-1])
+    if any(votes.values()):
+        return votes.most_common(1)[0][0], unclear
+    # 950 beside 1.234 and 12.500: decimals would sometimes end earlier, and 1500 have no mark.
+    if len(unclear) == 1 and 0 < longest <= 3:
+        return _OTHER[next(iter(unclear))], unclear
+    return None, unclear
+
+
+def _decisive(body: str, marks: list[str]) -> str | None:
+    """Decimal mark of one number; None for 1.234, which may be either."""
+    last = marks[-1]
+    if marks.count(last) > 1:  # 1.234.567
+        return _OTHER[last]
+    whole, decimals = body.split(last)
+    clear = len(marks) > 1 or len(decimals) != 3 or not re.fullmatch(r"[1-9]\d{0,2}", whole)
+    return last if clear else None
+
+
+def numbers_in(values: pd.Series[Any], mark: str) -> NDArray[np.float64]:
+    """Numbers; NaN where values are missing or cannot be read.
+
+    >>> numbers_in(pd.Series(["1.234,56 €", "-12,5 %", "CHF 1'000", "(3)", "k.A."]), ",").tolist()
+    [1234.56, -12.5, 1000.0, -3.0, nan]
+    """
+    if is_numeric_dtype(values.dtype):
+        return values.to_numpy(np.float64, na_value=np.nan)
+    codes, found = pd.factorize(values)
+    distinct = np.asarray(found, dtype=object)
+    numbers = [read(v, mark) if isinstance(v, str) else _plain(v) for v in distinct]
+    return np.append(numbers, np.nan)[codes]
+
+
+def read(text: str, mark: str) -> float:
+    """One number; NaN if it is none."""
+    found = _WRITTEN.fullmatch(text.strip())
+    if not found or not _BODIES[mark].fullmatch(found["body"]):
+        return np.nan
+    plain = re.sub(rf"[^\d{mark}]", "", found["body"]).replace(mark, ".")
+    negative = found["brackets"] or found["before"] in ("-", "−") or found["sign"] in ("-", "−")
+    return float(plain + (found["power"] or "")) * (-1 if negative else 1)
+
+
+def _plain(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return np.nan
+
+
+def look_alike(text: str) -> bool:
+    """Whether a text looks like a number, if perhaps not one that can be read: 12 kg, 1,23,456."""
+    dense = re.sub(r"\s", "", text)
+    return bool(_LOOK.fullmatch(text.strip())) and 3 * sum(map(str.isdigit, dense)) >= len(dense)

@@ -1,0 +1,253 @@
+"""Numbers as people write them, and what is said of columns and labels that are odd."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crosslearning.cli import main
+from crosslearning.tables import (
+    _files,
+    fit_files,
+    fit_table,
+    predict_files,
+    predict_table,
+    read_table,
+    read_verbatim,
+    write_table,
+)
+from crosslearning.tables._numerals import evidence, mark_of, numbers_in
+from crosslearning.tables.columns import as_numbers, column_of
+from crosslearning.tables.encoding import TableEncoder
+from crosslearning.tables.schema import differ_in_case, looks_like_groups
+from crosslearning.tables.target import target_of
+from tests.tables import shops
+
+
+def german(text):
+    """1,234.56 as 1.234,56."""
+    return text.translate(str.maketrans(",.", ".,"))
+
+
+FORMATS = {
+    "comma": lambda v: german(f"{v:.2f}"),
+    "comma and points": lambda v: german(f"{v:,.2f}"),
+    "euro before": lambda v: "€ " + german(f"{v:,.2f}"),
+    "euro after": lambda v: german(f"{v:,.2f}") + " €",
+    "code after": lambda v: german(f"{v:,.2f}") + " EUR",
+    "code before": lambda v: f"CHF {v:,.2f}".replace(",", "'"),
+    "curly apostrophe": lambda v: f"{v:,.2f}".replace(",", "’"),
+    "dollar": lambda v: f"${v:,.2f}",
+    "code and point": lambda v: f"{v:,.2f} USD",
+    "percent": lambda v: f"{v:.2f}%",
+    "percent and comma": lambda v: german(f"{v:.2f}") + " %",
+    "space": lambda v: german(f"{v:,.2f}").replace(".", " "),
+    "no-break space": lambda v: german(f"{v:,.2f}").replace(".", "\xa0") + "\xa0€",
+    "narrow space": lambda v: f"{v:,.2f}".replace(",", "\u202f"),
+    "negative": lambda v: f"({v:,.2f})",
+}
+
+
+@pytest.mark.parametrize("write", FORMATS.values(), ids=FORMATS.keys())
+def test_what_is_written_in_any_format_is_read(write):
+    rng = np.random.default_rng(0)
+    values = np.round(rng.random(200) * 10 ** rng.integers(8, size=200), 2)
+    column = pd.Series([write(v) for v in values], name="x")
+    assert column_of(column).type == "number"
+    np.testing.assert_allclose(np.abs(as_numbers(column)), values)
+
+
+@pytest.mark.parametrize(
+    ("texts", "mark"),
+    [
+        (["1.234", "2,5"], ","),
+        (["1,234", "2.5"], "."),
+        (["1.234.567"], ","),
+        (["1,234,567 USD"], "."),
+        (["0.123"], "."),
+        (["1234.567"], "."),
+        (["1.234e5"], "."),
+        (["3.000 EUR", "950 EUR"], ","),  # decimals would sometimes end earlier
+        (["3.000", "1500"], None),
+        (["1.234"], None),
+        (["12", "text", "1.5.2024"], None),
+    ],
+)
+def test_the_mark_is_found_in_the_column(texts, mark):
+    assert evidence(texts)[0] == mark
+
+
+def test_what_a_column_does_not_show_its_file_or_the_fit_tells():
+    column = pd.Series(["1.234", "2.345"])
+    assert (mark_of(column), mark_of(column, ",")) == (".", ",")
+    column.attrs["decimal"] = ","
+    assert mark_of(column) == ","
+    assert numbers_in(column, ",").tolist() == [1234, 2345]
+
+
+def test_columns_of_one_file_may_have_different_marks():
+    text = "g;a;b;c;d\nx;5.0;1.234,5;0,5;3.000 EUR\ny;2.5;2,0;1,25;12.500 EUR\n"
+    table = read_table(io.BytesIO(text.encode()))
+    found = {name: as_numbers(table[name]).tolist() for name in "abcd"}
+    assert found == {"a": [5, 2.5], "b": [1234.5, 2], "c": [0.5, 1.25], "d": [3000, 12500]}
+    whole = read_table(io.BytesIO(b"g;people\nx;950\ny;1.234\nz;12.500\n"))
+    assert as_numbers(whole["people"]).tolist() == [950, 1234, 12500]
+    quoted = read_table(io.BytesIO(b'g,x\na,"0,5"\nb,"1,25"\n'))
+    assert as_numbers(quoted["x"]).tolist() == [0.5, 1.25]
+
+
+def test_a_few_values_that_are_no_numbers_are_missing_and_noted():
+    values = pd.Series([*(f"{k},5" for k in range(40)), "k.A.", "k.A.", "soon", None], name="x")
+    column = column_of(values)
+    assert (column.type, column.missing, column.reason) == ("number", 4, "")
+    assert column.note.endswith("count as missing: 'k.A.' (2), 'soon' (1)")
+    encoder = TableEncoder.of(values.to_frame(), ["x"], [])
+    assert (encoder.marks, encoder.slips) == ({"x": ","}, {"x": ["k.A.", "soon"]})
+    assert encoder.flagged == ["x"]
+    new = pd.DataFrame({"x": ["k.A.", "1.234"]})
+    assert encoder.encode(new).tolist() == [[encoder.numbers["x"], 1], [1234, 0]]
+    assert encoder.unread(new) == {"x": 1}
+    with pytest.raises(ValueError, match="must hold finite numbers; got 'never' in 1 row: 1 "):
+        encoder.encode(new.replace("k.A.", "never"))
+
+
+def test_text_that_looks_like_numbers_is_pointed_out():
+    weights = pd.Series([f"{k % 30} kg" for k in range(200)], name="x")
+    found = column_of(weights)
+    assert found.type == "category"
+    assert found.note.startswith("column x is treated as categories: its values look like numbers")
+    assert column_of(weights, "category").note == ""
+    assert column_of(weights.str.replace(" kg", " Main Street")).note == ""
+    with pytest.raises(ValueError, match="must hold finite numbers; got '0 kg'"):
+        column_of(weights, "number")
+    spaced = pd.Series([f"{k} 000" for k in range(100, 150)], name="x")
+    assert column_of(spaced).type != "number"  # perhaps telephone numbers
+    assert column_of(spaced, "number").type == "number"
+
+
+@pytest.fixture(scope="module")
+def loans(tmp_path_factory):
+    """A German table of loans, and a fit of it."""
+    rng = np.random.default_rng(0)
+    income = np.round(np.exp(rng.normal(10, 0.5, 120)), 2)
+    rate = 2 + 3 * (income / income.max()) + 0.1 * rng.normal(size=120)
+    frame = pd.DataFrame(
+        {
+            "stadt": np.array(["Köln", "Bonn", "bonn"])[np.arange(120) % 3],
+            "einkommen": [german(f"{v:,.2f}") + " €" for v in income],
+            "menge": [german(f"{v:,.0f}") + " EUR" for v in income / 10],
+            "quote": ["k.A." if k % 20 == 3 else german(f"{v:.2f}") for k, v in enumerate(rate)],
+            "alter": np.where(rng.random(120) < 0.5, "5.0", "7.5"),
+            "zins": [german(f"{v:.2f}") + " %" for v in rate],
+        }
+    )
+    path = tmp_path_factory.mktemp("loans") / "loans.csv"
+    frame.to_csv(path, sep=";", index=False, encoding="cp1252")
+    return path, fit_table(read_table(path), task="stadt", target="zins", base="linear")
+
+
+def test_a_table_in_another_dialect_is_fitted(loans):
+    found = loans[1].results
+    assert found["target_kind"] == "regression"
+    types = {column["name"]: column["type"] for column in found["provenance"]["columns"]}
+    assert set(types.values()) == {"number"}
+    notes = "\n".join(found["notes"])
+    assert "column quote: values that are not numbers count as missing: 'k.A.' (6)" in notes
+    assert "labels of stadt that differ only in case, 'Bonn' and 'bonn', are different" in notes
+
+
+def test_a_row_is_predicted_by_the_mark_of_the_fit(loans):
+    text = "stadt;einkommen;menge;quote;alter\nKöln;20.000 €;1.234;k.A.;5.0\n".encode("cp1252")
+    found = predict_table(loans[1], io.BytesIO(text), verbatim=True)
+    values = {"einkommen": [20000.0], "menge": [1234.0], "quote": [np.nan], "alter": [5.0]}
+    expected = loans[1].predict(pd.DataFrame({"stadt": ["Köln"]} | values))
+    assert found.table["prediction"].tolist() == expected["prediction"].tolist()
+    assert found.unread == {"quote": 1}
+    out = io.BytesIO()
+    write_table(found.table, out)
+    assert out.getvalue().startswith(text[: text.index(b"\n")])
+    assert "Köln;20.000 €;1.234;k.A.;5.0;".encode("cp1252") in out.getvalue()
+
+
+def test_a_table_in_chunks_is_read_as_in_memory(loans, tmp_path, monkeypatch):
+    path, model = loans
+    monkeypatch.setattr(_files, "_NUMBERS", 6 * 50)
+    monkeypatch.setattr(_files, "_BLOCK", 2000)
+    found = fit_files(path, task="stadt", target="zins")
+    assert found.encoder.numbers == pytest.approx(model.encoder.numbers)
+    assert found.encoder.ranges == model.encoder.ranges
+    assert found.encoder.flagged == model.encoder.flagged == ["quote"]
+    notes = "\n".join(found.results["notes"])
+    assert "column quote: values that are not numbers count as missing: 'k.A.' (6)" in notes
+    assert "differ only in case" in notes
+    said = predict_files(model, path, tmp_path / "out.csv")
+    expected = predict_table(model, path, verbatim=True)
+    assert said.unread == expected.unread == {"quote": 6}
+    assert said.score == pytest.approx(expected.score)
+    written = read_table(tmp_path / "out.csv")["prediction"]
+    np.testing.assert_allclose(written, expected.table["prediction"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+def test_tables_keep_their_encoding(encoding):
+    text = "stadt;x\nKöln;0,5\n"
+    out = io.BytesIO()
+    write_table(read_verbatim(io.BytesIO(text.encode(encoding))), out)
+    assert out.getvalue() == text.encode(encoding)
+
+
+@pytest.mark.parametrize(
+    ("family", "low", "least"), [("gamma", 0, "above 0"), ("poisson", -1, "at least 0")]
+)
+def test_families_name_the_targets_they_need(family, low, least):
+    with pytest.raises(ValueError, match=f"A {family} model needs targets {least}; 'y' has {low}"):
+        target_of(pd.Series([low, 1, 2, 5], name="y"), family=family)
+
+
+def test_ids_of_groups_are_pointed_out():
+    rows = np.arange(300)
+    frame = pd.DataFrame(
+        {
+            "mom": 3 * (rows // 2) + rows // 50,
+            "customer_id": rows * 7 % 100,
+            "age": rows // 5,
+            "year": rows // 3,
+            "size": rows * 7 % 101,
+        }
+    )
+    notes = looks_like_groups(frame, list(frame))
+    assert [note.split()[1] for note in notes] == ["mom", "customer_id"]
+    assert column_of(pd.Series(rows * 7919 % 99991, name="rowId")).reason == "it numbers the rows"
+    assert column_of(pd.Series(rows, name="row"), "number").reason == ""
+
+
+def test_labels_that_differ_only_in_case():
+    assert differ_in_case("state", np.array(["tx", "ny", 3], dtype=object)) == []
+    (note,) = differ_in_case("state", np.array(["tx", "NY", "TX", "ny"], dtype=object))
+    assert "'tx' and 'TX' and 2 other labels, are different tasks" in note
+
+
+def test_rows_without_a_task_are_counted_apart(tmp_path, capsys):
+    frame = shops()
+    frame.loc[[3, 9], "shop"], frame.loc[[9, 11, 12], "sales"] = None, np.nan
+    frame.to_csv(tmp_path / "shops.csv", index=False)
+    given = ["--task", "shop", "--target", "sales", "--out", str(tmp_path / "fit")]
+    assert main(["fit", str(tmp_path / "shops.csv"), *given]) == 2
+    assert "or drop these rows with --drop-unlabelled." in capsys.readouterr().err
+    asked = {"task": "shop", "target": "sales", "features": ["price"], "base": "linear"}
+    notes = fit_table(frame, **asked, drop_unlabelled=True).results["notes"]
+    assert notes[:2] == ["1 row without a task left out", "3 rows without a target left out"]
+
+
+def test_new_tasks_are_scored_each():
+    frame = shops()
+    frame["size"] = frame["shop"].map({"s0": 1, "s1": 5, "s2": 2, "s3": 3})  # constant in a shop
+    model = fit_table(frame, task="shop", target="sales", features=["price", "size"], base="linear")
+    assert {"size"} == set(model.results["constant_within_tasks"])
+    new = frame.assign(shop=frame["shop"].replace({"s0": "n0", "s1": "n1"}))
+    new.loc[[2, 6], "shop"] = None
+    error = (model.predict(new)["prediction"] - new["sales"]) ** 2
+    expected = error.groupby(new["shop"].fillna("none")).mean()
+    assert len(expected) == 5
+    assert model.score(new)["score"] == pytest.approx(expected.mean())
