@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from crosslearning.tables._basis import Stacked, Trees
 from crosslearning.tables.rows import Rows
@@ -23,6 +24,7 @@ _SETTINGS: dict[str, Any] = {
 _MARGIN = 0.1  # by which predictions may exceed the range of the targets, relative to it
 _LEAST_SHARE = 0.01  # of the mean target: the smallest prediction under a logarithmic link
 _LOSSES = {"poisson": "poisson", "tweedie": "poisson", "gamma": "gamma"}
+_MANY = 10**6  # numbers, which are worth several threads
 _INNER = 5  # folds of a training part, if the splits are not folds
 
 
@@ -107,7 +109,9 @@ class Boosting:
             raise ValueError("A class is missing in a part of the rows.")
         else:
             model = HistGradientBoostingClassifier(random_state=self.seed, **_SETTINGS)
-        return Trees.of(model.fit(part.X, part.y, sample_weight=part.weights))
+        # With few rows threads mostly wait for each other.
+        with threadpool_limits(limits=1 if part.X.size < _MANY else None, user_api="openmp"):
+            return Trees.of(model.fit(part.X, part.y, sample_weight=part.weights))
 
     def _bounds(self) -> tuple[float, float]:
         """Bounds of the trees' scores: the range of the targets, a little wider."""
