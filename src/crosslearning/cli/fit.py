@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Names = list[str] | None
 _METRICS = "mse, mae, poisson-deviance, gamma-deviance; log-loss, accuracy, auc"
-_FAMILIES = ("auto", "gaussian", "student", "poisson", "gamma", "tweedie")
+_FAMILIES = ("auto", "gaussian", "student", "poisson", "gamma", "tweedie", "quantile")
 # Options of tables in memory and of those read in chunks.
 _SHARED = (
     "task", "target", "kind", "family", "epsilon", "metric", "weights", "time", "group", "folds",
@@ -94,6 +94,10 @@ def fit(
             autocompletion=one_of(*_FAMILIES),
         ),
     ] = "auto",
+    quantile: Annotated[
+        float | None,
+        typer.Option(help="Level of --family quantile, between 0 and 1; 0.5 by default."),
+    ] = None,
     epsilon: Annotated[
         float,
         typer.Option(
@@ -215,7 +219,8 @@ def _fitted(given: dict[str, Any], say: Any) -> TableModel:
     settings = {name: given[name] for name in _SHARED}
     settings |= {"command": shlex.join(["crosslearning", *sys.argv[1:]]), "progress": say}
     if scheduler is not None or (table != "-" and is_large(table)):
-        for option, possible in (("base", ("auto", "linear", "none")), ("jobs", (1,))):
+        in_memory = {"base": ("auto", "linear", "none"), "jobs": (1,), "quantile": (None,)}
+        for option, possible in in_memory.items():
             if given[option] not in possible:
                 raise ValueError(
                     f"--{option} {given[option]} needs all rows in memory, but this table is read "
@@ -231,7 +236,7 @@ def _fitted(given: dict[str, Any], say: Any) -> TableModel:
         return fit_files(table, **settings)
     text, holdout = given["category"] or (), given["holdout"]
     frame = read_table(sys.stdin.buffer if table == "-" else table, text=text)
-    settings |= {name: given[name] for name in ("base", "time_budget", "jobs")}
+    settings |= {name: given[name] for name in ("base", "time_budget", "jobs", "quantile")}
     settings |= _columns(given, set(frame.columns))
     held_out = None if holdout is None else read_table(holdout, text=text)
     return fit_table(frame, held_out=held_out, **settings)

@@ -58,7 +58,8 @@ def predict(
 ) -> None:
     """Add predictions to the rows of a table, or classify images.
 
-    Numeric predictions come with an interval and a standard deviation, classes with probabilities.
+    Numeric predictions come with an interval and a standard deviation (quantiles with the latter
+    alone), classes with probabilities.
     The centre predicts new tasks and rows without a label. Predictions are scored if the table
     contains the target, or if images are in folders named after categories. Images that cannot be
     read are reported and skipped.
@@ -80,7 +81,7 @@ def predict(
         summary, remark = _image_summary, print_remarks
     else:
         _refuse("tables", "images", **{"--task": task, "--top": top})
-        predicted = _predict_table(folder, table, 0.9 if coverage is None else coverage, out)
+        predicted = _predict_table(folder, table, coverage, out)
         summary, remark = _summary, _print_remarks
     if predicted.table is not None:
         with _until_closed():
@@ -100,7 +101,7 @@ def _refuse(what: str, other: str, **given: Any) -> None:
         raise ValueError(f"{names[0]} is for {other}, not for {what}.")
 
 
-def _predict_table(folder: Path, tables: list[str], coverage: float, out: str) -> Predicted:
+def _predict_table(folder: Path, tables: list[str], coverage: float | None, out: str) -> Predicted:
     """Predict a table; a large one is written in chunks."""
     from crosslearning.tables import TableModel, is_text, predict_files, predict_table
     from crosslearning.tables._files import is_large
@@ -114,6 +115,12 @@ def _predict_table(folder: Path, tables: list[str], coverage: float, out: str) -
         raise ValueError(
             f"{error} `{command}` creates one; `crosslearning train` trains image networks."
         ) from error
+    if coverage is not None and model.quantile is not None:
+        raise ValueError(
+            f"--coverage is for intervals, but this model predicts the {model.predicts}. Fit two "
+            "quantiles: they are the ends of an interval."
+        )
+    coverage = 0.9 if coverage is None else coverage
     if len(tables) > 1:
         raise ValueError(f"Only one table can be predicted at a time; got {len(tables)}.")
     if tables[0] != "-" and is_large(tables[0]):

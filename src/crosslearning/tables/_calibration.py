@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.convex.families import Gaussian
+from crosslearning.convex.families import Gaussian, Quantile
 from crosslearning.evaluation.calibration import reliability
+from crosslearning.evaluation.numbers import percent
 from crosslearning.tables.forecast import _family, intervals, main_part
 from crosslearning.tables.rows import Rows
 
@@ -28,7 +29,12 @@ def held(
         guess = np.ones_like(true) if two else shares.argmax(axis=1)
         found = reliability(shares[np.arange(len(true)), guess], true == guess)
         return {"reliability": {"class": rows.classes[1] if two else None, **found}}
-    if isinstance(_family(main_part(state)), Gaussian):
+    family = _family(main_part(state))
+    if isinstance(family, Quantile):
+        known = np.isfinite(said)
+        below = np.average(rows.y[known] <= said[known], weights=rows.given_weights[known])
+        return {"notes": [f"{percent(below)} of the held-out targets are at most their prediction"]}
+    if isinstance(family, Gaussian):
         return {}
     known = np.isfinite(said) & np.isfinite(sds)
     y, seen, none = rows.y[known], np.ones(known.sum(), dtype=bool), np.empty(0)

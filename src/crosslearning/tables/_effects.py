@@ -39,7 +39,7 @@ def effects(model: TableModel, frame: pd.DataFrame) -> list[dict[str, Any]]:
     tasks[:, rows] = said.reshape(len(shown), -1)
     names = list(grids)
     classes = model.classes
-    what = model.target if classes is None else f"probability of {model.target} = {classes[-1]}"
+    what = model.predicts if classes is None else f"probability of {model.target} = {classes[-1]}"
     return [
         {
             "feature": names[k],

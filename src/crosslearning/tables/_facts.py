@@ -33,23 +33,33 @@ def facts_of(
 
 
 def baseline_of(rows: Rows, splits: Splits, metric: Metric) -> float:
-    """Score of predicting the mean, or the class frequencies, of the training rows."""
+    """Score of predicting the mean, quantile or class frequencies of the training rows."""
     by_split = []
     for train, test in splits.parts:
         part = rows.take(test)
-        said = guessed(rows.take(train), len(test))
+        said = guessed(rows.take(train), len(test), metric)
         by_split.append(metric.of_tasks(part.y, said, part.given_weights, part.codes, rows.n_tasks))
     scores, weights = (np.stack(part) for part in zip(*by_split, strict=True))
     return metric.shown(float(np.nanmean(Scores(["guess"], scores[np.newaxis], weights).by_task)))
 
 
-def guessed(rows: Rows, n_rows: int) -> Said:
-    """Predict the mean, or the class frequencies, of some rows for others."""
-    guess = np.asarray(rows.y.mean() if rows.classes is None else 0.0)
-    if rows.classes is not None:
+def guessed(rows: Rows, n_rows: int, metric: Metric) -> Said:
+    """Predict the mean, quantile or class frequencies of some rows for others."""
+    if metric.quantile is not None:
+        guess = np.asarray(np.quantile(rows.y, metric.quantile))
+    elif rows.classes is None:
+        guess = np.asarray(rows.y.mean())
+    else:
         counts = np.maximum((rows.y[:, np.newaxis] == rows.classes).sum(axis=0), 0.5)
         guess = counts / counts.sum()
     return Said.of(np.repeat(guess[np.newaxis], n_rows, axis=0), rows.classes)
+
+
+def guess_of(kind: str, quantile: float | None) -> str:
+    """Name such a guess."""
+    if quantile is not None:
+        return f"the training {quantile:g} quantile"
+    return "the training mean" if kind == "regression" else "the class frequencies"
 
 
 def _constant(rows: Rows, names: list[str]) -> list[str]:

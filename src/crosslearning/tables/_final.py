@@ -15,7 +15,7 @@ from crosslearning.tables._facts import guessed
 from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.candidates import Candidate
 from crosslearning.tables.forecast import blend
-from crosslearning.tables.metrics import METRICS, Metric, said_of
+from crosslearning.tables.metrics import Metric, plain_of, said_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.recognition import tidy
 from crosslearning.tables.rows import fitted
@@ -78,7 +78,7 @@ class Final:
         """Score all candidates on rows of another table; the choice stays as it is."""
         require_columns(frame, [model.target], "the target")
         known, rows = frame[frame[model.target].notna()].reset_index(drop=True), self.spaces.rows
-        plain = METRICS["mse" if rows.classes is None else "accuracy"]
+        plain = plain_of(metric, rows.classes)
         values = []
         for name in self.trials.names:
             state = self.state(self.trials.weights if name == "blend" else {name: 1.0})
@@ -95,7 +95,7 @@ class Final:
             Scores(self.trials.names, own[:, np.newaxis], counts[np.newaxis])
             for own in np.stack(values, axis=1)
         )
-        guess, _ = metric.of_tasks(y, guessed(rows, len(y)), *given)
+        guess, _ = metric.of_tasks(y, guessed(rows, len(y), metric), *given)
         return Judge(
             replace(self.trials, scores=by_metric, plain=by_plain, kept=self.trials.chosen),
             as_objects([*self.labels, *others]),

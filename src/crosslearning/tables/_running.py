@@ -17,7 +17,7 @@ from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables._blending import blend_weights
 from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.candidates import Candidate, Sharing
-from crosslearning.tables.metrics import METRICS, Metric, Said
+from crosslearning.tables.metrics import Metric, Said, plain_of
 from crosslearning.tables.rows import Rows, fitted, told, without
 from crosslearning.tables.splits import Splits
 from crosslearning.tables.trials import Trials
@@ -33,7 +33,7 @@ class _Trial:
 
     def __init__(self, spaces: Spaces, splits: Splits, metric: Metric, seed: int) -> None:
         rows = spaces.rows
-        plain = METRICS["mse" if rows.classes is None else "accuracy"]
+        plain = plain_of(metric, rows.classes)
         self.spaces, self.splits, self.metrics = spaces, splits, (metric, plain)
         rng, room = np.random.default_rng(seed), _MOST_SPREADS // len(splits.parts)
         self.shown = [np.sort(rng.permutation(test)[:room]) for _, test in splits.parts]

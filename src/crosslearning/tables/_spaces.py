@@ -36,7 +36,7 @@ class Spaces:
         self.boosting = Boosting(rows, splits, family, seed)
         if splines.curves_ and base != "boosting":
             self.names.append("splines")
-        if base != "splines" and n >= _FEWEST_ROWS:
+        if base != "splines" and n >= _FEWEST_ROWS and family != "quantile":
             self.names += ["boosting", *["both"] * bool(splines.curves_)]
 
     @property

@@ -221,7 +221,7 @@ def recognised(
         rare = pd.Series(survey.targets, name=target)
         values = pd.concat([values, rare[~rare.isin(values)]], ignore_index=True)
     goal = target_of(values, kind, settings.family)
-    if settings.family in ("student", "gamma"):
+    if settings.family in ("student", "gamma", "quantile"):
         raise ValueError(
             f"family={settings.family!r} needs all rows in memory, but this table is read in "
             "chunks. Choose another family, or fit a part of the table."

@@ -35,7 +35,7 @@ def spread(
     variances, known = _by_column(covariance[np.newaxis], p, q, axes), _by_column(own, p, q, axes)
     ratio = np.divide(known, variances, out=np.ones_like(known), where=variances > 0)
     effective = np.maximum(np.clip(1.0 - ratio, 0.0, 1.0).sum(axis=0) - 1.0, 0.0)
-    sds = np.sqrt(variances[0])
+    sds = getattr(model, "target_scale_", 1.0) * np.sqrt(variances[0])
     center = np.reshape(model.center_coef_ * model.feature_scale_, (-1, p))
     center = center[-1] if axes is None else axes @ center[-1]
     kinds: dict[str, list[int]] = {}
@@ -57,9 +57,10 @@ def spread(
         what = names[group[0]] if len(group) == 1 else f"the effect of {every}"
         shown.append({"what": what, "columns": [names[j] for j in group], **features[group[0]]})
     classes, logarithmic = hasattr(model, "classes_"), _logarithmic(model)
+    silent = classes or logarithmic or _of_quantile(model)
     return {
         "level": level,
-        "noise": {"sd": None if classes or logarithmic else model.noise_sd_},
+        "noise": {"sd": None if silent else model.noise_sd_},
         "features": features,
         "shown": shown,
         "unit": "log-odds" if classes else "the logarithm of " * logarithmic + target,
@@ -77,6 +78,10 @@ def _interval(sd: float, freedom: float) -> dict[str, float | None]:
 
 def _logarithmic(model: Any) -> bool:
     return getattr(model, "family", "gaussian") in ("poisson", "gamma", "tweedie")
+
+
+def _of_quantile(model: Any) -> bool:
+    return getattr(model, "family", "gaussian") == "quantile"
 
 
 def _by_column(covariances: Array, p: int, q: int, axes: Array | None) -> Array:
@@ -97,7 +102,7 @@ def left_out(
 
     Intervals for the calibration of a split come from the errors of the other splits.
     """
-    if rows.classes is not None:
+    if rows.classes is not None or _of_quantile(trials.chosen.estimator):
         return np.empty(0), {}
     means, sds = (found[trials.chosen.name] for found in (trials.said, trials.spreads))
     told = [test[np.isfinite(sds[test]) & np.isfinite(means[test])] for _, test in splits.parts]

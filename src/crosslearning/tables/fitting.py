@@ -22,6 +22,7 @@ from crosslearning.tables.metrics import Metric, metric_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.results import Fit, with_results
+from crosslearning.tables.target import quantile_asked
 
 
 def fit_table(
@@ -34,6 +35,7 @@ def fit_table(
     categories: Sequence[str] = (),
     kind: str = "auto",
     family: str = "auto",
+    quantile: float | None = None,
     epsilon: float = np.inf,
     metric: str | None = None,
     weights: str | None = None,
@@ -67,13 +69,17 @@ def fit_table(
         Columns to treat as one or the other.
     kind : {"auto", "regression", "classification"}, default="auto"
         What the target is.
-    family : {"auto", "gaussian", "student", "poisson", "gamma", "tweedie"}, default="auto"
-        Distribution of a numeric target.
+    family : {"auto", "gaussian", "student", "poisson", "gamma", "tweedie", "quantile"}
+        Distribution of a numeric target, "auto" by default; "quantile" predicts a quantile of it,
+        without trees and blends.
+    quantile : float, optional
+        Level of ``family="quantile"``, between 0 and 1; 0.5 by default.
     epsilon : float, default=inf
         Largest distance of a task to the centre, in standard deviations of the tasks.
     metric : str, optional
         Score by which models are chosen: mse (the default for numbers), mae, poisson-deviance,
-        gamma-deviance; log-loss (the default for classes), accuracy, auc.
+        gamma-deviance; log-loss (the default for classes), accuracy, auc. That of quantiles is
+        the pinball loss.
     weights : str, optional
         Column of row weights.
     time : str, optional
@@ -132,6 +138,9 @@ def fit_table(
         raise ValueError(f"`base` must be one of {', '.join(BASES)}; got {base!r}.")
     if jobs < 1 and jobs != -1:
         raise ValueError(f"`jobs` must be at least 1, or -1 for one per core; got {jobs}.")
+    level = quantile_asked(family, quantile)
+    if level is not None and base == "boosting":
+        raise ValueError("base='boosting' is not for family='quantile'. Choose base='splines'.")
     data = prepared(
         frame,
         task,
@@ -145,12 +154,16 @@ def fit_table(
         drop=drop_unlabelled,
         seed=seed,
     )
-    scored = metric_of(metric, data.goal.kind)
+    scored = metric_of(metric, data.goal.kind, level)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about models that may not be chosen
         spaces, tried = _to_try(data, family != "auto", epsilon, base, seed)
+        if level is not None:
+            for candidate in tried:
+                candidate.estimator.set_params(quantile=level)
         left = time_budget - (clock.perf_counter() - started)
-        blend = epsilon == np.inf  # a bound applies to a single model
+        # A bound applies to a single model, and squared errors weight a blend of means.
+        blend = epsilon == np.inf and level is None
         trials = run(
             tried, spaces, data.splits, scored, seed=seed, blend=blend, budget=left, jobs=jobs,
             say=say,
@@ -167,7 +180,7 @@ def fit_table(
         "seconds": round(clock.perf_counter() - started, 3),
         "dropped": len(frame) - len(data.table),
         "unlabelled": int(frame[target].notna().sum()) - len(data.table),
-        "notes": data.notes + _skipped(trials.skipped),
+        "notes": data.notes + _skipped(trials.skipped) + findings.pop("notes", []),
     }
     used = [task, target, *(column.name for column in data.features.used)]
     names = data.encoder.feature_names if data.rotation is None else []

@@ -67,13 +67,15 @@ def _forecast(
     assert isinstance(family, families.OneScore)
     if isinstance(family, families.Gaussian) and not spread:
         return linear_scores(state["fitted"], X, codes)[:, 0], np.zeros(len(X))
-    dispersion = state["fitted"]["noise_sd_"] ** 2 if family.has_dispersion else 1.0
+    fitted = state["fitted"]
+    dispersion = fitted["noise_sd_"] ** 2 if family.has_dispersion else 1.0
+    unit = fitted.get("target_scale_", 1.0) ** 2  # of covariances
     parts = [
-        family.predictive(scores[:, 0], variance[:, 0, 0], dispersion)
+        family.predictive(scores[:, 0], unit * variance[:, 0, 0], dispersion)
         for scores, variance in _scored(state, X, codes)
     ]
     means, variances = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return capped(means, np.sqrt(variances), state["fitted"].get("largest_mean_", np.inf))
+    return capped(means, np.sqrt(variances), fitted.get("largest_mean_", np.inf))
 
 
 def probabilities(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Array:
@@ -139,6 +141,6 @@ def _family(state: dict[str, Any]) -> Any:
         return families.Bernoulli() if count == 2 else families.Multinomial(count)
     parameters = state["parameters"]
     name = parameters.get("family", "gaussian")
-    setting = {"student": "df", "tweedie": "power"}.get(name)
+    setting = {"student": "df", "tweedie": "power", "quantile": "quantile"}.get(name)
     family = getattr(families, name.capitalize())
     return family() if setting is None else family(parameters[setting])

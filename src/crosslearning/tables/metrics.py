@@ -39,6 +39,7 @@ class Metric:
     words: str
     of_rows: Callable[[NDArray[Any], Said], Array] | None
     error: bool = True
+    quantile: float | None = None  # that predictions are of, instead of the mean
 
     def of_tasks(
         self,
@@ -96,18 +97,37 @@ METRICS = {metric.name: metric for metric in _ALL}
 _OF_CLASSES = ("log-loss", "accuracy", "auc")
 
 
-def metric_of(name: str | None, kind: str) -> Metric:
-    """Return the metric of this name, or the default for a kind of target.
+def _pinball(level: float) -> Metric:
+    def of_rows(y: NDArray[Any], said: Said) -> Array:
+        rest = y - said.values
+        return np.asarray(-np.maximum(level * rest, (level - 1.0) * rest))
+
+    return Metric("pinball-loss", "pinball loss", of_rows, quantile=level)
+
+
+def metric_of(name: str | None, kind: str, quantile: float | None = None) -> Metric:
+    """Return the metric of this name, or the default for a kind of target or for a quantile.
 
     >>> metric_of(None, "regression").words
     'mean squared error'
     """
+    if quantile is not None:
+        if name not in (None, "pinball-loss"):
+            raise ValueError(f"The metric of a quantile is pinball-loss; got {name!r}. Omit it.")
+        return _pinball(quantile)
     classes = kind == "classification"
     chosen = name or ("log-loss" if classes else "mse")
     known = [other for other in METRICS if (other in _OF_CLASSES) == classes]
     if chosen not in known:
         raise ValueError(f"`metric` must be one of {', '.join(known)} for {kind}; got {name!r}.")
     return METRICS[chosen]
+
+
+def plain_of(metric: Metric, classes: NDArray[Any] | None) -> Metric:
+    """Return the metric that a typical error is told in: of a quantile the pinball loss."""
+    if metric.quantile is not None:
+        return metric
+    return METRICS["mse" if classes is None else "accuracy"]
 
 
 class Scorer:
@@ -117,7 +137,8 @@ class Scorer:
     """
 
     def __init__(self, model: TableModel) -> None:
-        self.model, self.metric = model, METRICS[model.metric]
+        kind = "regression" if model.classes is None else "classification"
+        self.model, self.metric = model, metric_of(model.metric, kind, model.quantile)
         self.new: dict[str, int] = {}  # numbers of new tasks
         self.n_tasks, self.rows = len(model.state["fitted"]["tasks_"]), 0
         self.sums, self.weights = np.zeros(self.n_tasks), np.zeros(self.n_tasks)

@@ -91,6 +91,18 @@ class TableModel:
         return found
 
     @property
+    def quantile(self) -> float | None:
+        """Level of the quantile that is predicted; None for means and classes."""
+        parameters: dict[str, Any] = main_part(self.state)["parameters"]
+        return parameters["quantile"] if parameters.get("family") == "quantile" else None
+
+    @property
+    def predicts(self) -> str:
+        """The target, or which quantile of it is predicted."""
+        level = self.quantile
+        return self.target if level is None else f"{level:g} quantile of {self.target}"
+
+    @property
     def text_columns(self) -> list[str]:
         """Columns to read as text, so that labels and numbers look as they did in the fit."""
         labels = [self.task] * kept_as_text(self._tasks.labels)
@@ -106,17 +118,21 @@ class TableModel:
             that it equals as a value or else as text: "1" is the task 1. Rows of new tasks, and
             rows without a label, are predicted by the centre.
         coverage : float, default=0.9
-            Probability that a number lies between ``lower`` and ``upper``.
+            Probability that a number lies between ``lower`` and ``upper``. Quantiles have no
+            intervals: two of them are the ends of one.
 
         Returns
         -------
         DataFrame
             With the index of `frame`: the column ``prediction``; for numbers ``lower``, ``upper``
-            and ``std``; for classes one column ``probability_<class>`` each.
+            and ``std``, for quantiles ``std`` alone (of the quantile, not of the target); for
+            classes one column ``probability_<class>`` each.
         """
         X, codes = self.encode(frame)
         if self.classes is None:
             mean, sd = forecast(self.state, X, codes)
+            if self.quantile is not None:
+                return pd.DataFrame({"prediction": mean, "std": sd}, index=frame.index)
             lower, upper = intervals(self.state, mean, sd, codes >= 0, self.errors, coverage)
             columns = {"prediction": mean, "lower": lower, "upper": upper, "std": sd}
             return pd.DataFrame(columns, index=frame.index)

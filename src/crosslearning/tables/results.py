@@ -16,10 +16,10 @@ from crosslearning.evaluation import Comparison, sentences
 from crosslearning.evaluation.choice import standard_error
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.plain import plain
-from crosslearning.tables._facts import Facts
+from crosslearning.tables._facts import Facts, guess_of
 from crosslearning.tables._final import Judge
 from crosslearning.tables.findings import spread
-from crosslearning.tables.metrics import METRICS, Metric
+from crosslearning.tables.metrics import Metric, metric_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficients, map_of, standardised
 from crosslearning.tables.schema import Features
@@ -30,7 +30,6 @@ from crosslearning.tables.verdict import compared, in_passing, methods, reason, 
 _MOST_TASKS = 2000  # that are listed one by one
 _ENDS = (slice(None, 40), slice(-40, None))
 _LIBRARIES = ("numpy", "pandas", "scikit-learn", "scipy")
-_GUESSES = {"regression": "the training mean", "classification": "the class frequencies"}
 
 
 class Fit(NamedTuple):
@@ -62,7 +61,12 @@ class Fit(NamedTuple):
     @property
     def metric(self) -> Metric:
         """What models were chosen by."""
-        return METRICS[self.model.metric]
+        return metric_of(self.model.metric, self.target.kind, self.model.quantile)
+
+    @property
+    def goal(self) -> str:
+        """What is predicted, within a sentence."""
+        return "the " * (self.model.quantile is not None) + self.model.predicts
 
 
 def with_results(fit: Fit, findings: dict[str, Any], caught: list[Any], python: str) -> TableModel:
@@ -81,16 +85,14 @@ def _results(fit: Fit) -> dict[str, Any]:
     comparison = compared(trials, judge.labels, judge.counts)
     shown = listed = _some(comparison, model.distances_[among])
     if fit.held_out:  # which may have other tasks
-        shown, listed = (
-            _some(comparison, np.zeros(len(judge.counts))),
-            np.arange(len(among))[:_MOST_TASKS],
-        )
+        shown = _some(comparison, np.zeros(len(judge.counts)))
+        listed = np.arange(len(among))[:_MOST_TASKS]
     return {
         "kind": "table",
         "version": 2,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "title": f"{fit.target.name} by {fit.model.task}",
-        "target": fit.target.name,
+        "title": f"{fit.model.predicts} by {fit.model.task}",
+        "target": fit.goal,
         "task": fit.model.task,
         "estimator": type(model).__name__,
         "target_kind": fit.target.kind,
@@ -132,7 +134,7 @@ def _useless(fit: Fit) -> str:
     best, guessed = fit.metric.shown(float(fit.judge.trials.means.max())), fit.judge.baseline
     if best < guessed if fit.metric.error else best > guessed:
         return ""
-    guess = _GUESSES[fit.target.kind]
+    guess = guess_of(fit.target.kind, fit.model.quantile)
     return f"No model is better than predicting {guess}, which gives {number(guessed)}. "
 
 
@@ -148,7 +150,7 @@ def _score(fit: Fit) -> dict[str, Any]:
         "nested": nested,
         "rows": fit.judge.words,
         "explanation": f"{fit.judge.words}, mean over tasks; predicting "
-        f"{_GUESSES[fit.target.kind]} gives {number(baseline)}; {choice}",
+        f"{guess_of(fit.target.kind, fit.model.quantile)} gives {number(baseline)}; {choice}",
     }
 
 
@@ -186,12 +188,12 @@ def _typical(fit: Fit) -> dict[str, Any]:
     classes, trials = fit.target.kind == "classification", fit.judge.trials
     chosen, means = trials.chosen, over_tasks(trials.plain)
     values = 100.0 * means if classes else np.sqrt(np.maximum(-means, 0.0))
-    rows = [
-        {"label": "this model" if candidate is chosen else candidate.label, "value": value}
-        for candidate, value in zip(trials.candidates, values, strict=True)
-    ]
-    rows.sort(key=lambda row: row["label"] != "this model")
     what = "percent correct" if classes else "root mean squared error"
+    if fit.metric.quantile is not None:
+        values, what = -means, fit.metric.words
+    labels = ["this model" if c is chosen else c.label for c in trials.candidates]
+    rows = [{"label": label, "value": v} for label, v in zip(labels, values, strict=True)]
+    rows.sort(key=lambda row: row["label"] != "this model")
     return {"value": rows[0]["value"], "unit": fit.target.name, "rows": rows, "what": what}
 
 
@@ -252,8 +254,7 @@ def _tasks(fit: Fit, some: NDArray[np.intp]) -> dict[str, Any]:
             {"task": label, "rows": rows, "distance": {"all": distance}, "force": {"all": force}}
             for label, rows, distance, force in zip(*facts, strict=True)
         ],
-        "spread": fit.sharing
-        and spread(fit.sharing, names, axes, fit.target.name, fit.facts.constant),
+        "spread": fit.sharing and spread(fit.sharing, names, axes, fit.goal, fit.facts.constant),
         "coefficients": coefficients(model, coef[shown], intercept[shown], names),
         "constant_within_tasks": fit.facts.constant,
         "map": map_of(coef, intercept, some),

@@ -13,7 +13,7 @@ from crosslearning.tables.columns import as_numbers, column_of, first_of, is_dat
 
 Kind = Literal["regression", "classification"]
 KINDS = ("auto", "regression", "classification")
-FAMILIES = ("auto", "gaussian", "student", "poisson", "gamma", "tweedie")
+FAMILIES = ("auto", "gaussian", "student", "poisson", "gamma", "tweedie", "quantile")
 
 _MOST_CLASSES = 50
 _LARGEST_COUNT = 30  # mean of counts; larger ones are treated as any numbers
@@ -81,6 +81,17 @@ def _asked(kind: str, family: str) -> str:
     if kind == "classification":
         raise ValueError(f"`family` {family!r} is for numbers, not classes. Omit one of them.")
     return "regression"
+
+
+def quantile_asked(family: str, quantile: float | None) -> float | None:
+    """Return the level of the quantile to predict, 0.5 by default; None for means."""
+    if family != "quantile":
+        if quantile is not None:
+            raise ValueError(f"`quantile` needs family='quantile'; got family={family!r}.")
+        return None
+    if quantile is not None and not 0.0 < quantile < 1.0:
+        raise ValueError(f"`quantile` must lie between 0 and 1; got {quantile}.")
+    return 0.5 if quantile is None else quantile
 
 
 def _recognised(column: pd.Series[Any], distinct: int) -> tuple[Kind, str]:
