@@ -69,8 +69,9 @@ class Checkpoint:
             self._refuse_another(content, epochs)
             self.restore(tensors, content)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            reason = f"it lacks {error}." if isinstance(error, KeyError) else error
             raise ValueError(
-                f"The checkpoint {self.path} cannot be resumed from: {error} "
+                f"The checkpoint {self.path} cannot be resumed from: {reason} "
                 "Delete it to start from the beginning, or use another path."
             ) from error
 
