@@ -64,6 +64,13 @@ def test_classes_are_fitted_as_from_rows(kind, parts):
     assert n_passes <= 15
 
 
+def test_classes_must_be_sorted():
+    X, y, tasks, _ = table("two")
+    statistics = Statistics.of(X, y, tasks)
+    with pytest.raises(ValueError, match="`classes` must be sorted and distinct"):
+        CrossBayesianLogisticRegression().fit_passes(statistics, None, ["b", "a"])
+
+
 @pytest.mark.parametrize(
     ("family", "given"),
     [("poisson", {}), ("tweedie", {"fit_intercept": False, "covariance": "diagonal"})],

@@ -84,6 +84,15 @@ def test_partitions_do_not_matter(tmp_path, parts, kind):
     assert scores(model) == pytest.approx(scores(chunks), rel=1e-8)
 
 
+def test_empty_files_do_not_matter(tmp_path):
+    frame = sold("two", 200, 4)
+    folder = written(frame, tmp_path / "data")
+    chunks = fit_files(folder, task="shop", target="sales")
+    frame.iloc[:0].to_parquet(folder / "empty.parquet")
+    with dask.config.set(scheduler="synchronous"):
+        assert_same(chunks, cluster.fit_files(folder, task="shop", target="sales"), 1e-6)
+
+
 def test_errors_name_the_part(tmp_path):
     frame = shops().drop(columns="day")
     parts = [frame.iloc[:300], frame.iloc[300:].drop(columns="size")]

@@ -109,6 +109,14 @@ def test_groups_are_left_out_whole(tmp_path, monkeypatch):
     assert scores(fit_files(tmp_path / "x", **GIVEN, group="week")) == pytest.approx(scores(model))
 
 
+def test_fewer_groups_than_folds(tmp_path):
+    frame = sold("two", 200, 4).assign(week=np.arange(200) % 2)
+    model = fit_files(written(frame, tmp_path / "x"), **GIVEN, group="week")
+    assert np.isfinite(list(scores(model).values())).all()
+    with pytest.raises(ValueError, match="Testing on rows with a held-out week leaves nothing"):
+        fit_files(written(frame.assign(week=1), tmp_path / "y"), **GIVEN, group="week")
+
+
 def test_days_come_first_in_every_chunk_if_they_do_in_one(tmp_path, monkeypatch):
     frame = shops(400)
     dates = frame["day"].dt

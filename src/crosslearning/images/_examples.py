@@ -17,7 +17,7 @@ from crosslearning.datasets import ImageData
 from crosslearning.evaluation.calibration import reliability
 from crosslearning.images._runs import model_file
 from crosslearning.images.embedding import features
-from crosslearning.images.predicting import _network, _open
+from crosslearning.images.predicting import network_of, open_models
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import divide
 
@@ -60,13 +60,13 @@ def _shares(
     data: ImageData, folder: Path, rows: list[NDArray[np.intp]], epsilon: float, seed: int
 ) -> NDArray[np.float32]:
     """Probabilities of the categories for the images of each domain, one domain after the other."""
-    about, models = _open(folder, epsilon, seed)
+    about, models = open_models(folder, epsilon, seed)
     size, parts = about["image_size"], []
     body = about.get("body")
     inputs = data.pixels(size) if body is None else features(data, body, image_size=size)
     with torch.inference_mode():
         for domain, own in zip(data.domains, rows, strict=True):
-            net = _network(models, domain, about) if body is None else models[domain].eval()
+            net = network_of(models, domain, about) if body is None else models[domain].eval()
             for start in range(0, len(own), _AT_A_TIME):
                 x = torch.from_numpy(np.array(inputs[own[start : start + _AT_A_TIME]]))
                 x = x.permute(0, 3, 1, 2) / 255 if body is None else x

@@ -84,7 +84,7 @@ def predict(
     progress : callable, optional
         Called with the number of images done and the total.
     """
-    about, models = _open(Path(folder), epsilon, seed)
+    about, models = open_models(Path(folder), epsilon, seed)
     if not 1 <= top <= len(about["categories"]):
         raise ValueError(
             f"`top` counts categories and must be from 1 to {len(about['categories'])}; got {top}."
@@ -122,11 +122,11 @@ def export(
     target = Path(path)
     if target.suffix not in (".pt2", ".safetensors"):
         raise ValueError(f"The file must end in .pt2 or .safetensors; got {target.name!r}.")
-    about, models = _open(Path(folder), epsilon, seed)
+    about, models = open_models(Path(folder), epsilon, seed)
     if task is not None and task not in models:
         known = ", ".join(about["domains"])
         raise ValueError(f"`task` must be one of the domains {known}; got {task!r}.")
-    net = copy.deepcopy(_network(models, task, about))
+    net = copy.deepcopy(network_of(models, task, about))
     for parameter in net.parameters():
         parameter.data = parameter.data.clone()  # a view would drag all tasks along
     described = {"domain": task} | {name: about[name] for name in ("image_size", "categories")}
@@ -139,7 +139,7 @@ def export(
     return described
 
 
-def _open(folder: Path, epsilon: float | None, seed: int | None) -> tuple[Any, TaskModels]:
+def open_models(folder: Path, epsilon: float | None, seed: int | None) -> tuple[Any, TaskModels]:
     """Read the description of a seed's networks, and the networks of a radius."""
     models, results = folder / "models", folder / "results.json"
     seeds = sorted(int(path.stem[5:]) for path in models.glob("seed-*.json"))
@@ -168,7 +168,8 @@ def _open(folder: Path, epsilon: float | None, seed: int | None) -> tuple[Any, T
     return about, TaskModels.load(file, module)
 
 
-def _network(models: TaskModels, domain: str | None, about: Any) -> nn.Module:
+def network_of(models: TaskModels, domain: str | None, about: Any) -> nn.Module:
+    """Network of a domain, or the centre's, from pixels to scores."""
     module = dict(models.items()).get(domain, models.center)
     if "body" in about:
         return nn.Sequential(about["body"], module).eval()
@@ -183,7 +184,7 @@ def _table(some: list[tuple[ImageFile, Any]], about: Any, models: Any, top: int)
     shares = torch.empty(len(some), len(about["categories"]), dtype=torch.float64)
     for domain in np.unique(domains):
         rows = np.flatnonzero(domains == domain)
-        shares[rows] = apply(_network(models, domain, about), pixels[rows]).softmax(1).double()
+        shares[rows] = apply(network_of(models, domain, about), pixels[rows]).softmax(1).double()
     table = pd.DataFrame({"path": [file.name for file, _ in some]})
     table["domain"] = [domain if domain in models else "" for domain in domains.tolist()]
     for rank, (values, codes) in enumerate(zip(*(x.T for x in shares.topk(top)), strict=True), 1):

@@ -56,7 +56,7 @@ class CrossBayesianModel(LinearModel):
         "blocks": ["array-like", None],
         "task_weights": [dict, None],
     }
-    _remedy = "Raise `max_iter` or `epsilon`."
+    _remedy = "Raise `max_iter`, or `epsilon` if it is finite."
 
     @abstractmethod
     def _fit(self, rows: TaskTable, offset: Array | None = None) -> None:

@@ -75,6 +75,10 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
         self._validate_params()
         self._check_statistics(statistics)
         self.classes_ = np.asarray(classes)
+        if not np.array_equal(self.classes_, np.unique(self.classes_)):
+            raise ValueError(
+                f"`classes` must be sorted and distinct; got {self.classes_.tolist()}. Sort them."
+            )
         self._fit_passes(statistics, passed, learn_from)
         return self
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from crosslearning.convex.families import Gaussian, Quantile
 from crosslearning.evaluation.calibration import reliability
 from crosslearning.evaluation.numbers import percent
-from crosslearning.tables.forecast import _family, intervals, main_part
+from crosslearning.tables.forecast import family_of, intervals, main_part
 from crosslearning.tables.rows import Rows
 
 _LEVELS = (0.5, 0.8, 0.9, 0.95)
@@ -29,7 +29,7 @@ def held(
         guess = np.ones_like(true) if two else shares.argmax(axis=1)
         found = reliability(shares[np.arange(len(true)), guess], true == guess)
         return {"reliability": {"class": rows.classes[1] if two else None, **found}}
-    family = _family(main_part(state))
+    family = family_of(main_part(state))
     if isinstance(family, Quantile):
         known = np.isfinite(said)
         below = np.average(rows.y[known] <= said[known], weights=rows.given_weights[known])

@@ -96,11 +96,15 @@ def try_rows(
     y = shown.y if plan.classes is None else plan.classes[shown.y.astype(np.intp)]
     weights = None if plan.weights is None else shown.weights
     rows = Rows(shown.X, y, codes, len(among), weights, plan.classes)
-    parts = [
+    sides = (
         (np.flatnonzero(np.isin(shown.folds, train)), np.flatnonzero(shown.folds == test))
         for train, test in plan.parts
-    ]
-    splits = Splits(parts, plan.words, shown.folds if plan.time is None else None)
+    )
+    parts = [(train, test) for train, test in sides if len(train) and len(test)]
+    if not parts:  # such as one group only
+        raise ValueError(f"Testing {plan.words} leaves nothing to train on. Hold out other rows.")
+    folds = np.unique(shown.folds, return_inverse=True)[1]  # some have no rows
+    splits = Splits(parts, plan.words, folds if plan.time is None else None)
     spaces = Spaces(rows, splits, "linear", "gaussian", plan.seed)
     trials = run(
         candidates,

@@ -112,7 +112,8 @@ class _Cluster:
     def __init__(
         self, columns: list[str], parts: list[Any], say: Any, notes: Sequence[str] = ()
     ) -> None:
-        self.columns, self.parts, self.say, self.notes = columns, parts, say, notes
+        self.columns, self.parts = columns, list(enumerate(parts))
+        self.say, self.notes = say, notes
         self.n_passes = 0
         self.counts: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
 
@@ -122,9 +123,11 @@ class _Cluster:
 
         self.say(f"Looking at {len(self.parts):,} parts")
         look = dask.delayed(_look, nout=2)
-        looked = [look(p, k, columns, start, types, seed) for k, p in enumerate(self.parts)]
+        looked = [look(p, k, columns, start, types, seed) for k, p in self.parts]
         merged = _tree(dask.delayed(_merged), [survey for survey, _ in looked])
-        found, *self.counts = dask.compute(merged, *(counts for _, counts in looked))
+        found, *counts = dask.compute(merged, *(counts for _, counts in looked))
+        filled = [k for k, (labels, _) in enumerate(counts) if len(labels)]
+        self.parts, self.counts = [self.parts[k] for k in filled], [counts[k] for k in filled]
         survey: Survey = found
         return survey
 
@@ -136,7 +139,7 @@ class _Cluster:
         n_tasks, width = len(plan.labels), len(plan.encoder.feature_names) + 1
         added, shared = dask.delayed(_added), dask.delayed(plan)
         seen, outs = np.zeros(n_tasks, dtype=np.int64), []
-        for k, (part, (labels, counts)) in enumerate(zip(self.parts, self.counts, strict=True)):
+        for (k, part), (labels, counts) in zip(self.parts, self.counts, strict=True):
             where = plan.labels.get_indexer(pd.Index(labels))
             outs.append(added(part, k, shared, where, seen[where]))
             seen[where] += counts
@@ -154,7 +157,7 @@ class _Cluster:
         self.n_passes += 1
         self.say(f"Pass {self.n_passes} over {len(self.parts):,} parts")
         shared, n_tasks, p = dask.delayed((plan, at)), *at.thetas.shape
-        outs = [dask.delayed(_passed)(part, k, shared) for k, part in enumerate(self.parts)]
+        outs = [dask.delayed(_passed)(part, k, shared) for k, part in self.parts]
         sums = PassSums.empty(np.arange(n_tasks), p)
         for part in dask.compute(*self._merged(outs, n_tasks, p**2)):
             sums.add(part.tasks, part)

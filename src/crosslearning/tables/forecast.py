@@ -63,7 +63,7 @@ def forecast(
 def _forecast(
     state: dict[str, Any], X: Array, codes: NDArray[np.int64], *, spread: bool
 ) -> tuple[Array, Array]:
-    family = _family(state)
+    family = family_of(state)
     assert isinstance(family, families.OneScore)
     if isinstance(family, families.Gaussian) and not spread:
         return linear_scores(state["fitted"], X, codes)[:, 0], np.zeros(len(X))
@@ -86,7 +86,7 @@ def probabilities(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> 
 
 
 def _probabilities(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Array:
-    family = _family(state)
+    family = family_of(state)
     parts = []
     for scores, spread in _scored(state, X, codes):
         if isinstance(family, families.Multinomial):
@@ -111,7 +111,7 @@ def intervals(
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
     state = main_part(state)
-    family = _family(state)
+    family = family_of(state)
     assert isinstance(family, families.OneScore)
     noise = state["fitted"]["noise_sd_"] ** 2
     lower, upper = predictive_interval(family, mean, sd, noise, coverage)
@@ -135,7 +135,8 @@ def _scored(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Any:
         yield linear_scores(fitted, X[rows], codes[rows]), spread
 
 
-def _family(state: dict[str, Any]) -> Any:
+def family_of(state: dict[str, Any]) -> Any:
+    """Distribution of the targets of a stored model."""
     if "classes_" in state["fitted"]:
         count = len(state["fitted"]["classes_"])
         return families.Bernoulli() if count == 2 else families.Multinomial(count)
