@@ -68,7 +68,7 @@ def test_what_is_written_in_any_format_is_read(write):
         (["0.123"], "."),
         (["1234.567"], "."),
         (["1.234e5"], "."),
-        (["3.000 EUR", "950 EUR"], ","),  # decimals would sometimes end earlier
+        (["3.000 EUR", "950 EUR"], None),
         (["3.000", "1500"], None),
         (["1.234"], None),
         (["12", "text", "1.5.2024"], None),
@@ -76,6 +76,39 @@ def test_what_is_written_in_any_format_is_read(write):
 )
 def test_the_mark_is_found_in_the_column(texts, mark):
     assert evidence(texts)[0] == mark
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("g,x\na,1.234\nb,2\n", [1.234, 2]),
+        ("g,x\na,12.500\nb,950\n", [12.5, 950]),  # a comma separates
+        ("g,x,y\na,0,13.09\nb,3.500,9\n", [0, 3.5]),
+        ("g;x;y\na;950;13.09\nb;3.500;9\n", [950, 3.5]),  # another column shows the mark
+        ("g;x\na;1.234\nb;950\n", [1.234, 950]),
+        ("g;x\na;12.500\nb;0\n", [12.5, 0]),
+        ("g;x\na;12.500\nb;1500\n", [12.5, 1500]),
+        ("g;x\na;12.500\nb;950\n", [12500, 950]),
+        ("g;x\na;12,500\nb;950\n", [12500, 950]),
+        ("g;x\na;12,345\nb;950\n", [12.345, 950]),
+    ],
+)
+def test_a_point_is_a_decimal_point_unless_all_speaks_against_it(text, values, tmp_path):
+    assert as_numbers(read_table(io.BytesIO(text.encode()))["x"]).tolist() == values
+    (tmp_path / "table.csv").write_text(text)
+    ((_, frame),) = _files.Files.of(str(tmp_path / "table.csv"), text=["g"]).chunks(["x"])
+    assert as_numbers(frame["x"]).tolist() == values
+    out = io.BytesIO()
+    write_table(read_verbatim(io.BytesIO(text.encode())).assign(p=0.5), out)
+    assert (b"0,5" in out.getvalue()) == (values[0] == 12.345 or "12.500\nb;950" in text)
+
+
+def test_thousands_do_not_begin_with_zero():
+    for mark, text in ((",", "0.123"), (".", "0,123"), (".", "00,123"), (",", "0 123")):
+        assert np.isnan(numbers_in(pd.Series([text]), mark)).all()
+    assert numbers_in(pd.Series(["10.123", "0,123", "007"]), ",").tolist() == [10123, 0.123, 7]
+    column = pd.Series([*(f"{k},5" for k in range(20)), "0.123"], name="x")
+    assert column_of(column).note.endswith("count as missing: '0.123' (1)")
 
 
 def test_what_a_column_does_not_show_its_file_or_the_fit_tells():

@@ -26,7 +26,7 @@ _WRITTEN = re.compile(
     rf"(?P<body>[.,]?\d(?:[\d.,'’\s]*[\d.,])?)(?P<power>[eE][-+]?\d+)?(?:\s*{_UNIT})?(?(brackets)\))"
 )
 _BODIES = {
-    mark: re.compile(rf"(?:\d{{1,3}}([{other}'’\s])\d{{3}}(?:\1\d{{3}})*|\d*)(?:[{mark}]\d*)?")
+    mark: re.compile(rf"(?:[1-9]\d{{0,2}}([{other}'’\s])\d{{3}}(?:\1\d{{3}})*|\d*)(?:[{mark}]\d*)?")
     for mark, other in ((".", ","), (",", "."))
 }
 _OTHER = {".": ",", ",": "."}
@@ -44,11 +44,14 @@ def mark_of(values: pd.Series[Any], default: str | None = None) -> str:
     return evidence(found)[0] or default or values.attrs.get("decimal", ".")
 
 
-def evidence(texts: Iterable[str]) -> tuple[str | None, set[str]]:
-    """Decimal mark that the texts show, if any; and marks that may be either."""
+def evidence(texts: Iterable[str]) -> tuple[str | None, set[str], str | None]:
+    """Decimal mark that the texts show, if any; marks that may be either; and a guess.
+
+    Of 950 and 12.500, a writer of decimals would have padded both or neither.
+    """
     votes: Counter[str] = Counter()
     unclear: set[str] = set()
-    longest = 0  # digits of a number without marks
+    padded, longest = False, 0  # digits of a number without marks
     for text in texts:
         if not (found := _WRITTEN.fullmatch(text.strip())):
             continue
@@ -60,12 +63,11 @@ def evidence(texts: Iterable[str]) -> tuple[str | None, set[str]]:
             votes[mark] += bool(_BODIES[mark].fullmatch(body))  # not 1.5.2024
         else:
             unclear.add(marks[-1])
+            padded |= body.endswith("0")
     if any(votes.values()):
-        return votes.most_common(1)[0][0], unclear
-    # 950 beside 1.234 and 12.500: decimals would sometimes end earlier, and 1500 have no mark.
-    if len(unclear) == 1 and 0 < longest <= 3:
-        return _OTHER[next(iter(unclear))], unclear
-    return None, unclear
+        return votes.most_common(1)[0][0], unclear, None
+    groups = len(unclear) == 1 and padded and longest == 3
+    return None, unclear, _OTHER[min(unclear)] if groups else None
 
 
 def _decisive(body: str, marks: list[str]) -> str | None:

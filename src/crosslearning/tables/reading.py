@@ -206,11 +206,12 @@ def _dialect(sample: str) -> tuple[str, str | None, list[str]]:
     rows = list(islice(csv.reader(lines, delimiter=separator, skipinitialspace=True), _ROWS))
     columns = dict(zip(*rows[:1], zip_longest(*rows[1:], fillvalue=""), strict=False))
     found = {name: evidence(dict.fromkeys(cells)) for name, cells in columns.items()}
-    marks = [mark for mark, _ in found.values() if mark]
+    marks = [mark for mark, _, _ in found.values() if mark]
+    if not marks and separator != ",":  # programs that write decimal points separate by comma
+        marks = [guess for _, _, guess in found.values() if guess]
+        marks = marks or [","] * any("," in unclear for _, unclear, _ in found.values())
     most = max(".,", key=marks.count) if marks else None
-    if not marks and separator != "," and any("," in unclear for _, unclear in found.values()):
-        most = ","  # 1,234: programs that write decimal points separate by comma
-    return separator, most, [name for name, (mark, _) in found.items() if mark not in (None, most)]
+    return separator, most, [n for n, (mark, _, _) in found.items() if mark not in (None, most)]
 
 
 def _reason(error: Exception) -> str:
