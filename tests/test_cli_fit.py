@@ -58,7 +58,7 @@ def test_json_and_quiet(table, tmp_path, capsys):
     assert captured.err == ""
     assert results == json.loads((tmp_path / "a" / "results.json").read_text())
     assert results["provenance"]["seed"] == 3
-    assert main(["fit", table, *FAST, "--quiet", "--out", "a"]) == 0
+    assert main(["fit", table, *FAST, "--quiet", "-o", "a"]) == 0
     assert capsys.readouterr() == ("", "")
 
 

@@ -21,9 +21,9 @@ _SETTINGS: dict[str, Any] = {
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the results and the report.")] = Path(
-        "crosslearning-demo"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for the results and the report.")
+    ] = Path("crosslearning-demo"),
     seed: Annotated[int, typer.Option(help="Seed of folds, training and simulation.")] = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,

@@ -145,7 +145,11 @@ def fit(
     ] = 1,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for model, results and report; crosslearning-TABLE by default."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="Folder for model, results and report; crosslearning-TABLE by default.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 0,
     config: Annotated[

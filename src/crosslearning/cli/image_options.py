@@ -22,7 +22,9 @@ Seeds = Annotated[
 ]
 Out = Annotated[
     Path,
-    typer.Option("--out", help="Folder for results and figures; an interrupted run resumes there."),
+    typer.Option(
+        "--out", "-o", help="Folder for results and figures; an interrupted run resumes there."
+    ),
 ]
 
 _SETTINGS = (

@@ -12,7 +12,8 @@ from crosslearning.cli.common import AsJson, Formats, Quiet
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of results, or of folders of results.")],
     out: Annotated[
-        Path | None, typer.Option(help="Page to write; report.html in the folder by default.")
+        Path | None,
+        typer.Option("--out", "-o", help="Page to write; report.html in the folder by default."),
     ] = None,
     formats: Formats = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,

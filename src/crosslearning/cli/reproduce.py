@@ -41,7 +41,10 @@ def gaussian(
     ] = 100_000,
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
     out: Annotated[
-        Path, typer.Option(help="Folder for the figure (PNG, PDF) and its data (CSV, JSON).")
+        Path,
+        typer.Option(
+            "--out", "-o", help="Folder for the figure (PNG, PDF) and its data (CSV, JSON)."
+        ),
     ] = Path("crosslearning-gaussian"),
     quiet: Quiet = False,
     as_json: AsJson = False,
