@@ -274,9 +274,14 @@ def test_a_level_that_is_the_same_everywhere_has_no_standard_deviation(tmp_path)
 
 def test_a_held_out_table_and_a_horizon_are_told(tmp_path):
     content = table_results(range(3)) | {"horizon": {"column": "year", "reach": "2"}}
-    content |= {"holdout": {"rows": 240}}
+    content |= {"holdout": {"rows": 240}}  # as of a table in chunks: scores are those of the folds
+    page = page_of(tmp_path, content)
+    assert "of every model on held-out rows. Scores are nested" in page
+    assert "error of every model, nested" in page
+    content["models"][0]["folds"] = 1.0
     content["score"]["rows"] = "on the 240 rows of the held-out table"
     page = page_of(tmp_path, content)
+    assert "error of every model, on the held-out table" in page
     assert "of every model on the 240 rows of the held-out table. The model was chosen" in page
     assert "These are at most 2 later in year than the rows that the model knew" in page
 

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -92,7 +93,7 @@ def test_labels_that_mean_nothing_do_not_help():
     wrong = 0
     for seed in range(40):
         found = fit_table(tasks_alike(seed), task="g", target="y", base="splines").results
-        wrong += "does not help beyond" not in found["sentence"]
+        wrong += not re.search("(does not help|cannot tell .*) beyond", found["sentence"])
     assert wrong <= 2
 
 
@@ -456,7 +457,7 @@ def test_rows_of_another_table_score_every_model(regression):
     assert chosen["score"] == pytest.approx(found["typical_error"]["value"] ** 2)
     assert [row["task"] for row in found["comparison"]["tasks"]] == sorted(errors.index)
     assert "n the held-out table, " in found["sentence"]
-    assert "on the 80 rows of the held-out table" in found["score"]["explanation"]
+    assert "on the 80\N{NO-BREAK SPACE}rows of the held-out table" in found["score"]["explanation"]
 
 
 def test_weights_count_rows():

@@ -106,3 +106,41 @@ def test_a_held_out_table_decides_what_is_said():
     assert text.startswith("On the held-out table, sharing helps: cross-learning is better than")
     assert "The model that is kept does not do best there: it is worse than common slopes" in text
     assert text.endswith(", which may be chance.")
+    told = trials(pooled=5 + NOISE, cross=3 - NOISE, separate=2.99 + 3 * NOISE)
+    text = said(replace(told, kept=told.candidates[1]))
+    assert text.startswith("On the held-out table, tasks differ: cross-learning is better than one")
+    assert text.count("worse than separate models by") == 1
+    assert "does not do best there" not in text
+    pooled = said(replace(told, kept=told.candidates[0]))
+    assert "the model that is kept loses: one pooled model is worse than separate models" in pooled
+
+
+def test_a_gain_that_may_be_chance_is_a_doubt_not_a_denial():
+    unsure = trials(pooled=3 + 9 * NOISE, cross=2.9 - 9 * NOISE, separate=9 + NOISE)
+    assert said(unsure).startswith(
+        "These 20 tasks cannot tell whether sharing helps beyond one model: cross-learning is "
+        "better than one pooled model by 0.1000 "
+    )
+    one = trials(pooled=[3.0], cross=[2.0], separate=[9.0])
+    assert said(replace(one, kept=one.candidates[1])) == (
+        "On the held-out table, one task cannot tell whether sharing helps beyond one model: "
+        "cross-learning is better than one pooled model by 1.000 in mean squared error (2.000 "
+        "against 3.000)."
+    )
+    lost = trials(pooled=[2.0], cross=[3.0], separate=[9.0])
+    text = said(replace(lost, kept=lost.candidates[1]))
+    assert "as far as 1\N{NO-BREAK SPACE}task can tell: cross-learning is worse than" in text
+
+
+def test_a_pooled_model_that_wins_perhaps_by_chance_is_said_to():
+    text = said(trials(pooled=2.9 - 9 * NOISE, cross=3 + 9 * NOISE, separate=9 + NOISE))
+    assert text.startswith("One model for all is best here: ")
+    assert text.endswith("standard error paired over 20 tasks), which may be chance.")
+
+
+def test_two_gains_are_added_and_a_gain_and_a_loss_are_opposed():
+    gains = trials(pooled=9 + NOISE, cross=3 - 9 * NOISE, separate=3.1 + 9 * NOISE)
+    assert ", and better than separate models by 0.1000 " in said(gains)
+    opposed = trials(pooled=9 + NOISE, cross=3.1 - 9 * NOISE, separate=3 + 9 * NOISE)
+    text = said(replace(opposed, kept=opposed.candidates[1]))
+    assert ", but worse than separate models by 0.1000 " in text

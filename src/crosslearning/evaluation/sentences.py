@@ -40,11 +40,17 @@ def verdict(comparison: Comparison, score: str = "score") -> str:
             f"One model for all does as well: cross-learning is better than separate models, but "
             f"{word} than {name} only by {amount}{chance(comparison, rival)}."
         )
-    who = f"One {unit}" if pairs.n == 1 else f"These {pairs.n:,} {unit}s"
     return (
-        f"{who} cannot tell whether sharing helps: cross-learning is {word} "
+        f"{cannot_tell(comparison, rival)}: cross-learning is {word} "
         f"than {name}, the best alternative, by {amount}."
     )
+
+
+def cannot_tell(comparison: Comparison, rival: str) -> str:
+    """Say that so many tasks or runs do not decide whether sharing helps."""
+    n, unit = comparison.paired(rival).n, _unit(comparison)
+    who = f"One {unit}" if n == 1 else f"These {n:,} {unit}s"
+    return f"{who} cannot tell whether sharing helps"
 
 
 def chance(comparison: Comparison, rival: str) -> str:

@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from crosslearning.evaluation.numbers import count
 from crosslearning.evaluation.scores import Scores
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
@@ -101,5 +102,5 @@ class Final:
             as_objects([*self.labels, *others]),
             counts.astype(np.int64),
             metric.shown(float(np.nanmean(guess))),
-            f"on the {len(y):,} rows of the held-out table",
+            f"on the {count(len(y), 'row')} of the held-out table",
         )

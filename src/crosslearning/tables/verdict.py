@@ -5,9 +5,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from crosslearning.evaluation.comparison import Comparison
-from crosslearning.evaluation.numbers import capital, number
+from crosslearning.evaluation.numbers import capital, count, number
 from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.sentences import chance, size
+from crosslearning.evaluation.sentences import cannot_tell, chance, size
 from crosslearning.tables.candidates import Candidate
 from crosslearning.tables.trials import Trials
 
@@ -50,6 +50,8 @@ def verdict(comparison: Comparison, trials: Trials, metric: str) -> str:
     if loses:
         name = _named(kept, trials)
         return f"On the held-out table, the model that is kept loses: {name} is {ahead}."
+    if kept.sharing in _SHARES and f"worse than {best.label} by" in text:
+        return text
     return f"{text} The model that is kept does not do best there: it is {ahead}."
 
 
@@ -66,23 +68,24 @@ def _on_sharing(comparison: Comparison, trials: Trials, metric: str) -> str:
     if chosen.sharing == "pooled" and gains["pooled"] <= 0:
         return (
             "One model for all is best here: sharing among these tasks does not help beyond it. "
-            f"{capital(label)} is {than('pooled')}."
+            f"{capital(label)} is {than('pooled', chance(comparison, 'pooled'))}."
         )
     if chosen.sharing == "separate" and gains["separate"] <= 0:
         less = "" if separate < 0 else ", though perhaps by chance"
         return f"Separate models are best here{less}: {label} is {than('separate')}."
     little = 0 < gains["pooled"] <= _NEGLIGIBLE * abs(comparison.score("pooled"))
+    if pooled == 0 and gains["pooled"] > 0 and not little:
+        return f"{cannot_tell(comparison, 'pooled')} beyond one model: {label} is {than('pooled')}."
     if pooled <= 0 or little:
         doubt = ", which is too little to matter" if pooled > 0 else chance(comparison, "pooled")
         return (
             f"Sharing among these tasks does not help beyond one model, as far as "
-            f"{comparison.n_tasks:,} tasks can tell: {label} is {than('pooled', doubt)}."
+            f"{count(comparison.n_tasks, 'task')} can tell: {label} is {than('pooled', doubt)}."
         )
     if separate <= 0:
-        return (
-            f"Tasks differ: {label} is {than('pooled')}, but "
-            f"{than('separate', chance(comparison, 'separate'), again=True)}."
-        )
+        other = than("separate", chance(comparison, "separate"), again=True)
+        link = "and" if other.startswith("better") else "but"
+        return f"Tasks differ: {label} is {than('pooled')}, {link} {other}."
     return f"Sharing helps: {label} is {than(comparison.best_rival)}."
 
 

@@ -16,6 +16,11 @@ _LINE = 31  # letters of a name of a model
 _FAR = 4  # times the median distance from the best; models beyond would compress the axis
 
 
+def judged_elsewhere(content: dict[str, Any]) -> bool:
+    """Whether scores are those on another table; if it was read in chunks, they are not."""
+    return "folds" in content["models"][0]
+
+
 def models(content: dict[str, Any]) -> Figure:
     """Draw the errors of all models tried, outliers at the end of the axis."""
     tried = [model for model in content["models"] if model["score"] is not None]
@@ -24,7 +29,7 @@ def models(content: dict[str, Any]) -> Figure:
     limit = _FAR * behind[len(behind) // 2]
     name, right = content["score"]["name"], not content["score"]["greater_is_better"]
     rows = [_placed(model, model["difference"] > limit, right) for model in tried]
-    where = "on the held-out table" if "holdout" in content else "nested"
+    where = "on the held-out table" if judged_elsewhere(content) else "nested"
     key = "Bars: one standard error of the difference from the chosen model."
     chart = model_errors(rows, name=name, right=right)
     return Figure("models", f"{capital(name)} of every model, {where}", chart, key)

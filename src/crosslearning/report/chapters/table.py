@@ -8,7 +8,7 @@ from typing import Any
 
 from crosslearning.evaluation.numbers import capital, count, number
 from crosslearning.report.chapters.chapter import Chapter, Number
-from crosslearning.report.chapters.findings import checks, effects, models, spread
+from crosslearning.report.chapters.findings import checks, effects, judged_elsewhere, models, spread
 from crosslearning.report.chapters.parameters import coefficients, parameter_map
 from crosslearning.report.chapters.provenance import provenance
 from crosslearning.report.chapters.task_list import listed, task_figures
@@ -40,7 +40,7 @@ def table(results: Results) -> Chapter:
             "score": content["score"]["name"],
             "labels": content["comparison"]["labels"],
             "scored": content["score"]["rows"],
-            "held_out": "holdout" in content,
+            "held_out": judged_elsewhere(content),
             "horizon": content["horizon"],
             "better": "higher is better" if higher else "lower is better",
             "models": models(content),
@@ -80,7 +80,7 @@ def _error(content: dict[str, Any]) -> Number:
     others = tuple((label, errors[label]) for label in best.values() if label in errors)
     notes = [] if correct else [f"{typical['what']}, in units of {typical['unit']}"]
     score = content["score"]["name"]
-    if better and "holdout" not in content and score != "mean squared error":
+    if better and not judged_elsewhere(content) and score != "mean squared error":
         sure = ", which also counts how sure a prediction was" if score == "log loss" else ""
         notes.append(f"models are chosen by {score}{sure}, and may rank differently here")
     value = number(own, 3) + " %" * correct
