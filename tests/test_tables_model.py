@@ -609,7 +609,7 @@ def test_the_centre_predicts_for_tasks_never_seen(regression):
     [
         ({"price": None, "kind": None}, "no column 'price', 'kind' for the model"),
         ({"shop": None}, "no column 'shop' for the model"),
-        ({"price": "dear"}, "'price' must hold finite numbers; got 'dear' in 4 rows: 1, 2, 3, 4 "),
+        ({"price": np.inf}, "'price' must hold finite numbers; got inf in 4 rows: 1, 2, 3, 4 "),
     ],
 )
 def test_tables_that_cannot_be_predicted(regression, change, message):

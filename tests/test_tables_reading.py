@@ -141,7 +141,7 @@ def test_excel_files_come_back_as_they_were(tmp_path):
     found = read_table(tmp_path / "t.xlsx")
     pd.testing.assert_frame_equal(found, frame, check_dtype=False)
     assert found["n"].dtype.kind == "i"
-    assert read_table(tmp_path / "t.xlsx", text=["n"])["n"].tolist() == ["3", "4"]
+    assert read_table(tmp_path / "t.xlsx", text=["n", "absent"])["n"].tolist() == ["3", "4"]
 
 
 def test_predictions_are_written_in_the_dialect_of_the_table():

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from crosslearning.extras import require
 from crosslearning.tables._numerals import mark_of
-from crosslearning.tables.columns import as_numbers, column_of
+from crosslearning.tables.columns import as_numbers, column_of, slips_note
 from crosslearning.tables.reading import dialect_of, read_table
+from crosslearning.tables.target import refuse_slips
 
 _NUMBERS = 2**23  # in a chunk
 _LARGE = 2**25  # numbers in a file; larger ones are read in chunks
@@ -37,7 +39,7 @@ class Files:
     `types` are Arrow's by name, in the order of the first file; `text` has separator, encoding and
     decimal mark of text files, whose fields are left as written if `verbatim`. Only Parquet files
     tell the number of rows. Text in columns of `marks` holds numbers with these decimal marks, and
-    `notes` tell what among it does not.
+    `notes` tell what among it does not; in the `target` that is an error.
     """
 
     paths: tuple[Path, ...]
@@ -47,9 +49,10 @@ class Files:
     verbatim: bool = False
     marks: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    target: str | None = None
 
     @classmethod
-    def of(cls, pattern: str, *, text: Collection[str] = ()) -> Files:
+    def of(cls, pattern: str, *, text: Collection[str] = (), target: str | None = None) -> Files:
         """Open a file, a folder, or all that a pattern such as ``part-*.parquet`` matches.
 
         Columns of text files whose names are in `text` are not taken for numbers.
@@ -63,8 +66,12 @@ class Files:
         with located(paths[0]):
             types, options, written = _text_types(paths[0], text)
         marks = {name: mark_of(values) for name, values in written.items()}
-        notes = (column_of(values).note for values in written.values())
-        return cls(paths, types, options, None, marks=marks, notes=tuple(filter(None, notes)))
+        notes = [
+            slips_note(name, [*map(repr, values[np.isnan(as_numbers(values))].dropna().unique())])
+            for name, values in written.items()
+        ]
+        told = tuple(filter(None, notes))
+        return cls(paths, types, options, None, marks=marks, notes=told, target=target)
 
     def chunks(self, columns: Sequence[str]) -> Iterator[tuple[Path, pd.DataFrame]]:
         """Read some columns, one file after the other; an index numbers the rows of a file."""
@@ -72,7 +79,10 @@ class Files:
             frame = frame_of(table, start)
             with located(path):
                 for name in frame.columns.intersection(list(self.marks)):
-                    frame[name] = as_numbers(frame[name], self.marks[name])
+                    numbers = as_numbers(frame[name], self.marks[name])
+                    if name == self.target:
+                        refuse_slips(frame[name], numbers)
+                    frame[name] = numbers
             yield path, frame
 
     def tables(self, columns: Sequence[str]) -> Iterator[tuple[Path, int, Any]]:

@@ -31,6 +31,7 @@ _BODIES = {
 }
 _OTHER = {".": ",", ",": "."}
 _LOOK = re.compile(rf"[-+−(]?\s*(?:{_UNIT})?\s*[-+]?\d.*")
+CODE = r"0\d+|\d{16,}"  # leading zeros, or more digits than a float can hold
 _SAMPLE = 5_000  # distinct values to find the mark in
 
 

@@ -17,6 +17,7 @@ from crosslearning.tables.columns import as_numbers, first_of
 from crosslearning.tables.encoding import TableEncoder
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import HELD_OUT, LATER, time_values
+from crosslearning.tables.target import refuse_slips
 
 
 class Shown(NamedTuple):
@@ -91,7 +92,7 @@ class Plan(NamedTuple):
         frame, own, labels = usable(frame, self.task, self.target, drop=self.drop)
         X, y = self.encoder.encode(frame), self._targets(frame[self.target])
         codes = self.labels.get_indexer(pd.Index(labels))[own]
-        weights = None if self.weights is None else as_numbers(frame[self.weights])
+        weights = None if self.weights is None else self._numbers(frame[self.weights])
         return frame, Rows(X, y, codes, len(self.labels), weights, self.classes)
 
     def add_up(self, frame: pd.DataFrame, seen: NDArray[np.int64], sums: Statistics) -> Shown:
@@ -119,13 +120,15 @@ class Plan(NamedTuple):
     def _targets(self, values: pd.Series[Any]) -> NDArray[np.float64]:
         """Numbers, or the number of each row's class."""
         if self.classes is None:
-            return as_numbers(values)
+            y = self._numbers(values)
+            refuse_slips(values, y)
+            return y
         codes, found = pd.factorize(values)
         distinct: Any = pd.Series(np.asarray(found))
         if self.classes.dtype == object:
             distinct = distinct.astype(object).map(str)
         elif self.classes.dtype != bool:
-            distinct = as_numbers(distinct)
+            distinct = self._numbers(distinct.rename(self.target))
         numbers = pd.Index(self.classes).get_indexer(pd.Index(distinct))[codes]
         if (numbers < 0).any():
             raise ValueError(
@@ -134,6 +137,9 @@ class Plan(NamedTuple):
                 "Correct the table."
             )
         return np.asarray(numbers, dtype=np.float64)
+
+    def _numbers(self, values: pd.Series[Any]) -> NDArray[np.float64]:
+        return as_numbers(values, self.encoder.marks.get(str(values.name)))
 
     def _of_groups(self, values: pd.Series[Any]) -> NDArray[np.intp]:
         """Folds that depend on the group of a row alone."""

@@ -66,6 +66,7 @@ def prepared(
     goal = target_of(table[target], kind_asked(kind, family, types.pop(target, None)), family)
     used = features_of(table, task, target, features, excluded=(weights, group), types=types)
     encoder = TableEncoder.of(table, used.of("number"), used.of("category"), used.of("date"))
+    encoder = encoder.knowing(table, goal, weights)
     rows, labels, rotation = _rows(table, task, goal, encoder, weights)
     splits = splits_of(
         rows.codes,

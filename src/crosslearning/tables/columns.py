@@ -6,7 +6,7 @@ Columns are indexed by row number from 0, so that messages can name rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
 
-from crosslearning.tables._numerals import look_alike, mark_of, numbers_in
+from crosslearning.tables._numerals import CODE, look_alike, mark_of, numbers_in
 
 ROW_NUMBER = "it numbers the rows"
 
@@ -37,7 +37,6 @@ _LISTED = 5
 _SLIPS = 0.1  # share of values that are no numbers, beyond which a column does not hold numbers;
 _VARIED = 10  # and with so few numbers beside them these are levels
 _LOOK = 0.8  # share of values that look like numbers, readable or not
-_CODE = r"0\d+|\d{16,}"  # leading zeros, or more digits than a float can hold
 _PLAIN = r"\d+|\d{3}(\s\d{3})+"  # codes, if there is nothing else
 _EXACT = 2**53  # the largest integer that a float can hold exactly; beyond are codes
 _CODES = re.compile(r"(^|[^a-z])(zip|zip.?code|post.?code|postal.?code|plz)([^a-z]|$)", re.I)
@@ -72,7 +71,7 @@ def column_of(values: pd.Series[Any], wanted: str | None = None) -> Column:
         counts = values[np.isnan(numbers) & values.notna().to_numpy()].value_counts()
         reason = _number_reason(name, numbers)
         reason = "" if wanted and reason == ROW_NUMBER else reason
-        note = _slips_note(name, counts)
+        note = slips_note(name, [f"{value!r} ({rows:,})" for value, rows in counts.items()])
         return Column(name, "number", 0, missing + int(counts.sum()), reason, note)
     if kind == "other":
         return Column(name, "unusable", 0, missing, "it holds neither numbers nor strings")
@@ -94,12 +93,12 @@ def is_date(values: pd.Series[Any]) -> bool:
 
 
 def as_numbers(
-    values: pd.Series[Any], default: str | None = None, known: Collection[str] = ()
+    values: pd.Series[Any], default: str | None = None, known: Collection[str] | None = ()
 ) -> NDArray[np.float64]:
     """Return numbers, NaN where missing; refuse infinities, and more than a few other values.
 
     `default` is the decimal mark where the column does not show it; values that are `known` to be
-    no numbers are missing however many they are.
+    no numbers are missing however many they are, and if it is None all such values.
     """
     if isinstance(values.dtype, np.dtype) and values.dtype.kind in "fiu":
         plain = values.to_numpy(dtype=np.float64)
@@ -107,8 +106,8 @@ def as_numbers(
             return plain
     numbers = numbers_in(values, mark_of(values, default))
     given = values.notna().to_numpy()
-    wrong = np.isnan(numbers) & given & ~values.isin(list(known)).to_numpy()
-    if wrong.sum() <= _SLIPS * given.sum():
+    wrong = np.isnan(numbers) & given & ~values.isin(list(known or ())).to_numpy()
+    if known is None or wrong.sum() <= _SLIPS * given.sum():
         wrong[:] = False
     wrong |= np.isinf(numbers)
     if wrong.any():
@@ -190,7 +189,7 @@ def _are_numbers(values: pd.Series[Any]) -> bool:
         if read.mean() < least:
             return False
     strings = text[read].astype(str).str.strip()
-    if strings.str.fullmatch(_CODE).any():
+    if strings.str.fullmatch(CODE).any():
         return False
     if read.all():
         return not strings.str.fullmatch(_PLAIN).all()
@@ -215,12 +214,11 @@ def is_ordered(numbers: NDArray[np.float64]) -> bool:
     return bool(abs(np.corrcoef(np.arange(len(numbers)), numbers)[0, 1]) > _EVEN)
 
 
-def _slips_note(name: str, counts: pd.Series[Any]) -> str:
-    if not len(counts):
-        return ""
-    listed = ", ".join(f"{value!r} ({rows:,})" for value, rows in counts.head(_LISTED).items())
-    more = ", …" * (len(counts) > _LISTED)
-    return f"column {name}: values that are not numbers count as missing: {listed}{more}"
+def slips_note(name: str, slips: Sequence[str]) -> str:
+    """Tell which values of a column are not numbers, if there are any."""
+    listed = ", ".join(slips[:_LISTED]) + ", …" * (len(slips) > _LISTED)
+    told = f"column {name}: values that are not numbers count as missing: {listed}"
+    return told if slips else ""
 
 
 def _text_reason(values: pd.Series[Any]) -> str:

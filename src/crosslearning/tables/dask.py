@@ -86,10 +86,11 @@ def fit_files(
     TableModel
     """
     require("Fitting on a cluster", "dask", "distributed")
-    files, say = Files.of(str(source), text=[task, *categories]), progress or (lambda _: None)
+    goal = None if settings.get("kind") == "classification" else target
+    files = Files.of(str(source), text=[task, *categories], target=goal)
     parts = [replace(files, paths=(path,)) for path in files.paths]
     with _client(scheduler):
-        engine = _Cluster(list(files.types), parts, say, files.notes)
+        engine = _Cluster(list(files.types), parts, progress or (lambda _: None), files.notes)
         given = {"task": task, "target": target, "categories": categories, **settings}
         return fit_engine(engine, given)
 

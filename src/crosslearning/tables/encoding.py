@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from pandas.api.types import is_numeric_dtype
 
 from crosslearning.tables._numerals import mark_of
 from crosslearning.tables.columns import as_categories, as_dates, as_numbers, has_days_first
+from crosslearning.tables.target import Target
 
 _RARE = 10  # rows; levels with fewer are grouped,
 _RARE_SHARE = 0.02  # or with less than this share of the rows if that is less
@@ -34,7 +34,8 @@ class TableEncoder:
     indicator per level (a single one for two levels); levels with fewer than 10 rows (or 2 % of a
     small table), those beyond the 30 most frequent, and new ones share one. Missing is a level of
     its own. A date becomes three numbers: year, month, and days since 1970. Numbers written as text
-    have decimal `marks`; `slips` are texts among them that are missing values.
+    have decimal `marks`, also those of target and weights; `slips` are texts among them that are
+    missing values.
     """
 
     numbers: dict[str, float]
@@ -57,16 +58,16 @@ class TableEncoder:
     ) -> TableEncoder:
         """Learn medians, ranges and levels from the rows of a table."""
         medians, ranges, flagged, slips = {}, {}, [], {}
-        texts = [name for name in numbers if not is_numeric_dtype(frame[name].dtype)]
-        marks = {name: mark_of(frame[name]) for name in texts}
+        marks = _marks(frame, numbers)
+        plain = ((name, as_numbers(frame[name], marks.get(name))) for name in numbers)
         day_first = [name for name in dates if has_days_first(frame[name])]
-        for name, column in chain(_numbers(frame, numbers, marks), _days(frame, dates, day_first)):
+        for name, column in chain(plain, _days(frame, dates, day_first)):
             medians[name] = float(np.nanmedian(column))
             if name in numbers:
                 ranges[name] = [float(np.nanmin(column)), float(np.nanmax(column))]
             if np.isnan(column).any():
                 flagged.append(name)
-            if name in texts and len(odd := frame[name][np.isnan(column)].dropna()):
+            if name in marks and len(odd := frame[name][np.isnan(column)].dropna()):
                 slips[name] = [str(text) for text in odd.unique()[:_MOST_SLIPS]]
         counts = {name: counted(frame[name]) for name in categories}
         levels = {name: levels_of(found) for name, found in counts.items()}
@@ -74,6 +75,11 @@ class TableEncoder:
             name: sorted(set(found.index) - set(levels[name])) for name, found in counts.items()
         }
         return cls(medians, flagged, levels, list(dates), rare, ranges, day_first, marks, slips)
+
+    def knowing(self, frame: pd.DataFrame, goal: Target, weights: str | None) -> TableEncoder:
+        """Add the decimal marks of a target that is a number, and of weights."""
+        names = [goal.name] * (goal.y.dtype.kind in "fi") + ([weights] if weights else [])
+        return replace(self, marks=self.marks | _marks(frame, names))
 
     @property
     def columns(self) -> list[str]:
@@ -98,9 +104,11 @@ class TableEncoder:
         return found
 
     def _numbers(
-        self, frame: pd.DataFrame, names: Iterable[str]
+        self, frame: pd.DataFrame, names: Iterable[str], *, strict: bool = False
     ) -> Iterator[tuple[str, NDArray[np.float64]]]:
-        return _numbers(frame, names, self.marks, self.slips)
+        for name in names:
+            known = self.slips.get(name, ()) if strict else None
+            yield name, as_numbers(frame[name], self.marks.get(name), known)
 
     def unread(self, frame: pd.DataFrame) -> dict[str, int]:
         """Count values that are not numbers, by column of numbers."""
@@ -135,12 +143,17 @@ class TableEncoder:
             ),
         ]
 
-    def encode(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        """Encode the rows of a table as finite numbers."""
+    def encode(self, frame: pd.DataFrame, *, strict: bool = True) -> NDArray[np.float64]:
+        """Encode the rows of a table as finite numbers.
+
+        If `strict`, no more than a few values of a column may be other than numbers, apart from
+        those that were among the numbers of the fit.
+        """
         names = self.feature_names
         array = np.empty((len(frame), len(names)))
         gaps = {}
-        numeric = self._numbers(frame, self.plain), _days(frame, self.dates, self.day_first)
+        plain = self._numbers(frame, self.plain, strict=strict)
+        numeric = plain, _days(frame, self.dates, self.day_first)
         for k, (name, values) in enumerate(chain(*numeric)):
             array[:, k] = values
             if name in self.flagged or np.isnan(values.sum()):
@@ -162,15 +175,9 @@ class TableEncoder:
         return array
 
 
-def _numbers(
-    frame: pd.DataFrame,
-    names: Iterable[str],
-    marks: Mapping[str, str],
-    slips: Mapping[str, list[str]] = MappingProxyType({}),
-) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Columns of numbers."""
-    for name in names:
-        yield name, as_numbers(frame[name], marks.get(name), slips.get(name, ()))
+def _marks(frame: pd.DataFrame, names: Iterable[str]) -> dict[str, str]:
+    """Decimal marks of numbers that are written as text."""
+    return {name: mark_of(frame[name]) for name in names if not is_numeric_dtype(frame[name].dtype)}
 
 
 def _days(

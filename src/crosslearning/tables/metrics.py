@@ -167,8 +167,9 @@ class Scorer:
 def said_of(model: TableModel, frame: Any) -> tuple[Any, Said, Any, Any]:
     """Known targets, their predictions, and the tasks of these rows: numbers and labels."""
     rows, classes = frame[frame[model.target].notna()].reset_index(drop=True), model.classes
+    mark = model.encoder.marks.get(model.target)
     if classes is None:
-        y = as_numbers(rows[model.target])
+        y = as_numbers(rows[model.target], mark)
         rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
     X, codes = model.encode(rows)
     if classes is None:
@@ -177,7 +178,7 @@ def said_of(model: TableModel, frame: Any) -> tuple[Any, Said, Any, Any]:
         if isinstance(classes[0], str):
             y = rows[model.target].astype(object).map(str).to_numpy(dtype=object)
         else:
-            y = as_numbers(rows[model.target]).astype(classes.dtype)
+            y = as_numbers(rows[model.target], mark).astype(classes.dtype)
         known = np.isin(y, classes)
         if not known.all():
             raise ValueError(

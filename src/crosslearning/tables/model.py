@@ -146,7 +146,7 @@ class TableModel:
         check_names(frame)
         require_columns(frame, [self.task, *self.encoder.columns], "the model")
         numbered = frame.reset_index(drop=True)
-        X = self.encoder.encode(numbered)
+        X = self.encoder.encode(numbered, strict=False)
         if self.rotation is not None:
             X = self.rotation.apply(X)
         return X, recognised(numbered[self.task], self._tasks)

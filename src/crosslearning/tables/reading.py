@@ -20,13 +20,12 @@ import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from crosslearning.extras import require
-from crosslearning.tables._numerals import evidence
+from crosslearning.tables._numerals import CODE, evidence
 
 _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 1 << 16  # bytes to recognise separator and decimal mark from
 _MISSING = ("?", ".", "-", "--")  # in addition to those of pandas, such as NA
 _ROWS = 1000  # to recognise integers and decimal marks from
-_CODE = r"0\d+|\d{16,}"  # leading zeros, or more digits than a float can hold
 
 
 def read_table(
@@ -145,7 +144,8 @@ def _workbook(
     stream.seek(0)
     # Cells as they are: otherwise "01" would become a number.
     frame: pd.DataFrame = pd.read_excel(stream, engine="openpyxl", dtype=object, **options)
-    return frame.astype(dict.fromkeys(text or (), "string")).infer_objects()
+    kept = frame.columns.intersection(list(text or ()))
+    return frame.astype(dict.fromkeys(kept, "string")).infer_objects()
 
 
 def _encoding(stream: BinaryIO, head: bytes) -> str:
@@ -182,7 +182,7 @@ def _with_codes(stream: BinaryIO, frame: pd.DataFrame, shared: dict[str, Any]) -
     stream.seek(0)
     written = pd.read_csv(stream, **(shared | {"usecols": whole, "dtype": str}))
     for name in whole:
-        if written[name].str.strip().str.fullmatch(_CODE).any():
+        if written[name].str.strip().str.fullmatch(CODE).any():
             frame[name] = written[name].str.strip()
     return frame
 

@@ -97,7 +97,8 @@ def fit_files(
     TableModel
     """
     given = dict(locals())
-    files = Files.of(str(given.pop("source")), text=[task, *categories])
+    goal = None if kind == "classification" else target
+    files = Files.of(str(given.pop("source")), text=[task, *categories], target=goal)
     return fit_engine(_Reader(files, progress or (lambda _: None)), given)
 
 
@@ -118,6 +119,7 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
     goal, used = recognised(survey, sample, settings, types)
     metric = _metric(settings, goal)
     encoder = survey.encoder(used.of("number"), used.of("category"), used.of("date"))
+    encoder = encoder.knowing(sample, goal, settings.weights)
     plan, labels = _plan(survey, sample, settings, goal, encoder, metric)
     only = settings.family != "auto" or goal.family == "gaussian"
     shape = survey.n_rows, len(encoder.feature_names)

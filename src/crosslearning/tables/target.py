@@ -63,7 +63,7 @@ def target_of(column: pd.Series[Any], kind: str = "auto", family: str = "auto") 
     if found == "classification":
         return Target(str(name), found, _classes(column, distinct), why)
     values = as_numbers(column)
-    _refuse_slips(column, values)
+    refuse_slips(column, values)
     if family != "auto":
         _refuse_values(str(name), values, family)
         return Target(str(name), found, values, f"{family}, as asked", family)
@@ -100,12 +100,13 @@ def _recognised(column: pd.Series[Any], distinct: int) -> tuple[Kind, str]:
     return "regression", "numbers"
 
 
-def _refuse_slips(column: pd.Series[Any], values: NDArray[np.float64]) -> None:
+def refuse_slips(column: pd.Series[Any], values: NDArray[np.float64]) -> None:
     """Refuse numbers among which a few values are not numbers."""
-    if np.isnan(values).any():
+    slips = column[np.isnan(values)].dropna()
+    if len(slips):
         raise ValueError(
             f"The target {column.name!r} holds numbers except for "
-            f"{first_of(column[np.isnan(values)])}. Correct or delete these values, or ask for "
+            f"{first_of(slips)}. Correct or delete these values, or ask for "
             "classes with kind='classification'."
         )
 
