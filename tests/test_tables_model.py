@@ -460,6 +460,37 @@ def test_rows_of_another_table_score_every_model(regression):
     assert "on the 80\N{NO-BREAK SPACE}rows of the held-out table" in found["score"]["explanation"]
 
 
+def test_a_held_out_table_is_weighted_if_it_has_the_weights():
+    frame, other = shops().assign(w=1.0), shops(80, 5, seed=1)
+    given = {"task": "shop", "target": "sales", "features": ["price"], "base": "linear"}
+    weights = np.random.default_rng(0).uniform(size=80)
+    plain, equal, weighted = (
+        fit_table(frame, **given, weights="w", held_out=table)
+        for table in (other, other.assign(w=3.0), other.assign(w=weights))
+    )
+    note = "the held-out table has no column w: its rows have equal weights"
+    assert [note in model.results["notes"] for model in (plain, equal, weighted)] == [1, 0, 0]
+    assert equal.results["holdout"]["scores"] == pytest.approx(plain.results["holdout"]["scores"])
+    errors = weights * (other["sales"] - weighted.predict(other)["prediction"]) ** 2
+    sums = pd.DataFrame({"e": errors, "w": weights}).groupby(other["shop"]).sum()
+    scores, name = weighted.results["holdout"]["scores"], weighted.results["chosen_model"]["name"]
+    assert scores[name] == pytest.approx((sums["e"] / sums["w"]).mean())
+    assert weighted.results["holdout"]["rows"] == 80
+    with pytest.raises(ValueError, match="weights in 'w' must be at least 0 in every row"):
+        fit_table(frame, **given, weights="w", held_out=other.assign(w=-1.0))
+
+
+def test_a_held_out_table_that_cannot_be_scored_is_named():
+    frame = shops().assign(sold=lambda table: np.where(table["sales"] > 0, "much", "little"))
+    given = {"task": "shop", "features": ["price"], "base": "linear"}
+    with pytest.raises(ValueError, match=r"squared error: it has 0.rows with a target. Hold"):
+        fit_table(frame, **given, target="sales", held_out=frame.assign(sales=np.nan))
+    with pytest.raises(ValueError, match=r"held-out table .* under the curve.* too few classes"):
+        fit_table(
+            frame, **given, target="sold", metric="auc", held_out=frame[frame["sold"] == "much"]
+        )
+
+
 def test_weights_count_rows():
     frame = shops().fillna({"price": 0.0, "kind": "tea"})
     twice = fit_table(frame.assign(w=1.0 + (frame["shop"] == "s0")), task="shop", target="sales",

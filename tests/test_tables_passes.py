@@ -61,6 +61,9 @@ def test_models_are_compared_as_in_memory(tmp_path, capsys, monkeypatch):
     line = ["fit", "x", "--task", "shop", "--target", "sales", "--metric", "accuracy"]
     assert main([*line, "--holdout", "later.csv"]) == 0
     assert "held out" in capsys.readouterr().out
+    page = Path("crosslearning-x/report.html").read_text()
+    assert "Can the predictions be trusted?" in page
+    assert "The model was chosen before" not in page
     model = TableModel.load("crosslearning-x")
     large = json.loads(Path("crosslearning-x/results.json").read_text())
     names = {"pooled", "levels", "cross", "separate"}
@@ -69,6 +72,7 @@ def test_models_are_compared_as_in_memory(tmp_path, capsys, monkeypatch):
     assert set(found) == names
     for name in names:  # folds differ, models do not
         assert found[name] == pytest.approx(scores(memory)[name], abs=0.06)
+    assert sum(row["count"] for row in large["reliability"]["bins"]) == len(frame)
     held = large["holdout"]
     assert held["rows"] == 50
     known = pd.read_csv("later.csv").dropna(subset="sales")
@@ -76,6 +80,24 @@ def test_models_are_compared_as_in_memory(tmp_path, capsys, monkeypatch):
         model.score(known)["score"]
     )
     assert "held_out='later.csv'" in large["python"]
+
+
+def test_a_held_out_table_in_chunks_is_weighted_too(tmp_path):
+    folder, later = written(shops().assign(w=1.0), tmp_path / "x"), shops(80, 5, seed=1)
+    later["w"], given = np.random.default_rng(0).uniform(size=80), GIVEN | {"weights": "w"}
+    model = fit_files(folder, **given, held_out=written(later, tmp_path / "weighted"))
+    errors = later["w"] * (later["sales"] - model.predict(later)["prediction"]) ** 2
+    sums = later.assign(e=errors).groupby("shop")[["e", "w"]].sum()
+    (score,) = model.results["holdout"]["scores"].values()
+    assert score == pytest.approx((sums["e"] / sums["w"]).mean())
+    plain = written(later.drop(columns="w"), tmp_path / "plain")
+    assert (
+        "the held-out table has no column w: its rows have equal weights"
+        in (fit_files(folder, **given, held_out=plain).results["notes"])
+    )
+    empty = written(later.assign(sales=np.nan), tmp_path / "empty")
+    with pytest.raises(ValueError, match=r"held-out table .* has 0.rows with a target"):
+        fit_files(folder, **given, held_out=empty)
 
 
 def test_of_many_tasks_some_are_kept_to_compare_models_on(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from crosslearning.tables import TableModel
 
 _TIE = 1e-6  # of the score
+_NARROW = 13  # letters of a heading
 
 
 def print_fit(fitted: TableModel, folder: Path, page: Path) -> None:
@@ -57,11 +59,12 @@ def _print_models(console: Console, results: dict[str, Any]) -> None:
     rows, held_out = results["models"], results.get("holdout", {}).get("scores", {})
     judged, name = "folds" in rows[0], results["score"]["name"]
     signs = any((row["difference"] or 0.0) < 0 for row in rows)  # some are better than the chosen
-    more = ["in the folds"] if judged else ["held out"] * bool(held_out)
+    more = ["in the\nfolds"] if judged else ["held out"] * bool(held_out)
     shown = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    shown.add_column("", no_wrap=True)
-    for title in ("held-out " * judged + name, "difference" if signs else "worse by", *more):
-        shown.add_column(title, justify="right")
+    shown.add_column("", overflow="fold")
+    scored = fill(f"held-out {name}", _NARROW) if judged else name
+    for title in (scored, "difference" if signs else "worse by", *more):
+        shown.add_column(title, justify="right", no_wrap=True)
     for row in rows:
         own = row["folds"] if judged else held_out.get(row["name"])
         cells = [number(row["score"]), _difference(row, signs)]

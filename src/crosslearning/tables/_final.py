@@ -1,5 +1,6 @@
 """The models of all rows, and what is kept of them."""
 
+from collections.abc import Container
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,9 +20,9 @@ from crosslearning.tables.forecast import blend
 from crosslearning.tables.metrics import Metric, plain_of, said_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.recognition import tidy
-from crosslearning.tables.rows import fitted
+from crosslearning.tables.rows import fitted, weights_of
 from crosslearning.tables.schema import require_columns
-from crosslearning.tables.trials import Trials
+from crosslearning.tables.trials import Trials, over_tasks
 from crosslearning.tasks.estimators import as_objects
 
 _MANY_ROWS = 200_000  # beyond which sums stand for the rows
@@ -32,6 +33,22 @@ def state_to_keep(model: Any) -> dict[str, Any]:
     state = state_of(model)
     state["fitted"].pop("calibration_", None)  # intervals use the errors of held-out rows
     return state
+
+
+def unweighted(weights: str | None, held_out: Container[str] | None) -> list[str]:
+    """Say that a held-out table, or its columns, lacks the weights."""
+    if weights is None or held_out is None or weights in held_out:
+        return []
+    return [f"the held-out table has no column {weights}: its rows have equal weights"]
+
+
+def unscored(metric: Metric, n_rows: int) -> ValueError:
+    """Say that a held-out table has nothing to score by."""
+    return ValueError(
+        f"No task of the held-out table can be scored by {metric.words}: it has "
+        f"{count(n_rows, 'row')} with a target{', and perhaps too few classes' * bool(n_rows)}. "
+        f"Hold out another table{', or choose another metric' * bool(n_rows)}."
+    )
 
 
 class Judge(NamedTuple):
@@ -75,7 +92,9 @@ class Final:
         parts = [(w, columns, own) for (_, w), columns, own in zip(used, seen, states, strict=True)]
         return blend(parts, basis)
 
-    def judged(self, model: TableModel, metric: Metric, frame: pd.DataFrame) -> Judge:
+    def judged(
+        self, model: TableModel, metric: Metric, frame: pd.DataFrame, weighted: str | None
+    ) -> Judge:
         """Score all candidates on rows of another table; the choice stays as it is."""
         require_columns(frame, [model.target], "the target")
         known, rows = frame[frame[model.target].notna()].reset_index(drop=True), self.spaces.rows
@@ -83,24 +102,25 @@ class Final:
         values = []
         for name in self.trials.names:
             state = self.state(self.trials.weights if name == "blend" else {name: 1.0})
-            y, said, codes, new = said_of(replace(model, state=state), known)
-            strange, others = pd.factorize(
-                tidy(new[codes < 0]).astype(object), use_na_sentinel=False
-            )
+            y, said, codes, scored = said_of(replace(model, state=state), known)
+            new = tidy(scored.loc[codes < 0, model.task]).astype(object)
+            strange, others = pd.factorize(new, use_na_sentinel=False)
             codes[codes < 0] = len(self.labels) + strange
             n_tasks = len(self.labels) + len(others)
-            given = np.ones(len(y)), codes, n_tasks
+            given = weights_of(scored, weighted), codes, n_tasks
             values.append([own.of_tasks(y, said, *given)[0] for own in (metric, plain)])
-        counts = np.bincount(codes, minlength=n_tasks).astype(np.float64)
+        weights = np.bincount(codes, given[0], n_tasks).astype(np.float64)
         by_metric, by_plain = (
-            Scores(self.trials.names, own[:, np.newaxis], counts[np.newaxis])
+            Scores(self.trials.names, own[:, np.newaxis], weights[np.newaxis])
             for own in np.stack(values, axis=1)
         )
+        if over_tasks(by_metric).max() == -np.inf:
+            raise unscored(metric, len(y))
         guess, _ = metric.of_tasks(y, guessed(rows, len(y), metric), *given)
         return Judge(
             replace(self.trials, scores=by_metric, plain=by_plain, kept=self.trials.chosen),
             as_objects([*self.labels, *others]),
-            counts.astype(np.int64),
+            np.bincount(codes, minlength=n_tasks),
             metric.shown(float(np.nanmean(guess))),
             f"on the {count(len(y), 'row')} of the held-out table",
         )

@@ -8,10 +8,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.tables._basis import Rotation
-from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.encoding import TableEncoder
 from crosslearning.tables.recognition import tidy
-from crosslearning.tables.rows import Rows
+from crosslearning.tables.rows import Rows, weights_of
 from crosslearning.tables.schema import (
     Features,
     check_names,
@@ -144,16 +143,7 @@ def _rows(
     if rotation is not None:
         X = rotation.apply(X)
     classes = np.unique(goal.y) if goal.kind == "classification" else None
-    return Rows(X, goal.y, codes, len(index), _weights(table, weights), classes), labels, rotation
-
-
-def _weights(table: pd.DataFrame, name: str | None) -> NDArray[np.float64] | None:
-    if name is None:
-        return None
-    values = as_numbers(table[name])
-    if np.isnan(values).any() or values.min() < 0 or not values.any():
-        raise ValueError(
-            f"The weights in {name!r} must be at least 0 in every row and not all 0; got "
-            f"{np.nanmin(values)} as the smallest and {int(np.isnan(values).sum())} missing values."
-        )
-    return values
+    given = None if weights is None else weights_of(table, weights)
+    if given is not None and not given.any():
+        raise ValueError(f"The weights in {weights!r} must not all be 0.")
+    return Rows(X, goal.y, codes, len(index), given, classes), labels, rotation

@@ -11,7 +11,7 @@ import pandas as pd
 from crosslearning.tables._calibration import held
 from crosslearning.tables._effects import effects
 from crosslearning.tables._facts import facts_of
-from crosslearning.tables._final import Final
+from crosslearning.tables._final import Final, unweighted
 from crosslearning.tables._lines import lines
 from crosslearning.tables._prepared import Prepared, check_settings, prepared
 from crosslearning.tables._running import run
@@ -173,14 +173,19 @@ def fit_table(
         say(f"Fitting the best model, {trials.chosen.label}, on all rows", 1.0)
         final = Final(spaces, trials, data.labels)
         model, findings = _kept(data, final, scored, seed)
-        judge = None if held_out is None else final.judged(model, scored, held_out)
+        judge = None if held_out is None else final.judged(model, scored, held_out, weights)
     settings = {
         "command": command,
         "seed": seed,
         "seconds": round(clock.perf_counter() - started, 3),
         "dropped": len(frame) - len(data.table),
         "unlabelled": int(frame[target].notna().sum()) - len(data.table),
-        "notes": data.notes + _skipped(trials.skipped) + findings.pop("notes", []),
+        "notes": [
+            *data.notes,
+            *_skipped(trials.skipped),
+            *findings.pop("notes", []),
+            *unweighted(weights, held_out),
+        ],
     }
     used = [task, target, *(column.name for column in data.features.used)]
     names = data.encoder.feature_names if data.rotation is None else []

@@ -11,6 +11,7 @@ from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.forecast import forecast, probabilities
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.recognition import tidy
+from crosslearning.tables.rows import weights_of
 
 Array = NDArray[np.float64]
 _SMALLEST = 1e-12  # probability, or mean of a positive target, before a logarithm is taken
@@ -133,10 +134,12 @@ def plain_of(metric: Metric, classes: NDArray[Any] | None) -> Metric:
 class Scorer:
     """Scores rows with a target, also in chunks: mean over tasks.
 
-    New tasks count each; rows without a label count as one task.
+    New tasks count each; rows without a label count as one task. `weighted` is a column of weights,
+    if the table has it.
     """
 
-    def __init__(self, model: TableModel) -> None:
+    def __init__(self, model: TableModel, weighted: str | None = None) -> None:
+        self.weighted = weighted
         kind = "regression" if model.classes is None else "classification"
         self.model, self.metric = model, metric_of(model.metric, kind, model.quantile)
         self.new: dict[str, int] = {}  # numbers of new tasks
@@ -145,13 +148,16 @@ class Scorer:
 
     def add(self, frame: Any) -> None:
         """Score some rows; an area under a curve cannot be added up from chunks."""
-        y, said, codes, labels = said_of(self.model, frame)
-        own = tidy(labels[codes < 0]).astype(object).map(str)  # "None" where there is none
+        y, said, codes, rows = said_of(self.model, frame)
+        own = (
+            tidy(rows.loc[codes < 0, self.model.task]).astype(object).map(str)
+        )  # "None" where there is none
         codes[codes < 0] = [self.new.setdefault(name, self.n_tasks + len(self.new)) for name in own]
         n_tasks = self.n_tasks + len(self.new)
         self.sums.resize(n_tasks, refcheck=False)
         self.weights.resize(n_tasks, refcheck=False)
-        scores, weights = self.metric.of_tasks(y, said, np.ones(len(y)), codes, n_tasks)
+        given = weights_of(rows, self.weighted)
+        scores, weights = self.metric.of_tasks(y, said, given, codes, n_tasks)
         self.sums += np.where(np.isfinite(scores), scores * weights, 0.0)
         self.weights += np.where(np.isfinite(scores), weights, 0.0)
         self.rows += len(y)
@@ -165,7 +171,7 @@ class Scorer:
 
 
 def said_of(model: TableModel, frame: Any) -> tuple[Any, Said, Any, Any]:
-    """Known targets, their predictions, and the tasks of these rows: numbers and labels."""
+    """Known targets, their predictions, the numbers of their tasks, and these rows."""
     rows, classes = frame[frame[model.target].notna()].reset_index(drop=True), model.classes
     mark = model.encoder.marks.get(model.target)
     if classes is None:
@@ -186,4 +192,4 @@ def said_of(model: TableModel, frame: Any) -> tuple[Any, Said, Any, Any]:
                 f"scored; got {y[~known][0]!r}. Drop the column or the rows."
             )
         predictions = probabilities(model.state, X, codes)
-    return y, Said.of(predictions, classes), codes, rows[model.task]
+    return y, Said.of(predictions, classes), codes, rows

@@ -19,10 +19,11 @@ from sklearn.base import clone
 from crosslearning.convex.passes import Pass, PassSums
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
+from crosslearning.tables._calibration import held
 from crosslearning.tables._effects import effects
 from crosslearning.tables._facts import Facts, baseline_of
 from crosslearning.tables._files import Files, located
-from crosslearning.tables._final import state_to_keep
+from crosslearning.tables._final import state_to_keep, unscored, unweighted
 from crosslearning.tables._lines import lines
 from crosslearning.tables._plan import Plan, Shown
 from crosslearning.tables._prepared import check_settings
@@ -140,9 +141,9 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
         coefficients=listed,
         horizon=plan.horizon,
     )
-    findings["effects"] = effects(result, sample)
+    findings["effects"], more = effects(result, sample), list[str]()
     if settings.held_out is not None:
-        findings["holdout"] = _held_out(result, settings.held_out, trials.chosen.name)
+        findings["holdout"], more = _held_out(result, settings, trials.chosen.name)
     provenance = {
         "command": settings.command,
         "seed": settings.seed,
@@ -153,6 +154,7 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
             *engine.notes,
             *_notes(survey, sample, used, plan, facts),
             *differ_in_case(plan.task, labels),
+            *more,
         ],
     }
     sharing = None if trials.chosen.sharing == "separate" else model
@@ -254,18 +256,26 @@ def _chosen(
             known = largest if isinstance(model, CrossBayesianGLM) else plan.classes
             model.fit_passes(total, partial(engine.passed, plan), known, learn_from=_LEARNED)
         model.tasks_ = as_objects(labels.tolist())
+    if plan.by_rows:
+        told, sds = (part[trials.chosen.name] for part in (trials.said, trials.spreads))
+        found[1].update(held(rows, told, sds, state_to_keep(model)))
     return model, trials, facts, found, caught
 
 
-def _held_out(model: TableModel, source: str | os.PathLike[str], name: str) -> dict[str, Any]:
-    """Score the chosen model on another table, chunk by chunk."""
-    files, scorer = Files.of(str(source), text=model.text_columns), Scorer(model)
-    columns = [model.task, model.target, *model.encoder.columns]
+def _held_out(
+    model: TableModel, settings: SimpleNamespace, name: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Score the chosen model on another table, chunk by chunk; and notes."""
+    files = Files.of(str(settings.held_out), text=model.text_columns)
+    columns, weights = [model.task, model.target, *model.encoder.columns], settings.weights
     require_columns(pd.DataFrame(columns=list(files.types)), columns, "the model")
-    for path, frame in files.chunks(columns):
+    scorer, notes = Scorer(model, weights), unweighted(weights, files.types)
+    for path, frame in files.chunks([*columns, *([weights] if weights in files.types else [])]):
         with located(path):
             scorer.add(frame)
-    return {"rows": scorer.rows, "scores": {name: scorer.score["score"]}}
+    if not scorer.weights.any():
+        raise unscored(scorer.metric, scorer.rows)
+    return {"rows": scorer.rows, "scores": {name: scorer.score["score"]}}, notes
 
 
 class _Reader:
