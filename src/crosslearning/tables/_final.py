@@ -17,10 +17,10 @@ from crosslearning.tables._facts import guessed
 from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.candidates import Candidate
 from crosslearning.tables.forecast import blend
-from crosslearning.tables.metrics import Metric, plain_of, said_of
+from crosslearning.tables.metrics import Metric, plain_of, said_of, weights_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.recognition import tidy
-from crosslearning.tables.rows import fitted, weights_of
+from crosslearning.tables.rows import fitted
 from crosslearning.tables.schema import require_columns
 from crosslearning.tables.trials import Trials, over_tasks
 from crosslearning.tasks.estimators import as_objects

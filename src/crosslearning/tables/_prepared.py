@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from crosslearning.tables._basis import Rotation
 from crosslearning.tables.encoding import TableEncoder
+from crosslearning.tables.metrics import weights_of
 from crosslearning.tables.recognition import tidy
-from crosslearning.tables.rows import Rows, weights_of
+from crosslearning.tables.rows import Rows
 from crosslearning.tables.schema import (
     Features,
     check_names,

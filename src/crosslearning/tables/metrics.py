@@ -11,7 +11,6 @@ from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.forecast import forecast, probabilities
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.recognition import tidy
-from crosslearning.tables.rows import weights_of
 
 Array = NDArray[np.float64]
 _SMALLEST = 1e-12  # probability, or mean of a positive target, before a logarithm is taken
@@ -129,6 +128,19 @@ def plain_of(metric: Metric, classes: NDArray[Any] | None) -> Metric:
     if metric.quantile is not None:
         return metric
     return METRICS["mse" if classes is None else "accuracy"]
+
+
+def weights_of(table: Any, name: str | None) -> Array:
+    """Return the weights in this column, or 1 for each row where there is none."""
+    if name not in table:
+        return np.ones(len(table))
+    values = as_numbers(table[name])
+    if not (values >= 0).all():
+        raise ValueError(
+            f"The weights in {name!r} must be at least 0 in every row; got {np.nanmin(values)} as "
+            f"the smallest and {int(np.isnan(values).sum())} missing values."
+        )
+    return values
 
 
 class Scorer:

@@ -8,29 +8,14 @@ from operator import add
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear.persistence import state_of
-from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.forecast import forecast, probabilities
 
 Array = NDArray[np.float64]
-
-
-def weights_of(table: pd.DataFrame, name: str | None) -> Array:
-    """Return the weights in this column, or 1 for each row where there is none."""
-    if name not in table:
-        return np.ones(len(table))
-    values = as_numbers(table[name])
-    if not (values >= 0).all():
-        raise ValueError(
-            f"The weights in {name!r} must be at least 0 in every row; got {np.nanmin(values)} as "
-            f"the smallest and {int(np.isnan(values).sum())} missing values."
-        )
-    return values
 
 
 @dataclass(frozen=True, eq=False)
