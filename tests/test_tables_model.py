@@ -476,6 +476,12 @@ def test_a_held_out_table_is_weighted_if_it_has_the_weights():
     scores, name = weighted.results["holdout"]["scores"], weighted.results["chosen_model"]["name"]
     assert scores[name] == pytest.approx((sums["e"] / sums["w"]).mean())
     assert weighted.results["holdout"]["rows"] == 80
+    told, few = frame.assign(w=["1.000,5", "2.000,0"] * 60), {"3.125": 3.125, "20": 0.02}
+    written, read = (
+        fit_table(told, **given, weights="w", held_out=other.assign(w=list(values) * 40)).results
+        for values in (few, few.values())
+    )
+    assert written["holdout"]["scores"] == pytest.approx(read["holdout"]["scores"])
     with pytest.raises(ValueError, match="weights in 'w' must be at least 0 in every row"):
         fit_table(frame, **given, weights="w", held_out=other.assign(w=-1.0))
 

@@ -107,7 +107,7 @@ class Final:
             strange, others = pd.factorize(new, use_na_sentinel=False)
             codes[codes < 0] = len(self.labels) + strange
             n_tasks = len(self.labels) + len(others)
-            given = weights_of(scored, weighted), codes, n_tasks
+            given = weights_of(scored, weighted, model.encoder.marks), codes, n_tasks
             values.append([own.of_tasks(y, said, *given)[0] for own in (metric, plain)])
         weights = np.bincount(codes, given[0], n_tasks).astype(np.float64)
         by_metric, by_plain = (

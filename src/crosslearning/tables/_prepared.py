@@ -144,7 +144,7 @@ def _rows(
     if rotation is not None:
         X = rotation.apply(X)
     classes = np.unique(goal.y) if goal.kind == "classification" else None
-    given = None if weights is None else weights_of(table, weights)
+    given = None if weights is None else weights_of(table, weights, encoder.marks)
     if given is not None and not given.any():
         raise ValueError(f"The weights in {weights!r} must not all be 0.")
     return Rows(X, goal.y, codes, len(index), given, classes), labels, rotation

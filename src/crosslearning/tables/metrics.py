@@ -130,11 +130,11 @@ def plain_of(metric: Metric, classes: NDArray[Any] | None) -> Metric:
     return METRICS["mse" if classes is None else "accuracy"]
 
 
-def weights_of(table: Any, name: str | None) -> Array:
+def weights_of(table: Any, name: str | None, marks: dict[str, str]) -> Array:
     """Return the weights in this column, or 1 for each row where there is none."""
-    if name not in table:
+    if name is None or name not in table:
         return np.ones(len(table))
-    values = as_numbers(table[name])
+    values = as_numbers(table[name], marks.get(name))
     if not (values >= 0).all():
         raise ValueError(
             f"The weights in {name!r} must be at least 0 in every row; got {np.nanmin(values)} as "
@@ -168,7 +168,7 @@ class Scorer:
         n_tasks = self.n_tasks + len(self.new)
         self.sums.resize(n_tasks, refcheck=False)
         self.weights.resize(n_tasks, refcheck=False)
-        given = weights_of(rows, self.weighted)
+        given = weights_of(rows, self.weighted, self.model.encoder.marks)
         scores, weights = self.metric.of_tasks(y, said, given, codes, n_tasks)
         self.sums += np.where(np.isfinite(scores), scores * weights, 0.0)
         self.weights += np.where(np.isfinite(scores), weights, 0.0)
