@@ -46,8 +46,16 @@ class Trials:
 
     @property
     def chosen(self) -> Candidate:
-        """The best model; of equal ones the simplest, so that a blend must beat every part."""
-        return self.kept or self.best
+        """The blend, unless a single model is better by more than a standard error; else that one.
+
+        Choosing one model by a noisy score costs more than averaging several.
+        """
+        best = self.kept or self.best
+        if self.kept or not self.weights or best.base == "blend":
+            return best
+        scores = self.scores.by_task
+        ahead, error = paired(scores[self.names.index(best.name)], scores[-1])
+        return best if ahead >= error else self.candidates[-1]
 
     @property
     def best(self) -> Candidate:
