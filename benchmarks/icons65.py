@@ -94,7 +94,7 @@ def comparison(runs: pd.DataFrame) -> str:
     for method in test.mean().sort_values(ascending=False).index:
         gain = test[OURS] - test[method]
         found = ["", ""]
-        if method != OURS:
+        if gain.any():
             p = stats.ttest_1samp(gain, 0).pvalue
             found = [f"{gain.mean():+.2f} ± {gain.sem():.2f}", f"{p:.2g}"]
         accuracy = f"{test[method].mean():.2f} ± {test[method].std():.2f}"
