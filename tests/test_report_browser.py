@@ -49,9 +49,11 @@ def address(tmp_path_factory):
     return write(folder).resolve().as_uri()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def page(driver, address):
-    show(driver, address)
+    """The page as it is on a desk, whatever other tests did before, in whatever order."""
+    if getattr(driver, "shown", None) != (address, 1100, "light"):
+        show(driver, address)
     return driver
 
 
@@ -65,9 +67,9 @@ def show(driver, address, width=1100, scheme="light"):
         {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
     )
     driver.get(address)
-    WebDriverWait(driver, 15).until(
-        lambda browser: browser.find_elements(By.CSS_SELECTOR, "body.drawn")
-    )
+    done = f"return document.body.classList.contains('drawn') && window.innerWidth === {width}"
+    WebDriverWait(driver, 15).until(lambda browser: browser.execute_script(done))
+    driver.shown = (address, width, scheme)
 
 
 def texts(driver, selector):
