@@ -1,4 +1,4 @@
-"""Validation of rows, task labels and weights."""
+"""Validation of rows, task labels, weights and folds."""
 
 from __future__ import annotations
 
@@ -73,6 +73,22 @@ def positions(known: NDArray[Any], labels: NDArray[Any]) -> Indices | None:
     where = np.searchsorted(known, labels)
     found = known[np.minimum(where, len(known) - 1)] == labels
     return where if np.all(found) else None
+
+
+def checked_folds(folds: ArrayLike, n_rows: int, n_folds: int) -> Indices:
+    """Given folds of the rows."""
+    given = np.asarray(folds)
+    if given.shape != (n_rows,) or given.dtype.kind not in "iu":
+        raise ValueError(
+            f"`folds` must hold one whole number for each of the {n_rows} rows; got shape "
+            f"{given.shape} and dtype {given.dtype}."
+        )
+    if given.size and not 0 <= given.min() <= given.max() < n_folds:
+        raise ValueError(
+            f"`folds` must be from 0 to {n_folds - 1}; got {given.min()} to {given.max()}. Set "
+            "`n_folds` to their number."
+        )
+    return given.astype(np.intp, copy=False)
 
 
 def deal_folds(task: Indices, n_folds: int, rng: np.random.Generator) -> Indices:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.convex._cells import Cells
 from crosslearning.convex._row_input import (
+    checked_folds,
     checked_rows,
     checked_weights,
     deal_folds,
@@ -111,7 +112,10 @@ class Statistics:
         rows = checked_rows(X, y)
         own, task = encode(tasks, labels, len(rows))
         weights = checked_weights(sample_weight, len(rows))
-        fold = self._folds(folds, task)
+        if folds is None:
+            fold = deal_folds(task, self.n_folds, np.random.default_rng([self.seed, self.n_rows]))
+        else:
+            fold = checked_folds(folds, len(task), self.n_folds)
         used = weights > 0
         if not used.all():
             rows, weights, task, fold = rows[used], weights[used], task[used], fold[used]
@@ -312,19 +316,3 @@ class Statistics:
                 f"Both statistics must have the same number of folds; got {self.n_folds} and "
                 f"{other.n_folds}. Take their `total()` first."
             )
-
-    def _folds(self, folds: ArrayLike | None, task: Indices) -> Indices:
-        if folds is None:
-            return deal_folds(task, self.n_folds, np.random.default_rng([self.seed, self.n_rows]))
-        given = np.asarray(folds)
-        if given.shape != task.shape or given.dtype.kind not in "iu":
-            raise ValueError(
-                f"`folds` must hold one whole number for each of the {len(task)} rows; got "
-                f"shape {given.shape} and dtype {given.dtype}."
-            )
-        if given.size and not 0 <= given.min() <= given.max() < self.n_folds:
-            raise ValueError(
-                f"`folds` must be from 0 to {self.n_folds - 1}; got {given.min()} to "
-                f"{given.max()}. Set `n_folds` to their number."
-            )
-        return given.astype(np.intp, copy=False)

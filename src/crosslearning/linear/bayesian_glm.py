@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
-from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from crosslearning.convex.families import (
@@ -43,7 +44,7 @@ class CrossBayesianGLM(BayesianRegression):
     power : float, default=1.5
         Power of the mean in the variance of ``family="tweedie"``; between 1 and 2.
     quantile : float, default=0.5
-        Level of ``family="quantile"``, between 0 and 1.
+        Level of ``family="quantile"``, between 0 and 1; `score` is then D² of the pinball loss.
     epsilon, covariance, blocks, task_weights, tol, max_iter, and all others
         As in :class:`CrossBayesianRidge`.
 
@@ -122,20 +123,13 @@ class CrossBayesianGLM(BayesianRegression):
         self.calibration_: dict[str, Any] = {}
         return self
 
-    def score(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        tasks: ArrayLike | str | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """Return R² over all rows or, for a quantile, D² of the pinball loss."""
+    def _measure(self) -> Callable[..., float]:
+        """Return R² or, for a quantile, D² of the pinball loss."""
         if self.family != "quantile":
-            return super().score(X, y, tasks, sample_weight)
+            return super()._measure()
         from sklearn.metrics import d2_pinball_score
 
-        given = {"sample_weight": sample_weight, "alpha": self.quantile}
-        return float(d2_pinball_score(y, self.predict(X, tasks), **given))
+        return partial(d2_pinball_score, alpha=self.quantile)
 
     def _family(self) -> OneScore:
         if self.family == "student":

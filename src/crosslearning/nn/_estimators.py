@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -32,11 +33,26 @@ from crosslearning.tether import Array
 _ROWS = 1024  # that pass through a model at a time
 
 
+@dataclass(eq=False, repr=False)
 class CrossNet(BaseEstimator, metaclass=ABCMeta):
     """Base of the estimators; see :class:`CrossNetRegressor` and :class:`CrossNetClassifier`."""
 
+    module: Callable[[int, int], nn.Module] | None = None
+    _: KW_ONLY
+    epsilon: Any = 1.0
+    epochs: int = 100
+    batch_size: int | None = 32
+    optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam
+    learning_rate: float = 1e-3
+    sampling: str = "cycle"
+    center_weight: float = 1.0
+    standardize: bool = True
+    task_column: Any = None
+    engine: str = "auto"
+    random_state: int = 0
+
     _checks: ClassVar[dict[str, Any]] = {}  # of scikit-learn's validation
-    _loss: Callable[[], nn.Module]
+    _loss: ClassVar[type[nn.Module]]
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "module": [callable, None],
         "epsilon": "no_validation",  # TaskModels says what to use instead
@@ -51,35 +67,6 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
         "engine": [str],
         "random_state": [Interval(Integral, 0, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        module: Callable[[int, int], nn.Module] | None = None,
-        *,
-        epsilon: Any = 1.0,
-        epochs: int = 100,
-        batch_size: int | None = 32,
-        optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
-        learning_rate: float = 1e-3,
-        sampling: str = "cycle",
-        center_weight: float = 1.0,
-        standardize: bool = True,
-        task_column: Any = None,
-        engine: str = "auto",
-        random_state: int = 0,
-    ) -> None:
-        self.module = module
-        self.epsilon = epsilon
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.sampling = sampling
-        self.center_weight = center_weight
-        self.standardize = standardize
-        self.task_column = task_column
-        self.engine = engine
-        self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike, tasks: ArrayLike | None = None) -> Self:
         """Train one network per task.

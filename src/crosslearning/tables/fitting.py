@@ -134,13 +134,8 @@ def fit_table(
     started = clock.perf_counter()
     say("Looking at the columns", 0.0)
     check_settings(frame, task, target, epsilon, seed, folds)
-    if base not in BASES:
-        raise ValueError(f"`base` must be one of {', '.join(BASES)}; got {base!r}.")
-    if jobs < 1 and jobs != -1:
-        raise ValueError(f"`jobs` must be at least 1, or -1 for one per core; got {jobs}.")
     level = quantile_asked(family, quantile)
-    if level is not None and base == "boosting":
-        raise ValueError("base='boosting' is not for family='quantile'. Choose base='splines'.")
+    _check(base, jobs, level)
     data = prepared(
         frame,
         task,
@@ -157,10 +152,7 @@ def fit_table(
     scored = metric_of(metric, data.goal.kind, level)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about models that may not be chosen
-        spaces, tried = _to_try(data, family != "auto", epsilon, base, seed)
-        if level is not None:
-            for candidate in tried:
-                candidate.estimator.set_params(quantile=level)
+        spaces, tried = _to_try(data, family != "auto", level, epsilon, base, seed)
         left = time_budget - (clock.perf_counter() - started)
         # A bound applies to a single model, and squared errors weight a blend of means.
         blend = epsilon == np.inf and level is None
@@ -197,6 +189,15 @@ def fit_table(
     return with_results(fit, findings, caught, lines(fit_table, given, trials.described.label))
 
 
+def _check(base: str, jobs: int, level: float | None) -> None:
+    if base not in BASES:
+        raise ValueError(f"`base` must be one of {', '.join(BASES)}; got {base!r}.")
+    if jobs < 1 and jobs != -1:
+        raise ValueError(f"`jobs` must be at least 1, or -1 for one per core; got {jobs}.")
+    if level is not None and base == "boosting":
+        raise ValueError("base='boosting' is not for family='quantile'. Choose base='splines'.")
+
+
 def _skipped(labels: list[str]) -> list[str]:
     """Say that there was no time for some models."""
     if not labels:
@@ -231,7 +232,7 @@ def _kept(
 
 
 def _to_try(
-    data: Prepared, only: bool, epsilon: float, base: str, seed: int
+    data: Prepared, only: bool, level: float | None, epsilon: float, base: str, seed: int
 ) -> tuple[Spaces, list[Candidate]]:
     """Return the models to try, and the rows as they see them."""
     goal, rows, rotated = data.goal, data.rows, data.rotation is not None
@@ -244,4 +245,7 @@ def _to_try(
     on_trees = [c for c in more if c.base in ("boosting", "both")]
     if on_trees and base == "auto" and not spaces.trees_help(on_trees[0].estimator):
         more = [c for c in more if c not in on_trees]
+    if level is not None:
+        for candidate in linear + more:
+            candidate.estimator.set_params(quantile=level)
     return spaces, linear + more

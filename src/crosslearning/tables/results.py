@@ -113,14 +113,7 @@ def _results(fit: Fit) -> dict[str, Any]:
         "described_model": trials.described.label,
         "typical_error": _typical(fit),
         "horizon": fit.model.horizon,
-        "comparison": {
-            **_comparison(comparison, fit.metric, shown),
-            "n_tasks": comparison.n_tasks,
-            "labels": {
-                name: "the " * (candidate.base == "blend") + candidate.label
-                for name, candidate in methods(trials).items()
-            },
-        },
+        "comparison": _comparison(comparison, trials, fit.metric, shown),
         "notes": _notes(fit),
         "provenance": _provenance(fit),
         **_tasks(fit, among[listed]),
@@ -225,13 +218,20 @@ def _gain_counts(comparison: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def _comparison(comparison: Comparison, metric: Metric, some: NDArray[np.intp]) -> dict[str, Any]:
+def _comparison(
+    comparison: Comparison, trials: Trials, metric: Metric, some: NDArray[np.intp]
+) -> dict[str, Any]:
     overall = comparison.summary.assign(score=lambda table: table["score"].map(metric.shown))
     tasks = comparison.tasks.iloc[some]
     tasks = tasks.assign(**{m: tasks[m].map(metric.shown) for m in comparison.methods})
     return {
         "overall": overall.reset_index(names="method").to_dict("records"),
         "tasks": tasks.reset_index().to_dict("records"),
+        "n_tasks": comparison.n_tasks,
+        "labels": {
+            name: "the " * (candidate.base == "blend") + candidate.label
+            for name, candidate in methods(trials).items()
+        },
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time as clock
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import signature
 from types import SimpleNamespace
@@ -16,8 +16,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from crosslearning.convex.passes import Pass, PassSums
-from crosslearning.convex.statistics import Statistics
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
 from crosslearning.tables._calibration import held
 from crosslearning.tables._effects import effects
@@ -25,12 +23,12 @@ from crosslearning.tables._facts import Facts, baseline_of
 from crosslearning.tables._files import Files, located
 from crosslearning.tables._final import state_to_keep, unscored, unweighted
 from crosslearning.tables._lines import lines
-from crosslearning.tables._plan import Plan, Shown
+from crosslearning.tables._plan import Plan
 from crosslearning.tables._prepared import check_settings
+from crosslearning.tables._reader import Reader
 from crosslearning.tables._sums import COMPARED, facts_of, try_rows, try_sums
 from crosslearning.tables._survey import Survey, recognised
 from crosslearning.tables.candidates import Candidate, candidates
-from crosslearning.tables.encoding import TableEncoder
 from crosslearning.tables.findings import left_out, summary
 from crosslearning.tables.metrics import Metric, Scorer, metric_of
 from crosslearning.tables.model import TableModel
@@ -100,7 +98,7 @@ def fit_files(
     given = dict(locals())
     goal = None if kind == "classification" else target
     files = Files.of(str(given.pop("source")), text=[task, *categories], target=goal)
-    return fit_engine(_Reader(files, progress or (lambda _: None)), given)
+    return fit_engine(Reader(files, progress or (lambda _: None)), given)
 
 
 def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
@@ -111,17 +109,9 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
     bound = signature(fit_files).bind(None, **given)
     bound.apply_defaults()
     settings, started = SimpleNamespace(**bound.arguments), clock.perf_counter()
-    types = dict.fromkeys(settings.numbers, "number")
-    types |= dict.fromkeys(settings.categories, "category")
-    columns = _wanted(engine.columns, settings)
-    start = Survey(settings.task, settings.target, settings.drop_unlabelled)
-    survey = engine.survey(start, columns, types, settings.seed)
-    sample = survey.sample.reset_index(drop=True)
-    goal, used = recognised(survey, sample, settings, types)
-    metric = _metric(settings, goal)
-    encoder = survey.encoder(used.of("number"), used.of("category"), used.of("date"))
-    encoder = encoder.knowing(sample, goal, settings.weights)
-    plan, labels = _plan(survey, sample, settings, goal, encoder, metric)
+    survey, sample, goal, used, metric = _looked(engine, settings)
+    plan, labels = _plan(survey, sample, settings, goal, used, metric)
+    encoder = plan.encoder
     only = settings.family != "auto" or goal.family == "gaussian"
     shape = survey.n_rows, len(encoder.feature_names)
     tried = candidates(goal.kind, goal.family, shape, only=only, epsilon=settings.epsilon)
@@ -129,18 +119,10 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
     model, trials, facts, (errors, findings), caught = _chosen(
         engine, plan, labels, tried, metric, largest
     )
-    listed, state = coefficient_table(model, encoder.feature_names), state_to_keep(model)
     result = TableModel(
-        plan.task,
-        plan.target,
-        metric.name,
-        encoder,
-        None,
-        state,
-        errors,
-        coefficients=listed,
-        horizon=plan.horizon,
-    )
+        plan.task, plan.target, metric.name, encoder, None, state_to_keep(model), errors,
+        coefficients=coefficient_table(model, encoder.feature_names), horizon=plan.horizon,
+    )  # fmt: skip
     findings["effects"], more = effects(result, sample), list[str]()
     if settings.held_out is not None:
         findings["holdout"], more = _held_out(result, settings, trials.chosen.name)
@@ -163,14 +145,24 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
     return with_results(fit, findings, caught, python)
 
 
-def _metric(settings: SimpleNamespace, goal: Target) -> Metric:
+def _looked(
+    engine: Any, settings: SimpleNamespace
+) -> tuple[Survey, pd.DataFrame, Target, Features, Metric]:
+    """Look at all rows: a survey, a sample, the target, the columns to use, and the metric."""
+    types = dict.fromkeys(settings.numbers, "number")
+    types |= dict.fromkeys(settings.categories, "category")
+    columns = _wanted(engine.columns, settings)
+    start = Survey(settings.task, settings.target, settings.drop_unlabelled)
+    survey = engine.survey(start, columns, types, settings.seed)
+    sample = survey.sample.reset_index(drop=True)
+    goal, used = recognised(survey, sample, settings, types)
     metric = metric_of(settings.metric, goal.kind)
     if settings.held_out is not None and metric.name == "auc":
         raise ValueError(
             "`held_out` is scored in chunks, from which no area under a curve follows. Use another "
             "metric."
         )
-    return metric
+    return survey, sample, goal, used, metric
 
 
 def _wanted(columns: list[str], settings: SimpleNamespace) -> list[str]:
@@ -197,11 +189,13 @@ def _plan(
     sample: pd.DataFrame,
     settings: SimpleNamespace,
     goal: Target,
-    encoder: TableEncoder,
+    used: Features,
     metric: Metric,
 ) -> tuple[Plan, NDArray[Any]]:
     """How to go on, and the labels of the tasks."""
     written, labels = survey.tasks()
+    encoder = survey.encoder(used.of("number"), used.of("category"), used.of("date"))
+    encoder = encoder.knowing(sample, goal, settings.weights)
     classes = np.unique(goal.y) if goal.kind == "classification" else None
     plan = Plan(
         settings.task, settings.target, settings.weights, settings.drop_unlabelled, encoder,
@@ -276,49 +270,6 @@ def _held_out(
     if not scorer.weights.any():
         raise unscored(scorer.metric, scorer.rows)
     return {"rows": scorer.rows, "scores": {name: scorer.score["score"]}}, notes
-
-
-class _Reader:
-    """Goes over files, chunk by chunk."""
-
-    def __init__(self, files: Files, say: Callable[[str], object]) -> None:
-        self.files, self.say = files, say
-        self.columns, self.notes, self.n_passes = list(files.types), files.notes, 0
-
-    def survey(self, start: Survey, columns: list[str], types: dict[str, str], seed: int) -> Survey:
-        """Look at all rows."""
-        for number, frame in self._chunks(columns, "Looking at rows"):
-            with located(self.files.paths[number]):
-                start.look(frame, number, types, seed)
-        return start
-
-    def sums(self, plan: Plan) -> tuple[Statistics, Shown]:
-        """Sum all rows; and keep some."""
-        n_tasks, width = len(plan.labels), len(plan.encoder.feature_names)
-        sums = Statistics.empty(np.arange(n_tasks), width, plan.n_summed)
-        seen, shown = np.zeros(n_tasks, dtype=np.int64), []
-        for number, frame in self._chunks(plan.columns, "Adding up rows"):
-            with located(self.files.paths[number]):
-                shown.append(plan.add_up(frame, seen, sums))
-        return sums, Shown.of(shown)
-
-    def passed(self, plan: Plan, at: Pass) -> PassSums:
-        """Sum all rows at some parameters."""
-        self.n_passes += 1
-        sums = PassSums.empty(np.arange(len(plan.labels)), at.thetas.shape[1])
-        for number, frame in self._chunks(plan.columns, f"Pass {self.n_passes} over rows"):
-            with located(self.files.paths[number]):
-                part = plan.passed(frame, at)
-            sums.add(part.tasks, part)
-        return sums
-
-    def _chunks(self, columns: list[str], doing: str) -> Iterator[tuple[int, pd.DataFrame]]:
-        """Chunks of all files, each with the number of its file."""
-        done, of = 0, f" of {self.files.n_rows:,}" if self.files.n_rows else ""
-        for path, frame in self.files.chunks(columns):
-            self.say(f"{doing}: {done:,}{of}")
-            yield self.files.paths.index(path), frame
-            done += len(frame)
 
 
 def _notes(

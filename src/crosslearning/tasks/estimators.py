@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,16 @@ class _TaskPredictor:
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Return R² of a regression or accuracy of a classification over all rows."""
+        measure = self._measure()
+        return float(measure(y, self.predict(X, tasks), sample_weight=sample_weight))
+
+    def _measure(self) -> Callable[..., float]:
+        """Score of predictions, as scikit-learn has it."""
         from sklearn.metrics import accuracy_score, r2_score
 
-        score = accuracy_score if isinstance(self, ClassifierMixin) else r2_score
-        return float(score(y, self.predict(X, tasks), sample_weight=sample_weight))
+        classes = isinstance(self, ClassifierMixin)
+        measure: Callable[..., float] = accuracy_score if classes else r2_score
+        return measure
 
 
 class TaskRegressor(_TaskPredictor, RegressorMixin):  # type: ignore[misc]
