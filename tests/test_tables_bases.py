@@ -7,7 +7,9 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.metrics import mean_poisson_deviance
 
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables._basis import Trees
@@ -93,6 +95,39 @@ def test_weights_of_a_blend():
     expected = grid[np.argmax(posterior)]
     assert 0.6 < expected < 0.8
     np.testing.assert_allclose(both, [1 - expected, expected, 0.0], atol=0.01)
+
+
+def test_weights_of_counts_minimise_their_deviance():
+    rng = np.random.default_rng(0)
+    said = rng.gamma(2.0, 3.0, size=(3, 400))
+    y = rng.poisson(0.3 * said[0] + 0.7 * said[1])
+    rows = Rows(np.empty((400, 0)), y.astype(float), np.arange(400) % 8, 8)
+    found = blend_weights(said, rows, "poisson-deviance", np.zeros(3, dtype=bool))
+
+    def deviance(w):
+        return mean_poisson_deviance(y, w @ said)
+
+    best = minimize(
+        deviance,
+        np.full(3, 1 / 3),
+        bounds=[(0, 1)] * 3,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0},
+    )
+    np.testing.assert_allclose(found, best.x, atol=0.03)
+    assert deviance(found) < best.fun * 1.001
+
+
+def test_the_deviance_of_counts_implies_models_of_counts():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"g": np.arange(200) % 5, "x": rng.normal(size=200)})
+    frame["y"] = rng.poisson(np.exp(4.0 + 0.3 * frame["x"]))  # large: not taken for counts
+    given = {"task": "g", "target": "y", "base": "linear"}
+    usual = fit_table(frame, **given).results
+    asked = fit_table(frame, **given, metric="poisson-deviance").results
+    assert not any("poisson" in one["name"] for one in usual["models"])
+    assert all("poisson" in one["name"] or one["name"] == "blend" for one in asked["models"])
+    with pytest.raises(ValueError, match="at least 0"):
+        fit_table(frame.assign(y=frame["y"] - 100), **given, metric="poisson-deviance")
 
 
 def test_classes_that_say_nothing_leave_the_weight_to_what_is_cross_learned():

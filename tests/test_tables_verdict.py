@@ -55,6 +55,14 @@ def test_a_blend_is_kept_where_a_part_may_be_better_by_chance():
     assert found.chosen.name == "blend"
 
 
+@pytest.mark.parametrize(("error", "kept"), [(1.99, "cross"), (1.0, "pooled")])
+def test_a_model_with_all_the_weight_is_kept_unless_another_is_better_beyond_chance(error, kept):
+    found = replace(trials(pooled=error - NOISE, cross=2 + NOISE), weights={"cross": 1.0})
+    assert found.best.name == "pooled"
+    assert found.chosen.name == kept
+    assert found.parts == {kept: 1.0}
+
+
 def test_the_headline_is_about_the_model_that_is_kept():
     found = trials(
         pooled=4 + NOISE,

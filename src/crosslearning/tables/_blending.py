@@ -11,10 +11,6 @@ _LEAST, _MOST = 0.05, 0.9  # smallest weight that is kept, and one that is round
 _SHRINKAGE = 0.01  # towards the best model, relative to the smallest squared error
 _PRIOR = 30.0  # rows that the prior of a mixture is worth
 _ROUNDS, _LEAST_SHARE = 200, 1e-12
-_POWERS = {
-    "poisson-deviance": 1.0,
-    "gamma-deviance": 2.0,
-}  # of the mean, proportional to the variance
 
 
 def blend_weights(said: Array, rows: Rows, metric: str, cross: NDArray[np.bool_]) -> Array:
@@ -23,15 +19,21 @@ def blend_weights(said: Array, rows: Rows, metric: str, cross: NDArray[np.bool_]
     Squared errors of a task are divided by the square root of their mean, so that a few tasks with
     large errors do not decide alone. Held-out classes say little about the weights, so these are
     shrunk towards the best cross-learned model: it contains pooled and separate models as special
-    cases, and the evidence of all training rows has chosen between them.
+    cases, and the evidence of all training rows has chosen between them. Counts are likeliest where
+    their shares of all counts are: given their total, independent counts are multinomial.
     """
-    counts = np.bincount(rows.codes, rows.given_weights, rows.n_tasks)
-    share = rows.given_weights / counts[rows.codes]
-    if rows.classes is None:
-        weights = _least_squares(said, rows, share, _POWERS.get(metric, 0.0))
-    else:
+    totals = np.bincount(rows.codes, rows.given_weights, rows.n_tasks)
+    share = rows.given_weights / totals[rows.codes]
+    if rows.classes is not None:
         own = said[:, np.arange(len(rows.y)), np.searchsorted(rows.classes, rows.y)]
-        weights = _likeliest(np.maximum(own, _LEAST_SHARE), share / share.sum(), cross)
+        weights = _likeliest(np.maximum(own, _LEAST_SHARE), share, cross, _PRIOR)
+    elif metric == "poisson-deviance" and share @ rows.y > 0:
+        sums = np.maximum(said, _LEAST_SHARE) @ share
+        own = np.maximum(said, _LEAST_SHARE) / sums[:, np.newaxis]
+        weights = _likeliest(own, share * rows.y, cross, 0.0) / sums
+    else:
+        weights = _least_squares(said, rows, share, 2.0 if metric == "gamma-deviance" else 0.0)
+    weights /= weights.sum()
     weights = np.where(weights < min(_LEAST, weights.max()), 0.0, weights)
     if weights.max() >= _MOST * weights.sum():
         weights = np.eye(len(weights))[weights.argmax()]
@@ -57,11 +59,12 @@ def _least_squares(said: Array, rows: Rows, share: Array, power: float) -> Array
     return np.asarray(nnls(design, np.concatenate([0.0 * best, shrink * best, [total]]))[0])
 
 
-def _likeliest(own: Array, share: Array, cross: NDArray[np.bool_]) -> Array:
+def _likeliest(own: Array, share: Array, cross: NDArray[np.bool_], prior: float) -> Array:
     """Maximise the mean log probability of a mixture with a prior (expectation maximisation)."""
+    share = share / share.sum()
     scores = np.log(own) @ share
     best = np.eye(len(own))[np.where(cross | ~cross.any(), scores, -np.inf).argmax()]
-    weights, prior = np.full(len(own), 1.0 / len(own)), _PRIOR / len(share)
+    weights, prior = np.full(len(own), 1.0 / len(own)), prior / len(share)
     for _ in range(_ROUNDS):
         weights = weights * ((own / (weights @ own)) @ share)
         weights = (weights + prior * best) / (weights.sum() + prior)

@@ -194,7 +194,7 @@ def _with_blend(trial: _Trial, trials: Trials, metric: Metric, scores: list[Arra
             blended[test] = np.tensordot(weights(others), everyone[:, test], 1)
     final = {n: w for n, w in zip(names, weights(known).tolist(), strict=True) if w > 0}
     if len(final) < 2:
-        return trials
+        return replace(trials, weights=final)
     kinds = {c.sharing for c in trials.candidates if c.name in final}
     mixed: Sharing = "cross" if "cross" in kinds else "baseline"  # shares between its parts
     sharing = kinds.pop() if len(kinds) == 1 else mixed

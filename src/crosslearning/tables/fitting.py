@@ -22,7 +22,7 @@ from crosslearning.tables.metrics import Metric, metric_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.results import Fit, with_results
-from crosslearning.tables.target import quantile_asked
+from crosslearning.tables.target import family_asked, quantile_asked
 
 
 def fit_table(
@@ -71,7 +71,7 @@ def fit_table(
         What the target is.
     family : {"auto", "gaussian", "student", "poisson", "gamma", "tweedie", "quantile"}
         Distribution of a numeric target, "auto" by default; "quantile" predicts a quantile of it,
-        without trees and blends.
+        without trees and blends. The metric "poisson-deviance" implies "poisson".
     quantile : float, optional
         Level of ``family="quantile"``, between 0 and 1; 0.5 by default.
     epsilon : float, default=inf
@@ -134,7 +134,7 @@ def fit_table(
     started = clock.perf_counter()
     say("Looking at the columns", 0.0)
     check_settings(frame, task, target, epsilon, seed, folds)
-    level = quantile_asked(family, quantile)
+    level, family = quantile_asked(family, quantile), family_asked(family, metric)
     _check(base, jobs, level)
     data = prepared(
         frame,

@@ -83,6 +83,11 @@ def _asked(kind: str, family: str) -> str:
     return "regression"
 
 
+def family_asked(family: str, metric: str | None) -> str:
+    """Return the family that is asked for; the Poisson deviance is about means above 0."""
+    return "poisson" if (family, metric) == ("auto", "poisson-deviance") else family
+
+
 def quantile_asked(family: str, quantile: float | None) -> float | None:
     """Return the level of the quantile to predict, 0.5 by default; None for means."""
     if family != "quantile":

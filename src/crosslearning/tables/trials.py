@@ -21,7 +21,8 @@ class Trials:
 
     `scores` are by the metric of the choice, `plain` squared errors or shares that are correct;
     `said` and `spreads` hold predictions of all rows and standard deviations of some, by name, NaN
-    where there is none; `weights` those of a blend; `kept` is a choice that was made elsewhere.
+    where there is none; `weights` those of a blend, perhaps of one; `kept` is a choice made
+    elsewhere.
     """
 
     candidates: Sequence[Candidate]
@@ -46,16 +47,17 @@ class Trials:
 
     @property
     def chosen(self) -> Candidate:
-        """The blend, unless a single model is better by more than a standard error; else that one.
+        """What has the weights, unless one model is better by a standard error.
 
         Choosing one model by a noisy score costs more than averaging several.
         """
         best = self.kept or self.best
-        if self.kept or not self.weights or best.base == "blend":
+        if self.kept or not self.weights:
             return best
+        usual = self.names.index("blend" if len(self.weights) > 1 else next(iter(self.weights)))
         scores = self.scores.by_task
-        ahead, error = paired(scores[self.names.index(best.name)], scores[-1])
-        return best if ahead >= error else self.candidates[-1]
+        ahead, error = paired(scores[self.names.index(best.name)], scores[usual])
+        return best if ahead >= error else self.candidates[usual]
 
     @property
     def best(self) -> Candidate:
