@@ -128,8 +128,13 @@ def reason(trials: Trials, words: str) -> str:
     means = dict(zip(trials.names, trials.means, strict=True))
     second = max(others, key=lambda c: means[c.name])
     own, other = (number(abs(means[c.name])) for c in (chosen, second))
-    why = f"it has the best mean over tasks of {len(trials.candidates)} models: {own} against "
-    why += f"{other} for {second.label}, the next best. Of equal models the simplest is chosen."
+    n_models = len(trials.candidates)
+    if means[chosen.name] < means[second.name]:
+        why = f"none of {n_models} models is better by a standard error: {own} in the mean over "
+        why += f"tasks, against {other} for {second.label}."
+    else:
+        why = f"it has the best mean over tasks of {n_models} models: {own} against {other} for "
+        why += f"{second.label}, the next best. Of equal models the simplest is chosen."
     if chosen.base == "blend":
         why += f" It consists of {', '.join(_shares(trials))}; the weights for a part of the rows "
         why += "come from the others."
