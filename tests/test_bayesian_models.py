@@ -409,3 +409,40 @@ def test_an_exponential_does_not_extrapolate_wildly(family):
     assert 0 < sd[0] < np.inf
     near = model.predict(X, tasks, sample_offset=exposure)
     assert np.mean(near < model.largest_mean_ * np.exp(exposure)) > 0.99
+
+
+@pytest.mark.parametrize("family", ["classes", "counts"])
+def test_expected_targets_add_up_to_the_observed_ones(family):
+    """Averages over the posterior at its mode would be too near to 1/2, and too large."""
+    X, score, _, tasks = simulated(n_tasks=40, n=8, sds=(0.0, 0.3, 1.0))
+    rng, score = np.random.default_rng(1), 0.5 * score
+    if family == "counts":
+        y, model = rng.poisson(np.exp(score)), CrossBayesianGLM("poisson")
+    else:
+        y = rng.uniform(size=len(score)) < expit(score + 1.0)
+        model = CrossBayesianLogisticRegression()
+
+    def ratio(model):
+        model.fit(X, y, tasks=tasks)
+        said = (
+            model.predict(X, tasks=tasks)
+            if family == "counts"
+            else model.predict_proba(X, tasks=tasks)[:, 1]
+        )
+        return said.sum() / y.sum()
+
+    assert ratio(model) == pytest.approx(1.0, abs=2e-3)
+    bounded = model.set_params(epsilon=1e3)  # holds without a force, and so keeps the mode
+    assert abs(ratio(bounded) - 1.0) > 5e-3
+    assert bounded.kkt_residual_ < 1e-6
+
+
+def test_a_new_task_is_predicted_as_one_of_the_fit():
+    X, score, _, tasks = simulated(n_tasks=60, n=8, sds=(0.0, 0.3, 1.0))
+    y = np.random.default_rng(1).poisson(np.exp(0.5 * score))
+    model = CrossBayesianGLM("poisson").fit(X, y, tasks=tasks)
+    rest, own = tasks > 0, tasks == 0
+    other = CrossBayesianGLM("poisson").fit(X[rest], y[rest], tasks=tasks[rest])
+    new = other.fit_task(X[own], y[own])
+    expected = model.predict(X[own], tasks=tasks[own])
+    np.testing.assert_allclose(new.predict(X[own]), expected, rtol=0.1)

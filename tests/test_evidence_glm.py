@@ -228,6 +228,34 @@ def test_a_weight_of_two_is_two_rows_and_a_task_of_weight_two_two_tasks():
     assert one.posterior.log_evidence == pytest.approx(two.posterior.log_evidence, abs=1e-5)
 
 
+@pytest.mark.parametrize("family", [Bernoulli(), Poisson(), Gamma()], ids=named)
+def test_means_are_closer_to_those_of_quadrature_than_the_mode_is(family):
+    """Two tasks with levels of their own around a centre, all three integrated out."""
+    rng = np.random.default_rng(0)
+    n, tasks = 24, np.arange(24) % 2
+    y = {
+        "Bernoulli": (rng.uniform(size=n) < 0.8).astype(float),
+        "Poisson": rng.poisson(0.6, size=n).astype(float),
+        "Gamma": rng.gamma(1.0, size=n),
+    }[named(family)]
+    rows = glm_rows(np.ones((n, 1)), y, tasks, 2, family)
+    point = LaplaceData(rows, np.ones(2), np.array([True])).at(np.array([0.5]), 1.0)
+    center, thetas = point.means
+    beta = np.linspace(-8.0, 8.0, 161)[:, None, None]
+    levels = np.linspace(-8.0, 8.0, 161)
+    own = [
+        family.log_density(y[tasks == i, None], levels[:, None], 1.0).sum(axis=0) for i in range(2)
+    ]
+    own = [one[:, None] if i == 0 else one for i, one in enumerate(own)]
+    apart = [levels[:, None] - beta, levels - beta]
+    logs = own[0] + own[1] - sum(2.0 * one**2 for one in apart) - 0.005 * beta**2
+    density = np.exp(logs - logs.max())
+    density /= density.sum()
+    expected = [float((density * part).sum()) for part in (beta, levels[:, None], levels)]
+    found, mode = np.append(center, thetas), np.append(point.beta, point.thetas)
+    assert np.all(np.abs(found - expected) < 0.35 * np.abs(mode - expected))
+
+
 @pytest.mark.parametrize("family", [Bernoulli(), Poisson(), Gamma(), Multinomial(4)], ids=named)
 def test_a_new_task_is_where_loss_and_prior_balance(family):
     rows = random_rows(family, n_tasks=12, n=240)

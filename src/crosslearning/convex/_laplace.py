@@ -12,7 +12,7 @@ from crosslearning.convex._expansion import Expansion
 from crosslearning.convex._marginal import Center, Marginal, times
 from crosslearning.convex._variance_point import VariancePoint
 from crosslearning.convex._working import GLMRows
-from crosslearning.convex.families import OneScore
+from crosslearning.convex.families import Gaussian, OneScore
 from crosslearning.convex.posterior import task_covariances
 from crosslearning.tether import Array, Flags
 
@@ -152,6 +152,19 @@ class LaplacePoint(VariancePoint):
         own = np.einsum("njk,nj->nk", rest, tilt)
         beta = self.center.covariance @ (self.data.task_weights @ own)
         return own - self.marginal.information[:, :-1, :-1] @ beta, beta
+
+    @property
+    def means(self) -> tuple[Array, Array]:
+        """Posterior means of centre and tasks: from the mode towards the longer tail, to 1st order.
+
+        So the targets' expectation, which varies with the parameters, adds up to their sum. A
+        quantile has no such expectation, and the Gaussian family no tail.
+        """
+        if isinstance(self.data.rows.family, Gaussian):
+            return self.beta, self.thetas
+        moved, beta = self._response
+        root = self.marginal.root
+        return self.beta - beta, self.thetas - beta - times(times(moved, root.T), root)
 
     @cached_property
     def slope_of_covariance(self) -> Array:

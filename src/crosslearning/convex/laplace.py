@@ -31,10 +31,18 @@ class GLMFit(NamedTuple):
     """Posterior, and moments of the working model, from which covariances of the tasks follow.
 
     The dispersion stands for the noise; parameters are matrices (columns, scores), flattened.
+    Centre and tasks of the posterior are its mode; their `means` differ where it is skew.
     """
 
     posterior: EvidenceFit
     moments: Moments
+    means: tuple[Array, Array]
+
+    def shifted(self, by: Array) -> GLMFit:
+        """Measure parameters from elsewhere."""
+        center, thetas = self.posterior.center + by, self.posterior.thetas + by
+        means = self.means[0] + by, self.means[1] + by
+        return GLMFit(replace(self.posterior, center=center, thetas=thetas), self.moments, means)
 
 
 def laplace_fit(
@@ -62,14 +70,13 @@ def laplace_fit(
     options = SearchOptions(covariance, blocks, tol, max_iter)
     rest = rows.y - rows.offset[:, 0] if isinstance(family, Gaussian) else rows.y
     shift = family.start(rest, rows.weights) * rows.intercept
-    fit, moments = _fit(replace(rows, offset=rows.offset + shift), of_tasks, options)
+    fit = _fit(replace(rows, offset=rows.offset + shift), of_tasks, options)
     # Intercepts were measured from the pooled scores.
-    added = np.append(np.zeros(len(fit.center) - len(shift)), shift)
-    return GLMFit(replace(fit, center=fit.center + added, thetas=fit.thetas + added), moments)
+    return fit.shifted(np.append(np.zeros(rows.n_parameters - len(shift)), shift))
 
 
 def new_tasks(rows: GLMRows, center: Array, covariance: Array, noise: float) -> tuple[Array, Array]:
-    """Posterior means and covariances of tasks that were not in a fit.
+    """Posterior modes and covariances of tasks that were not in a fit.
 
     `covariance` is that of such a task: between tasks, plus that of the centre.
     """
@@ -91,14 +98,23 @@ def new_tasks(rows: GLMRows, center: Array, covariance: Array, noise: float) -> 
     return center + thetas, covariances
 
 
+def means_of(rows: GLMRows, thetas: Array, covariances: Array, noise: float) -> Array:
+    """Posterior means of such tasks, given their modes: as `LaplacePoint.means`."""
+    if isinstance(rows.family, Gaussian):
+        return thetas
+    tilt = rows.tilt(thetas, covariances, noise)
+    return np.asarray(thetas - np.einsum("njk,nk->nj", covariances, tilt))
+
+
 def _fit(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
     if isinstance(rows.family, Student):
-        return GLMFit(*robust_fit(rows, rows.family, task_weights, options))
-    if type(rows.family) is Gaussian:
+        fit, moments = robust_fit(rows, rows.family, task_weights, options)
+    elif type(rows.family) is Gaussian:
         moments = rows.moments()
         fit = evidence_fit(moments, task_weights=task_weights, **options._asdict())
-        return GLMFit(fit, moments)
-    return _settled(rows, task_weights, options)
+    else:
+        return _settled(rows, task_weights, options)
+    return GLMFit(fit, moments, (fit.center, fit.thetas))
 
 
 def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
@@ -114,11 +130,11 @@ def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMF
         if abs(np.log(data.dispersion / before)) <= _SETTLED:
             break
         found, _ = search_of(data, found, options).run(found.structure)
-    fit = found.fit(scores)
+    fit, point = found.fit(scores), cast("LaplacePoint", found.point)
     # In units of the dispersion, as products of rows are.
-    products = fit.noise_variance * found.point.marginal.products
+    products = fit.noise_variance * point.marginal.products
     moments = Moments(products, rows.counts, np.zeros(rows.n_tasks), rows.intercept)
-    return GLMFit(fit, moments)
+    return GLMFit(fit, moments, point.means)
 
 
 def search_of(data: LaplaceData, start: Found | None, options: SearchOptions) -> Search:

@@ -66,14 +66,12 @@ def laplace_passes(
         if climb.converged:
             break
         start = replace(start, covariances=climb.point.covariances)
-    posterior = climb.found.fit(climb.scores)
     status = EvidenceStatus.CONVERGED if climb.converged else EvidenceStatus.MAX_PASSES
-    center, thetas = posterior.center + added, posterior.thetas + added
-    posterior = replace(posterior, center=center, thetas=thetas, n_iter=n_passes, status=status)
+    posterior = replace(climb.found.fit(climb.scores), n_iter=n_passes, status=status)
     assert climb.expansion is not None
     around = replace(climb.expansion, thetas=climb.expansion.thetas + added)
-    last = replace(start, thetas=thetas, dispersion=climb.dispersion)
-    return GLMFit(posterior, around.moments), last
+    fit = GLMFit(posterior, around.moments, climb.point.means).shifted(added)
+    return fit, replace(start, thetas=fit.posterior.thetas, dispersion=climb.dispersion)
 
 
 def loss_of_pass(passed: Passed, point: Pass, task_weights: Array) -> Quadratic:

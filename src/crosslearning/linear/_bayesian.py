@@ -20,7 +20,7 @@ from crosslearning.convex._working import GLMRows
 from crosslearning.convex.bounded import bounded, bounded_tasks
 from crosslearning.convex.design import TaskTable
 from crosslearning.convex.evidence import COVARIANCES
-from crosslearning.convex.laplace import laplace_fit, new_tasks
+from crosslearning.convex.laplace import laplace_fit, means_of, new_tasks
 from crosslearning.convex.losses import FamilyLoss, Loss, quadratic_loss
 from crosslearning.convex.metric import Metric
 from crosslearning.convex.passes import Passed, laplace_passes, loss_of_pass
@@ -74,7 +74,7 @@ class CrossBayesianModel(LinearModel):
         covariances = fit.posterior.covariances(fit.moments)
         weighted = replace(glm, weights=glm.weights * own[glm.tasks])
         loss = self._loss(weighted, fit.posterior.noise_variance, fit.posterior.thetas, covariances)
-        self._store(scaling, fit.posterior, covariances, loss, own)
+        self._store(scaling, fit.posterior, covariances, loss, own, fit.means)
 
     @one_blas_thread()
     def _fit_passes(
@@ -95,7 +95,7 @@ class CrossBayesianModel(LinearModel):
             return loss_of_pass(passed, replace(last, thetas=thetas), own)
 
         loss = quadratic_loss(fit.moments, fit.posterior.noise_variance, own)
-        self._store(scaling, fit.posterior, covariances, loss, own, around)
+        self._store(scaling, fit.posterior, covariances, loss, own, fit.means, around)
 
     def _evidence_options(self, n_features: int) -> dict[str, Any]:
         given = {name: getattr(self, name) for name in ("covariance", "tol", "max_iter")}
@@ -124,7 +124,8 @@ class CrossBayesianModel(LinearModel):
             loss, metric, self.epsilon, center, tol=_AIM * _CERTAIN, max_iter=self.max_iter
         )
         if self.epsilon == np.inf:
-            solution = replace(solution, thetas=thetas, center=center)
+            means = means_of(glm, thetas, self.task_covariances_, noise)
+            solution = replace(solution, thetas=means, center=center)
         self._store_tasks(self._scaling(), metric, solution)
 
     def _prior_variances(self) -> Array:
@@ -170,11 +171,13 @@ class CrossBayesianModel(LinearModel):
         covariances: Array,
         loss: Loss,
         task_weights: Array,
+        means: tuple[Array, Array],
         around: Callable[[Array], Loss] | None = None,
     ) -> None:
         """Write the fitted attributes; `loss` is that of the tasks, times their weights.
 
-        A loss that is one of many, each `around` some parameters, is exact only there.
+        A loss that is one of many, each `around` some parameters, is exact only there. The mode is
+        certified, and kept where a bound is to hold; otherwise the `means` of centre and tasks are.
         """
         self.structure_, self.log_evidence_ = posterior.structure, float(posterior.log_evidence)
         self.noise_sd_ = float(np.sqrt(posterior.noise_variance))
@@ -199,6 +202,8 @@ class CrossBayesianModel(LinearModel):
                 break
         if posterior.status in (EvidenceStatus.MAX_ITER, EvidenceStatus.MAX_PASSES):
             warnings.warn(posterior.status.value, ConvergenceWarning, stacklevel=5)
+        if self.epsilon == np.inf:
+            solution = replace(solution, center=means[0], thetas=means[1])
         self._store_tasks(scaling, metric, solution)
         own, level = self._deviations(self.covariance_[np.newaxis])
         self.task_sd_, self.task_intercept_sd_ = own[0], level[0]

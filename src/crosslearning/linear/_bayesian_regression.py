@@ -229,7 +229,8 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         posterior = evidence_fit(moments, learn_from=learn_from, **options)
         weights = options["task_weights"]
         loss = quadratic_loss(moments, posterior.noise_variance, weights)
-        self._store(scaling, posterior, posterior.covariances(moments), loss, weights)
+        means = posterior.center, posterior.thetas
+        self._store(scaling, posterior, posterior.covariances(moments), loss, weights, means)
 
     def _loss(self, rows: GLMRows, noise: float, thetas: Array, covariances: Array) -> Loss:
         family = self._family()

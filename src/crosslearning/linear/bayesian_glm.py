@@ -30,7 +30,8 @@ class CrossBayesianGLM(BayesianRegression):
 
     Like :class:`CrossBayesianRidge`, for other targets, by Laplace's approximation of the
     evidence (a variational one for ``family="student"``). Predictions are means over the
-    posterior.
+    posterior. Without a bound, models are its means to first order, not its mode, so that predicted
+    counts add up to the observed ones.
 
     Parameters
     ----------

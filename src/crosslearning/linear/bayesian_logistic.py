@@ -20,8 +20,9 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
     r"""Logistic regressions for related tasks that learn how much the tasks differ.
 
     Like :class:`CrossBayesianRidge`, for two or more classes, by Laplace's approximation of the
-    evidence. Probabilities are averaged over the posterior, and so less extreme than those of the
-    posterior mode. A task may lack some of the classes.
+    evidence. Probabilities are averaged over the posterior. Without a bound, models are its means
+    to first order, not its mode, so that probabilities of a class add up to its frequency. A task
+    may lack some of the classes.
 
     Parameters
     ----------
