@@ -446,3 +446,14 @@ def test_a_new_task_is_predicted_as_one_of_the_fit():
     new = other.fit_task(X[own], y[own])
     expected = model.predict(X[own], tasks=tasks[own])
     np.testing.assert_allclose(new.predict(X[own]), expected, rtol=0.1)
+
+
+def test_means_of_separable_classes_stay_near_the_mode():
+    """Beyond a standard deviation the expansion to first order means nothing."""
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(60, 4)), np.arange(60) % 6
+    y = X[:, 0] > 0
+    free = CrossBayesianLogisticRegression(covariance="separate").fit(X, y, tasks=tasks)
+    mode = CrossBayesianLogisticRegression(covariance="separate", epsilon=1e9)
+    moved = np.abs(free.coef_ - mode.fit(X, y, tasks=tasks).coef_) / free.coef_sd_
+    assert 0.1 < moved.max() <= 1.5

@@ -228,16 +228,12 @@ def test_a_weight_of_two_is_two_rows_and_a_task_of_weight_two_two_tasks():
     assert one.posterior.log_evidence == pytest.approx(two.posterior.log_evidence, abs=1e-5)
 
 
-@pytest.mark.parametrize("family", [Bernoulli(), Poisson(), Gamma()], ids=named)
+@pytest.mark.parametrize("family", [Bernoulli(), Poisson()], ids=named)
 def test_means_are_closer_to_those_of_quadrature_than_the_mode_is(family):
     """Two tasks with levels of their own around a centre, all three integrated out."""
     rng = np.random.default_rng(0)
     n, tasks = 24, np.arange(24) % 2
-    y = {
-        "Bernoulli": (rng.uniform(size=n) < 0.8).astype(float),
-        "Poisson": rng.poisson(0.6, size=n).astype(float),
-        "Gamma": rng.gamma(1.0, size=n),
-    }[named(family)]
+    y = 1.0 * (rng.uniform(size=n) < 0.8 if isinstance(family, Bernoulli) else rng.poisson(0.6, n))
     rows = glm_rows(np.ones((n, 1)), y, tasks, 2, family)
     point = LaplaceData(rows, np.ones(2), np.array([True])).at(np.array([0.5]), 1.0)
     center, thetas = point.means

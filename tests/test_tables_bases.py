@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import minimize
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import mean_poisson_deviance
 
@@ -97,24 +96,32 @@ def test_weights_of_a_blend():
     np.testing.assert_allclose(both, [1 - expected, expected, 0.0], atol=0.01)
 
 
-def test_weights_of_counts_minimise_their_deviance():
+@pytest.mark.parametrize("alike", [0.0, 0.95])
+def test_weights_of_counts_minimise_their_deviance(alike):
     rng = np.random.default_rng(0)
     said = rng.gamma(2.0, 3.0, size=(3, 400))
+    said = (1.0 - alike) * said + alike * said[:1]
     y = rng.poisson(0.3 * said[0] + 0.7 * said[1])
     rows = Rows(np.empty((400, 0)), y.astype(float), np.arange(400) % 8, 8)
-    found = blend_weights(said, rows, "poisson-deviance", np.zeros(3, dtype=bool))
+    scaled = np.vstack([said, 2.0 * said[:1], 0.0 * said[:1]])  # the right shape, and nothing
+    found = blend_weights(scaled, rows, "poisson-deviance", np.zeros(5, dtype=bool))
+    deviances = [
+        mean_poisson_deviance(y, w * said[0] + v * said[1] + (1.0 - w - v) * said[2])
+        for w in np.linspace(0.0, 1.0, 51)
+        for v in np.linspace(0.0, 1.0 - w, 51)
+    ]
+    assert mean_poisson_deviance(y, found @ scaled) < 1.002 * min(deviances)
 
-    def deviance(w):
-        return mean_poisson_deviance(y, w @ said)
 
-    best = minimize(
-        deviance,
-        np.full(3, 1 / 3),
-        bounds=[(0, 1)] * 3,
-        constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0},
-    )
-    np.testing.assert_allclose(found, best.x, atol=0.03)
-    assert deviance(found) < best.fun * 1.001
+def test_weights_where_a_task_has_none_and_where_all_models_are_exact():
+    rng = np.random.default_rng(0)
+    y, given = rng.poisson(3.0, size=60).astype(float), np.repeat([1.0, 0.0], 30)
+    rows = Rows(np.empty((60, 0)), y, np.repeat([0, 1], 30), 2, given)
+    none = np.zeros(2, dtype=bool)
+    for metric in ("mse", "poisson-deviance"):
+        found = blend_weights(np.stack([y + 1.0, y + rng.uniform(size=60)]), rows, metric, none)
+        assert found.sum() == pytest.approx(1.0)
+        assert blend_weights(np.stack([y, y]), rows, metric, none).sum() == pytest.approx(1.0)
 
 
 def test_the_deviance_of_counts_implies_models_of_counts():
@@ -126,8 +133,10 @@ def test_the_deviance_of_counts_implies_models_of_counts():
     asked = fit_table(frame, **given, metric="poisson-deviance").results
     assert not any("poisson" in one["name"] for one in usual["models"])
     assert all("poisson" in one["name"] or one["name"] == "blend" for one in asked["models"])
-    with pytest.raises(ValueError, match="at least 0"):
-        fit_table(frame.assign(y=frame["y"] - 100), **given, metric="poisson-deviance")
+    assert asked["target_rule"] == "counts, as the metric implies"
+    for y, problem in ((frame["y"] - 100, "at least 0"), (frame["y"].map(str) + "!", "log-loss")):
+        with pytest.raises(ValueError, match=problem):
+            fit_table(frame.assign(y=y).head(40), **given, metric="poisson-deviance")
 
 
 def test_classes_that_say_nothing_leave_the_weight_to_what_is_cross_learned():

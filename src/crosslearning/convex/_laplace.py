@@ -12,7 +12,7 @@ from crosslearning.convex._expansion import Expansion
 from crosslearning.convex._marginal import Center, Marginal, times
 from crosslearning.convex._variance_point import VariancePoint
 from crosslearning.convex._working import GLMRows
-from crosslearning.convex.families import Gaussian, OneScore
+from crosslearning.convex.families import CANONICAL, OneScore
 from crosslearning.convex.posterior import task_covariances
 from crosslearning.tether import Array, Flags
 
@@ -112,6 +112,11 @@ class LaplaceData:
         return Marginal(products, root, self.task_weights)
 
 
+def at_most_1(squares: Array) -> Array:
+    """Factors that shorten moves to one standard deviation, given their squared lengths in it."""
+    return np.asarray(1.0 / np.sqrt(np.maximum(squares, 1.0)))
+
+
 @dataclass(frozen=True, eq=False)
 class LaplacePoint(VariancePoint):
     """The quadratic model at the mode; the dispersion is in the products, and the noise 1."""
@@ -145,26 +150,35 @@ class LaplacePoint(VariancePoint):
         return float(self.data.task_weights @ own)
 
     @cached_property
-    def _response(self) -> tuple[Array, Array]:
-        """How the mode moves (its residuals, its centre) where the determinants would push it."""
+    def _tilt(self) -> tuple[Array, Array]:
+        """How half the log determinants rise with the θ_i, and with β through each θ_i."""
         K, rest = self._own
         tilt = self.data.rows.tilt(self.thetas, K, self.dispersion)
-        own = np.einsum("njk,nj->nk", rest, tilt)
+        return tilt, np.einsum("njk,nj->nk", rest, tilt)
+
+    @cached_property
+    def _response(self) -> tuple[Array, Array]:
+        """How the mode moves (its residuals, its centre) where the determinants would push it."""
+        own = self._tilt[1]
         beta = self.center.covariance @ (self.data.task_weights @ own)
         return own - self.marginal.information[:, :-1, :-1] @ beta, beta
 
     @property
     def means(self) -> tuple[Array, Array]:
-        """Posterior means of centre and tasks: from the mode towards the longer tail, to 1st order.
+        """Posterior means of centre and tasks: from the mode towards the longer tail.
 
-        So the targets' expectation, which varies with the parameters, adds up to their sum. A
-        quantile has no such expectation, and the Gaussian family no tail.
+        To first order, and by at most one standard deviation. Averages over the posterior then add
+        up to the sum of the targets if the link is canonical; elsewhere the mode is kept.
         """
-        if isinstance(self.data.rows.family, Gaussian):
+        if not isinstance(self.data.rows.family, CANONICAL):
             return self.beta, self.thetas
-        moved, beta = self._response
-        root = self.marginal.root
-        return self.beta - beta, self.thetas - beta - times(times(moved, root.T), root)
+        tilt, own = self._tilt
+        total = self.data.task_weights @ own
+        center = self.center.covariance @ total
+        center *= at_most_1(total @ center)
+        moved = times(times(own, self.marginal.root.T), self.marginal.root)
+        moved *= at_most_1(np.einsum("np,np->n", tilt, moved))[:, None]
+        return self.beta - center, self.thetas - self._own[1] @ center - moved
 
     @cached_property
     def slope_of_covariance(self) -> Array:

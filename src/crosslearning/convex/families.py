@@ -18,8 +18,8 @@ from crosslearning.convex._family import Family, OneScore
 from crosslearning.tether import Array
 
 __all__ = [
-    "Bernoulli", "Family", "Gamma", "Gaussian", "Multinomial", "OneScore", "Poisson", "Quantile",
-    "Student", "Tweedie", "contrasts",
+    "CANONICAL", "Bernoulli", "Family", "Gamma", "Gaussian", "Multinomial", "OneScore", "Poisson",
+    "Quantile", "Student", "Tweedie", "contrasts",
 ]  # fmt: skip
 
 _LARGEST = 300.0  # squares of larger exponentials overflow
@@ -297,3 +297,6 @@ class Tweedie(_LogLink):
         # A quasi-log-likelihood: up to a function of y and the dispersion.
         own, mean = self._parts(y, scores[..., 0])
         return np.asarray((own / (1.0 - self.power) - mean / (2.0 - self.power)) / dispersion)
+
+
+CANONICAL = Bernoulli, Poisson  # of one score that is not the mean: slopes are target minus mean

@@ -12,12 +12,12 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslearning.convex._laplace import LaplaceData, LaplacePoint
+from crosslearning.convex._laplace import LaplaceData, LaplacePoint, at_most_1
 from crosslearning.convex._row_input import checked_weights
 from crosslearning.convex._search import Found, Search, SearchOptions
 from crosslearning.convex._working import GLMRows
 from crosslearning.convex.evidence import check_covariance, evidence_fit
-from crosslearning.convex.families import Gaussian, Student
+from crosslearning.convex.families import CANONICAL, Gaussian, Student
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import EvidenceFit, symmetric_root, task_covariances
 from crosslearning.convex.robust import robust_fit
@@ -31,7 +31,7 @@ class GLMFit(NamedTuple):
     """Posterior, and moments of the working model, from which covariances of the tasks follow.
 
     The dispersion stands for the noise; parameters are matrices (columns, scores), flattened.
-    Centre and tasks of the posterior are its mode; their `means` differ where it is skew.
+    Centre and tasks of the posterior are its mode; their `means` differ where it is skewed.
     """
 
     posterior: EvidenceFit
@@ -39,7 +39,7 @@ class GLMFit(NamedTuple):
     means: tuple[Array, Array]
 
     def shifted(self, by: Array) -> GLMFit:
-        """Measure parameters from elsewhere."""
+        """Add to the parameters of centre and tasks."""
         center, thetas = self.posterior.center + by, self.posterior.thetas + by
         means = self.means[0] + by, self.means[1] + by
         return GLMFit(replace(self.posterior, center=center, thetas=thetas), self.moments, means)
@@ -98,12 +98,13 @@ def new_tasks(rows: GLMRows, center: Array, covariance: Array, noise: float) -> 
     return center + thetas, covariances
 
 
-def means_of(rows: GLMRows, thetas: Array, covariances: Array, noise: float) -> Array:
-    """Posterior means of such tasks, given their modes: as `LaplacePoint.means`."""
-    if isinstance(rows.family, Gaussian):
+def new_task_means(rows: GLMRows, thetas: Array, covariances: Array, noise: float) -> Array:
+    """Posterior means of new tasks, given their modes, as in `LaplacePoint.means`."""
+    if not isinstance(rows.family, CANONICAL):
         return thetas
     tilt = rows.tilt(thetas, covariances, noise)
-    return np.asarray(thetas - np.einsum("njk,nk->nj", covariances, tilt))
+    moved = np.einsum("njk,nk->nj", covariances, tilt)
+    return np.asarray(thetas - moved * at_most_1(np.einsum("np,np->n", tilt, moved))[:, None])
 
 
 def _fit(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:

@@ -20,7 +20,7 @@ from crosslearning.convex._working import GLMRows
 from crosslearning.convex.bounded import bounded, bounded_tasks
 from crosslearning.convex.design import TaskTable
 from crosslearning.convex.evidence import COVARIANCES
-from crosslearning.convex.laplace import laplace_fit, means_of, new_tasks
+from crosslearning.convex.laplace import laplace_fit, new_task_means, new_tasks
 from crosslearning.convex.losses import FamilyLoss, Loss, quadratic_loss
 from crosslearning.convex.metric import Metric
 from crosslearning.convex.passes import Passed, laplace_passes, loss_of_pass
@@ -124,7 +124,7 @@ class CrossBayesianModel(LinearModel):
             loss, metric, self.epsilon, center, tol=_AIM * _CERTAIN, max_iter=self.max_iter
         )
         if self.epsilon == np.inf:
-            means = means_of(glm, thetas, self.task_covariances_, noise)
+            means = new_task_means(glm, thetas, self.task_covariances_, noise)
             solution = replace(solution, thetas=means, center=center)
         self._store_tasks(self._scaling(), metric, solution)
 

@@ -30,8 +30,10 @@ class CrossBayesianGLM(BayesianRegression):
 
     Like :class:`CrossBayesianRidge`, for other targets, by Laplace's approximation of the
     evidence (a variational one for ``family="student"``). Predictions are means over the
-    posterior. Without a bound, models are its means to first order, not its mode, so that predicted
-    counts add up to the observed ones.
+    posterior. Coefficients are those of the posterior mode; for ``family="poisson"`` without a
+    bound, those of the posterior mean to first order, so that predicted counts add up to the
+    observed ones. A finite `epsilon`, however large, gives the mode, whose largest distance
+    `epsilon_max_` is.
 
     Parameters
     ----------
@@ -45,7 +47,7 @@ class CrossBayesianGLM(BayesianRegression):
     power : float, default=1.5
         Power of the mean in the variance of ``family="tweedie"``; between 1 and 2.
     quantile : float, default=0.5
-        Level of ``family="quantile"``, between 0 and 1; `score` is then D² of the pinball loss.
+        Level of ``family="quantile"``, between 0 and 1.
     epsilon, covariance, blocks, task_weights, tol, max_iter, and all others
         As in :class:`CrossBayesianRidge`.
 

@@ -20,9 +20,10 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
     r"""Logistic regressions for related tasks that learn how much the tasks differ.
 
     Like :class:`CrossBayesianRidge`, for two or more classes, by Laplace's approximation of the
-    evidence. Probabilities are averaged over the posterior. Without a bound, models are its means
-    to first order, not its mode, so that probabilities of a class add up to its frequency. A task
-    may lack some of the classes.
+    evidence. Probabilities are averaged over the posterior. A task may lack some of the classes.
+    Coefficients are those of the posterior mode; with two classes and without a bound, those of the
+    posterior mean to first order, so that probabilities add up to the number of cases. A finite
+    `epsilon`, however large, gives the mode, whose largest distance `epsilon_max_` is.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
+from scipy.optimize import LinearConstraint, minimize, nnls
 
 from crosslearning.tables.rows import Rows
 
@@ -19,21 +19,17 @@ def blend_weights(said: Array, rows: Rows, metric: str, cross: NDArray[np.bool_]
     Squared errors of a task are divided by the square root of their mean, so that a few tasks with
     large errors do not decide alone. Held-out classes say little about the weights, so these are
     shrunk towards the best cross-learned model: it contains pooled and separate models as special
-    cases, and the evidence of all training rows has chosen between them. Counts are likeliest where
-    their shares of all counts are: given their total, independent counts are multinomial.
+    cases, and the evidence of all training rows has chosen between them.
     """
-    totals = np.bincount(rows.codes, rows.given_weights, rows.n_tasks)
-    share = rows.given_weights / totals[rows.codes]
+    counts = np.bincount(rows.codes, rows.given_weights, rows.n_tasks)
+    share = rows.given_weights / np.maximum(counts, _LEAST_SHARE)[rows.codes]
     if rows.classes is not None:
         own = said[:, np.arange(len(rows.y)), np.searchsorted(rows.classes, rows.y)]
-        weights = _likeliest(np.maximum(own, _LEAST_SHARE), share, cross, _PRIOR)
-    elif metric == "poisson-deviance" and share @ rows.y > 0:
-        sums = np.maximum(said, _LEAST_SHARE) @ share
-        own = np.maximum(said, _LEAST_SHARE) / sums[:, np.newaxis]
-        weights = _likeliest(own, share * rows.y, cross, 0.0) / sums
+        weights = _likeliest(np.maximum(own, _LEAST_SHARE), share / share.sum(), cross)
+    elif metric == "poisson-deviance":
+        weights = _least_deviance(said, rows.y, share / share.sum())
     else:
         weights = _least_squares(said, rows, share, 2.0 if metric == "gamma-deviance" else 0.0)
-    weights /= weights.sum()
     weights = np.where(weights < min(_LEAST, weights.max()), 0.0, weights)
     if weights.max() >= _MOST * weights.sum():
         weights = np.eye(len(weights))[weights.argmax()]
@@ -59,12 +55,33 @@ def _least_squares(said: Array, rows: Rows, share: Array, power: float) -> Array
     return np.asarray(nnls(design, np.concatenate([0.0 * best, shrink * best, [total]]))[0])
 
 
-def _likeliest(own: Array, share: Array, cross: NDArray[np.bool_], prior: float) -> Array:
+def _least_deviance(said: Array, y: Array, share: Array) -> Array:
+    """Minimise the Poisson deviance of a blend."""
+    unit = max(float(share @ y), _LEAST_SHARE)
+    said, y = np.maximum(said / unit, _LEAST_SHARE), y / unit
+
+    def loss(weights: Array) -> tuple[float, Array]:
+        mean = weights @ said
+        return float(share @ (mean - y * np.log(mean))), said @ (share * (1.0 - y / mean))
+
+    best = np.eye(len(said))[np.argmin([loss(one)[0] for one in np.eye(len(said))])]
+    found = minimize(
+        loss,
+        0.5 * best + 0.5 / len(said),
+        jac=True,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * len(said),
+        constraints=LinearConstraint(np.ones((1, len(said))), 1.0, 1.0),
+    )
+    weights = np.clip(found.x, 0.0, 1.0)
+    return np.asarray(weights if loss(weights / weights.sum())[0] <= loss(best)[0] else best)
+
+
+def _likeliest(own: Array, share: Array, cross: NDArray[np.bool_]) -> Array:
     """Maximise the mean log probability of a mixture with a prior (expectation maximisation)."""
-    share = share / share.sum()
     scores = np.log(own) @ share
     best = np.eye(len(own))[np.where(cross | ~cross.any(), scores, -np.inf).argmax()]
-    weights, prior = np.full(len(own), 1.0 / len(own)), prior / len(share)
+    weights, prior = np.full(len(own), 1.0 / len(own)), _PRIOR / len(share)
     for _ in range(_ROUNDS):
         weights = weights * ((own / (weights @ own)) @ share)
         weights = (weights + prior * best) / (weights.sum() + prior)

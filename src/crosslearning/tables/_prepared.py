@@ -53,6 +53,7 @@ def prepared(
     types: dict[str, str],
     kind: str,
     family: str,
+    metric: str | None,
     roles: Mapping[str, str | None],
     folds: int,
     drop: bool,
@@ -63,7 +64,8 @@ def prepared(
         require_columns(frame, [column] if column else [], f"the {role}")
     weights, time, group = (roles[role] for role in ("weights", "time", "group"))
     table = _usable_rows(frame, task, target, drop=drop)
-    goal = target_of(table[target], kind_asked(kind, family, types.pop(target, None)), family)
+    kind = kind_asked(kind, family, types.pop(target, None))
+    goal = target_of(table[target], kind, family, metric)
     used = features_of(table, task, target, features, excluded=(weights, group), types=types)
     encoder = TableEncoder.of(table, used.of("number"), used.of("category"), used.of("date"))
     encoder = encoder.knowing(table, goal, weights)

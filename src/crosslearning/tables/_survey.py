@@ -220,7 +220,7 @@ def recognised(
     if survey.targets is not None:  # rare ones may not be in the sample
         rare = pd.Series(survey.targets, name=target)
         values = pd.concat([values, rare[~rare.isin(values)]], ignore_index=True)
-    goal = target_of(values, kind, settings.family)
+    goal = target_of(values, kind, settings.family, settings.metric)
     if settings.family in ("student", "gamma", "quantile"):
         raise ValueError(
             f"family={settings.family!r} needs all rows in memory, but this table is read in "

@@ -22,7 +22,7 @@ from crosslearning.tables.metrics import Metric, metric_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.results import Fit, with_results
-from crosslearning.tables.target import family_asked, quantile_asked
+from crosslearning.tables.target import only_family, quantile_asked
 
 
 def fit_table(
@@ -134,7 +134,7 @@ def fit_table(
     started = clock.perf_counter()
     say("Looking at the columns", 0.0)
     check_settings(frame, task, target, epsilon, seed, folds)
-    level, family = quantile_asked(family, quantile), family_asked(family, metric)
+    level = quantile_asked(family, quantile)
     _check(base, jobs, level)
     data = prepared(
         frame,
@@ -144,6 +144,7 @@ def fit_table(
         types=dict.fromkeys(numbers, "number") | dict.fromkeys(categories, "category"),
         kind=kind,
         family=family,
+        metric=metric,
         roles={"weights": weights, "time": time, "group": group},
         folds=folds,
         drop=drop_unlabelled,
@@ -152,7 +153,8 @@ def fit_table(
     scored = metric_of(metric, data.goal.kind, level)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about models that may not be chosen
-        spaces, tried = _to_try(data, family != "auto", level, epsilon, base, seed)
+        only = only_family(family, metric)
+        spaces, tried = _to_try(data, only, level, epsilon, base, seed)
         left = time_budget - (clock.perf_counter() - started)
         # A bound applies to a single model, and squared errors weight a blend of means.
         blend = epsilon == np.inf and level is None

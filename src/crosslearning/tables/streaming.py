@@ -36,7 +36,7 @@ from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.results import Fit, with_results
 from crosslearning.tables.schema import Features, differ_in_case, looks_like_time, require_columns
 from crosslearning.tables.splits import horizon, time_starts, time_values
-from crosslearning.tables.target import Target, family_asked
+from crosslearning.tables.target import Target, only_family
 from crosslearning.tables.trials import Trials
 from crosslearning.tasks.estimators import as_objects
 
@@ -109,11 +109,10 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
     bound = signature(fit_files).bind(None, **given)
     bound.apply_defaults()
     settings, started = SimpleNamespace(**bound.arguments), clock.perf_counter()
-    settings.family = family_asked(settings.family, settings.metric)
     survey, sample, goal, used, metric = _looked(engine, settings)
     plan, labels = _plan(survey, sample, settings, goal, used, metric)
     encoder = plan.encoder
-    only = settings.family != "auto" or goal.family == "gaussian"
+    only = only_family(settings.family, settings.metric) or goal.family == "gaussian"
     shape = survey.n_rows, len(encoder.feature_names)
     tried = candidates(goal.kind, goal.family, shape, only=only, epsilon=settings.epsilon)
     largest = survey.ranges.get(goal.name, [np.inf])[-1]

@@ -31,7 +31,9 @@ class Target:
     family: str = "gaussian"
 
 
-def target_of(column: pd.Series[Any], kind: str = "auto", family: str = "auto") -> Target:
+def target_of(
+    column: pd.Series[Any], kind: str = "auto", family: str = "auto", metric: str | None = None
+) -> Target:
     """Recognise a target without missing values.
 
     Strings, booleans and numbers with two distinct values are classes; others are numbers.
@@ -64,9 +66,11 @@ def target_of(column: pd.Series[Any], kind: str = "auto", family: str = "auto") 
         return Target(str(name), found, _classes(column, distinct), why)
     values = as_numbers(column)
     refuse_slips(column, values)
-    if family != "auto":
-        _refuse_values(str(name), values, family)
-        return Target(str(name), found, values, f"{family}, as asked", family)
+    if only_family(family, metric):
+        asked = family if family != "auto" else "poisson"
+        _refuse_values(str(name), values, asked)
+        because = f"{asked}, as asked" if family != "auto" else "counts, as the metric implies"
+        return Target(str(name), found, values, because, asked)
     family, because = _family(values)
     return Target(str(name), found, values, why if why == "as asked" else because, family)
 
@@ -83,9 +87,9 @@ def _asked(kind: str, family: str) -> str:
     return "regression"
 
 
-def family_asked(family: str, metric: str | None) -> str:
-    """Return the family that is asked for; the Poisson deviance is about means above 0."""
-    return "poisson" if (family, metric) == ("auto", "poisson-deviance") else family
+def only_family(family: str, metric: str | None) -> bool:
+    """Whether models of one family are asked for; the Poisson deviance is about means above 0."""
+    return family != "auto" or metric == "poisson-deviance"
 
 
 def quantile_asked(family: str, quantile: float | None) -> float | None:
@@ -122,8 +126,8 @@ def _refuse_values(name: str, values: NDArray[np.float64], family: str) -> None:
     if (low < 0 and family in ("poisson", "tweedie", "gamma")) or (low == 0 and family == "gamma"):
         least = "above 0" if family == "gamma" else "at least 0"
         raise ValueError(
-            f"A {family} model needs targets {least}; {name!r} has {low:g}. Choose another family: "
-            "tweedie allows 0, gaussian and student allow any number."
+            f"A {family} model needs targets {least}; {name!r} has {low:g}. Choose another family "
+            "or metric: tweedie allows 0, gaussian and student allow any number."
         )
 
 

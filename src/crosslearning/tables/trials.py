@@ -47,9 +47,9 @@ class Trials:
 
     @property
     def chosen(self) -> Candidate:
-        """What has the weights, unless one model is better by a standard error.
+        """The blend, or the model that has all its weight, unless another is clearly better.
 
-        Choosing one model by a noisy score costs more than averaging several.
+        That is, by a standard error: choosing one by a noisy score costs more than averaging.
         """
         best = self.kept or self.best
         if self.kept or not self.weights:

@@ -123,18 +123,18 @@ def _than(
 
 def reason(trials: Trials, words: str) -> str:
     """Say why the chosen model was chosen."""
-    chosen = trials.chosen
-    others = [c for c in trials.candidates if c is not chosen]
+    chosen, best, n_models = trials.chosen, trials.best, len(trials.candidates)
     means = dict(zip(trials.names, trials.means, strict=True))
-    second = max(others, key=lambda c: means[c.name])
+    others = [c for c in trials.candidates if c is not chosen]
+    second = max(others, key=lambda c: means[c.name]) if chosen is best else best
     own, other = (number(abs(means[c.name])) for c in (chosen, second))
-    n_models = len(trials.candidates)
-    if means[chosen.name] < means[second.name]:
-        why = f"none of {n_models} models is better by a standard error: {own} in the mean over "
-        why += f"tasks, against {other} for {second.label}."
-    else:
+    if chosen is best:
         why = f"it has the best mean over tasks of {n_models} models: {own} against {other} for "
         why += f"{second.label}, the next best. Of equal models the simplest is chosen."
+    else:
+        why = f"its mean over tasks is {own}, and that of {second.label} {other}, which is better "
+        why += "by less than a standard error."
+        why += " A blend would consist of it alone." * (chosen.base != "blend")
     if chosen.base == "blend":
         why += f" It consists of {', '.join(_shares(trials))}; the weights for a part of the rows "
         why += "come from the others."
