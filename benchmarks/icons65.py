@@ -4,9 +4,9 @@ All methods start from the same weights and see the same batches for as many ste
 features. Each seed has its own split, initial weights and order, and its own validation images
 choose ε between 0 and ∞; nothing was tuned on the results. Accuracies are means over categories,
 then over domains; ± is one standard deviation over seeds, or one standard error of a gain, paired
-by seed, and p is from Student's t. 30 % of the training images are used.
+by seed, and p is from Student's t.
 
-Run it with ``python benchmarks/icons65.py`` (a quarter of an hour on an idle core), or try it with
+Run it with ``python benchmarks/icons65.py`` (an hour on an idle core), or try it with
 ``--seeds 1``. Runs are kept in the cache, and only missing ones are trained.
 """
 
@@ -16,7 +16,9 @@ import argparse
 import math
 import os
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
@@ -29,12 +31,15 @@ from crosslearning.datasets import ImageData, load_icons65
 from crosslearning.evaluation.numbers import radius_name
 from crosslearning.images import ImageDomains, TrainingSettings, train
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 RESULTS = Path(__file__).parent / "results"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "crosslearning"
 OURS = "within ε of the centre"
 ANY = "ε by validation, ends included"
 SECTIONS = {
-    """## The default network
+    """## The default network{part}
 
 `batchnorm_cnn` with the default settings except for smaller images (32 px), 6 epochs and no
 mirroring; the radii are about 2 and 6 % of the norm of the network, as by default.""": (
@@ -48,7 +53,7 @@ mirroring; the radii are about 2 and 6 % of the norm of the network, as by defau
         ),
         {0.0: "pooled, own BatchNorm statistics", math.inf: "separate"},
     ),
-    """## Linear heads on frozen features
+    """## Linear heads on frozen features{part}
 
 `--backbone efficientnet_lite0`, with ImageNet weights, and its default radii.""": (
         "heads",
@@ -114,8 +119,10 @@ def path(runs: pd.DataFrame) -> str:
     return table(["ε", "validation, %", "test, %", "seeds that choose it"], rows)
 
 
-def main(data: ImageData, name: str, about: str, fraction: float = 1.0, more: str = "") -> None:
-    """Train what is missing; write the table of runs and the page."""
+def main(
+    data: ImageData, name: str, about: str, fractions: Sequence[float] = (1.0,), more: str = ""
+) -> None:
+    """Train what is missing with parts of the images; write the table of runs and the page."""
     parser = argparse.ArgumentParser(description=about.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=8, help="of networks; 0 leaves them out")
     parser.add_argument("--head-seeds", type=int, default=8, help="of heads; 0 leaves them out")
@@ -124,19 +131,22 @@ def main(data: ImageData, name: str, about: str, fraction: float = 1.0, more: st
     question, *paragraphs, _ = about.split("\n\n")
     text = [f"# {question}", f"`python benchmarks/{name}.py` writes this page.", *paragraphs]
     tables = []
-    for title, (kind, settings, ends) in SECTIONS.items():
+    for (title, (kind, settings, ends)), fraction in product(SECTIONS.items(), fractions):
         seeds = arguments.head_seeds if settings.backbone else arguments.seeds
         if not seeds:
             continue
         settings = replace(settings, train_fraction=fraction)
         if settings.backbone and isinstance(data, ImageDomains):
             settings = replace(settings, image_size=224)
-        runs = runs_of(data, CACHE / f"benchmark-{name}-{kind}", settings, ends, seeds)
-        tables.append(runs.assign(kind=kind))
+        folder = CACHE / f"benchmark-{name}-{kind}{f'-{fraction:g}' * (fraction < 1)}"
+        runs = runs_of(data, folder, settings, ends, seeds)
+        tables.append(runs.assign(kind=kind, images=fraction))
+        part = ", all images" if fraction == 1 else f", {100 * fraction:g} % of the images"
+        title = title.format(part=part * (len(fractions) > 1))
         text += [f"{title} {seeds} seeds:", comparison(runs), path(runs)]
     pd.concat(tables).round(5).to_csv(RESULTS / f"{name}.csv", index=False)
     (RESULTS / f"{name}.md").write_text("\n\n".join([*text, *([more] if more else [])]) + "\n")
 
 
 if __name__ == "__main__":
-    main(load_icons65(), "icons65", __doc__, 0.3, PLAIN)
+    main(load_icons65(), "icons65", __doc__, (1.0, 0.3), PLAIN)
