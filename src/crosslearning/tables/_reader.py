@@ -15,7 +15,7 @@ from crosslearning.tables._survey import Survey
 
 
 class Reader:
-    """The engine of one machine."""
+    """Passes over all rows of some files, on this machine."""
 
     def __init__(self, files: Files, say: Callable[[str], object]) -> None:
         self.files, self.say = files, say
