@@ -43,6 +43,13 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"crosslearning {crosslearning.__version__}\n"
 
 
+def test_the_package_is_the_command_too():
+    command = [sys.executable, "-m", "crosslearning", "fit", "none.csv", "--task=a", "--target=b"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert found.stderr.startswith("Error: ")
+
+
 @pytest.mark.parametrize("command", [[], ["reproduce"], ["reproduce", "gaussian"]])
 def test_help_shows_an_example(command, capsys):
     assert main([*command, "--help"]) == 0

@@ -107,8 +107,8 @@ def fit(
     metric: Annotated[
         str | None,
         typer.Option(
-            help=f"Score by which models are chosen: {_METRICS}. The Poisson deviance asks for models "
-            "of counts.",
+            help=f"Score by which models are chosen: {_METRICS}. The Poisson deviance asks for "
+            "models of counts.",
             autocompletion=one_of(*_METRICS.replace(";", ",").split(", ")),
         ),
     ] = None,
