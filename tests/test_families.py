@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import helmert
 
 from crosslearning.convex.families import (
     Bernoulli,
@@ -12,6 +13,7 @@ from crosslearning.convex.families import (
     Quantile,
     Student,
     Tweedie,
+    contrasts,
 )
 
 FAMILIES = [
@@ -94,6 +96,11 @@ def test_multinomial_probabilities_near_those_of_draws():
     np.testing.assert_allclose(family.predictive(scores, covariance)[0], expected, atol=0.02)
     certain = family.predictive(scores, np.zeros((1, 2, 2)))
     np.testing.assert_allclose(certain, family.probabilities(scores))
+
+
+@pytest.mark.parametrize("n_classes", [3, 4, 9])
+def test_contrasts_are_the_same_on_every_machine(n_classes):
+    np.testing.assert_allclose(contrasts(n_classes), helmert(n_classes).T, atol=1e-15)
 
 
 def test_extreme_scores_are_finite():

@@ -32,11 +32,15 @@ def contrasts(n_classes: int) -> Array:
 
     Two classes have one score, that of the second. More classes have scores that add up to 0, in
     orthonormal coordinates: distances between parameters are those between the scores' weights.
+    These are Helmert's, each class against the mean of those before it: the same on every machine,
+    so that covariances in files keep their meaning.
     """
     if n_classes == 2:
         return np.array([[0.0], [1.0]])
-    centred = np.eye(n_classes) - 1.0 / n_classes
-    return np.asarray(np.linalg.svd(centred)[0][:, : n_classes - 1])
+    before = np.arange(1.0, n_classes)
+    against = np.triu(np.ones((n_classes, n_classes - 1)))
+    against[np.arange(1, n_classes), np.arange(n_classes - 1)] = -before
+    return np.asarray(against / np.sqrt(before * (before + 1.0)))
 
 
 @dataclass(frozen=True)
