@@ -12,7 +12,7 @@ from crosslearning.report.charts.effects import partial_effect
 from crosslearning.report.charts.models import model_errors, task_spread
 
 _FEATURES = 20
-_LINE = 31  # letters of a name of a model
+_LINE = 28  # letters of a name of a model
 _FAR = 4  # times the median distance from the best; models beyond would compress the axis
 
 

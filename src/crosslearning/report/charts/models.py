@@ -69,7 +69,7 @@ def task_spread(values: Records, end: float, *, kind: str, unit: str) -> Spec:
     which is at most at the `end` of the axis, `text`.
     """
     base = chart(values).encode(
-        y=names("what", [row["what"] for row in values]),
+        y=names("what", [row["what"] for row in values], labelLimit=190),
         x=alt.X("at:Q", axis=short(orient="top"), scale=alt.Scale(zero=True)),
         tooltip=tips(
             what=" ",
