@@ -243,6 +243,11 @@ def test_heads_predict_images(finished, tmp_path):
     assert float(program(x).softmax(1).detach().max()) == pytest.approx(
         row["probability"], rel=1e-4
     )
+    pytest.importorskip("onnxscript", reason="the extra `onnx` is not installed")
+    session = pytest.importorskip("onnxruntime").InferenceSession
+    export(folder, tmp_path / "net.onnx", task="art")
+    (scores,) = session(tmp_path / "net.onnx").run(None, {"images": x.numpy()})
+    np.testing.assert_allclose(scores, program(x).detach(), rtol=1e-4, atol=1e-5)
 
 
 def test_heads_are_not_spread_over_ranks(tmp_path):

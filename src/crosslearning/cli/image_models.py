@@ -54,7 +54,7 @@ def print_remarks(predicted: "Predictions") -> None:
 def export(
     folder: Annotated[Path, typer.Argument(help="Folder that `crosslearning train` wrote.")],
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="File to write: .pt2 (a program) or .safetensors.")
+        Path, typer.Option("--out", "-o", help="File to write: .onnx, .pt2 or .safetensors.")
     ],
     task: Annotated[
         str | None, typer.Option(help="Domain whose network to write; by default the centre.")
@@ -63,8 +63,9 @@ def export(
 ) -> None:
     """Export the network of one image domain, for use without this library.
 
-    It takes images of shape (n, 3, size, size) between 0 and 1, and returns a score for each
-    category. A .pt2 file is for torch.export.load, and is checked to give the same numbers.
+    It takes images of shape (n, 3, size, size) between 0 and 1, normalises them itself, and returns
+    a score for each category. The file, an .onnx graph, a .pt2 program for torch.export.load, or
+    parameters as .safetensors, is checked to give the same numbers.
     """
     from crosslearning.images import export as write
 

@@ -14,7 +14,8 @@ from crosslearning.images.statistics import channel_statistics
 if TYPE_CHECKING:
     from crosslearning.images.batches import Augmentation, ImageBatches
     from crosslearning.images.embedding import features
-    from crosslearning.images.predicting import Predictions, export, predict
+    from crosslearning.images.exporting import export
+    from crosslearning.images.predicting import Predictions, predict
     from crosslearning.images.training import train
 
 __all__ = [
@@ -33,8 +34,8 @@ __all__ = [
 ]
 
 _WITH_TORCH = {"Augmentation": "batches", "ImageBatches": "batches", "train": "training"}
-_WITH_TORCH |= dict.fromkeys(("Predictions", "export", "predict"), "predicting")
-_WITH_TORCH["features"] = "embedding"
+_WITH_TORCH |= {"Predictions": "predicting", "predict": "predicting"}
+_WITH_TORCH |= {"export": "exporting", "features": "embedding"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,7 @@
-"""Use of trained networks: predictions for image files, and export."""
+"""Predictions of trained networks for image files."""
 
 from __future__ import annotations
 
-import copy
-import io
 import json
 import os
 from collections.abc import Sequence
@@ -13,11 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from safetensors.torch import save_file
 from torch import nn
 
 from crosslearning.datasets.images import Progress
-from crosslearning.files import replacing
 from crosslearning.images._listing import ImageFile, image_files
 from crosslearning.images._pixel_cache import decode_all
 from crosslearning.images._runs import model_file
@@ -29,8 +25,6 @@ from crosslearning.nn import TaskModels
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 _AT_A_TIME = 256  # bounds the memory of decoded images
-_CHECKED = 3  # images on which an exported program is tested
-_TOLERANCE = 1e-4  # of its outputs, since it may sum in another order
 
 
 class Predictions(NamedTuple):
@@ -104,41 +98,6 @@ def predict(
     return Predictions(pd.concat(tables, ignore_index=True), unreadable)
 
 
-def export(
-    folder: str | os.PathLike[str],
-    path: str | os.PathLike[str],
-    *,
-    task: str | None = None,
-    epsilon: float | None = None,
-    seed: int | None = None,
-) -> dict[str, Any]:
-    """Write the network of one domain, by default the centre, for use without this library.
-
-    It takes images of shape (n, 3, size, size) between 0 and 1 and returns a score for each
-    category. A ``.pt2`` file holds a program for ``torch.export.load``, which is checked to give
-    the same numbers; a ``.safetensors`` file holds only the parameters. Both hold, as JSON, what
-    this function returns: domain, size and categories. Other parameters are as in `predict`.
-    """
-    target = Path(path)
-    if target.suffix not in (".pt2", ".safetensors"):
-        raise ValueError(f"The file must end in .pt2 or .safetensors; got {target.name!r}.")
-    about, models = open_models(Path(folder), epsilon, seed)
-    if task is not None and task not in models:
-        known = ", ".join(about["domains"])
-        raise ValueError(f"`task` must be one of the domains {known}; got {task!r}.")
-    net = copy.deepcopy(network_of(models, task, about))
-    for parameter in net.parameters():
-        parameter.data = parameter.data.clone()  # a view would drag all tasks along
-    described = {"domain": task} | {name: about[name] for name in ("image_size", "categories")}
-    text = json.dumps(described)
-    with replacing(target) as temporary:
-        if target.suffix == ".pt2":
-            temporary.write_bytes(_program(net, about["image_size"], text))
-        else:
-            save_file(net.state_dict(), temporary, metadata={"about": text})
-    return described
-
-
 def open_models(folder: Path, epsilon: float | None, seed: int | None) -> tuple[Any, TaskModels]:
     """Read the description of a seed's networks, and the networks of a radius."""
     models, results = folder / "models", folder / "results.json"
@@ -193,18 +152,3 @@ def _table(some: list[tuple[ImageFile, Any]], about: Any, models: Any, top: int)
         table[f"probability{ending}"] = values.tolist()
     known = set(about["categories"])
     return table.assign(truth=[f.category if f.category in known else "" for f, _ in some])
-
-
-def _program(net: nn.Module, size: int, about: str) -> bytes:
-    """Export a network for any number of images, and check it on a few."""
-    images = torch.rand(_CHECKED, 3, size, size, generator=torch.Generator().manual_seed(0))
-    shapes = ({0: torch.export.Dim("images", min=1)},)
-    with torch.no_grad():
-        stream = io.BytesIO()
-        program = torch.export.export(net, (images[:2],), dynamic_shapes=shapes)
-        torch.export.save(program, stream, extra_files={"about.json": about})
-        again = torch.export.load(io.BytesIO(stream.getvalue())).module()(images)
-        difference = float((again - net(images)).abs().max())
-    if not difference <= _TOLERANCE:
-        raise RuntimeError(f"The outputs of the exported program differ by {difference}.")
-    return stream.getvalue()
