@@ -719,3 +719,21 @@ def test_a_network_without_batchnorm_has_no_fedbn():
     assert found["own classifier (FedPer)"]["blocks"] == {"*": None, "1": math.inf}
     assert [*baselines_of(network, ("FedPer",))] == ["own classifier (FedPer)"]
     assert not baselines_of(network, False)
+
+
+@pytest.mark.parametrize("backbone", ["", "tests.test_images_heads:colours"])
+def test_trainings_killed_in_every_phase_end_with_the_same_numbers(backbone, tmp_path):
+    pytest.importorskip("PIL.Image")
+    command = [sys.executable, "-W", "error", "-m", "tests.killed_images", str(tmp_path), backbone]
+    subprocess.run(command, cwd=Path(__file__).parents[1], check=True, timeout=300)
+    assert int((tmp_path / "deaths").read_text()) > 5
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    files = [path.relative_to(whole) for path in whole.glob("models/*")]
+    for file in (Path("results.csv"), Path("contact_sheet.png"), *files):
+        assert (whole / file).read_bytes() == (killed / file).read_bytes(), file
+    results = [json.loads((folder / "results.json").read_text()) for folder in (whole, killed)]
+    for one in results:
+        del one["created"], one["provenance"]
+        for run in one["runs"]:
+            del run["seconds"]
+    assert results[0] == results[1]
