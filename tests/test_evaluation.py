@@ -240,6 +240,10 @@ def test_who_gains_and_who_loses_most():
     assert [remark["lead"] for remark in extremes(few, "school", "log loss")] == [
         "School 0 gains most"
     ]
+    better = comparison([-9.0, -0.5, -9.0], [-3.0, -5.0, -4.0], [-2.0, -1.0, -4.0])
+    assert extremes(better, "school", "log loss")[0]["text"] == (
+        "log loss 5.000 alone, 1.000 cross-learned, 0.5000 pooled (5 rows)."
+    )
     assert "1.000 with the blend" in extremes(found, "a", "b", shared="with the blend")[0]["text"]
     same = comparison([-9.0], [-3.0], [-3.0])
     assert extremes(same, "school", "log loss") == []

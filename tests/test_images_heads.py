@@ -206,6 +206,8 @@ def test_heads_are_judged_and_reported_as_networks_are(finished):
     folder, _, results = finished
     assert results["title"] == "squares: linear heads on colours at 8 px"
     assert results["chosen"]["test"]["mean"] > 0.9
+    assert results["config"]["backbone"] == NAME
+    assert not {"model", "epochs", "optimizer"} & set(results["config"])  # which had no effect
     radii = [float(point["epsilon"]) for point in results["path"]]
     assert (radii[0], radii[-1], len(radii)) == (0.0, math.inf, 7)
     for point in results["path"]:

@@ -117,7 +117,9 @@ def extremes(
     """
     if "separate" not in comparison.methods or comparison.subject == "separate":
         return []
-    alone, cross = comparison.scores[comparison.methods.index("separate")], comparison.scores[-1]
+    scores = dict(zip(comparison.methods, comparison.scores, strict=True))
+    alone, cross = scores["separate"], comparison.scores[-1]
+    pooled = scores.get("pooled", alone)
     telling = ~np.isnan(cross - alone) & (comparison.rows >= _FEWEST)
     gains = np.where(telling, cross - alone, 0.0)
     found = []
@@ -126,6 +128,9 @@ def extremes(
             rows = int(comparison.rows[k])
             before, after = _written(alone[k], score), _written(cross[k], score)
             size = f"{rows:,} {row}{'s' * (rows > 1)}"
-            text = f"{score} {before} alone, {after} {shared} ({size})."
+            text = f"{score} {before} alone, {after} {shared}"
+            if pooled[k] > cross[k]:  # a gain to be had without cross-learning
+                text += f", {_written(pooled[k], score)} pooled"
+            text += f" ({size})."
             found.append({"lead": f"{named(kind, comparison.labels[k])} {verb} most", "text": text})
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,7 @@ def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> di
         "sentence": _findings.statement(runs),
         "remarks": _findings.who_gains_most(runs),
         "notes": _notes(runs),
-        "config": asdict(settings),
+        "config": settings.applied(),
         "data": data | {"categories": runs.categories, "domains": images},
         "path": [_point(runs, (k,), _findings.spread) for k in range(len(runs.epsilons))],
         "runs": [

@@ -136,6 +136,11 @@ class TrainingSettings:
             return f"linear heads on {self.backbone.rpartition(':')[2]}"
         return self.model.rpartition(":")[2]
 
+    def applied(self) -> dict[str, Any]:
+        """Return the settings that have an effect: heads on a backbone have none of training."""
+        without = _OF_TRAINING if self.backbone else ()
+        return {name: value for name, value in asdict(self).items() if name not in without}
+
     def identity(self) -> dict[str, Any]:
         """Return the settings that comparable runs share: all but radii, seeds and baselines."""
         found = {k: v for k, v in asdict(self).items() if k not in _NOT_SHARED}

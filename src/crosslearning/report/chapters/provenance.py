@@ -24,7 +24,7 @@ def provenance(content: dict[str, Any], **facts: Any) -> dict[str, Any]:
         "command": stored["command"],
         "python": content.get("python"),
         "predict": None,
-        "facts": {name: value for name, value in known.items() if value is not None},
+        "facts": {name: value for name, value in known.items() if value not in (None, "")},
         "versions": stored["versions"],
         "columns": stored.get("columns", []),
     }

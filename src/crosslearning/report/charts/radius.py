@@ -133,17 +133,17 @@ def _baselines(rows: Records) -> list[Any]:
 
 def _levels(levels: dict[str, float], placed: Records, chosen: float) -> list[alt.Chart]:
     """Name each level at the end and on the side where curve and choice are not."""
-    ends = [placed[0], placed[-1]]
-    room = 0.3 * (ends[1]["place"] - ends[0]["place"])
-    free = [end for end in ends if abs(end["place"] - chosen) >= room] or ends
     heights = [*levels.values(), *(point["score"] for point in placed)]
-    close = max(levels.values(), default=0.0) - min(levels.values(), default=0.0)
-    crowded = close < 0.12 * (max(heights) - min(heights))
+    reach = max(heights) - min(heights)
+    crowded = max(levels.values(), default=0.0) - min(levels.values(), default=0.0) < 0.12 * reach
+    width = placed[-1]["place"] - placed[0]["place"]
     charts = []
     for method, value in levels.items():
-        end = max(free, key=lambda point: abs(point["score"] - value))
+        end = max(placed[0], placed[-1], key=lambda point: abs(point["score"] - value))
         above = value == max(levels.values()) if crowded else end["score"] < value
-        above = above or value == min(heights)  # the axis is below
+        if abs(end["place"] - chosen) < 0.3 * width and value > max(heights) - 0.2 * reach:
+            above &= value - end["score"] < 0.2 * reach  # the choice is named above the chart
+        above |= value == min(heights)  # the axis is below
         place = {"level": value, "place": end["place"]}
         text = f"{method} {value:.1%}"
         charts += level(method, text, place, left=end is placed[0], above=above)
