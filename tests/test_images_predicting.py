@@ -218,3 +218,5 @@ def test_export_as_a_command(trained, tmp_path, capsys):
     assert main(["export", str(trained[1]), "--task", "art", "-o", str(target)]) == 0
     assert f"art in {target}: " in capsys.readouterr().out
     assert target.exists()
+    assert main(["export", str(trained[1]), "-o", str(tmp_path / "none" / "net.pt2")]) != 0
+    check_failure(f"Cannot write to {tmp_path / 'none'}: No such file or directory.", capsys)

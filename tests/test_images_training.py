@@ -337,6 +337,14 @@ def test_a_domain_without_validation_images_is_refused():
         divide(SMALL, Squares(each=1), seed=0)
 
 
+@pytest.mark.parametrize(("name", "only"), [("domains", "art"), ("categories", "bed")])
+def test_one_domain_or_category_is_refused(name, only):
+    data = Squares()
+    setattr(data, name, (only,))
+    with pytest.raises(ValueError, match=f"two or more {name}; there is only '{only}'"):
+        divide(SMALL, data, seed=0)
+
+
 def run_files(folder, seed):
     names = {path.name for path in (folder / "runs" / f"seed-{seed}").iterdir()}
     return names - {"sweep.json"}

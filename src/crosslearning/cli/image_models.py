@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosslearning.cli.common import Quiet, some
+from crosslearning.cli.common import Quiet, some, writing
 from crosslearning.cli.progress import progress_bars
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ def export(
     """
     from crosslearning.images import export as write
 
-    about = write(folder, out, task=task)
+    with writing(out.parent):
+        about = write(folder, out, task=task)
     if not quiet:
         name = "The centre" if task is None else task
         typer.echo(f"{name} in {out}: {json.dumps(about, ensure_ascii=False)}")

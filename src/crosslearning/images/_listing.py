@@ -44,7 +44,7 @@ def find_images(root: Path) -> tuple[list[ImageFile], int]:
     if not images:
         raise ValueError(
             f"`root` must be a folder domain/category/*.jpg; {root} has no images two levels "
-            f"down, only {ignored} other entries. Perhaps its parent or a subfolder is right."
+            "down. Perhaps its parent or a subfolder is right."
         )
     return sorted(images, key=lambda image: image.name.split("/")), ignored
 

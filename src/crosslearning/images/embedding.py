@@ -18,7 +18,7 @@ from crosslearning.extras import require
 from crosslearning.files import default_cache_dir, replacing
 from crosslearning.images.networks import Normalised, named_function
 
-_AT_A_TIME = 256  # images per file of the cache; a killed process repeats at most one file
+_AT_A_TIME = 64  # images per file of the cache, some seconds: all that a killed process repeats
 _IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
