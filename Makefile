@@ -36,6 +36,7 @@ bench: $(VENV)/.bench ## measure speed; tables and plots go to benchmarks/result
 	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/distributed.py
 	$(BIN)/python benchmarks/images.py
+	$(BIN)/python benchmarks/heads.py
 
 clean: ## remove the environment and everything that was generated
 	rm -rf $(VENV) $(OUT) build dist docs/_build docs/_generated docs/benchmarks .coverage* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
