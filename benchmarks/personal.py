@@ -48,7 +48,8 @@ CAVEAT = (
     "Radii, epochs and learning rate were tried on another seed. “FedBN, then within ε” was added\n"
     "after the other methods had been seen: the network with BatchNorm had turned out better.\n"
     "Five seeds did not tell its accuracy from that of FedBN (+0.17, p = 0.17), so eleven further\n"
-    "ones were run for these two, a number that was fixed before."
+    "ones were run for these two, a number that was fixed before: `--seeds 16 --methods FedBN\n"
+    "'FedBN, then within ε'`. On these eleven alone the gain is +0.26 ± 0.08 (p = 0.007)."
 )
 OURS = ("FedBN, then within ε", "pooled, then within ε")
 

@@ -48,8 +48,8 @@ def run(root: Path, out: Path, backbone: str) -> None:
     train(data, out, settings)
 
 
-def die_at(number: int, when: str) -> None:
-    """Kill the process around its so-many-th renaming of a file."""
+def die_at(log: Path, number: int, when: str) -> None:
+    """Kill the process around its so-many-th renaming of a file; log the file's name."""
     rename, calls = Path.replace, 0
 
     def replace(self: Path, target: Path) -> Path:
@@ -60,6 +60,8 @@ def die_at(number: int, when: str) -> None:
         if calls == number and when == AFTER:
             rename(self, target)
         if calls == number:
+            with log.open("a") as names:
+                names.write(f"{target}\n")
             os.kill(os.getpid(), signal.SIGKILL)
         return rename(self, target)
 
@@ -71,7 +73,7 @@ def died(root: Path, out: Path, backbone: str, *way: object) -> bool:
     child = os.fork()  # before torch has computed anything
     if child == 0:
         if way:
-            die_at(*way)  # type: ignore[arg-type]
+            die_at(out.with_name("deaths"), *way)  # type: ignore[arg-type]
         run(root, out, backbone)
         os._exit(0)
     status = os.waitpid(child, 0)[1]
@@ -89,7 +91,6 @@ def main(folder: Path, backbone: str) -> None:
     while died(folder / "images", folder / "killed", backbone, *way):
         deaths += 1  # later and later, as what has to be done in one go has to be done some time
         way = (chance.randint(1, 4 + deaths), chance.choice((BEFORE, WITHIN, AFTER)))
-    (folder / "deaths").write_text(str(deaths))
 
 
 if __name__ == "__main__":

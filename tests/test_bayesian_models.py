@@ -445,7 +445,7 @@ def test_a_new_task_is_predicted_as_one_of_the_fit():
     other = CrossBayesianGLM("poisson").fit(X[rest], y[rest], tasks=tasks[rest])
     new = other.fit_task(X[own], y[own])
     expected = model.predict(X[own], tasks=tasks[own])
-    np.testing.assert_allclose(new.predict(X[own]), expected, rtol=0.1)
+    np.testing.assert_allclose(new.predict(X[own]), expected, rtol=0.01)  # the mode is 2 % away
 
 
 def test_means_of_separable_classes_stay_near_the_mode():
@@ -453,7 +453,8 @@ def test_means_of_separable_classes_stay_near_the_mode():
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(60, 4)), np.arange(60) % 6
     y = X[:, 0] > 0
-    free = CrossBayesianLogisticRegression(covariance="separate").fit(X, y, tasks=tasks)
-    mode = CrossBayesianLogisticRegression(covariance="separate", epsilon=1e9)
-    moved = np.abs(free.coef_ - mode.fit(X, y, tasks=tasks).coef_) / free.coef_sd_
-    assert 0.1 < moved.max() <= 1.5
+    for covariance, least in (("block", 0.1), ("separate", 0.0)):
+        free = CrossBayesianLogisticRegression(covariance=covariance).fit(X, y, tasks=tasks)
+        mode = CrossBayesianLogisticRegression(covariance=covariance, epsilon=1e9)
+        moved = np.abs(free.coef_ - mode.fit(X, y, tasks=tasks).coef_) / free.coef_sd_
+        assert least <= moved.max() <= (2**0.5 if least else 0.01)

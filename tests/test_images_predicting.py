@@ -173,8 +173,11 @@ def test_onnx_is_an_extra(trained, tmp_path, monkeypatch, capsys):
 
 def test_what_cannot_be_used_is_refused(trained, new, tmp_path):
     out = trained[1]
-    with pytest.raises(ValueError, match=r"end in .onnx or .pt2 or .safetensors; got 'net.h5'"):
+    with pytest.raises(ValueError, match=r"end in .onnx, .pt2 or .safetensors; got 'net.h5'"):
         export(out, tmp_path / "net.h5")
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(ValueError, match=r"folder\.onnx is a folder"):
+        export(out, tmp_path / "folder.onnx")
     with pytest.raises(ValueError, match="must be one of the domains art, photo; got 'film'"):
         export(out, tmp_path / "net.pt2", task="film")
     with pytest.raises(ValueError, match="`top` counts categories and must be from 1 to 3; got 4"):

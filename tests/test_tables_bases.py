@@ -133,10 +133,23 @@ def test_the_deviance_of_counts_implies_models_of_counts():
     asked = fit_table(frame, **given, metric="poisson-deviance").results
     assert not any("poisson" in one["name"] for one in usual["models"])
     assert all("poisson" in one["name"] or one["name"] == "blend" for one in asked["models"])
-    assert asked["target_rule"] == "counts, as the metric implies"
-    for y, problem in ((frame["y"] - 100, "at least 0"), (frame["y"].map(str) + "!", "log-loss")):
-        with pytest.raises(ValueError, match=problem):
-            fit_table(frame.assign(y=y).head(40), **given, metric="poisson-deviance")
+    assert asked["target_rule"] == "poisson, as the metric implies"
+
+
+@pytest.mark.parametrize(
+    ("metric", "family", "y", "problem"),
+    [
+        ("poisson-deviance", "auto", [-1, 2, 3], "metric poisson-deviance needs targets at least"),
+        ("poisson-deviance", "gaussian", [-1, 2, 3], "has -1. Choose another metric"),
+        ("gamma-deviance", "auto", [0, 2, 3], "gamma-deviance needs targets above 0"),
+        (None, "gamma", [0, 2, 3], "A gamma model needs targets above 0"),
+        ("poisson-deviance", "auto", ["a", "b", "c"], "log-loss.*Or ask for regression"),
+    ],
+)
+def test_targets_that_a_metric_has_no_value_for_are_refused(metric, family, y, problem):
+    frame = pd.DataFrame({"g": np.arange(30) % 5, "x": np.arange(30.0), "y": y * 10})
+    with pytest.raises(ValueError, match=problem):
+        fit_table(frame, task="g", target="y", metric=metric, family=family)
 
 
 def test_classes_that_say_nothing_leave_the_weight_to_what_is_cross_learned():

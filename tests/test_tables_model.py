@@ -397,7 +397,7 @@ def test_few_rows_of_noise_do_no_worse_than_class_frequencies():
     found = fit_table(frame, task="g", target="y", base="linear").results
     scores = {model["name"]: model["score"] for model in found["models"]}
     assert found["models"][0]["score"] < 1.01 * found["score"]["baseline"]
-    assert scores["separate"] < 1.25 * found["score"]["baseline"]
+    assert scores["separate"] < 1.15 * found["score"]["baseline"]
     assert "does not help beyond" in found["sentence"]
 
 

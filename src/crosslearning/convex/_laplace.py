@@ -167,8 +167,9 @@ class LaplacePoint(VariancePoint):
     def means(self) -> tuple[Array, Array]:
         """Posterior means of centre and tasks: from the mode towards the longer tail.
 
-        To first order, and by at most one standard deviation. Averages over the posterior then add
-        up to the sum of the targets if the link is canonical; elsewhere the mode is kept.
+        To first order; centre and tasks move by at most one standard deviation each. Averages over
+        the posterior then nearly add up to the sum of the targets. Families other than two classes
+        and counts keep the mode.
         """
         if not isinstance(self.data.rows.family, CANONICAL):
             return self.beta, self.thetas

@@ -70,7 +70,7 @@ def laplace_passes(
     posterior = replace(climb.found.fit(climb.scores), n_iter=n_passes, status=status)
     assert climb.expansion is not None
     around = replace(climb.expansion, thetas=climb.expansion.thetas + added)
-    fit = GLMFit(posterior, around.moments, climb.point.means).shifted(added)
+    fit = GLMFit.of(posterior, around.moments, climb.point).shifted(added)
     return fit, replace(start, thetas=fit.posterior.thetas, dispersion=climb.dispersion)
 
 

@@ -90,6 +90,9 @@ def statement(runs: Runs) -> str:
         f"Its test accuracy is {test}.",
     ]
     if found:
+        between = runs.epsilons[places(runs)["cross"]]
+        if between != epsilon:
+            said.append(f"Of the radii between 0 and ∞, ε = {radius_name(between)} is best.")
         said.append(sentences.verdict(found, "test accuracy"))
     if choice["best_on_test"] != epsilon:
         place, hindsight = radius_name(choice["best_on_test"]), written(choice["best_test"])

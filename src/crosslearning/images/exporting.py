@@ -8,6 +8,8 @@ import json
 import logging
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +57,9 @@ def export(
     """
     target = Path(path)
     if target.suffix not in _WRITERS:
-        raise ValueError(f"The file must end in {' or '.join(_WRITERS)}; got {target.name!r}.")
+        raise ValueError(f"The file must end in .onnx, .pt2 or .safetensors; got {target.name!r}.")
+    if target.is_dir():
+        raise ValueError(f"{target} is a folder. Choose the name of a file.")
     about, models = open_models(Path(folder), epsilon, seed)
     if task is not None and task not in models:
         known = ", ".join(about["domains"])
@@ -91,9 +95,7 @@ def _write_program(net: nn.Module, images: torch.Tensor, path: Path, about: str)
 
 def _write_onnx(net: nn.Module, images: torch.Tensor, path: Path, about: str) -> Any:
     require("Export to ONNX", "onnx", "onnxscript")
-    noisy = logging.getLogger("torch.onnx._internal.exporter._registration")
-    noisy.setLevel(logging.ERROR)  # it misses operators of torchvision, which are not used
-    with warnings.catch_warnings():
+    with _silence(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # torch warns of itself
         program: Any = torch.onnx.export(
             _traced(net, images),
@@ -110,6 +112,18 @@ def _write_onnx(net: nn.Module, images: torch.Tensor, path: Path, about: str) ->
     model.metadata_props.add(key="about", value=about)
     path.write_bytes(model.SerializeToString())
     return torch.from_numpy(_run_onnx(path, images.numpy()))
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Hush torch's complaint that it misses operators of torchvision, which are not used."""
+    logger = logging.getLogger("torch.onnx._internal.exporter._registration")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _run_onnx(path: Path, images: Any) -> Any:

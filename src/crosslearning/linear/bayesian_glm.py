@@ -31,8 +31,8 @@ class CrossBayesianGLM(BayesianRegression):
     Like :class:`CrossBayesianRidge`, for other targets, by Laplace's approximation of the
     evidence (a variational one for ``family="student"``). Predictions are means over the
     posterior. Coefficients are those of the posterior mode; for ``family="poisson"`` without a
-    bound, those of the posterior mean to first order, so that predicted counts add up to the
-    observed ones. A finite `epsilon`, however large, gives the mode, whose largest distance
+    bound, those of the posterior mean to first order, so that predicted counts nearly add up to
+    the observed ones. A finite `epsilon`, however large, gives the mode, whose largest distance
     `epsilon_max_` is.
 
     Parameters

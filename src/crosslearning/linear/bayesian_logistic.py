@@ -22,8 +22,9 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
     Like :class:`CrossBayesianRidge`, for two or more classes, by Laplace's approximation of the
     evidence. Probabilities are averaged over the posterior. A task may lack some of the classes.
     Coefficients are those of the posterior mode; with two classes and without a bound, those of the
-    posterior mean to first order, so that probabilities add up to the number of cases. A finite
-    `epsilon`, however large, gives the mode, whose largest distance `epsilon_max_` is.
+    posterior mean to first order, so that probabilities nearly add up to the number of cases.
+    Separate models, and a finite `epsilon`, however large, have the mode, whose largest distance
+    `epsilon_max_` is.
 
     Parameters
     ----------

@@ -156,7 +156,7 @@ def fit_table(
         only = only_family(family, metric)
         spaces, tried = _to_try(data, only, level, epsilon, base, seed)
         left = time_budget - (clock.perf_counter() - started)
-        # A bound applies to a single model, and squared errors weight a blend of means.
+        # A bound applies to a single model, and weights of a blend are those of means.
         blend = epsilon == np.inf and level is None
         trials = run(
             tried, spaces, data.splits, scored, seed=seed, blend=blend, budget=left, jobs=jobs,

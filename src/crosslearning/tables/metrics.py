@@ -119,7 +119,11 @@ def metric_of(name: str | None, kind: str, quantile: float | None = None) -> Met
     chosen = name or ("log-loss" if classes else "mse")
     known = [other for other in METRICS if (other in _OF_CLASSES) == classes]
     if chosen not in known:
-        raise ValueError(f"`metric` must be one of {', '.join(known)} for {kind}; got {name!r}.")
+        other = "classification" if kind == "regression" else "regression"
+        hint = f" Or ask for {other}." * (chosen in METRICS)
+        raise ValueError(
+            f"`metric` must be one of {', '.join(known)} for {kind}; got {name!r}.{hint}"
+        )
     return METRICS[chosen]
 
 

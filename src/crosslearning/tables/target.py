@@ -66,10 +66,10 @@ def target_of(
         return Target(str(name), found, _classes(column, distinct), why)
     values = as_numbers(column)
     refuse_slips(column, values)
+    _refuse_values(str(name), values, family, metric)
     if only_family(family, metric):
         asked = family if family != "auto" else "poisson"
-        _refuse_values(str(name), values, asked)
-        because = f"{asked}, as asked" if family != "auto" else "counts, as the metric implies"
+        because = f"{asked}, as {'asked' if family != 'auto' else 'the metric implies'}"
         return Target(str(name), found, values, because, asked)
     family, because = _family(values)
     return Target(str(name), found, values, why if why == "as asked" else because, family)
@@ -120,15 +120,19 @@ def refuse_slips(column: pd.Series[Any], values: NDArray[np.float64]) -> None:
         )
 
 
-def _refuse_values(name: str, values: NDArray[np.float64], family: str) -> None:
-    """Refuse targets that a family has no probability for."""
+def _refuse_values(name: str, values: NDArray[np.float64], family: str, metric: str | None) -> None:
+    """Refuse targets that a metric is not defined for, or that a family has no probability for."""
     low = values.min()
-    if (low < 0 and family in ("poisson", "tweedie", "gamma")) or (low == 0 and family == "gamma"):
-        least = "above 0" if family == "gamma" else "at least 0"
-        raise ValueError(
-            f"A {family} model needs targets {least}; {name!r} has {low:g}. Choose another family "
-            "or metric: tweedie allows 0, gaussian and student allow any number."
-        )
+    asked = (
+        (str(metric).removesuffix("-deviance"), f"The metric {metric}", "metric, such as mse"),
+        (family, f"A {family} model", "family: tweedie allows 0, gaussian and student any number"),
+    )
+    for what, who, other in asked:
+        least = {"poisson": "at least 0", "tweedie": "at least 0", "gamma": "above 0"}.get(what)
+        if least is not None and (low < 0 or (low == 0 and what == "gamma")):
+            raise ValueError(
+                f"{who} needs targets {least}; {name!r} has {low:g}. Choose another {other}."
+            )
 
 
 def _family(y: NDArray[np.float64]) -> tuple[str, str]:

@@ -134,7 +134,7 @@ def reason(trials: Trials, words: str) -> str:
     else:
         why = f"its mean over tasks is {own}, and that of {second.label} {other}, which is better "
         why += "by less than a standard error."
-        why += " A blend would consist of it alone." * (chosen.base != "blend")
+        why += " It is kept since a blend would give it all the weight." * (chosen.base != "blend")
     if chosen.base == "blend":
         why += f" It consists of {', '.join(_shares(trials))}; the weights for a part of the rows "
         why += "come from the others."
