@@ -353,10 +353,11 @@ def check_sharded_not_finite():
 
 def interrupted(where, path, **options):
     """A run that stops after an epoch, and goes on in other models, on another mesh."""
-    given = {"checkpoint": path, "checkpoint_every": 3, "patience": 3}
+    same = {"patience": 3, "pooled_epochs": 1}
+    given = {"checkpoint": path, "checkpoint_every": 3, **same}
     make = {"epsilon": {"0": 0.2}, **options}
     one = TaskModels(network(False), TASKS, epsilon={"0": 0.2})
-    expected = train(one, data(), "Adam", patience=3)
+    expected = train(one, data(), "Adam", **same)
     first = TaskModels(network(False), TASKS, mesh=where[0], **make)
     with pytest.raises(InterruptedError):
         train(first, data(), "Adam", callbacks=[interrupt], **given)

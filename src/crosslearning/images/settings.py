@@ -20,13 +20,14 @@ _RULES: list[tuple[str, str, Callable[[Any], bool]]] = [
     ("momentum", "at least 0 and below 1", lambda value: 0 <= value < 1),
     ("weight_decay", "finite and at least 0", lambda value: 0 <= value < math.inf),
     ("train validation", "a share above 0 and below 1", lambda value: 0 < value < 1),
+    ("pooled_share", "a share from 0 to 1", lambda value: 0 <= value <= 1),
     ("train_fraction", "a share above 0 and at most 1", lambda value: 0 < value <= 1),
     ("epsilons seeds", "one or more numbers of at least 0", _all_at_least_0),
 ]
 _NOT_SHARED = ("epsilons", "seeds", "baselines")
 _OF_TRAINING = (
     "model", "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay",
-    "schedule", "augment", "flip", "weights", "only", "blocks",
+    "schedule", "pooled_share", "augment", "flip", "weights", "only", "blocks",
     "baselines",
 )  # fmt: skip
 
@@ -48,6 +49,8 @@ class TrainingSettings:
         ``"sgd"`` or ``"adam"``, and their options.
     schedule : {"cosine", "constant"}
         Whether the learning rate decays to 0 along a cosine.
+    pooled_share : float
+        Share of the epochs, at the beginning, in which ε is 0 at all radii but infinity.
     augment, flip : bool
         Whether to shift and recolour training images at random, and whether to mirror half of
         them too; not where left and right matter.
@@ -62,7 +65,7 @@ class TrainingSettings:
     baselines : bool or tuple of str
         Whether to train the usual alternatives too: pooled with shared BatchNorm statistics, own
         BatchNorm and the rest pooled (FedBN), own classifiers (FedPer), springs of three
-        stiffnesses, and pooled, then fine-tuned for as many epochs again; or strings that the
+        stiffnesses, and pooled, then fine-tuned for the rest of the epochs; or strings that the
         names of the wanted ones contain.
     backbone : str, optional
         Fit linear heads on the features of this network instead, named as in `features`. The
@@ -92,6 +95,7 @@ class TrainingSettings:
     momentum: float = 0.9
     weight_decay: float = 1e-4
     schedule: str = "cosine"
+    pooled_share: float = 0.0
     augment: bool = True
     flip: bool = True
     weights: str | None = None
@@ -140,6 +144,11 @@ class TrainingSettings:
         """Return the settings that have an effect: heads on a backbone have none of training."""
         without = _OF_TRAINING if self.backbone else ()
         return {name: value for name, value in asdict(self).items() if name not in without}
+
+    @property
+    def pooled_epochs(self) -> int:
+        """Number of epochs in which ε is 0, rounded down."""
+        return int(self.pooled_share * self.epochs)
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that comparable runs share: all but radii, seeds and baselines."""

@@ -209,6 +209,7 @@ class _Seed:
                 batch_size=batch,
                 scheduler=cosine if settings.schedule == "cosine" else None,
                 augment=Augmentation(flip=settings.flip) if settings.augment else None,
+                pooled_epochs=settings.pooled_epochs,
                 checkpoint_every=_STEPS,
                 folder=self.folder / f"{where}seed-{self.seed}",
                 measure=measure,

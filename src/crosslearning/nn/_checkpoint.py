@@ -80,7 +80,7 @@ class Checkpoint:
         run = self.run
         tensors = {"epoch": torch.from_numpy(np.stack([run.sums, run.counts]))}
         content = {
-            "run": self.configuration,
+            "run": self.configuration | tethers(run, run.step),
             "history": pack(to_columns(run.history.records), "history", tensors),
             **{name: getattr(run, name) for name in _PLAIN},
         }
@@ -110,7 +110,8 @@ class Checkpoint:
             run.validation.load_state(unpack(content["best"], tensors))
 
     def _refuse_another(self, content: dict[str, Any], epochs: int) -> None:
-        found = differences(content["run"], self.configuration)
+        here = self.configuration | tethers(self.run, content["step"])
+        found = differences(content["run"], here)
         done = content["step"] // self.run.steps
         if not found and epochs < done:
             found = [f"`epochs` is {epochs}, but {done} are done"]
@@ -127,7 +128,6 @@ def configuration(run: Run) -> dict[str, Any]:
     described = {
         "tasks": [encode_label(task) for task in models.tasks],
         "architecture": _merged(ranks.objects(_architecture(models))),
-        "tethers": {block.name: encode_tether(block.tether) for block in models.blocks},
         "center_weight": models.center_weight,
         "optimizer": _optimizer(run.optimizer, ranks),
         "scheduler": None if run.scheduler is None else type(run.scheduler).__name__,
@@ -142,6 +142,18 @@ def configuration(run: Run) -> dict[str, Any]:
         "patience": None if validation is None else validation.patience,
     }
     return json.loads(json.dumps(described))
+
+
+def tethers(run: Run, step: int) -> dict[str, Any]:
+    """Describe what has applied until a step: while all is pooled, no radius has."""
+    pooled = {block.name: run.pooled_steps.get(block.name, 0) for block in run.models.blocks}
+    return {
+        "pooled steps": {name: min(step, last) for name, last in pooled.items()},
+        "tethers": {
+            block.name: None if step <= pooled[block.name] else encode_tether(block.tether)
+            for block in run.models.blocks
+        },
+    }
 
 
 def differences(there: Any, here: Any, name: str = "") -> list[str]:

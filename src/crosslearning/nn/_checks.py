@@ -5,11 +5,11 @@ from __future__ import annotations
 from numbers import Real
 
 
-def check_counts(**values: object) -> None:
-    """Refuse numbers of units, steps or the like that are not positive whole numbers."""
+def check_counts(*, least: int = 1, **values: object) -> None:
+    """Refuse numbers of units, steps or the like that are not whole, or too small."""
     for name, value in values.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"`{name}` must be a whole number of at least 1; got {value!r}.")
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ValueError(f"`{name}` must be a whole number of at least {least}; got {value!r}.")
 
 
 def check_dropout(value: object) -> None:

@@ -38,6 +38,7 @@ class Run:
     validation: Validation | None
     callbacks: Sequence[Callable[[EpochRecord], Any]]
     project_every: int
+    pooled_epochs: dict[str, int]  # by block
     step: int = 0  # steps done
     stopped: bool = False  # by validation or a callback
     seconds: float = 0.0  # of the current epoch before `train` was called
@@ -49,6 +50,10 @@ class Run:
     @property
     def steps(self) -> int:
         return self.feed.plan.steps
+
+    @property
+    def pooled_steps(self) -> dict[str, int]:
+        return {name: epochs * self.steps for name, epochs in self.pooled_epochs.items()}
 
     def train(self, engine: Engine, epochs: int, bar: Bar, checkpoint: Checkpoint | None) -> None:
         """Train until the end, or until validation or a callback says so."""
@@ -120,7 +125,8 @@ class Run:
         if rate == 0.0:  # nothing has moved, and springs scale with the rate
             return None
         step = None if rate is None else since * rate
-        return self.models._project_linked(step, _CALLER_OF_FIT)
+        pooled = [name for name, last in self.pooled_steps.items() if self.step <= last]
+        return self.models._project_linked(step, _CALLER_OF_FIT, pooled)
 
     def _end_epoch(self, moved: float, certificate: StepCertificate | None) -> None:
         models, rate = self.models, learning_rate(self.optimizer)

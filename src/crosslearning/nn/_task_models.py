@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -200,14 +200,19 @@ class TaskModels(LinkedModules):
         self._mark_changed()
         return certificate
 
-    def _project_linked(self, step_size: float | None, stacklevel: int) -> StepCertificate:
-        """Project without checking the views or notifying autograd."""
+    def _project_linked(
+        self, step_size: float | None, stacklevel: int, pooled: Collection[str] = ()
+    ) -> StepCertificate:
+        """Project without checking the views or notifying autograd; pool blocks of these names."""
         names = [block.name for block in self.blocks]
         # Autocast would compute products in bfloat16.
         with torch.no_grad(), torch.autocast(self._flats[0].flat.device.type, enabled=False):
             steps = couple(
                 self._members,
-                [block.scaled(step_size) for block in self.blocks],
+                [
+                    Tether(0.0) if block.name in pooled else block.scaled(step_size)
+                    for block in self.blocks
+                ],
                 center_weight=self.center_weight,
                 start=[self._pulls.get(name) for name in names],
                 tell_resolution=not self._told_resolution,

@@ -32,6 +32,7 @@ def fit(
     batch_size: int | None = 1,
     sampling: Literal["cycle", "proportional"] = "cycle",
     project_every: int = 1,
+    pooled_epochs: int | Mapping[str, int] = 0,
     scheduler: Any = None,
     validation: Mapping[Any, Any] | None = None,
     metric: str | Metric | None = None,
@@ -71,6 +72,10 @@ def fit(
         takes `batch_size` rows per task on average, and more of large tasks.
     project_every : int, default=1
         Number of steps between projections; there is always one at the end of an epoch.
+    pooled_epochs : int or dict from block to int, default=0
+        Number of epochs at the beginning in which ε is 0, whatever the tethers: the tasks part
+        from a pooled model, and have the rest of the epochs for it. A dict does so for the blocks
+        that it names; what is in no block always belongs to its task alone.
     scheduler : scheduler or callable, optional
         A scheduler of the optimizer, or a function of it that returns one. It advances after each
         epoch; ``ReduceLROnPlateau`` gets the validation score, or else the loss.
@@ -154,6 +159,7 @@ def fit(
         None if validation is None else Validation(validation, metric, loss, patience),
         callbacks,
         project_every,
+        _by_block(pooled_epochs, models),
     )
     saved = _resume(checkpoint, checkpoint_every, run, epochs)
     with forked_generators(device), mode(models, training=True):
@@ -181,6 +187,20 @@ def _resume(path: Any, every: int | None, run: Run, epochs: int) -> Checkpoint |
     checkpoint = kind(path, every, run)
     checkpoint.resume(epochs)
     return checkpoint
+
+
+def _by_block(pooled_epochs: int | Mapping[str, int], models: TaskModels) -> dict[str, int]:
+    names = [block.name for block in models.blocks]
+    if not isinstance(pooled_epochs, Mapping):
+        pooled_epochs = dict.fromkeys(names, pooled_epochs)
+    for name, value in pooled_epochs.items():
+        check_counts(least=0, pooled_epochs=value)
+        if name not in names:
+            raise ValueError(
+                f"`pooled_epochs` must name blocks of the models, {', '.join(map(repr, names))}; "
+                f"got {name!r}."
+            )
+    return dict(pooled_epochs)
 
 
 def _sources(data: Mapping[Any, Any], models: TaskModels) -> dict[Hashable, Source]:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
+from crosslearning.nn._checks import check_counts
 from crosslearning.nn._evaluation import as_metric
 from crosslearning.nn._history import EpochRecord, History
 from crosslearning.nn._sampling import Augment, Schedule, schedule
@@ -59,7 +60,7 @@ def settings_of(
     if "spring" in wanted:
         settings += [Setting("spring", stiffness=float(value)) for value in stiffness]
     if "fine-tuned" in wanted:
-        settings.append(Setting("fine-tuned", epsilon=0.0))
+        settings.append(Setting("fine-tuned"))
     if not settings:
         raise ValueError("There is nothing to compare. Pass `epsilons` or `baselines`.")
     return settings
@@ -79,6 +80,7 @@ class Plan:
     batch_size: int | None
     sampling: Literal["cycle", "proportional"]
     project_every: int
+    pooled_epochs: int
     center_weight: float
     scheduler: Callable[[torch.optim.Optimizer], Any] | None
     augment: Augment | None
@@ -89,6 +91,7 @@ class Plan:
     blocks: dict[str, float | None] | None
 
     def __post_init__(self) -> None:
+        check_counts(least=0, pooled_epochs=self.pooled_epochs)
         for name, kind in (("module", nn.Module), ("optimizer", torch.optim.Optimizer)):
             given = getattr(self, name)
             if isinstance(given, kind) or not callable(given):
@@ -115,6 +118,12 @@ class Plan:
             name: setting.tether if radius is None else Tether(epsilon=radius)
             for name, radius in self.blocks.items()
         }
+
+    def pooled_epochs_of(self, setting: Setting) -> int:
+        """Return the number of epochs in which a run is pooled before its radius applies."""
+        if setting.method == "fine-tuned":
+            return self.pooled_epochs or self.epochs // 2
+        return self.pooled_epochs if setting.method in ("pooled", "cross") else 0
 
     def schedule(self) -> Schedule:
         """How many rows of each task a step takes."""

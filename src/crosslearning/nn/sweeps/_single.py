@@ -6,17 +6,19 @@ import json
 import math
 import os
 import shutil
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from crosslearning.files import write_json
+from crosslearning.files import replacing, write_json
 from crosslearning.nn._checkpoint import name_of
 from crosslearning.nn._evaluation import score_sources
 from crosslearning.nn._history import History
-from crosslearning.nn._seeds import build, derive
+from crosslearning.nn._seeds import build
 from crosslearning.nn._sources import digest
 from crosslearning.nn._task_models import TaskModels
 from crosslearning.nn._training import fit
@@ -26,23 +28,29 @@ _NUMBERS = ("batch_size", "sampling", "project_every")  # of a plan, for `fit`
 
 
 def train_single(
-    plan: Plan, setting: Setting, seed: int, engine: Any, checkpoint: Path | None
+    plan: Plan,
+    setting: Setting,
+    seed: int,
+    engine: Any,
+    folder: Folder | None,
+    share: bool,
 ) -> list[dict[str, Any]]:
-    """Train one setting with one seed, and return its rows of the table, task by task."""
+    """Train one setting with one seed, and return its rows of the table, task by task.
+
+    With `share`, runs with the same seed begin with the same pooled epochs, kept in the folder.
+    """
     module, weight = build(plan.module, seed), plan.center_weight
     models = TaskModels(
         module, plan.data, tether=plan.tether(setting), center_weight=weight, mesh=plan.mesh
     )
-    run = setting.run(seed)
-    history = _fit(plan, models, run, seed, engine, checkpoint)
-    if setting.method == "fine-tuned":
-        pooled = {
-            task: models[task] if task in models.local_tasks else models.center
-            for task in models.tasks
-        }
-        models = TaskModels(pooled, epsilon=math.inf, same_start=False, mesh=plan.mesh)
-        second = checkpoint and checkpoint.with_suffix(".fine.safetensors")
-        history = _fit(plan, models, run, derive(seed, "fine-tuned"), engine, second)
+    run, pooled = setting.run(seed), plan.pooled_epochs_of(setting)
+    train = partial(_fit, plan, models, run, engine, pooled)
+    checkpoint = None if folder is None else folder.checkpoint(setting, seed)
+    if folder and checkpoint and share and pooled and not checkpoint.exists():
+        train(folder.stage(seed), pooled)
+        with replacing(checkpoint) as copy:
+            shutil.copyfile(folder.stage(seed), copy)
+    history = train(checkpoint, plan.epochs)
     last, distances = history.records[-1], models.distances()
     scores = score_sources(models, plan.test_sources(), plan.judge)
     measured = [{}] * len(models) if plan.measure is None else plan.measure(run, models, history)
@@ -59,19 +67,27 @@ def train_single(
 
 
 def _fit(
-    plan: Plan, models: TaskModels, run: Any, seed: int, engine: Any, checkpoint: Path | None
+    plan: Plan,
+    models: TaskModels,
+    run: dict[str, Any],
+    engine: Any,
+    pooled: int,
+    checkpoint: Path | None,
+    epochs: int,
 ) -> History:
-    told = plan.on_epoch
+    told, blocks = plan.on_epoch, plan.blocks
+    tethered = blocks and [name for name, radius in blocks.items() if radius != math.inf]
     return fit(
         models,
         plan.data,
         plan.loss,
         plan.optimizer,
-        plan.epochs,
+        epochs,
+        pooled_epochs=pooled if tethered is None else dict.fromkeys(tethered, pooled),
         **{name: getattr(plan, name) for name in (*_NUMBERS, "scheduler", "augment")},
         callbacks=() if told is None else [lambda record: told(run, record)],
         engine=engine,
-        seed=seed,
+        seed=run["seed"],
         checkpoint=checkpoint,
         checkpoint_every=plan.checkpoint_every if checkpoint else None,
     )
@@ -100,16 +116,24 @@ class Folder:
         return list(_read(file)) if file.exists() else None
 
     def keep(self, setting: Setting, seed: int, rows: list[dict[str, Any]]) -> None:
-        """Write the rows of a finished run, and remove its checkpoints."""
+        """Write the rows of a finished run, and remove its checkpoint."""
         write_json(self._file(setting, seed, "json"), rows)
-        for suffix in ("safetensors", "fine.safetensors"):
-            self._file(setting, seed, suffix).unlink(missing_ok=True)
-            shutil.rmtree(self._file(setting, seed, f"ranks.{suffix}"), ignore_errors=True)
+        self._file(setting, seed, "safetensors").unlink(missing_ok=True)
+        shutil.rmtree(self._file(setting, seed, "ranks.safetensors"), ignore_errors=True)
 
     def checkpoint(self, setting: Setting, seed: int) -> Path:
         """File, or folder of ranks, for the state of a run that is not finished."""
         suffix = "safetensors" if self._mesh is None else "ranks.safetensors"
         return self._file(setting, seed, suffix)
+
+    def stage(self, seed: int) -> Path:
+        """File for the state after the pooled epochs."""
+        return self.path / f"stage-seed-{seed}.safetensors"
+
+    def forget_stages(self, seeds: Iterable[int]) -> None:
+        """Remove what the runs that are finished began with."""
+        for seed in seeds:
+            self.stage(seed).unlink(missing_ok=True)
 
     def _file(self, setting: Setting, seed: int, suffix: str) -> Path:
         return self.path / f"{setting.key}-seed-{seed}.{suffix}"
@@ -118,7 +142,7 @@ class Folder:
 def _description(plan: Plan) -> dict[str, Any]:
     """Describe a sweep in JSON; a folder holds runs of equal descriptions."""
     functions = ("loss", "metric", "scheduler", "augment")
-    names = ("epochs", *_NUMBERS, "center_weight", "blocks")
+    names = ("epochs", *_NUMBERS, "pooled_epochs", "center_weight", "blocks")
     parts = {"data": plan.sources(), "test": plan.test_sources()}
     return {
         "model": repr(build(plan.module, 0)),

@@ -24,7 +24,7 @@ from crosslearning.nn.sweeps._settings import Plan, Setting
 from crosslearning.tether import Array, Tether
 
 
-def why_not_stacked(plan: Plan, settings: Sequence[Setting], *, asked_for: bool) -> str | None:
+def why_not_stacked(plan: Plan, *, asked_for: bool) -> str | None:
     """Return what keeps runs from being stacked, or None; an explicit request allows more."""
     module = build(plan.module, 0)
     parameters = list(module.parameters())
@@ -35,7 +35,6 @@ def why_not_stacked(plan: Plan, settings: Sequence[Setting], *, asked_for: bool)
         "runs are measured one by one": bool(plan.measure or plan.on_epoch),
         "there are blocks": plan.blocks is not None,
         "the tasks are on several ranks": plan.mesh is not None,
-        "fine-tuning takes two runs": any(one.method == "fine-tuned" for one in settings),
         "the model has buffers": any(True for _ in module.buffers()),
         "dropout would differ": any(
             isinstance(part, _DropoutNd) and part.p for part in module.modules()
@@ -57,7 +56,7 @@ def train_stacked(plan: Plan, runs: Sequence[tuple[Setting, int]]) -> list[list[
     seeds = list(dict.fromkeys(seed for _, seed in runs))
     sources, modules = plan.sources(), [build(plan.module, seed) for seed in seeds]
     called = [f"run {setting.key} with seed {seed}" for seed in seeds for setting in settings]
-    tethers = [one.tether for one in settings]
+    tethers = [(one.tether, plan.pooled_epochs_of(one)) for one in settings]
     stack = Stack(modules, list(sources), tethers, plan.center_weight, called)
     steps = plan.schedule()
     device = stack.thetas.device
@@ -85,7 +84,7 @@ def _train(plan: Plan, stack: Stack, feeds: list[StackedFeed], steps: int) -> Ar
         optimizer.step()
         since = in_epoch % plan.project_every + 1
         if since == plan.project_every or in_epoch + 1 == steps:
-            stack.project(since * learning_rate(optimizer))
+            stack.project(since * learning_rate(optimizer), step // steps)
         total = losses + (total if in_epoch else 0.0)
         if in_epoch + 1 == steps:
             advance(scheduler, float("nan"))  # none that depends on a score
@@ -111,15 +110,16 @@ def _scores(plan: Plan, stack: Stack, skeleton: nn.Module) -> Array:
 class Stack:
     """Runs of every seed with every tether; members of a coupling, with a group per run.
 
-    `thetas` has shape (n_tasks, n_seeds, n_tethers, n_parameters). An optimizer that treats each
-    number separately, as SGD and Adam do, trains every run as if it were alone.
+    A tether comes with the number of epochs in which its runs are pooled first. `thetas` has shape
+    (n_tasks, n_seeds, n_tethers, n_parameters). An optimizer that treats each number separately, as
+    SGD and Adam do, trains every run as if it were alone.
     """
 
     def __init__(
         self,
         modules: Sequence[nn.Module],
         labels: Sequence[Hashable],
-        tethers: Sequence[Tether],
+        tethers: Sequence[tuple[Tether, int]],
         center_weight: float,
         runs: Sequence[str],
     ) -> None:
@@ -158,12 +158,15 @@ class Stack:
         self.thetas.grad = torch.cat([one.flatten(1) for one in found], dim=1).view_as(self.thetas)
         return losses.detach().view(len(self.tasks), -1)
 
-    def project(self, step_size: float) -> None:
+    def project(self, step_size: float, epoch: int) -> None:
         """Project every run, as :meth:`TaskModels.project` does one."""
         with torch.no_grad():
             steps = couple(
                 self,
-                [tether.scaled(step_size=step_size) for tether in self._tethers],
+                [
+                    Tether(0.0) if epoch < pooled else tether.scaled(step_size=step_size)
+                    for tether, pooled in self._tethers
+                ],
                 center_weight=self._weight,
                 start=self.pulls,
                 tell_resolution=not self._told_resolution,

@@ -16,7 +16,7 @@ from crosslearning.nn._evaluation import Metric
 from crosslearning.nn._history import EpochRecord
 from crosslearning.nn._ranks import Ranks
 from crosslearning.nn._sampling import Augment
-from crosslearning.nn.sweeps._settings import Measure, Plan, Setting, settings_of
+from crosslearning.nn.sweeps._settings import Measure, Plan, settings_of
 from crosslearning.nn.sweeps._single import Folder, train_single
 from crosslearning.nn.sweeps._stacked import train_stacked, why_not_stacked
 
@@ -38,6 +38,7 @@ def sweep(
     batch_size: int | None = 1,
     sampling: Literal["cycle", "proportional"] = "cycle",
     project_every: int = 1,
+    pooled_epochs: int = 0,
     center_weight: float = 1.0,
     scheduler: Callable[[torch.optim.Optimizer], Any] | None = None,
     augment: Augment | None = None,
@@ -63,13 +64,18 @@ def sweep(
         Radii; 0 pools the tasks, ``math.inf`` separates them.
     baselines : one or several of {"pooled", "separate", "spring", "fine-tuned"}
         What to compare with: radius 0; radius infinity; springs to the centre instead of a radius
-        (mean-regularised multi-task learning); and the pooled model, fine-tuned on each task for as
-        many epochs again.
+        (mean-regularised multi-task learning); and separate models that part from a pooled one
+        after `pooled_epochs`, or else after half of the epochs.
     stiffness : iterable of float, default=(1.0,)
         Stiffness of the springs.
     blocks : dict from prefix to float or None, optional
         Radii of blocks of parameters, as in :class:`TaskModels`; None stands for the radius or
         spring of each run, as in ``{"*": None, "classifier": math.inf}``.
+    pooled_epochs : int, default=0
+        Number of epochs at the beginning in which ε is 0, as in :func:`fit`, for all radii but
+        infinity; blocks whose radius is infinite for all runs are free from the first step. With a
+        folder, these epochs are trained once for all radii of a seed, except on a mesh or in
+        several processes.
     seeds : int or sequence of int, default=(0,)
         Each determines initial parameters, order of the data and dropout.
     test : mapping from task to data, optional
@@ -125,7 +131,7 @@ def sweep(
     """
     plan = Plan(
         module, data, loss, optimizer, epochs, test, metric, batch_size, sampling, project_every,
-        center_weight, scheduler, augment, measure, on_epoch, checkpoint_every, mesh,
+        pooled_epochs, center_weight, scheduler, augment, measure, on_epoch, checkpoint_every, mesh,
         None if blocks is None else dict(blocks),
     )  # fmt: skip
     settings = settings_of(epsilons, baselines, stiffness)
@@ -138,18 +144,18 @@ def sweep(
     wanted = [(setting, seed) for setting in settings for seed in starts]
     runs = {run: kept.find(*run) for run in wanted} if kept else dict.fromkeys(wanted)
     missing = [run for run, rows in runs.items() if rows is None]
-    if missing and _to_stack(stacked, plan, settings):
+    if missing and _to_stack(stacked, plan):
         finished = train_stacked(plan, missing)
     else:
-        work = (
-            delayed(train_single)(plan, *run, engine, kept and kept.checkpoint(*run))
-            for run in missing
-        )
+        one_by_one = ranks.mesh is None and n_jobs in (None, 1)
+        work = (delayed(train_single)(plan, *run, engine, kept, one_by_one) for run in missing)
         finished = Parallel(n_jobs=n_jobs, return_as="generator")(work)
     for run, rows in zip(missing, finished, strict=True):
         runs[run] = rows
         if kept and ranks.is_first:
             kept.keep(*run, rows)
+    if kept and ranks.is_first:
+        kept.forget_stages(starts)
     return pd.DataFrame(
         [
             {**setting.run(seed), "task": task, **row}
@@ -159,12 +165,12 @@ def sweep(
     )
 
 
-def _to_stack(stacked: bool | Literal["auto"], plan: Plan, settings: list[Setting]) -> bool:
+def _to_stack(stacked: bool | Literal["auto"], plan: Plan) -> bool:
     if not (isinstance(stacked, bool) or stacked == "auto"):
         raise ValueError(f"`stacked` must be True, False or 'auto'; got {stacked!r}.")
     if stacked is False:
         return False
-    obstacle = why_not_stacked(plan, settings, asked_for=stacked is True)
+    obstacle = why_not_stacked(plan, asked_for=stacked is True)
     if stacked is True and obstacle:
         raise ValueError(f"The runs cannot be stacked: {obstacle}. Use stacked='auto'.")
     return obstacle is None
