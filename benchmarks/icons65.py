@@ -48,8 +48,8 @@ mirroring; the radii are about 2 and 6 % of the norm of the network, as by defau
             image_size=32,
             epochs=6,
             flip=False,
-            epsilons=(0.0, 0.4, 1.1, math.inf),
-            baselines=("FedBN",),
+            epsilons=(0.0, 0.2, 0.4, 1.1, math.inf),
+            baselines=True,
         ),
         {0.0: "pooled, own BatchNorm statistics", math.inf: "separate"},
     ),
@@ -124,27 +124,39 @@ def main(
 ) -> None:
     """Train what is missing with parts of the images; write the table of runs and the page."""
     parser = argparse.ArgumentParser(description=about.split("\n")[0])
-    parser.add_argument("--seeds", type=int, default=8, help="of networks; 0 leaves them out")
-    parser.add_argument("--head-seeds", type=int, default=8, help="of heads; 0 leaves them out")
+    parser.add_argument("--seeds", type=int, default=8, help="of networks; 0 keeps their runs")
+    parser.add_argument("--head-seeds", type=int, default=8, help="of heads; 0 keeps their runs")
+    parser.add_argument(
+        "--fractions",
+        type=float,
+        nargs="+",
+        default=fractions,
+        metavar="SHARE",
+        help="of the images to train on; runs with others are kept",
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # networks this small gain nothing from more
     question, *paragraphs, _ = about.split("\n\n")
     text = [f"# {question}", f"`python benchmarks/{name}.py` writes this page.", *paragraphs]
-    tables = []
+    file, tables = RESULTS / f"{name}.csv", []
+    last = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=["kind", "images"])
     for (title, (kind, settings, ends)), fraction in product(SECTIONS.items(), fractions):
         seeds = arguments.head_seeds if settings.backbone else arguments.seeds
-        if not seeds:
-            continue
         settings = replace(settings, train_fraction=fraction)
         if settings.backbone and isinstance(data, ImageDomains):
             settings = replace(settings, image_size=224)
         folder = CACHE / f"benchmark-{name}-{kind}{f'-{fraction:g}' * (fraction < 1)}"
-        runs = runs_of(data, folder, settings, ends, seeds)
-        tables.append(runs.assign(kind=kind, images=fraction))
+        if seeds and fraction in arguments.fractions:
+            runs = runs_of(data, folder, settings, ends, seeds).assign(kind=kind, images=fraction)
+        else:
+            runs = last[(last["kind"] == kind) & (last["images"] == fraction)]
+        if runs.empty:
+            continue
+        tables.append(runs)
         part = ", all images" if fraction == 1 else f", {100 * fraction:g} % of the images"
         title = title.format(part=part * (len(fractions) > 1))
-        text += [f"{title} {seeds} seeds:", comparison(runs), path(runs)]
-    pd.concat(tables).round(5).to_csv(RESULTS / f"{name}.csv", index=False)
+        text += [f"{title} {runs['seed'].nunique()} seeds:", comparison(runs), path(runs)]
+    pd.concat(tables).round(5).to_csv(file, index=False)
     (RESULTS / f"{name}.md").write_text("\n\n".join([*text, *([more] if more else [])]) + "\n")
 
 

@@ -75,6 +75,8 @@ def test_train_has_defaults_for_images_of_anybody(monkeypatch):
     assert seen["settings"] == TrainingSettings()
     assert main(["train", "pictures", "--no-flip", "--model", "my.module:net"]) == 0
     assert seen["settings"] == TrainingSettings(flip=False, model="my.module:net")
+    assert main(["train", "pictures", "--pooled-share", "0"]) == 0
+    assert seen["settings"] == TrainingSettings(pooled_share=0.0)
     blocks = ["--epsilon", "features=0.3", "--epsilon", "features=1", "--epsilon", "classifier=inf"]
     assert main(["train", "pictures", *blocks, "--weights", "w", "--only", "features"]) == 0
     assert seen["settings"] == TrainingSettings(

@@ -115,6 +115,7 @@ def train(settings, data, folder, **options):
     [
         ({"schedule": "step"}, "`schedule` must be 'constant' or 'cosine'"),
         ({"epochs": 0}, "`epochs` must be at least 1; got 0"),
+        ({"pooled_share": 1.5}, "`pooled_share` must be a share from 0 to 1; got 1.5"),
         ({"batch": -1}, "`batch` must be at least 1"),
         ({"train": 1.0}, "`train` must be a share above 0 and below 1; got 1.0"),
         ({"train_fraction": 1.5}, "`train_fraction` must be a share above 0 and at most 1"),
@@ -184,7 +185,7 @@ def test_default_radii_are_shares_of_the_norm():
         torch.nn.init.constant_(layer.weight, 50.0)  # a norm of 100
         return layer
 
-    assert default_epsilons(make) == (0.0, 2.0, 6.0, 20.0, math.inf)
+    assert default_epsilons(make) == (0.0, 1.0, 2.0, 6.0, 20.0, math.inf)
 
 
 def test_radii_are_sorted_and_counted_once():
@@ -387,15 +388,15 @@ def test_a_sweep_learns_and_is_stored(finished):
             *(f"epsilon-{radius}-seed-{seed}.safetensors" for radius in ("0.0", "0.02", "inf")),
         )
     }
+    assert SMALL.pooled_epochs == 1  # which the second radius shares with the first
     assert [(now["run"], now["epoch"]) for now in seen] == [
-        (run, epoch) for run in range(1, 7) for epoch in (1, 2)
+        (run, epoch) for run in range(1, 7) for epoch in ((2,) if run % 3 == 2 else (1, 2))
     ]
     assert {(now["runs"], now["epochs"]) for now in seen} == {(6, 2)}
-    assert [(now["epsilon"], now["seed"]) for now in seen[::4]] == [
-        (0.0, 0),
-        (math.inf, 0),
-        (0.02, 1),
-    ]
+    runs = {now["run"]: (now["epsilon"], now["seed"]) for now in seen}
+    assert runs == dict(
+        enumerate([(e, seed) for seed in SMALL.seeds for e in (0.0, 0.02, math.inf)], 1)
+    )
 
 
 def assert_inspected(results, n_test):
@@ -542,7 +543,7 @@ def test_an_interrupted_run_goes_on(finished, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         train(config, Squares(), tmp_path, progress=stop)
-    assert run_files(tmp_path, 0) == {"cross-0.02-seed-0.safetensors"}
+    assert run_files(tmp_path, 0) == {"cross-0.02-seed-0.safetensors", "stage-seed-0.safetensors"}
     seen = []
     results = train(config, Squares(), tmp_path, progress=seen.append)
     assert [now["epoch"] for now in seen] == [2]
@@ -568,7 +569,8 @@ def test_a_killed_training_goes_on_to_the_same_numbers(finished, tmp_path):
     command = [sys.executable, "-c", _KILLED, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, cwd=Path(__file__).parents[1])
     assert done.returncode == -signal.SIGKILL
-    assert run_files(tmp_path, 0) == {"pooled-0.0-seed-0.json", "cross-0.02-seed-0.json"}
+    finished_runs = {"pooled-0.0-seed-0.json", "cross-0.02-seed-0.json"}
+    assert run_files(tmp_path, 0) == finished_runs | {"stage-seed-0.safetensors"}
     seen = []
     results = train(
         SMALL, Squares(), tmp_path, name="squares", progress=seen.append, command="typed"
@@ -594,7 +596,7 @@ def test_blocks_have_radii_of_their_own(tmp_path):
     torch.manual_seed(0)
     norm = sum(p.detach().square().sum() for p in make().features.parameters()).sqrt()
     radii = default_epsilons(make, blocks)
-    assert radii[3] == pytest.approx(0.2 * float(norm), rel=0.1)  # of all but the classifier
+    assert radii[-2] == pytest.approx(0.2 * float(norm), rel=0.1)  # of all but the classifier
 
 
 def test_training_starts_from_weights_and_may_leave_parts_alone(tmp_path):

@@ -219,4 +219,4 @@ def test_blocks_of_infinite_radius_are_free_from_the_first_step(data):
 def test_a_radius_is_chosen_with_pooled_epochs(data):
     options = {"epsilons": [0.0, 0.1], "cv": 2, "batch_size": 4, "pooled_epochs": 2}
     found = select_epsilon(mlp, data, LOSS, sgd, 2, **options)
-    assert found.scores["score"].at[0.0] == found.scores["score"].at[0.1]
+    np.testing.assert_array_equal(*found.scores["score"].to_numpy().reshape(2, 1))

@@ -28,7 +28,8 @@ Out = Annotated[
 ]
 
 _SETTINGS = (
-    "model", "epochs", "batch", "image_size", "learning_rate", "train_fraction", "augment", "flip",
+    "model", "epochs", "pooled_share", "batch", "image_size", "learning_rate", "train_fraction",
+    "augment", "flip",
 )  # fmt: skip
 _ABOUT_FILES = ("groups", "train_list", "test_list", "skip_unreadable")
 
@@ -43,6 +44,10 @@ class ImageOptions:
         typer.Option(help="Network: batchnorm_cnn, small_cnn or package.module:function."),
     ] = None
     epochs: Annotated[int | None, typer.Option(help="Passes over the largest domain.")] = None
+    pooled_share: Annotated[
+        float | None,
+        typer.Option(help="Share of the epochs, the first ones, in which all domains are pooled."),
+    ] = None
     batch: Annotated[int | None, typer.Option(help="Images per domain and step.")] = None
     image_size: Annotated[int | None, typer.Option(help="Height and width in pixels.")] = None
     learning_rate: Annotated[float | None, typer.Option(help="Learning rate.")] = None

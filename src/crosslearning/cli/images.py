@@ -43,8 +43,8 @@ def train(
         list[str] | None,
         typer.Option(
             "--epsilon",
-            help="Radius: 0 pools, inf separates; may be repeated. By default both, and 2, 6 "
-            "and 20 % of the norm of the network. NAME=RADIUS applies to parameters with this "
+            help="Radius: 0 pools, inf separates; may be repeated. By default both, and 1, 2, "
+            "6 and 20 % of the norm of the network. NAME=RADIUS applies to parameters with this "
             "prefix; the first name may be repeated.",
         ),
     ] = None,

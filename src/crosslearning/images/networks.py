@@ -16,7 +16,7 @@ from crosslearning.nn import TaskModels, architectures
 from crosslearning.nn._seeds import build
 
 _NAMES = ("batchnorm_cnn", "small_cnn")
-_SHARES = (0.02, 0.06, 0.2)  # of the norm of the network
+_SHARES = (0.01, 0.02, 0.06, 0.2)  # of the norm of the network
 
 
 class Normalised(nn.Module):

@@ -50,7 +50,8 @@ class TrainingSettings:
     schedule : {"cosine", "constant"}
         Whether the learning rate decays to 0 along a cosine.
     pooled_share : float
-        Share of the epochs, at the beginning, in which ε is 0 at all radii but infinity.
+        Share of the epochs, at the beginning, in which ε is 0 at all radii but infinity; with 0,
+        radii apply from the first step, as in the paper.
     augment, flip : bool
         Whether to shift and recolour training images at random, and whether to mirror half of
         them too; not where left and right matter.
@@ -71,9 +72,9 @@ class TrainingSettings:
         Fit linear heads on the features of this network instead, named as in `features`. The
         options of training do not apply.
     epsilons : tuple of float, optional
-        Radii; 0 pools the domains, ``math.inf`` separates them. By default both, and 2, 6 and 20 %
-        of the norm of the untrained network; for heads 3 to 70 % of the radius at which they are
-        separate.
+        Radii; 0 pools the domains, ``math.inf`` separates them. By default both, and 1, 2, 6 and
+        20 % of the norm of the untrained network; for heads 3 to 70 % of the radius at which they
+        are separate.
     seeds : tuple of int
         Each determines a split, initial weights and an order of the images.
     train, validation, train_fraction : float
@@ -95,7 +96,7 @@ class TrainingSettings:
     momentum: float = 0.9
     weight_decay: float = 1e-4
     schedule: str = "cosine"
-    pooled_share: float = 0.0
+    pooled_share: float = 0.75
     augment: bool = True
     flip: bool = True
     weights: str | None = None
