@@ -38,20 +38,24 @@ RESULTS = Path(__file__).parent / "results"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "crosslearning"
 OURS = "within ε of the centre"
 ANY = "ε by validation, ends included"
+NETWORK = TrainingSettings(
+    image_size=32, epochs=6, flip=False, epsilons=(0.0, 0.2, 0.4, 1.1, math.inf), baselines=True
+)
+ENDS = {0.0: "pooled, own BatchNorm statistics", math.inf: "separate"}
 SECTIONS = {
     """## The default network{part}
 
 `batchnorm_cnn` with the default settings except for smaller images (32 px), 6 epochs and no
-mirroring; the radii are about 2 and 6 % of the norm of the network, as by default.""": (
-        "network",
-        TrainingSettings(
-            image_size=32,
-            epochs=6,
-            flip=False,
-            epsilons=(0.0, 0.2, 0.4, 1.1, math.inf),
-            baselines=True,
+mirroring. The first four epochs are pooled; the radii, which apply to the other two, are about 1, 2
+and 6 % of the norm of the network, as by default.""": ("network", NETWORK, ENDS),
+    """## The same, within ε from the first step{part}
+
+`--pooled-share 0`, and FedBN alone of the alternatives.""": (
+        "first-step",
+        replace(
+            NETWORK, epsilons=(0.0, 0.4, 1.1, math.inf), pooled_share=0.0, baselines=("FedBN",)
         ),
-        {0.0: "pooled, own BatchNorm statistics", math.inf: "separate"},
+        ENDS,
     ),
     """## Linear heads on frozen features{part}
 
