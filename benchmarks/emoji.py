@@ -4,7 +4,7 @@ The domains are Apple, Facebook, Google and Twitter, the categories the nine gro
 the images 750 of the 1,852 emoji that all four draw, as 3,000 JPEG files (from the npm packages
 `emoji-datasource-*` 16.0.0, fetched with npm on first use: 340 MB). An emoji is in the same part
 for all vendors, so that no network is tested on one that another vendor's drawing has shown it.
-All images are used; all else is as for [the icons](icons65.md), and nothing was tuned on emoji.
+All images are used; all else is as for [the icons](icons65.md).
 
 Run it with ``python benchmarks/emoji.py`` (a quarter of an hour on an idle core), or try it with
 ``--seeds 1``.
