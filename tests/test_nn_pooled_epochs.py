@@ -202,6 +202,13 @@ def test_pooled_epochs_are_trained_once_for_all_radii_of_a_seed(data, tmp_path, 
     assert list(dict.fromkeys(told)) == [*once, (0.05, 0, 3), (0.05, 5, 3), *separate]
 
 
+def test_more_pooled_epochs_than_epochs_are_all_of_them(data, tmp_path):
+    options = {"epsilons": [0.0, 0.05], "batch_size": 4, "pooled_epochs": 9, "stacked": False}
+    for folder in (None, tmp_path):
+        table = sweep(mlp, data, LOSS, sgd, 2, folder=folder, **options)
+        assert table.loc[3:, "score"].tolist() == table.loc[:2, "score"].tolist()
+
+
 def test_blocks_of_infinite_radius_are_free_from_the_first_step(data):
     blocks = {"*": None, "0.1": math.inf, "1": 0.1}
     seen = {}

@@ -47,7 +47,7 @@ def train_single(
     train = partial(_fit, plan, models, run, engine, pooled)
     checkpoint = None if folder is None else folder.checkpoint(setting, seed)
     if folder and checkpoint and share and pooled and not checkpoint.exists():
-        train(folder.stage(seed), pooled)
+        train(folder.stage(seed), min(pooled, plan.epochs))
         with replacing(checkpoint) as copy:
             shutil.copyfile(folder.stage(seed), copy)
     history = train(checkpoint, plan.epochs)
