@@ -6,7 +6,7 @@ the images 750 of the 1,852 emoji that all four draw, as 3,000 JPEG files (from 
 for all vendors, so that no network is tested on one that another vendor's drawing has shown it.
 All images are used; all else is as for [the icons](icons65.md).
 
-Run it with ``python benchmarks/emoji.py`` (a quarter of an hour on an idle core), or try it with
+Run it with ``python benchmarks/emoji.py`` (half an hour on an idle core), or try it with
 ``--seeds 1``.
 """
 
@@ -20,7 +20,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-from icons65 import CACHE, main
+from icons65 import CACHE, WHEN, main
 from PIL import Image
 
 from crosslearning.files import new_folder
@@ -80,4 +80,4 @@ def chosen(described: list[dict]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main(emoji(), "emoji", __doc__)
+    main(emoji(), "emoji", __doc__, more=WHEN)
