@@ -135,16 +135,11 @@ def main(
 ) -> None:
     """Train what is missing with parts of the images; write the table of runs and the page."""
     parser = argparse.ArgumentParser(description=about.split("\n")[0])
-    parser.add_argument("--seeds", type=int, default=8, help="of networks; 0 keeps their runs")
-    parser.add_argument("--head-seeds", type=int, default=8, help="of heads; 0 keeps their runs")
-    parser.add_argument(
-        "--fractions",
-        type=float,
-        nargs="+",
-        default=fractions,
-        metavar="SHARE",
-        help="of the images to train on; runs with others are kept",
-    )
+    parser.add_argument("--seeds", type=int, default=8)
+    kinds = [kind for kind, *_ in SECTIONS.values()]
+    kept = "to train; the runs of others are kept"
+    parser.add_argument("--kinds", nargs="+", default=kinds, choices=kinds, help=kept)
+    parser.add_argument("--fractions", type=float, nargs="+", default=fractions, help=kept)
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # networks this small gain nothing from more
     question, *paragraphs, _ = about.split("\n\n")
@@ -152,13 +147,13 @@ def main(
     file, tables = RESULTS / f"{name}.csv", []
     last = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=["kind", "images"])
     for (title, (kind, settings, ends)), fraction in product(SECTIONS.items(), fractions):
-        seeds = arguments.head_seeds if settings.backbone else arguments.seeds
         settings = replace(settings, train_fraction=fraction)
         if settings.backbone and isinstance(data, ImageDomains):
             settings = replace(settings, image_size=224)
         folder = CACHE / f"benchmark-{name}-{kind}{f'-{fraction:g}' * (fraction < 1)}"
-        if seeds and fraction in arguments.fractions:
-            runs = runs_of(data, folder, settings, ends, seeds).assign(kind=kind, images=fraction)
+        if kind in arguments.kinds and fraction in arguments.fractions:
+            runs = runs_of(data, folder, settings, ends, arguments.seeds)
+            runs = runs.assign(kind=kind, images=fraction)
         else:
             runs = last[(last["kind"] == kind) & (last["images"] == fraction)]
         if runs.empty:
