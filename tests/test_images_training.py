@@ -723,7 +723,7 @@ def test_a_network_without_batchnorm_has_no_fedbn():
     network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Linear(4, 2))
     found = baselines_of(network, True)
     assert [*found] == [
-        "own classifier (FedPer)", "spring 0.01", "spring 0.1", "spring 1.0",
+        "own classifier (FedPer)", "spring 1.0", "spring 10.0", "spring 100.0",
         "pooled, then fine-tuned",
     ]  # fmt: skip
     assert found["own classifier (FedPer)"]["blocks"] == {"*": None, "1": math.inf}

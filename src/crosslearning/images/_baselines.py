@@ -11,7 +11,7 @@ from torch import nn
 from crosslearning.images import _findings
 from crosslearning.images._runs import Runs, by_domain, macro
 
-_STIFFNESSES = (0.01, 0.1, 1.0)
+_STIFFNESSES = (1.0, 10.0, 100.0)
 
 
 def baselines_of(module: nn.Module, wanted: bool | Sequence[str]) -> dict[str, dict[str, Any]]:
