@@ -66,11 +66,11 @@ def of_models(thetas, center, tether):
 def of_stack(thetas, center, tether):
     """Two runs, of which the other one is well."""
     other = Tether(1e6)
-    stack = Stack([Vector()], range(N), [other, tether], 1.0, ["run 0", "run 1"])
+    stack = Stack([Vector()], range(N), [(other, 0), (tether, 0)], 1.0, ["run 0", "run 1"])
     with torch.no_grad():
         stack.thetas[:, 0, 1].copy_(torch.from_numpy(thetas))
         stack.center[0, 1].copy_(torch.from_numpy(center))
-    stack.project(step_size=1.0)
+    stack.project(step_size=1.0, epoch=0)
     return np.asarray(stack.pulls[1]), stack.distances()[1]
 
 
