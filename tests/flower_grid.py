@@ -36,6 +36,10 @@ class Node:
             reply = Message(Error(code=2, reason=str(error)), reply_to=message)
         if fault == "lost":
             return None
+        if fault == "gone":  # the SuperLink answers in its own name, 1
+            reply = Message(Error(code=3, reason="The node is gone."), reply_to=message)
+            reply.metadata.__dict__["_src_node_id"] = 1
+            return reply
         return reply if fault is None else Message(fault(reply.content), reply_to=message)
 
 

@@ -184,6 +184,7 @@ def without_count(content):
     [
         ("silent", "no answer in time"),
         ("lost", "no answer in time"),
+        ("gone", "no answer in time"),
         (with_nan, "'0.bias' is NaN, infinite or beyond 1e+100"),
         (other_shape, r"'0.bias' must be float32 (4,); it is float64 (2,)"),
         (without_metrics, "one MetricRecord with 'num-examples'"),

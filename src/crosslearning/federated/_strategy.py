@@ -145,7 +145,9 @@ class CrossLearning(FedAvg):
         missing = {self._tasks[node]: "no answer in time." for node in self._asked}
         for reply in replies:
             node = reply.metadata.src_node_id
-            task = self._tasks[node]
+            task = self._tasks.get(node)
+            if task is None:  # the SuperLink speaks, for a node that has gone
+                continue
             try:
                 state.sent[task] = self._received(reply, task in accepted)
             except ValueError as problem:
