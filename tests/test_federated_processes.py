@@ -32,7 +32,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "federated"
 sys.path.insert(0, str(EXAMPLE))
 client = importlib.import_module("schools.client")
 EPSILON = 0.02  # both schools want to go farther
-PATIENCE = 600  # seconds; only a hang takes that long, on a busy machine too
+PATIENCE = 200.0  # seconds, on a machine with other things to do
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/environ").exists(), reason="processes are found by /proc"
