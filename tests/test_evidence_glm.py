@@ -339,3 +339,20 @@ def test_never_a_nan(family, seed, n_tasks, p, kind, structure):
     scores, spread = scored(fit, X, unseen)
     assert np.isfinite(scores).all()
     assert np.linalg.eigvalsh(spread).min() >= -1e-6 * max(1.0, np.abs(spread).max())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_evaluations_where_the_observed_curvature_misleads(seed):
+    rng = np.random.default_rng(seed)
+    n_tasks, n_classes = 40, 4
+    tasks = np.repeat(np.arange(n_tasks), 12)
+    X = rng.normal(size=(len(tasks), 3))
+    slopes = 0.7 * rng.normal(size=(n_tasks, 3, n_classes))
+    levels = 3.0 * rng.normal(size=(n_tasks, n_classes))
+    scores = np.einsum("rp,rpk->rk", X, slopes[tasks]) + levels[tasks]
+    y = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1).astype(float)
+    columns = np.column_stack([X, np.ones(len(X))])
+    family = Multinomial(n_classes)
+    fit = fitted(columns, y, tasks, n_tasks, family, covariance="block").posterior
+    assert fit.status is EvidenceStatus.CONVERGED
+    assert fit.n_iter <= 20  # 30 to 45 with the observed curvature and damping

@@ -14,6 +14,7 @@ from crosslearning.tether import Array, Flags, Indices
 
 _LEAST, _MOST = 1e-4, 1e8  # damping, relative to the unit's curvature
 _FLAT = 1e-10  # least curvature that a step trusts, relative to that of the unit
+_REMEMBERED, _LEAST_BEND = 4, 1e-3  # moves, and curvature along them relative to the expected one
 _NEAR = 0.3  # gain, in units of log evidence, from which the observed curvature is used
 
 
@@ -101,26 +102,45 @@ def maximise(
     """Maximise by damped Newton steps, each the exact solution of a bounded quadratic problem.
 
     Far from the maximum the curvature is the expected one (Fisher scoring: with balanced tasks
-    one step lands at the maximum), near it the observed one, which converges quadratically. A
-    step that ends at a bound ends there exactly. Returns the best point, the number of
-    evaluations, and whether the slope says that it is a maximum.
+    one step lands at the maximum), near it the observed one, which converges quadratically. If
+    that leads down, since it leaves out how a mode moves, the expected one is corrected by how the
+    slope changed along earlier steps. A step that ends at a bound ends there exactly. Returns the
+    best point, the number of evaluations, and whether the slope says that it is a maximum.
     """
-    best, damping = start, 0.0
+    best, damping, observing = start, 0.0, True
+    moves: list[tuple[Array, Array]] = []
     for n_iter in range(1, max_iter + 1):
-        step, gain = _bounded(best, best.expected, floor, damping)
-        if gain < _NEAR:
+        curvature = best.expected if observing else _corrected(best.expected, moves)
+        step, gain = _bounded(best, curvature, floor, damping)
+        near = observing and gain < _NEAR
+        if near:
             step, gain = _bounded(best, best.observed, floor, damping)
         if gain <= tol:
             return best, n_iter, True
         trial = evaluate(np.maximum(best.variances + step, floor))
         if trial.value > best.value:
+            moved = trial.variances - best.variances, best.slope - trial.slope
+            moves = [*moves[1 - _REMEMBERED :], moved]
             best, damping = trial, (0.1 * damping if damping > _LEAST else 0.0)
+        elif near and damping == 0.0:
+            observing = False
         elif damping > _MOST:
             # Value and slope differ by rounding errors.
             return best, n_iter, gain <= 1e4 * tol
         else:
             damping = max(10.0 * damping, _LEAST)
     return best, max_iter, False
+
+
+def _corrected(curvature: Array, moves: list[tuple[Array, Array]]) -> Array:
+    """Make a curvature agree with how much the slope fell along each move (BFGS)."""
+    for step, fall in moves:
+        expected, bend = curvature @ step, float(step @ fall)
+        promise = float(step @ expected)
+        if bend > _LEAST_BEND * promise > 0.0:
+            own = np.outer(expected, expected) / promise
+            curvature = curvature - own + np.outer(fall, fall) / bend
+    return curvature
 
 
 def promised(point: Structured, floor: Array) -> float:
