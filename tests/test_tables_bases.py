@@ -1,4 +1,4 @@
-"""Curves, boosted trees and blends of models on tables."""
+"""Curves, means of tasks, boosted trees and blends of models on tables."""
 
 import subprocess
 import sys
@@ -11,9 +11,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.metrics import mean_poisson_deviance
 
 from crosslearning.tables import TableModel, fit_table
-from crosslearning.tables._basis import Trees
+from crosslearning.tables._basis import TaskMeans, Trees
 from crosslearning.tables._blending import blend_weights
 from crosslearning.tables._boosting import Boosting
+from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import splits_of
 
@@ -171,7 +172,7 @@ def test_what_is_not_linear_is_learned_saved_and_loaded(tmp_path, step):
     bases = {
         name.split("-")[-1] for name in (p["name"] for p in model.results["chosen_model"]["parts"])
     }
-    assert bases & ({"boosting", "both"} if step else {"splines", "both"})
+    assert bases & ({"trees", "boosting", "both"} if step else {"splines", "both"})
     assert model.score(new)["score"] < 0.5 * linear.score(new)["score"]
     said = model.predict(new)
     inside = (said["lower"] <= new["y"]) & (new["y"] <= said["upper"])
@@ -246,3 +247,74 @@ def test_counts_on_trees_and_a_held_out_table():
     assert set(scores) == {m["name"] for m in model.results["models"]}
     assert scores[name] == pytest.approx(model.score(new)["score"], rel=1e-6)
     assert scores[name] < 0.9 * scores["cross-poisson"]
+
+
+def grouped(seed=0, tasks=60, rows=4, between=2.0):
+    """Tasks whose level depends on their mean of x; its effect within a task is 1."""
+    rng = np.random.default_rng(seed)
+    g = np.repeat(np.arange(tasks), rows)
+    means = 2.0 * rng.normal(size=tasks)
+    x = means[g] + rng.normal(size=len(g))
+    y = x + between * means[g] + 2.0 * rng.normal(size=len(g))
+    frame = pd.DataFrame({"x": x, "size": (g % 7).astype(float), "g": [f"t{k}" for k in g], "y": y})
+    return frame.sample(frac=1.0, random_state=seed, ignore_index=True)
+
+
+def test_means_of_tasks():
+    Z = np.array([[1.0, 5.0], [3.0, 5.0], [4.0, 6.0]])
+    means = TaskMeans.of(Z, np.array([0, 0, 2]), np.array([1.0, 3.0, 1.0]), 3)
+    np.testing.assert_array_equal(means.values, [[2.5, 5.0], [np.nan, np.nan], [4.0, 6.0]])
+    new = np.array([[7.0, 8.0]] * 3)
+    some = means.take(np.array([0])).apply(new, np.array([0, 1, -1]))
+    np.testing.assert_array_equal(some, [[2.5], [7.0], [7.0]])
+
+
+def test_means_of_a_split_do_not_know_its_test_rows():
+    frame = grouped(tasks=12)
+    codes = frame["g"].str[1:].astype(int).to_numpy()
+    rows = Rows(frame[["x", "size"]].to_numpy(), frame["y"].to_numpy(), codes, 12)
+    splits = splits_of(codes, 4, 0)
+    train, test = splits.parts[1]
+    other = Rows(rows.X.copy(), rows.y, codes, 12)
+    other.X[test, 0] = rows.X[np.roll(test, 1), 0]  # mean, spread and knots stay
+    one, two = (Spaces(own, splits, "auto", "gaussian", 0) for own in (rows, other))
+    assert (one.blocks["means"] == "means").sum() == 1  # sizes do not vary within tasks
+    np.testing.assert_allclose(one.of("means", 1).X[train], two.of("means", 1).X[train])
+    assert np.abs(one.of("means", None).X - two.of("means", None).X)[train].max() > 0.1
+
+
+def test_levels_that_depend_on_task_means(tmp_path):
+    frame, rest = grouped(), grouped(between=0.0)
+    train, test = frame[:180], frame[180:]
+    model = fit_fully(train, task="g", target="y", base="splines")
+    assert "cross-splines-means" in {
+        part["name"] for part in model.results["chosen_model"]["parts"]
+    }
+    linear = fit_fully(train, task="g", target="y", base="linear")
+    assert model.score(test)["score"] < 0.95 * linear.score(test)["score"]
+    # A row stands for the mean of a new task: its own effect, and that of tasks.
+    new = pd.DataFrame({"x": [-1.0, 1.0], "size": 3.0, "g": "new"})
+    assert np.diff(model.predict(new)["prediction"])[0] == pytest.approx(5.5, abs=1.0)
+    model.save(tmp_path / "model")
+    loaded = TableModel.load(tmp_path / "model")
+    pd.testing.assert_frame_equal(loaded.predict(test), model.predict(test))
+    names = {one["name"] for one in fit_fully(rest, task="g", target="y").results["models"]}
+    assert "cross-splines" in names
+    assert not [name for name in names if "means" in name]
+
+
+def test_trees_alone_are_tried_on_few_rows():
+    frame = curved(step=True, tasks=4, rows=30)
+    names = {one["name"] for one in fit_fully(frame, task="g", target="y").results["models"]}
+    assert {"pooled-trees", "cross-trees", "cross-both"} <= names
+
+
+def test_bases_that_would_take_long_are_not_tried_unless_asked_for():
+    rng = np.random.default_rng(0)
+    codes, X = np.arange(900) % 60, rng.normal(size=(900, 4))
+    rows = Rows(X, rng.integers(0, 5, 900), codes, 60, None, np.arange(5))
+    splits = splits_of(codes, 3, 0)
+    tried, asked = (Spaces(rows, splits, base, "gaussian", 0) for base in ("auto", "splines"))
+    assert "boosting" in tried.names
+    assert not {"splines", "both", "trees"} & set(tried.names)
+    assert asked.names == ["splines", "splines-means"]

@@ -195,7 +195,7 @@ def test_intervals_hold_as_often_as_they_say():
     x = rng.normal(size=3000)
     y = x + rng.normal(size=30)[tasks] + rng.standard_t(4, size=3000)
     frame = pd.DataFrame({"x": x, "y": y, "g": tasks})
-    model = fit_table(frame.iloc[:1500], task="g", target="y")
+    model = fit_table(frame.iloc[:1500], task="g", target="y", base="linear")
     for coverage in (0.5, 0.9):
         said = model.predict(frame.iloc[1500:], coverage=coverage)
         inside = (said["lower"] <= y[1500:]) & (y[1500:] <= said["upper"])
@@ -212,7 +212,8 @@ def test_the_spread_of_tasks_is_recovered():
     x, z = rng.normal(size=(2, 3000))
     slope = 1 + 0.5 * rng.normal(size=100)
     y = slope[tasks] * x + z + 2 * rng.normal(size=100)[tasks] + rng.normal(size=3000)
-    found = fit_table(pd.DataFrame({"x": x, "z": z, "y": y, "g": tasks}), task="g", target="y")
+    frame = pd.DataFrame({"x": x, "z": z, "y": y, "g": tasks})
+    found = fit_table(frame, task="g", target="y", base="linear")
     told = found.results["spread"]
     features = {row["feature"]: row for row in told["features"]}
     assert told["level"]["low"] < 2 < told["level"]["high"]
@@ -262,7 +263,7 @@ def test_a_bound_counts_standard_deviations_of_the_tasks():
     slope = 1 + 0.7 * rng.normal(size=60)
     y = slope[tasks] * x + 2 * rng.normal(size=60)[tasks] + 2 * rng.normal(size=720)
     frame = pd.DataFrame({"x": x, "y": y, "g": tasks})
-    found = fit_table(frame, task="g", target="y", epsilon=2.0).results
+    found = fit_table(frame, task="g", target="y", epsilon=2.0, base="linear").results
     assert found["chosen_model"]["name"] in ("cross", "robust")
     assert found["chosen"]["all"]["epsilon"] == found["spread"]["epsilon"] == 2.0
     assert max(task["distance"]["all"] for task in found["tasks"]) <= 2.0 + 1e-6
@@ -309,7 +310,7 @@ def test_counts_are_counts():
     frame = shops()
     rng = np.random.default_rng(0)
     frame["sales"] = rng.poisson(np.exp(0.5 * frame["price"].fillna(0)))
-    model = fit_table(frame, task="shop", target="sales", features=["price"])
+    model = fit_table(frame, task="shop", target="sales", features=["price"], base="linear")
     assert model.results["family"] == "poisson"
     assert {"cross", "cross-poisson"} <= {m["name"] for m in model.results["models"]}
     asked = fit_table(frame, task="shop", target="sales", features=["price"], family="poisson")
@@ -350,9 +351,9 @@ def drifting():
 
 def test_time_is_noticed_and_can_be_respected():
     frame = drifting()
-    random = fit_table(frame, task="firm", target="y")
+    random = fit_table(frame, task="firm", target="y", base="linear")
     assert any("column year looks like a time" in note for note in random.results["notes"])
-    later = fit_table(frame, task="firm", target="y", time="year")
+    later = fit_table(frame, task="firm", target="y", time="year", base="linear")
     assert not any("looks like a time" in note for note in later.results["notes"])
     words = "with a later year than the training rows, by at most 3"
     assert words in later.results["score"]["explanation"]
@@ -373,7 +374,7 @@ def test_a_bound_leaves_the_rivals_as_they_are():
     scores = {}
     for epsilon in (0.0, np.inf):
         found = fit_table(
-            shops(), task="shop", target="sales", features=["price"], epsilon=epsilon
+            shops(), task="shop", target="sales", base="linear", features=["price"], epsilon=epsilon
         ).results
         scores[epsilon] = {model["name"]: model["score"] for model in found["models"]}
     for name in ("pooled", "levels", "separate"):
@@ -383,7 +384,7 @@ def test_a_bound_leaves_the_rivals_as_they_are():
 
 def test_a_guess_knows_no_more_than_the_models():
     frame = drifting()
-    found = fit_table(frame, task="firm", target="y", time="year").results
+    found = fit_table(frame, task="firm", target="y", time="year", base="linear").results
     splits = splits_of(np.zeros(len(frame), dtype=int), 5, 0, time=frame["year"])
     errors = pd.Series(np.nan, index=frame.index)
     for train, test in splits.parts:
@@ -418,7 +419,7 @@ def test_a_slip_in_a_target_of_numbers_is_named():
     frame["sales"] = frame["sales"].astype(object)
     frame.loc[4, "sales"] = "many"
     with pytest.raises(ValueError, match="'many' in 1 row: 5"):
-        fit_table(frame, task="shop", target="sales", features=["price"])
+        fit_table(frame, task="shop", target="sales", features=["price"], base="linear")
 
 
 def test_splits_by_time_never_look_ahead():
@@ -504,7 +505,7 @@ def test_weights_count_rows():
     frame = shops().fillna({"price": 0.0, "kind": "tea"})
     twice = fit_table(frame.assign(w=1.0 + (frame["shop"] == "s0")), task="shop", target="sales",
                       features=["price"], weights="w")  # fmt: skip
-    plain = fit_table(frame, task="shop", target="sales", features=["price"])
+    plain = fit_table(frame, task="shop", target="sales", features=["price"], base="linear")
     assert twice.estimator.noise_sd_ != pytest.approx(plain.estimator.noise_sd_, rel=1e-6)
     with pytest.raises(ValueError, match="weights in 'w' must be at least 0 in every row"):
         fit_table(frame.assign(w=-1.0), task="shop", target="sales", weights="w")
@@ -513,7 +514,7 @@ def test_weights_count_rows():
 def test_blanks_around_labels_do_not_make_tasks():
     frame = shops()
     frame.loc[frame.index[::7], "shop"] += " "
-    model = fit_table(frame, task="shop", target="sales")
+    model = fit_table(frame, task="shop", target="sales", base="linear")
     assert len(model.results["tasks"]) == 4
     assert model.unknown_tasks(frame) == {}
 
@@ -521,7 +522,9 @@ def test_blanks_around_labels_do_not_make_tasks():
 def test_rows_without_a_label_can_be_dropped():
     frame = shops()
     frame.loc[[3, 9], "shop"] = None
-    found = fit_table(frame, task="shop", target="sales", drop_unlabelled=True).results
+    found = fit_table(
+        frame, task="shop", target="sales", drop_unlabelled=True, base="linear"
+    ).results
     assert found["provenance"]["dropped"] == 2
 
 
@@ -570,7 +573,7 @@ def test_rows_without_a_target_are_left_out_and_counted(regression):
 def test_a_task_with_one_row():
     frame = shops()
     frame.loc[0, "shop"] = "lonely"
-    model = fit_table(frame, task="shop", target="sales")
+    model = fit_table(frame, task="shop", target="sales", base="linear")
     rows = {task["task"]: task for task in model.results["comparison"]["tasks"]}
     assert rows["lonely"]["rows"] == 1
     assert np.isfinite(rows["lonely"]["separate"])
@@ -579,7 +582,7 @@ def test_a_task_with_one_row():
 def test_labels_of_any_kind_can_be_told_and_saved(tmp_path):
     frame = shops()
     frame["shop"] = pd.to_datetime("2024-01-01") + pd.to_timedelta(np.arange(120) % 4, unit="D")
-    model = fit_table(frame, task="shop", target="sales")
+    model = fit_table(frame, task="shop", target="sales", base="linear")
     assert model.results["tasks"][0]["task"] == "2024-01-01 00:00:00"
     model.save(tmp_path / "fit")
     assert TableModel.load(tmp_path / "fit").unknown_tasks(frame) == {}
@@ -622,7 +625,7 @@ def test_settings_that_are_refused(change, message):
 )
 def test_tables_that_are_refused(frame, message):
     with pytest.raises(ValueError, match=message):
-        fit_table(frame, task="shop", target="sales")
+        fit_table(frame, task="shop", target="sales", base="linear")
 
 
 def test_predictions_keep_the_index_and_need_no_target(regression):
@@ -681,7 +684,7 @@ def test_labels_that_look_like_numbers_stay_what_they_were(tmp_path):
     frame = shops()
     frame["shop"] = frame["shop"].map({"s0": "01", "s1": "02", "s2": "03", "s3": "x"})
     frame["kind"] = frame["kind"].replace({"tea": "1", "milk": "2"})
-    model = fit_table(frame, task="shop", target="sales")
+    model = fit_table(frame, task="shop", target="sales", base="linear")
     path = tmp_path / "new.csv"
     frame[frame["shop"] != "x"].head(6).to_csv(path, index=False)
     predicted = predict_table(model, path)
@@ -701,7 +704,7 @@ def test_labels_that_look_like_numbers_stay_what_they_were(tmp_path):
 def test_one_odd_label_leaves_the_others_their_tasks(written, unknown, tmp_path):
     frame = shops()
     frame["shop"] = np.where(np.arange(120) % 5, np.arange(120) % 4, 9007199254740992)
-    model = fit_table(frame, task="shop", target="sales")
+    model = fit_table(frame, task="shop", target="sales", base="linear")
     new = frame.iloc[1:5].assign(shop=written)
     new.to_csv(tmp_path / "new.csv", index=False)
     predicted = predict_table(model, tmp_path / "new.csv")
@@ -717,7 +720,7 @@ def test_one_odd_label_leaves_the_others_their_tasks(written, unknown, tmp_path)
 def test_numbers_may_stand_for_labels_of_text():
     frame = shops()
     frame["shop"] = frame["shop"].str.removeprefix("s")
-    model = fit_table(frame, task="shop", target="sales")
+    model = fit_table(frame, task="shop", target="sales", base="linear")
     assert model.unknown_tasks(frame.astype({"shop": int}).replace({"shop": {3: 8}})) == {8: 30}
 
 

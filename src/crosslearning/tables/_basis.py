@@ -1,7 +1,7 @@
 """Features derived from the columns of a table, for stored models.
 
-Principal axes of many columns, splines, and predictions of boosted trees. Trees are arrays, which
-predict without scikit-learn and are saved without pickle.
+Principal axes of many columns, splines, means of tasks, and predictions of boosted trees. Trees
+are arrays, which predict without scikit-learn and are saved without pickle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from crosslearning.convex.curves import Curves
 
 Array = NDArray[np.float64]
 BLOCKS = {
+    "means": ("linear", "means"),
     "splines": ("linear", "curved"),
+    "splines-means": ("linear", "curved", "means"),
+    "trees": ("stacked",),
     "boosting": ("linear", "stacked"),
     "both": ("linear", "curved", "stacked"),
 }
@@ -131,26 +134,60 @@ class Stacked:
 
 
 @dataclass(frozen=True, eq=False)
+class TaskMeans:
+    """Means of some columns in each task.
+
+    Their coefficients tell how tasks with a higher mean differ (Mundlak, 1978), while those of the
+    columns tell what happens within a task. A row of a new task stands for its mean.
+    """
+
+    columns: NDArray[np.int64]
+    values: Array
+
+    @classmethod
+    def of(cls, Z: Array, codes: NDArray[np.int64], weights: Array, n_tasks: int) -> TaskMeans:
+        """Take the means of all columns; those of a task without rows are NaN."""
+        counts = np.bincount(codes, weights, n_tasks)
+        totals = np.transpose([np.bincount(codes, weights * z, n_tasks) for z in Z.T])
+        means = np.full_like(totals, np.nan)
+        means[counts > 0] = totals[counts > 0] / counts[counts > 0, None]
+        return cls(np.arange(Z.shape[1]), means)
+
+    def take(self, columns: NDArray[np.int64]) -> TaskMeans:
+        """Return the means of some columns."""
+        return TaskMeans(self.columns[columns], self.values[:, columns])
+
+    def apply(self, Z: Array, codes: NDArray[np.int64]) -> Array:
+        """Means of the task of each row; the code -1 is a new task."""
+        own = np.where(codes[:, None] < 0, np.nan, self.values[codes])
+        return np.where(np.isnan(own), Z[:, self.columns], own)
+
+
+@dataclass(frozen=True, eq=False)
 class Basis:
-    """Standardised columns, then curves of them, then scores of trees."""
+    """Standardised columns, then curves of them, means of tasks, and scores of trees."""
 
     mean: Array
     scale: Array
     curves: list[Curves]
+    means: TaskMeans | None = None
     stacked: Stacked | None = None
 
-    def apply(self, X: Array) -> Array:
+    def apply(self, X: Array, codes: NDArray[np.int64]) -> Array:
         """Columns for linear models, in the order of `blocks`."""
         Z = (X - self.mean) / self.scale
         parts = [Z, *(curves(Z[:, curves.column]) for curves in self.curves)]
+        parts += [] if self.means is None else [self.means.apply(Z, codes)]
         return np.hstack([*parts, *([] if self.stacked is None else [self.stacked.apply(X)])])
 
     @property
     def blocks(self) -> NDArray[np.str_]:
         """What each column is."""
         curved = sum(curves.coef.shape[2] for curves in self.curves)
+        means = 0 if self.means is None else len(self.means.columns)
         stacked = 0 if self.stacked is None else len(self.stacked.mean)
-        return np.repeat(["linear", "curved", "stacked"], [len(self.mean), curved, stacked])
+        sizes = [len(self.mean), curved, means, stacked]
+        return np.repeat(["linear", "curved", "means", "stacked"], sizes)
 
     def seen(self, name: str) -> NDArray[np.intp]:
         """Positions of the columns of a base."""

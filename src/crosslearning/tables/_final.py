@@ -87,7 +87,7 @@ class Final:
         bases = {c.base for c, _ in used} - {"linear"}
         if not bases and len(used) == 1:
             return states[0]
-        basis = self.spaces.final(trees=bool(bases & {"boosting", "both"})) if bases else None
+        basis = self.spaces.final(bases) if bases else None
         seen = [None if c.base == "linear" else basis and basis.seen(c.base) for c, _ in used]
         parts = [(w, columns, own) for (_, w), columns, own in zip(used, seen, states, strict=True)]
         return blend(parts, basis)

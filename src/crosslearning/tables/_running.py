@@ -14,6 +14,7 @@ from sklearn.base import clone
 from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
 from crosslearning.linear import CrossBayesianRidge
+from crosslearning.tables._basis import BLOCKS
 from crosslearning.tables._blending import blend_weights
 from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.candidates import Candidate, Sharing
@@ -44,7 +45,7 @@ class _Trial:
 
     def grow(self, deadline: float) -> None:
         """Grow the trees of all splits, as far as there is time, before processes need them."""
-        on_trees = [base for base in self.spaces.names if base != "splines"]
+        on_trees = [base for base in self.spaces.names if "stacked" in BLOCKS[base]]
         for s in range(len(self.splits.parts)):
             if on_trees and time.monotonic() < deadline:
                 with suppress(ValueError):  # such as a class that a part lacks
@@ -100,7 +101,7 @@ class _Trial:
         else:
             model = fitted(estimator, rows.take(train))
         center = np.atleast_2d(model.center_coef_)
-        if base in ("boosting", "both") and len(center) == 1 and center[0, -1] < 0:
+        if "stacked" in BLOCKS.get(base, ()) and len(center) == 1 and center[0, -1] < 0:
             raise ValueError("Trees that count negatively are not to be trusted.")
         return model
 
@@ -148,10 +149,11 @@ def run(
         found = Parallel(n_jobs=jobs, return_as="generator")(
             delayed(trial.tried)(candidate, deadline, _silent) for candidate in candidates
         )
-    tried = {c: one for c, one in zip(candidates, found, strict=True) if one is not None}
+    timely = {c: one for c, one in zip(candidates, found, strict=True) if one is not None}
+    skipped = [candidate.label for candidate in candidates if candidate not in timely]
+    tried = _comparable(timely)
     said, spreads, seconds = ({c.name: one[part] for c, one in tried.items()} for part in range(3))
     scores = [trial.scored(own) for own in said.values()]
-    skipped = [candidate.label for candidate in candidates if candidate not in tried]
     by_metric, plain = trial.tables(list(tried), scores)
     trials = Trials(list(tried), by_metric, plain, said, seconds, spreads, {}, skipped)
     return _with_blend(trial, trials, metric, scores) if blend else trials
@@ -166,6 +168,13 @@ def _in_turn(
             say(f"Trying {label}", (m + share) / len(candidates))
 
         yield trial.tried(candidate, deadline, report)
+
+
+def _comparable(tried: dict[Candidate, Any]) -> dict[Candidate, Any]:
+    """Leave out models on other bases that failed on rows which a linear model predicts."""
+    told = {c: np.isfinite(one[0]) for c, one in tried.items()}
+    linear = np.any([known for c, known in told.items() if c.base == "linear"], axis=0)
+    return {c: one for c, one in tried.items() if c.base == "linear" or told[c][linear].all()}
 
 
 def _silent(share: float) -> None:

@@ -16,7 +16,7 @@ from crosslearning.linear import (
 
 Sharing = Literal["cross", "baseline", "pooled", "separate"]
 BASES = ("auto", "linear", "splines", "boosting", "none")
-_WIDE = 60  # features; with more, tasks differ in all of them by one variance
+_WIDE = 60  # coefficients; with more, tasks differ in those of a block by one variance
 _SLOW = 8  # features; with more, gamma models are too slow to try unless asked for
 _ROUGH = 1e-3  # tolerance of the log evidence there
 _ROBUST_ROWS = 50_000  # beyond which outliers matter little
@@ -27,7 +27,10 @@ _ENDS: dict[str, tuple[str, Sharing, str]] = {
     "separate": ("separate models", "separate", "separate"),
 }
 _TRIED = {
+    "means": ("with task means", ("cross",)),
     "splines": ("with curves", ("pooled", "cross", "separate")),
+    "splines-means": ("with curves and task means", ("cross",)),
+    "trees": ("on boosted trees alone", ("pooled", "cross")),
     "boosting": ("on boosted trees", ("cross",)),
     "both": ("on boosted trees, with curves", ("pooled", "cross")),
 }
@@ -51,13 +54,17 @@ def candidates(
     *,
     only: bool,
     epsilon: float,
+    n_scores: int = 1,
     rotated: bool = False,
 ) -> list[Candidate]:
-    """Return the linear models to try for a target and features of a shape, simplest first."""
+    """Return the linear models to try for a target and features of a shape, simplest first.
+
+    A model has `n_scores` coefficients for each feature.
+    """
     n_rows, n_features = shape
     shared: dict[str, Any] = {"epsilon": epsilon, "standardize": not rotated}
     if kind == "classification" or only:
-        return _models(kind, family, list(_ENDS), n_features, shared)
+        return _models(kind, family, list(_ENDS), n_scores * n_features, shared)
     normal = _models(kind, "gaussian", list(_ENDS), n_features, shared)
     if family == "gaussian":
         if n_rows <= _ROBUST_ROWS and n_features <= _WIDE:
@@ -71,15 +78,20 @@ def candidates(
 
 
 def based(
-    kind: str, family: str, blocks: Mapping[str, NDArray[Any]], epsilon: float
+    kind: str,
+    family: str,
+    blocks: Mapping[str, NDArray[Any]],
+    epsilon: float,
+    n_scores: int = 1,
 ) -> list[Candidate]:
-    """Return models on splines and boosted trees; `blocks` are those of the columns by base."""
+    """Return models on other bases; `blocks` are those of the columns by base."""
     found = []
     for base, own in blocks.items():
         words, ends = _TRIED[base]
-        ends = ends if len(own) <= _WIDE else ("cross",)
+        width = n_scores * len(own)
+        ends = ends if width <= _WIDE else ("cross",)
         shared = {"epsilon": epsilon, "standardize": False, "blocks": own}
-        found += _models(kind, family, ends, len(own), shared, base, words)
+        found += _models(kind, family, ends, width, shared, base, words)
     return found
 
 
@@ -87,13 +99,13 @@ def _models(
     kind: str,
     family: str,
     ends: Sequence[str],
-    n_features: int,
+    width: int,
     shared: dict[str, Any],
     base: str = "linear",
     words: str = "",
 ) -> list[Candidate]:
     """Models of one family on one base."""
-    wide = n_features > _WIDE
+    wide = width > _WIDE
     model: Any = CrossBayesianLogisticRegression
     if kind == "regression":
         plain = family == "gaussian"

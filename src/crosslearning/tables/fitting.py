@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from crosslearning.tables._basis import BLOCKS
 from crosslearning.tables._calibration import held
 from crosslearning.tables._effects import effects
 from crosslearning.tables._facts import facts_of
@@ -239,14 +240,17 @@ def _to_try(
     """Return the models to try, and the rows as they see them."""
     goal, rows, rotated = data.goal, data.rows, data.rotation is not None
     linear = candidates(
-        goal.kind, goal.family, rows.X.shape, only=only, epsilon=epsilon, rotated=rotated
-    )
+        goal.kind, goal.family, rows.X.shape, only=only, epsilon=epsilon,
+        n_scores=rows.n_scores, rotated=rotated,
+    )  # fmt: skip
     family = goal.family if only or goal.family == "poisson" else "gaussian"
     spaces = Spaces(rows, data.splits, "linear" if rotated else base, family, seed)
-    more = based(goal.kind, family, spaces.blocks, epsilon)
-    on_trees = [c for c in more if c.base in ("boosting", "both")]
-    if on_trees and base == "auto" and not spaces.trees_help(on_trees[0].estimator):
-        more = [c for c in more if c not in on_trees]
+    more = based(goal.kind, family, spaces.blocks, epsilon, rows.n_scores)
+    for block, helps in (("means", spaces.means_help), ("stacked", spaces.trees_help)):
+        own = [c for c in more if block in BLOCKS[c.base]]
+        asked = block == "stacked" and base == "boosting"
+        if own and not asked and not helps(own[0].estimator):
+            more = [c for c in more if c not in own]
     if level is not None:
         for candidate in linear + more:
             candidate.estimator.set_params(quantile=level)

@@ -37,12 +37,14 @@ def main_part(state: dict[str, Any]) -> dict[str, Any]:
     return heaviest
 
 
-def _blended(state: dict[str, Any], X: Array) -> list[tuple[float, dict[str, Any], Array]]:
+def _blended(
+    state: dict[str, Any], X: Array, codes: NDArray[np.int64]
+) -> list[tuple[float, dict[str, Any], Array]]:
     """Weight and state of each model, and its features."""
     if "parts" not in state:
         return [(1.0, state, X)]
     basis = state["basis"]
-    Z = X if basis is None else basis.apply(X)
+    Z = X if basis is None else basis.apply(X, codes)
     return [
         (weight, own, X if columns is None else Z[:, columns])
         for weight, columns, own in state["parts"]
@@ -54,7 +56,7 @@ def forecast(
 ) -> tuple[Array, Array]:
     """Means and standard deviations (optional for normal targets); the code -1 is a new task."""
     mean, sd = np.zeros(len(X)), np.zeros(len(X))
-    for weight, own, Z in _blended(state, X):
+    for weight, own, Z in _blended(state, X, codes):
         told = _forecast(own, Z, codes, spread=spread)
         mean, sd = mean + weight * told[0], sd + weight * told[1]
     return mean, sd
@@ -81,7 +83,7 @@ def _forecast(
 def probabilities(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Array:
     """Probabilities of classes, averaged over the posterior of the parameters."""
     return np.asarray(
-        sum(weight * _probabilities(own, Z, codes) for weight, own, Z in _blended(state, X))
+        sum(weight * _probabilities(own, Z, codes) for weight, own, Z in _blended(state, X, codes))
     )
 
 

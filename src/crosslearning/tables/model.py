@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from crosslearning.archive import read_archive, write_archive
 from crosslearning.convex.curves import Curves
-from crosslearning.tables._basis import Basis, Rotation, Stacked, Trees
+from crosslearning.tables._basis import Basis, Rotation, Stacked, TaskMeans, Trees
 from crosslearning.tables.encoding import TableEncoder
 from crosslearning.tables.forecast import forecast, intervals, main_part, probabilities
 from crosslearning.tables.recognition import kept_as_text, recognised, tidy
@@ -28,7 +28,7 @@ from crosslearning.tasks import TaskIndex
 _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
 _KIND = "table model"
 _PARTS = ("task", "target", "metric", "encoder", "rotation", "state", "errors", "horizon")
-_CLASSES = (TableEncoder, Rotation, Basis, Curves, Stacked, Trees)
+_CLASSES = (TableEncoder, Rotation, Basis, Curves, Stacked, TaskMeans, Trees)
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,11 @@ class Rows:
         """Weights of the rows, 1 by default."""
         return np.ones(len(self.y)) if self.weights is None else self.weights
 
+    @property
+    def n_scores(self) -> int:
+        """Number of linear scores that a model of the targets has."""
+        return 1 if self.classes is None else len(self.classes) - 1
+
     def take(self, rows: NDArray[np.intp]) -> Rows:
         """Return some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
