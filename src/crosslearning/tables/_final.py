@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from crosslearning.evaluation.numbers import count
 from crosslearning.evaluation.scores import Scores
-from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
 from crosslearning.tables._facts import guessed
 from crosslearning.tables._spaces import Spaces
@@ -24,8 +22,6 @@ from crosslearning.tables.rows import fitted
 from crosslearning.tables.schema import require_columns
 from crosslearning.tables.trials import Trials, over_tasks
 from crosslearning.tasks.estimators import as_objects
-
-_MANY_ROWS = 200_000  # beyond which sums stand for the rows
 
 
 def state_to_keep(model: Any) -> dict[str, Any]:
@@ -69,15 +65,11 @@ class Final:
         self._known: dict[str, Any] = {}
 
     def model(self, candidate: Candidate) -> Any:
-        """Fit on all rows; from sums where rows are many."""
-        name, estimator = candidate.name, candidate.estimator
+        """Fit on all rows."""
+        name = candidate.name
         if name not in self._known:
             rows = self.spaces.of(candidate.base, None)
-            if isinstance(estimator, CrossBayesianRidge) and len(rows.y) > _MANY_ROWS:
-                self._known[name] = clone(estimator).fit_statistics(rows.sums())
-                self._known[name].tasks_ = self.labels
-            else:
-                self._known[name] = fitted(estimator, rows, self.labels[rows.codes])
+            self._known[name] = fitted(candidate.estimator, rows, self.labels)
         return self._known[name]
 
     def state(self, weights: dict[str, float]) -> dict[str, Any]:

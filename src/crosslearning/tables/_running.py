@@ -91,19 +91,25 @@ class _Trial:
         self, candidate: Candidate, estimator: Any, rows: Rows, train: NDArray[np.intp], s: int
     ) -> Any:
         base = candidate.base
-        if isinstance(estimator, CrossBayesianRidge):
-            if base not in self.sums:
-                fixed = base in ("linear", "splines")  # the same in all splits
-                self.sums[base] = _sums(rows, self.splits) if fixed else None
-            sums = self.sums[base]
-            part = rows.take(train).sums() if sums is None else without(sums, s)
-            model = clone(estimator).fit_statistics(part)
-        else:
+        sums = self._sums_of(base, rows) if isinstance(estimator, CrossBayesianRidge) else None
+        if sums is None:
             model = fitted(estimator, rows.take(train))
+        else:
+            model = clone(estimator).fit_statistics(without(sums, s))
         center = np.atleast_2d(model.center_coef_)
         if "stacked" in BLOCKS.get(base, ()) and len(center) == 1 and center[0, -1] < 0:
             raise ValueError("Trees that count negatively are not to be trusted.")
         return model
+
+    def _sums_of(self, base: str, rows: Rows) -> Statistics | None:
+        """Sum rows by task and fold, if a base is the same in all splits and it is not too much."""
+        if base not in self.sums:
+            n_folds, width = len(self.splits.parts), rows.X.shape[1] + 1
+            much = self.splits.folds is None or rows.n_tasks * n_folds * width**2 > _MOST_SUMS
+            given = {"folds": self.splits.folds, "n_folds": n_folds}
+            fixed = base in ("linear", "splines")
+            self.sums[base] = rows.sums(**given) if fixed and not much else None
+        return self.sums[base]
 
     def tables(self, tried: Sequence[Candidate], scores: list[Array]) -> tuple[Scores, Scores]:
         """Scores of candidates by the metric of the choice, and by the plain one."""
@@ -222,11 +228,3 @@ def _with_blend(trial: _Trial, trials: Trials, metric: Metric, scores: list[Arra
         spreads=trials.spreads | {"blend": np.asarray(spread)},
         weights=final,
     )
-
-
-def _sums(rows: Rows, splits: Splits) -> Statistics | None:
-    """Sum rows by task and fold, where that is not too much."""
-    n_folds, width = len(splits.parts), rows.X.shape[1] + 1
-    if splits.folds is None or rows.n_tasks * n_folds * width**2 > _MOST_SUMS:
-        return None
-    return rows.sums(folds=splits.folds, n_folds=n_folds)

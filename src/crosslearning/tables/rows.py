@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.statistics import Statistics
+from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
 from crosslearning.tables.forecast import forecast, probabilities
 
@@ -56,11 +57,16 @@ def without(sums: Statistics, fold: int) -> Statistics:
     return reduce(add, [sums.fold(k) for k in range(sums.n_folds) if k != fold])
 
 
-def fitted(estimator: Any, rows: Rows, tasks: NDArray[Any] | None = None) -> Any:
-    """Fit a clone; tasks have their numbers as labels unless others are given."""
-    labels = rows.codes if tasks is None else tasks
+def fitted(estimator: Any, rows: Rows, labels: NDArray[Any] | None = None) -> Any:
+    """Fit a clone, from sums if they are enough; labels of tasks are numbers by default."""
+    model = clone(estimator)
+    labels = np.arange(rows.n_tasks) if labels is None else labels
+    if isinstance(model, CrossBayesianRidge):
+        model.fit_statistics(rows.sums())
+        model.tasks_ = labels
+        return model
     given = {} if rows.weights is None else {"sample_weight": rows.weights}
-    return clone(estimator).fit(rows.X, rows.y, tasks=labels, **given)
+    return model.fit(rows.X, rows.y, tasks=labels[rows.codes], **given)
 
 
 def told(
