@@ -458,3 +458,14 @@ def test_means_of_separable_classes_stay_near_the_mode():
         mode = CrossBayesianLogisticRegression(covariance=covariance, epsilon=1e9)
         moved = np.abs(free.coef_ - mode.fit(X, y, tasks=tasks).coef_) / free.coef_sd_
         assert least <= moved.max() <= (2**0.5 if least else 0.01)
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e-16])
+def test_a_column_of_tiny_numbers_is_of_no_account(unit):
+    rng = np.random.default_rng(0)
+    tasks, X = np.repeat(np.arange(30), 5), rng.normal(size=(150, 4))
+    y = X[:, 0] + rng.normal(size=30)[tasks] + rng.normal(size=150)
+    X[:, 2] *= unit
+    model = CrossBayesianRidge(standardize=False).fit(X, y, tasks=tasks)
+    assert np.isfinite(model.log_evidence_)
+    assert model.center_coef_[0] == pytest.approx(1.0, abs=0.3)

@@ -10,12 +10,13 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import mean_poisson_deviance
 
+from crosslearning import CrossBayesianRidge
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables._basis import TaskMeans, Trees
 from crosslearning.tables._blending import blend_weights
 from crosslearning.tables._boosting import Boosting
 from crosslearning.tables._spaces import Spaces
-from crosslearning.tables.rows import Rows
+from crosslearning.tables.rows import Rows, fitted
 from crosslearning.tables.splits import splits_of
 
 # However busy the machine is: what there is no time for is not tried.
@@ -281,6 +282,16 @@ def test_means_of_a_split_do_not_know_its_test_rows():
     assert (one.blocks["means"] == "means").sum() == 1  # sizes do not vary within tasks
     np.testing.assert_allclose(one.of("means", 1).X[train], two.of("means", 1).X[train])
     assert np.abs(one.of("means", None).X - two.of("means", None).X)[train].max() > 0.1
+
+
+def test_means_that_are_the_same_in_all_tasks_are_no_features():
+    frame = grouped(tasks=12)
+    codes = frame["g"].str[1:].astype(int).to_numpy()
+    year = frame.groupby("g").cumcount().to_numpy(dtype=float)  # as in a balanced panel
+    rows = Rows(np.column_stack([frame["x"], year]), frame["y"].to_numpy(), codes, 12)
+    spaces = Spaces(rows, splits_of(codes, 4, 0), "auto", "gaussian", 0)
+    assert spaces.of("means", None).X.shape == (len(frame), 3)
+    assert np.isfinite(fitted(CrossBayesianRidge(), spaces.of("means", None)).log_evidence_)
 
 
 def test_levels_that_depend_on_task_means(tmp_path):

@@ -70,7 +70,8 @@ class Search:
     for each parameter, `mean_squares` means for each column, 0 where the centre has no t;
     `task_weights` are 0 for tasks without rows, and `columns` tell the column of each parameter.
     Begins where a task's own rows and the others' are worth the same, with t of each block that
-    explain a target of variance 1; `start` and `ratio` may be changed before `run`.
+    explain a target of variance 1, unless `start`, by parameter, and `ratio` are changed before
+    `run`.
     """
 
     def __init__(
@@ -89,7 +90,8 @@ class Search:
         none = np.zeros(n_columns, dtype=np.intp)
         self.blocks = none if options.blocks is None else options.blocks
         self.n_tasks = float(task_weights.sum())
-        self.start = np.divide(self.n_tasks, squares, out=np.zeros(p), where=squares > 0)
+        self.squares = squares
+        self.start: Array | None = None
         total = np.bincount(self.blocks, mean_squares)
         size = np.bincount(self.blocks, mean_squares > 0)
         self.ratio = np.divide(size, total, out=np.ones(len(total)), where=total > 0)
@@ -97,7 +99,7 @@ class Search:
         # Parameters whose variance is 0 unless they share it with others, and t that stay.
         self.fixed = np.append(np.full(p, np.count_nonzero(task_weights) < 2), total == 0)
         if not self.fixed.all():
-            first = at(np.sqrt(self.start), self.ratio[self.blocks[columns]])
+            first = at(np.sqrt(self._equal(np.arange(p))), self.ratio[self.blocks[columns]])
             self.fixed[:p] |= ~first.informed
 
     def run(self, covariance: str) -> tuple[Found, dict[str, float]]:
@@ -142,7 +144,8 @@ class Search:
         n = len(size)
         fixed = np.append(np.bincount(group, self.fixed[:p]) == size, self.fixed[p:])
         own, ratio = (self.start, self.ratio) if start is None else (start.root**2, start.ratio)
-        variances = np.append(np.bincount(group, own) / size, ratio)
+        each = self._equal(group) if own is None else np.bincount(group, own) / size
+        variances = np.append(each, ratio)
         variances[:n][fixed[:n]] = 0.0
         self._hold(structure, fixed, variances, int(group[-1]) if self.intercept else n)
         both = np.append(group, n + self.blocks[self.columns])
@@ -152,6 +155,15 @@ class Search:
             return Structured(np.where(fixed, variances, moved), fixed, both, self.at)
 
         return evaluate, variances, np.append(np.zeros(n), self.smallest_ratio), group
+
+    def _equal(self, group: Indices) -> Array:
+        """Return the variance of each group with which a task's rows and the others' weigh alike.
+
+        That of its sum of squares: a column of rounding errors beside others is of no account.
+        """
+        squares = np.bincount(group, self.squares)
+        count = self.n_tasks * np.bincount(group)
+        return np.asarray(np.divide(count, squares, out=0.0 * squares, where=squares > 0))
 
     def _hold(self, end: str, fixed: Flags, variances: Array, level: int) -> None:
         """Hold variances where an end has them; the group of intercepts is number `level`."""

@@ -20,7 +20,7 @@ _WORTH, _WORTH_A_ROW = 2.0, 0.0025  # gain in log evidence for which more featur
 _FEWEST_ROWS = 60  # for trees
 _FEW_ROWS = 1000  # of normal targets, up to which trees are always tried
 _FEWEST_TO_SCREEN = 200  # rows of a fold
-_CONSTANT = 1e-9  # variance within tasks of a column of variance 1
+_CONSTANT = 1e-9  # variance within tasks, or between them, of a column of variance 1
 _ASKED = {"splines": "curved", "boosting": "stacked"}  # blocks
 
 
@@ -38,8 +38,9 @@ class Spaces:
         splines = SplineFeatures().fit(rows.X, sample_weight=rows.weights)
         self.basis = Basis(splines.mean_, splines.scale_, splines.curves_)
         self._columns = self.basis.apply(rows.X, rows.codes)
-        within = self._columns[:, :p] - self._means(np.arange(n)).values[rows.codes]
-        self._averaged = np.flatnonzero(within.var(axis=0) > _CONSTANT)
+        means = self._means(np.arange(n)).values[rows.codes]
+        within, between = (self._columns[:, :p] - means).var(axis=0), means.var(axis=0)
+        self._averaged = np.flatnonzero(np.minimum(within, between) > _CONSTANT)
         self.boosting = Boosting(rows, splits, family, seed)
         self.blocks = self._possible(base)
 

@@ -93,8 +93,9 @@ def fit_table(
         Number of folds.
     base : {"auto", "linear", "splines", "boosting", "none"}, default="auto"
         Features besides the columns: splines, predictions of boosted trees, or none ("linear" or
-        "none"). By default all are tried, trees only if the evidence favours them; with more than
-        50,000 rows or 100 columns only linear models are tried.
+        "none"). By default all are tried, and means of tasks too; means, and trees if rows are
+        many, only if the evidence favours them. With more than 50,000 rows or 100 columns only
+        linear models are tried.
     time_budget : float, default=60.0
         Seconds after which only linear models are tried.
     drop_unlabelled : bool, default=False
