@@ -11,7 +11,7 @@ import pandas as pd
 from crosslearning.tables._basis import BLOCKS
 from crosslearning.tables._calibration import held
 from crosslearning.tables._effects import effects
-from crosslearning.tables._facts import facts_of
+from crosslearning.tables._facts import Facts, facts_of
 from crosslearning.tables._final import Final, unweighted
 from crosslearning.tables._lines import lines
 from crosslearning.tables._prepared import Prepared, check_settings, prepared
@@ -170,25 +170,18 @@ def fit_table(
         final = Final(spaces, trials, data.labels)
         model, findings = _kept(data, final, scored, seed)
         judge = None if held_out is None else final.judged(model, scored, held_out, weights)
+    notes = [*_skipped(trials.skipped), *findings.pop("notes", []), *unweighted(weights, held_out)]
     settings = {
         "command": command,
         "seed": seed,
         "seconds": round(clock.perf_counter() - started, 3),
         "dropped": len(frame) - len(data.table),
         "unlabelled": int(frame[target].notna().sum()) - len(data.table),
-        "notes": [
-            *data.notes,
-            *_skipped(trials.skipped),
-            *findings.pop("notes", []),
-            *unweighted(weights, held_out),
-        ],
+        "notes": [*data.notes, *notes],
     }
-    used = [task, target, *(column.name for column in data.features.used)]
-    names = data.encoder.feature_names if data.rotation is None else []
-    facts = facts_of(data.table[used], data.rows, data.splits, scored, names)
     fit = Fit(
         model, final.model(trials.described), data.goal, data.features, trials, data.splits.words,
-        facts, settings, final.model(trials.spreading), judge,
+        _facts(data, scored), settings, final.model(trials.spreading), judge,
     )  # fmt: skip
     return with_results(fit, findings, caught, lines(fit_table, given, trials.described.label))
 
@@ -200,6 +193,13 @@ def _check(base: str, jobs: int, level: float | None) -> None:
         raise ValueError(f"`jobs` must be at least 1, or -1 for one per core; got {jobs}.")
     if level is not None and base == "boosting":
         raise ValueError("base='boosting' is not for family='quantile'. Choose base='splines'.")
+
+
+def _facts(data: Prepared, metric: Metric) -> Facts:
+    """Return what the table says without a model."""
+    used = [data.task, data.goal.name, *(column.name for column in data.features.used)]
+    names = data.encoder.feature_names if data.rotation is None else []
+    return facts_of(data.table[used], data.rows, data.splits, metric, names)
 
 
 def _skipped(labels: list[str]) -> list[str]:
