@@ -265,9 +265,10 @@ def test_means_of_tasks():
     Z = np.array([[1.0, 5.0], [3.0, 5.0], [4.0, 6.0]])
     means = TaskMeans.of(Z, np.array([0, 0, 2]), np.array([1.0, 3.0, 1.0]), 3)
     np.testing.assert_array_equal(means.values, [[2.5, 5.0], [np.nan, np.nan], [4.0, 6.0]])
+    np.testing.assert_allclose(means.shares, [41.0 / 44.0, 1.0])  # weighted sums of squares
     new = np.array([[7.0, 8.0]] * 3)
     some = means.take(np.array([0])).apply(new, np.array([0, 1, -1]))
-    np.testing.assert_array_equal(some, [[2.5], [7.0], [7.0]])
+    np.testing.assert_allclose(some, [[2.5], [7.0 * 41 / 44], [7.0 * 41 / 44]])
 
 
 def test_means_of_a_split_do_not_know_its_test_rows():
@@ -303,9 +304,10 @@ def test_levels_that_depend_on_task_means(tmp_path):
     }
     linear = fit_fully(train, task="g", target="y", base="linear")
     assert model.score(test)["score"] < 0.95 * linear.score(test)["score"]
-    # A row stands for the mean of a new task: its own effect, and that of tasks.
+    # New tasks: the effect of x, and of the mean that x lets expect.
     new = pd.DataFrame({"x": [-1.0, 1.0], "size": 3.0, "g": "new"})
-    assert np.diff(model.predict(new)["prediction"])[0] == pytest.approx(5.5, abs=1.0)
+    expected = 2.0 * np.polyfit(train["x"], train["y"], 1)[0]
+    assert np.diff(model.predict(new)["prediction"])[0] == pytest.approx(expected, rel=0.1)
     model.save(tmp_path / "model")
     loaded = TableModel.load(tmp_path / "model")
     pd.testing.assert_frame_equal(loaded.predict(test), model.predict(test))

@@ -138,11 +138,13 @@ class TaskMeans:
     """Means of some columns in each task.
 
     Their coefficients tell how tasks with a higher mean differ (Mundlak, 1978), while those of the
-    columns tell what happens within a task. A row of a new task stands for its mean.
+    columns tell what happens within a task. The mean of a new task is what a row of it lets expect:
+    `shares` are the slopes of means over rows. Columns have mean 0.
     """
 
     columns: NDArray[np.int64]
     values: Array
+    shares: Array
 
     @classmethod
     def of(cls, Z: Array, codes: NDArray[np.int64], weights: Array, n_tasks: int) -> TaskMeans:
@@ -151,16 +153,18 @@ class TaskMeans:
         totals = np.transpose([np.bincount(codes, weights * z, n_tasks) for z in Z.T])
         means = np.full_like(totals, np.nan)
         means[counts > 0] = totals[counts > 0] / counts[counts > 0, None]
-        return cls(np.arange(Z.shape[1]), means)
+        squares, all_of_them = weights @ means[codes] ** 2, weights @ Z**2
+        shares = np.divide(squares, all_of_them, out=0.0 * squares, where=all_of_them > 0)
+        return cls(np.arange(Z.shape[1]), means, shares)
 
     def take(self, columns: NDArray[np.int64]) -> TaskMeans:
         """Return the means of some columns."""
-        return TaskMeans(self.columns[columns], self.values[:, columns])
+        return TaskMeans(self.columns[columns], self.values[:, columns], self.shares[columns])
 
     def apply(self, Z: Array, codes: NDArray[np.int64]) -> Array:
         """Means of the task of each row; the code -1 is a new task."""
         own = np.where(codes[:, None] < 0, np.nan, self.values[codes])
-        return np.where(np.isnan(own), Z[:, self.columns], own)
+        return np.where(np.isnan(own), self.shares * Z[:, self.columns], own)
 
 
 @dataclass(frozen=True, eq=False)
