@@ -6,6 +6,7 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+from crosslearning.convex.posterior import EvidenceStatus
 from crosslearning.convex.statistics import Statistics
 from crosslearning.datasets import load_hsb82
 from crosslearning.linear import (
@@ -467,5 +468,5 @@ def test_a_column_of_tiny_numbers_is_of_no_account(unit):
     y = X[:, 0] + rng.normal(size=30)[tasks] + rng.normal(size=150)
     X[:, 2] *= unit
     model = CrossBayesianRidge(standardize=False).fit(X, y, tasks=tasks)
-    assert np.isfinite(model.log_evidence_)
+    assert model.status_ == EvidenceStatus.CONVERGED.value
     assert model.center_coef_[0] == pytest.approx(1.0, abs=0.3)

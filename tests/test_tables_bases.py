@@ -11,11 +11,14 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.metrics import mean_poisson_deviance
 
 from crosslearning import CrossBayesianRidge
+from crosslearning.convex.families import Multinomial
 from crosslearning.tables import TableModel, fit_table
-from crosslearning.tables._basis import TaskMeans, Trees
+from crosslearning.tables._basis import Basis, TaskMeans, Trees
 from crosslearning.tables._blending import blend_weights
 from crosslearning.tables._boosting import Boosting
+from crosslearning.tables._running import Trial
 from crosslearning.tables._spaces import Spaces
+from crosslearning.tables.forecast import _blended, _scored
 from crosslearning.tables.rows import Rows, fitted
 from crosslearning.tables.splits import splits_of
 
@@ -207,7 +210,7 @@ def test_what_there_is_no_time_for_is_not_tried():
     names = {model["name"] for model in found["models"]}
     assert names - {"blend"} == {"pooled", "levels", "cross", "separate", "robust"}
     (note,) = (note for note in found["notes"] if note.startswith("no time for"))
-    assert note.startswith("no time for one pooled model with curves and ")
+    assert note.startswith("no time for cross-learned with task means and ")
     assert note.endswith("a larger time budget tries them")
     with pytest.raises(ValueError, match="`base` must be one of auto, linear, splines"):
         fit_fully(curved(), task="g", target="y", base="trees")
@@ -262,13 +265,84 @@ def grouped(seed=0, tasks=60, rows=4, between=2.0):
 
 
 def test_means_of_tasks():
-    Z = np.array([[1.0, 5.0], [3.0, 5.0], [4.0, 6.0]])
-    means = TaskMeans.of(Z, np.array([0, 0, 2]), np.array([1.0, 3.0, 1.0]), 3)
-    np.testing.assert_array_equal(means.values, [[2.5, 5.0], [np.nan, np.nan], [4.0, 6.0]])
-    np.testing.assert_allclose(means.shares, [41.0 / 44.0, 1.0])  # weighted sums of squares
-    new = np.array([[7.0, 8.0]] * 3)
-    some = means.take(np.array([0])).apply(new, np.array([0, 1, -1]))
-    np.testing.assert_allclose(some, [[2.5], [7.0 * 41 / 44], [7.0 * 41 / 44]])
+    rng = np.random.default_rng(0)
+    codes, weights = rng.integers(0, 20, 400), rng.uniform(0.5, 2.0, 400)
+    codes[codes == 3], weights[codes == 4] = 2, 0.0  # a task without rows, and one without weight
+    Z = 5.0 + rng.normal(size=(20, 2))[codes] + rng.normal(size=(400, 2))
+    means = TaskMeans.of(Z, codes, weights, 20)
+    values = vars(means)["values"]
+    assert np.isnan(values[[3, 4]]).all()
+    own = np.average(Z[codes == 7], axis=0, weights=weights[codes == 7])
+    np.testing.assert_allclose(values[7], own)
+    used = weights > 0
+    expected, rest = [], []
+    for j in range(2):  # regression of means on rows
+        root = np.sqrt(weights[used])
+        design = np.column_stack([np.ones(used.sum()), Z[used, j]])
+        y = values[codes[used], j]
+        line = np.linalg.lstsq(design * root[:, None], y * root, rcond=None)[0]
+        expected.append(line @ [1.0, 7.0])
+        rest.append(y - design @ line)
+    some = means.apply(np.full((3, 2), 7.0), np.array([7, 4, -1]))
+    np.testing.assert_allclose(some, [own, expected, expected])
+    np.testing.assert_allclose(means.spread, np.cov(rest, aweights=weights[used], ddof=0))
+
+
+@pytest.mark.parametrize("classes", [0, 3])
+def test_new_tasks_have_intervals_that_know_of_unknown_means(classes):
+    """A new task's mean is a guess: 90 % of its targets are within their intervals all the same."""
+    rng, n_new = np.random.default_rng(2), 400
+    frame = grouped(2, tasks=n_new + 60)
+    known = frame["g"].str[1:].astype(int) < 60
+    new = frame[~known].assign(g=lambda part: "new " + part["g"])
+    if not classes:
+        model = fit_fully(frame[known], task="g", target="y", base="splines")
+        assert any("means" in part["name"] for part in model.results["chosen_model"]["parts"])
+        said = model.predict(new)
+        inside = (said["lower"] <= new["y"]) & (new["y"] <= said["upper"])
+        assert 0.86 < inside.mean() < 0.96
+        error = np.sqrt(np.mean((new["y"] - said["prediction"]) ** 2))
+        assert said["std"].mean() == pytest.approx(error, rel=0.15)
+        assert "separate" in {part["name"] for part in model.results["chosen_model"]["parts"]}
+        return
+    cuts = np.quantile(frame["y"], np.arange(1, classes) / classes)
+    codes = np.searchsorted(cuts, frame["y"] + 0.0 * rng.normal(size=len(frame)))
+    frame["y"] = np.array(["a", "b", "c"])[codes]
+    model = fit_fully(frame[known], task="g", target="y", base="splines")
+    state = model.state
+    part = next(own for own in _blended(state, *model.encode(new)[:1], np.full(len(new), -1)))
+    assert part.guessed.any()
+    (_, spread), *_ = _scored(part, np.full(len(new), -1))
+    (_, less), *_ = _scored(part._replace(guessed=None), np.full(len(new), -1))
+    coef = np.diff(part.state["fitted"]["center_coef_"], axis=0)  # contrasts of classes
+    gap = coef @ part.guessed @ coef.T
+    basis = np.diff(Multinomial(classes).basis, axis=0)
+    np.testing.assert_allclose(basis @ (spread - less)[0] @ basis.T, gap, rtol=1e-6)
+
+
+def test_models_stored_before_there_were_task_means_are_read():
+    model = fit_fully(curved(step=True), task="g", target="y", base="boosting")
+    basis = model.state["basis"]
+    assert basis.stacked is not None
+    assert Basis(*list(vars(basis).values())[:4]).stacked is basis.stacked
+
+
+def test_a_model_that_fails_on_a_fold_is_left_out_with_a_note(monkeypatch):
+    tried = Trial.tried
+
+    def failing(self, candidate, *rest):
+        said, *others = tried(self, candidate, *rest)
+        if candidate.base == "splines":
+            said[self.splits.parts[0][1]] = np.nan
+        return said, *others
+
+    monkeypatch.setattr(Trial, "tried", failing)
+    found = fit_fully(curved(), task="g", target="y", base="splines").results
+    assert all(
+        model["name"] == "blend" or "splines" not in model["name"] for model in found["models"]
+    )
+    (note,) = (note for note in found["notes"] if note.startswith("failed on a part"))
+    assert note.endswith("and left out: one pooled model with curves and 2 others")
 
 
 def test_means_of_a_split_do_not_know_its_test_rows():
@@ -328,6 +402,6 @@ def test_bases_that_would_take_long_are_not_tried_unless_asked_for():
     rows = Rows(X, rng.integers(0, 5, 900), codes, 60, None, np.arange(5))
     splits = splits_of(codes, 3, 0)
     tried, asked = (Spaces(rows, splits, base, "gaussian", 0) for base in ("auto", "splines"))
-    assert "boosting" in tried.names
-    assert not {"splines", "both", "trees"} & set(tried.names)
-    assert asked.names == ["splines", "splines-means"]
+    assert "boosting" in tried.blocks
+    assert not {"splines", "both", "trees"} & set(tried.blocks)
+    assert list(asked.blocks) == ["splines", "splines-means"]

@@ -504,7 +504,7 @@ def test_a_held_out_table_that_cannot_be_scored_is_named():
 def test_weights_count_rows():
     frame = shops().fillna({"price": 0.0, "kind": "tea"})
     twice = fit_table(frame.assign(w=1.0 + (frame["shop"] == "s0")), task="shop", target="sales",
-                      features=["price"], weights="w")  # fmt: skip
+                      features=["price"], weights="w", base="linear")  # fmt: skip
     plain = fit_table(frame, task="shop", target="sales", features=["price"], base="linear")
     assert twice.estimator.noise_sd_ != pytest.approx(plain.estimator.noise_sd_, rel=1e-6)
     with pytest.raises(ValueError, match="weights in 'w' must be at least 0 in every row"):

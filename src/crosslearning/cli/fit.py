@@ -131,7 +131,7 @@ def fit(
         str,
         typer.Option(
             help="Features besides the columns: splines, boosting (predictions of boosted trees), "
-            "linear or none (no others), or auto (all are tried).",
+            "linear or none (no others), or auto (all, and task means, where they may help).",
             autocompletion=one_of("auto", "linear", "splines", "boosting", "none"),
         ),
     ] = "auto",

@@ -138,44 +138,58 @@ class TaskMeans:
     """Means of some columns in each task.
 
     Their coefficients tell how tasks with a higher mean differ (Mundlak, 1978), while those of the
-    columns tell what happens within a task. The mean of a new task is what a row of it lets expect:
-    `shares` are the slopes of means over rows. Columns have mean 0.
+    columns tell what happens within a task. A row of a new task lets expect the mean
+    `center` + `shares` (row - `center`), by regression of means on rows; `spread` is the covariance
+    of the rest.
     """
 
     columns: NDArray[np.int64]
     values: Array
+    center: Array
     shares: Array
+    spread: Array
 
     @classmethod
     def of(cls, Z: Array, codes: NDArray[np.int64], weights: Array, n_tasks: int) -> TaskMeans:
-        """Take the means of all columns; those of a task without rows are NaN."""
+        """Take the means of all columns; those of a task without weight are NaN."""
+        used = weights > 0
+        Z, codes, weights = Z[used], codes[used], weights[used]
         counts = np.bincount(codes, weights, n_tasks)
         totals = np.transpose([np.bincount(codes, weights * z, n_tasks) for z in Z.T])
         means = np.full_like(totals, np.nan)
         means[counts > 0] = totals[counts > 0] / counts[counts > 0, None]
-        squares, all_of_them = weights @ means[codes] ** 2, weights @ Z**2
-        shares = np.divide(squares, all_of_them, out=0.0 * squares, where=all_of_them > 0)
-        return cls(np.arange(Z.shape[1]), means, shares)
+        weights = weights / weights.sum()
+        center = weights @ Z
+        apart, own = Z - center, means[codes] - center
+        between, total = weights @ own**2, weights @ apart**2
+        shares = np.divide(between, total, out=0.0 * total, where=total > 0)
+        rest = own - shares * apart
+        return cls(np.arange(Z.shape[1]), means, center, shares, (rest.T * weights) @ rest)
 
     def take(self, columns: NDArray[np.int64]) -> TaskMeans:
         """Return the means of some columns."""
-        return TaskMeans(self.columns[columns], self.values[:, columns], self.shares[columns])
+        each = self.values[:, columns], self.center[columns], self.shares[columns]
+        return TaskMeans(self.columns[columns], *each, self.spread[np.ix_(columns, columns)])
 
     def apply(self, Z: Array, codes: NDArray[np.int64]) -> Array:
         """Means of the task of each row; the code -1 is a new task."""
         own = np.where(codes[:, None] < 0, np.nan, self.values[codes])
-        return np.where(np.isnan(own), self.shares * Z[:, self.columns], own)
+        expected = self.center + self.shares * (Z[:, self.columns] - self.center)
+        return np.where(np.isnan(own), expected, own)
 
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Standardised columns, then curves of them, means of tasks, and scores of trees."""
+    """Standardised columns, then curves of them, means of tasks, and scores of trees.
+
+    Stored by the order of the fields, so that new ones come last.
+    """
 
     mean: Array
     scale: Array
     curves: list[Curves]
-    means: TaskMeans | None = None
     stacked: Stacked | None = None
+    means: TaskMeans | None = None
 
     def apply(self, X: Array, codes: NDArray[np.int64]) -> Array:
         """Columns for linear models, in the order of `blocks`."""
@@ -196,3 +210,11 @@ class Basis:
     def seen(self, name: str) -> NDArray[np.intp]:
         """Positions of the columns of a base."""
         return np.flatnonzero(np.isin(self.blocks, BLOCKS[name]))
+
+    def guessed(self, columns: NDArray[np.intp]) -> Array:
+        """Covariance of what some columns of a new task leave open: its means."""
+        at = np.flatnonzero(self.blocks == "means")
+        covariance = np.zeros((len(self.blocks), len(self.blocks)))
+        if self.means is not None:
+            covariance[np.ix_(at, at)] = self.means.spread
+        return covariance[np.ix_(columns, columns)]

@@ -29,7 +29,7 @@ _MOST_SPREADS = 20_000  # rows with a predicted standard deviation
 _MOST_BLENDED = 200_000  # rows
 
 
-class _Trial:
+class Trial:
     """All candidates on all splits."""
 
     def __init__(self, spaces: Spaces, splits: Splits, metric: Metric, seed: int) -> None:
@@ -43,9 +43,9 @@ class _Trial:
         for weights, (_, test) in zip(self.weights, splits.parts, strict=True):
             np.add.at(weights, rows.codes[test], rows.given_weights[test])
 
-    def grow(self, deadline: float) -> None:
+    def grow(self, candidates: Sequence[Candidate], deadline: float) -> None:
         """Grow the trees of all splits, as far as there is time, before processes need them."""
-        on_trees = [base for base in self.spaces.names if "stacked" in BLOCKS[base]]
+        on_trees = [c.base for c in candidates if "stacked" in BLOCKS.get(c.base, ())]
         for s in range(len(self.splits.parts)):
             if on_trees and time.monotonic() < deadline:
                 with suppress(ValueError):  # such as a class that a part lacks
@@ -107,7 +107,7 @@ class _Trial:
             n_folds, width = len(self.splits.parts), rows.X.shape[1] + 1
             much = self.splits.folds is None or rows.n_tasks * n_folds * width**2 > _MOST_SUMS
             given = {"folds": self.splits.folds, "n_folds": n_folds}
-            fixed = base in ("linear", "splines")
+            fixed = not {"means", "stacked"} & set(BLOCKS.get(base, ()))
             self.sums[base] = rows.sums(**given) if fixed and not much else None
         return self.sums[base]
 
@@ -147,26 +147,27 @@ def run(
     linear are tried only if there is time for them in `budget` seconds. `jobs` is the number of
     processes.
     """
-    trial, deadline = _Trial(spaces, splits, metric, seed), time.monotonic() + budget
+    trial, deadline = Trial(spaces, splits, metric, seed), time.monotonic() + budget
     found = _in_turn(trial, candidates, deadline, say)
     if jobs != 1:
         say("Trying models", 0.0)
-        trial.grow(deadline)
+        trial.grow(candidates, deadline)
         found = Parallel(n_jobs=jobs, return_as="generator")(
             delayed(trial.tried)(candidate, deadline, _silent) for candidate in candidates
         )
     timely = {c: one for c, one in zip(candidates, found, strict=True) if one is not None}
     skipped = [candidate.label for candidate in candidates if candidate not in timely]
     tried = _comparable(timely)
+    failed = [candidate.label for candidate in timely if candidate not in tried]
     said, spreads, seconds = ({c.name: one[part] for c, one in tried.items()} for part in range(3))
     scores = [trial.scored(own) for own in said.values()]
     by_metric, plain = trial.tables(list(tried), scores)
-    trials = Trials(list(tried), by_metric, plain, said, seconds, spreads, {}, skipped)
+    trials = Trials(list(tried), by_metric, plain, said, seconds, spreads, {}, skipped, failed)
     return _with_blend(trial, trials, metric, scores) if blend else trials
 
 
 def _in_turn(
-    trial: _Trial, candidates: Sequence[Candidate], deadline: float, say: Callable[..., object]
+    trial: Trial, candidates: Sequence[Candidate], deadline: float, say: Callable[..., object]
 ) -> Iterator[Any]:
     for m, candidate in enumerate(candidates):
 
@@ -187,7 +188,7 @@ def _silent(share: float) -> None:
     """Say nothing, in another process."""
 
 
-def _with_blend(trial: _Trial, trials: Trials, metric: Metric, scores: list[Array]) -> Trials:
+def _with_blend(trial: Trial, trials: Trials, metric: Metric, scores: list[Array]) -> Trials:
     """Add the blend of all candidates, whose weights for a split come from the others."""
     rows, begun = trial.spaces.rows, time.perf_counter()
     known = np.zeros(len(rows.y), dtype=bool)

@@ -20,7 +20,7 @@ _WORTH, _WORTH_A_ROW = 2.0, 0.0025  # gain in log evidence for which more featur
 _FEWEST_ROWS = 60  # for trees
 _FEW_ROWS = 1000  # of normal targets, up to which trees are always tried
 _FEWEST_TO_SCREEN = 200  # rows of a fold
-_CONSTANT = 1e-9  # variance within tasks, or between them, of a column of variance 1
+_CONSTANT = 1e-9  # share of the variance of a column that is within tasks, or between them
 _ASKED = {"splines": "curved", "boosting": "stacked"}  # blocks
 
 
@@ -38,9 +38,8 @@ class Spaces:
         splines = SplineFeatures().fit(rows.X, sample_weight=rows.weights)
         self.basis = Basis(splines.mean_, splines.scale_, splines.curves_)
         self._columns = self.basis.apply(rows.X, rows.codes)
-        means = self._means(np.arange(n)).values[rows.codes]
-        within, between = (self._columns[:, :p] - means).var(axis=0), means.var(axis=0)
-        self._averaged = np.flatnonzero(np.minimum(within, between) > _CONSTANT)
+        shares = self._means(np.arange(n)).shares
+        self._averaged = np.flatnonzero(np.minimum(shares, 1.0 - shares) > _CONSTANT)
         self.boosting = Boosting(rows, splits, family, seed)
         self.blocks = self._possible(base)
 
@@ -62,11 +61,6 @@ class Spaces:
             if self._normal or not (name == "trees" or (costly and base == "auto")):
                 found[name] = own
         return found
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the bases."""
-        return list(self.blocks)
 
     def of(self, base: str, split: int | None) -> Rows:
         """Rows in a base; means and trees of a split are those of its training rows.
@@ -90,19 +84,18 @@ class Spaces:
         return self._columns[:, np.isin(self.basis.blocks, BLOCKS[base])]
 
     def _means(self, known: NDArray[np.intp]) -> TaskMeans:
+        """Take the means of all columns over some of the rows."""
         rows = self.rows.take(known)
         columns = self._columns[known, : rows.X.shape[1]]
         return TaskMeans.of(columns, rows.codes, rows.given_weights, rows.n_tasks)
 
     def final(self, bases: set[str]) -> Basis:
         """Return the basis for new rows, with what some bases need."""
-        needed = {block for base in bases for block in BLOCKS[base]}
-        means = self._means(np.arange(len(self.rows.y))).take(self._averaged)
-        return replace(
-            self.basis,
-            means=means if "means" in needed else None,
-            stacked=self.boosting.final[0] if "stacked" in needed else None,
-        )
+        basis, needed = self.basis, {block for base in bases for block in BLOCKS[base]}
+        if "means" in needed:
+            means = self._means(np.arange(len(self.rows.y))).take(self._averaged)
+            basis = replace(basis, means=means)
+        return replace(basis, stacked=self.boosting.final[0]) if "stacked" in needed else basis
 
     def trees_help(self, estimator: Any) -> bool:
         """Whether predictions of trees as a feature raise the evidence, or reduce the noise.
@@ -127,7 +120,7 @@ class Spaces:
             return False
 
     def means_help(self, estimator: Any) -> bool:
-        """Whether means of tasks do."""
+        """Whether means of tasks as features raise the evidence, or reduce the noise."""
         base = "means" if "means" in self.blocks else "splines-means"
         return self._gain(estimator, base, "means", self.of(base, None)) > _WORTH
 

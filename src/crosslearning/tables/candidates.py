@@ -62,9 +62,10 @@ def candidates(
     A model has `n_scores` coefficients for each feature.
     """
     n_rows, n_features = shape
+    width = n_scores * n_features
     shared: dict[str, Any] = {"epsilon": epsilon, "standardize": not rotated}
     if kind == "classification" or only:
-        return _models(kind, family, list(_ENDS), n_scores * n_features, shared)
+        return _models(kind, family, list(_ENDS), width, shared)
     normal = _models(kind, "gaussian", list(_ENDS), n_features, shared)
     if family == "gaussian":
         if n_rows <= _ROBUST_ROWS and n_features <= _WIDE:

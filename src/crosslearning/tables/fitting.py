@@ -24,6 +24,7 @@ from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.results import Fit, with_results
 from crosslearning.tables.target import only_family, quantile_asked
+from crosslearning.tables.trials import Trials
 
 
 def fit_table(
@@ -93,9 +94,9 @@ def fit_table(
         Number of folds.
     base : {"auto", "linear", "splines", "boosting", "none"}, default="auto"
         Features besides the columns: splines, predictions of boosted trees, or none ("linear" or
-        "none"). By default all are tried, and means of tasks too; means, and trees if rows are
-        many, only if the evidence favours them. With more than 50,000 rows or 100 columns only
-        linear models are tried.
+        "none"). By default all are tried, means of tasks only if the evidence favours them (with
+        splines too), and trees too, unless targets are normal and rows fewer than 1,000. With more
+        than 50,000 rows or 100 columns only linear models are tried.
     time_budget : float, default=60.0
         Seconds after which only linear models are tried.
     drop_unlabelled : bool, default=False
@@ -156,8 +157,9 @@ def fit_table(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about models that may not be chosen
         only = only_family(family, metric)
-        spaces, tried = _to_try(data, only, level, epsilon, base, seed)
-        left = time_budget - (clock.perf_counter() - started)
+        until = started + time_budget
+        spaces, tried = _to_try(data, only, level, epsilon, base, seed, until)
+        left = until - clock.perf_counter()
         # A bound applies to a single model, and weights of a blend are those of means.
         blend = epsilon == np.inf and level is None
         trials = run(
@@ -170,7 +172,11 @@ def fit_table(
         final = Final(spaces, trials, data.labels)
         model, findings = _kept(data, final, scored, seed)
         judge = None if held_out is None else final.judged(model, scored, held_out, weights)
-    notes = [*_skipped(trials.skipped), *findings.pop("notes", []), *unweighted(weights, held_out)]
+    notes = [
+        *_missing(trials),
+        *findings.pop("notes", []),
+        *unweighted(weights, held_out),
+    ]
     settings = {
         "command": command,
         "seed": seed,
@@ -202,13 +208,21 @@ def _facts(data: Prepared, metric: Metric) -> Facts:
     return facts_of(data.table[used], data.rows, data.splits, metric, names)
 
 
-def _skipped(labels: list[str]) -> list[str]:
-    """Say that there was no time for some models."""
-    if not labels:
-        return []
+def _missing(trials: Trials) -> list[str]:
+    """Say for which models there was no time, and which could not be compared."""
+    notes = []
+    if trials.skipped:
+        slow = "so that results may depend on the speed of the machine"
+        note = f"no time for {_listed(trials.skipped)}, {slow}: a larger time budget tries them"
+        notes.append(note)
+    if trials.failed:
+        notes.append(f"failed on a part of the rows, and left out: {_listed(trials.failed)}")
+    return notes
+
+
+def _listed(labels: list[str]) -> str:
     others = f" and {len(labels) - 1} other{'s' * (len(labels) > 2)}" * (len(labels) > 1)
-    slow = "so that results may depend on the speed of the machine"
-    return [f"no time for {labels[0]}{others}, {slow}: a larger time budget tries them"]
+    return f"{labels[0]}{others}"
 
 
 def _kept(
@@ -236,9 +250,15 @@ def _kept(
 
 
 def _to_try(
-    data: Prepared, only: bool, level: float | None, epsilon: float, base: str, seed: int
+    data: Prepared,
+    only: bool,
+    level: float | None,
+    epsilon: float,
+    base: str,
+    seed: int,
+    until: float,
 ) -> tuple[Spaces, list[Candidate]]:
-    """Return the models to try, and the rows as they see them."""
+    """Return the models to try, and the rows as they see them; nothing is screened too late."""
     goal, rows, rotated = data.goal, data.rows, data.rotation is not None
     linear = candidates(
         goal.kind, goal.family, rows.X.shape, only=only, epsilon=epsilon,
@@ -250,7 +270,8 @@ def _to_try(
     for block, helps in (("means", spaces.means_help), ("stacked", spaces.trees_help)):
         own = [c for c in more if block in BLOCKS[c.base]]
         asked = block == "stacked" and base == "boosting"
-        if own and not asked and not helps(own[0].estimator):
+        timely = clock.perf_counter() < until
+        if own and not asked and timely and not helps(own[0].estimator):
             more = [c for c in more if c not in own]
     if level is not None:
         for candidate in linear + more:

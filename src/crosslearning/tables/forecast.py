@@ -3,7 +3,7 @@
 That import takes longer than most predictions.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,18 +37,29 @@ def main_part(state: dict[str, Any]) -> dict[str, Any]:
     return heaviest
 
 
-def _blended(
-    state: dict[str, Any], X: Array, codes: NDArray[np.int64]
-) -> list[tuple[float, dict[str, Any], Array]]:
-    """Weight and state of each model, and its features."""
+class _Part(NamedTuple):
+    """Weights and state of a model, its features, and the covariance of those of a new task."""
+
+    weights: Array
+    state: dict[str, Any]
+    X: Array
+    guessed: Array | None = None
+
+
+def _blended(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> list[_Part]:
+    """Models of a blend, perhaps of one; separate ones do not count where others know new tasks."""
     if "parts" not in state:
-        return [(1.0, state, X)]
-    basis = state["basis"]
+        return [_Part(np.ones(len(X)), state, X)]
+    basis, parts = state["basis"], state["parts"]
     Z = X if basis is None else basis.apply(X, codes)
-    return [
-        (weight, own, X if columns is None else Z[:, columns])
-        for weight, columns, own in state["parts"]
-    ]
+    shared = [own["fitted"]["structure_"] != "separate" for *_, own in parts]
+    weights = np.array([weight for weight, *_ in parts])
+    new = np.where(shared, weights, 0.0) if any(shared) else weights
+    found = []
+    for (_, columns, own), *each in zip(parts, weights, new / new.sum(), strict=True):
+        features = (X,) if columns is None else (Z[:, columns], basis.guessed(columns))
+        found.append(_Part(np.where(codes < 0, each[1], each[0]), own, *features))
+    return found
 
 
 def forecast(
@@ -56,16 +67,14 @@ def forecast(
 ) -> tuple[Array, Array]:
     """Means and standard deviations (optional for normal targets); the code -1 is a new task."""
     mean, sd = np.zeros(len(X)), np.zeros(len(X))
-    for weight, own, Z in _blended(state, X, codes):
-        told = _forecast(own, Z, codes, spread=spread)
-        mean, sd = mean + weight * told[0], sd + weight * told[1]
+    for part in _blended(state, X, codes):
+        told = _forecast(part, codes, spread=spread)
+        mean, sd = mean + part.weights * told[0], sd + part.weights * told[1]
     return mean, sd
 
 
-def _forecast(
-    state: dict[str, Any], X: Array, codes: NDArray[np.int64], *, spread: bool
-) -> tuple[Array, Array]:
-    family = family_of(state)
+def _forecast(part: _Part, codes: NDArray[np.int64], *, spread: bool) -> tuple[Array, Array]:
+    state, X, family = part.state, part.X, family_of(part.state)
     assert isinstance(family, families.OneScore)
     if isinstance(family, families.Gaussian) and not spread:
         return linear_scores(state["fitted"], X, codes)[:, 0], np.zeros(len(X))
@@ -74,7 +83,7 @@ def _forecast(
     unit = fitted.get("target_scale_", 1.0) ** 2  # of covariances
     parts = [
         family.predictive(scores[:, 0], unit * variance[:, 0, 0], dispersion)
-        for scores, variance in _scored(state, X, codes)
+        for scores, variance in _scored(part, codes)
     ]
     means, variances = (np.concatenate(part) for part in zip(*parts, strict=True))
     return capped(means, np.sqrt(variances), fitted.get("largest_mean_", np.inf))
@@ -82,15 +91,14 @@ def _forecast(
 
 def probabilities(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Array:
     """Probabilities of classes, averaged over the posterior of the parameters."""
-    return np.asarray(
-        sum(weight * _probabilities(own, Z, codes) for weight, own, Z in _blended(state, X, codes))
-    )
+    parts = _blended(state, X, codes)
+    return np.asarray(sum(part.weights[:, None] * _probabilities(part, codes) for part in parts))
 
 
-def _probabilities(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Array:
-    family = family_of(state)
+def _probabilities(part: _Part, codes: NDArray[np.int64]) -> Array:
+    family = family_of(part.state)
     parts = []
-    for scores, spread in _scored(state, X, codes):
+    for scores, spread in _scored(part, codes):
         if isinstance(family, families.Multinomial):
             parts.append(family.predictive(scores @ family.basis, spread))
         else:
@@ -125,16 +133,27 @@ def intervals(
     return mean - reach, mean + reach
 
 
-def _scored(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Any:
+def _scored(part: _Part, codes: NDArray[np.int64]) -> Any:
     """Scores and their covariances, a chunk of rows at a time."""
-    fitted = state["fitted"]
+    X, fitted, intercept = part.X, part.state["fitted"], part.state["parameters"]["fit_intercept"]
     scaling = Scaling(fitted["feature_mean_"], fitted["feature_scale_"])
-    unseen = fitted["center_covariance_"] + fitted["covariance_"]
+    unseen, open_ = fitted["center_covariance_"] + fitted["covariance_"], _left_open(part)
     for start in range(0, len(X), _AT_ONCE):
         rows = slice(start, start + _AT_ONCE)
-        columns = scaling.columns(X[rows], intercept=state["parameters"]["fit_intercept"])
+        columns = scaling.columns(X[rows], intercept=intercept)
         spread = score_covariances(columns, codes[rows], fitted["task_covariances_"], unseen)
+        spread[codes[rows] < 0] += open_
         yield linear_scores(fitted, X[rows], codes[rows]), spread
+
+
+def _left_open(part: _Part) -> Array | float:
+    """Covariance of the scores of a new task that comes from features that are guessed."""
+    if part.guessed is None:
+        return 0.0
+    family, coef = family_of(part.state), np.atleast_2d(part.state["fitted"]["center_coef_"])
+    if isinstance(family, families.Multinomial):
+        coef = family.basis.T @ coef
+    return np.asarray(coef @ part.guessed @ coef.T)
 
 
 def family_of(state: dict[str, Any]) -> Any:

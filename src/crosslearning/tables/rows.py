@@ -66,7 +66,9 @@ def fitted(estimator: Any, rows: Rows, labels: NDArray[Any] | None = None) -> An
         model.tasks_ = labels
         return model
     given = {} if rows.weights is None else {"sample_weight": rows.weights}
-    return model.fit(rows.X, rows.y, tasks=labels[rows.codes], **given)
+    model.fit(rows.X, rows.y, tasks=rows.codes, **given)
+    model.tasks_ = labels[model.tasks_.astype(np.intp)]
+    return model
 
 
 def told(

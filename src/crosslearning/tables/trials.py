@@ -21,8 +21,8 @@ class Trials:
 
     `scores` are by the metric of the choice, `plain` squared errors or shares that are correct;
     `said` and `spreads` hold predictions of all rows and standard deviations of some, by name, NaN
-    where there is none; `weights` those of a blend, perhaps of one; `kept` is a choice made
-    elsewhere.
+    where there is none; `weights` those of a blend, perhaps of one; `skipped` and `failed` are
+    labels of models that are not among them; `kept` is a choice made elsewhere.
     """
 
     candidates: Sequence[Candidate]
@@ -33,6 +33,7 @@ class Trials:
     spreads: dict[str, Array] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
     kept: Candidate | None = None
 
     @property

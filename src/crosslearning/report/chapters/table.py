@@ -50,6 +50,7 @@ def table(results: Results) -> Chapter:
             "coefficients": coefficients(content),
             "effects": effects(content),
             "effect_on": content["effects"][0]["what"] if content["effects"] else None,
+            "parts": len(chosen.get("parts", [])),
             "task_means": any("means" in part["name"] for part in chosen.get("parts", [])),
             "constant": content.get("constant_within_tasks", []),
             **task_figures(content, tasks),
