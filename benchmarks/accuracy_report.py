@@ -78,7 +78,7 @@ def _page(results: pd.DataFrame) -> Iterator[str]:
     new = results[(results["split"] == NEW) & (results["kind"] == "regression")]
     if len(new):
         yield f"\n## Regression, new tasks: {SCORES['regression']}\n"
-        yield "A fifth of the tasks is held out as a whole. Only methods with intervals are compared."
+        yield "A fifth of the tasks is held out. Only methods with intervals are compared."
         yield from chapter(new, "New tasks")
     yield "\n## Coverage of intervals, mean over tables\n"
     yield from coverages(results)
