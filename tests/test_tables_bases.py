@@ -205,6 +205,17 @@ def test_a_base_does_not_extrapolate_wildly():
     assert trees.max() <= y.max() + 0.1 * np.ptp(y)
 
 
+def test_no_model_extrapolates_wildly(tmp_path):
+    frame = curved()
+    model = fit_fully(frame, task="g", target="y", base="splines")
+    far = pd.DataFrame({"x": [1e3, -1e3], "z": [2.0, 2.0], "g": ["t1", "new"]})
+    half = 0.5 * np.ptp(frame["y"])
+    said = model.predict(far)
+    np.testing.assert_allclose(said["prediction"], frame["y"].max() + half)
+    model.save(tmp_path / "model")
+    pd.testing.assert_frame_equal(TableModel.load(tmp_path / "model").predict(far), said)
+
+
 def test_what_there_is_no_time_for_is_not_tried():
     found = fit_table(curved(), task="g", target="y", time_budget=0.0).results
     names = {model["name"] for model in found["models"]}

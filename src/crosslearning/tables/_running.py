@@ -83,6 +83,8 @@ class Trial:
                 # Finding the structure takes most of the time: other splits have that of the first.
                 estimator = clone(estimator).set_params(covariance=model.structure_)
             said[test] = told(model, own.take(test), rows.classes)[0]
+            if rows.classes is None:
+                said[test] = np.clip(said[test], *rows.bounds)
             if rows.classes is None and len(some := self.shown[s]):
                 spread[some] = told(model, own.take(some), None, spread=True)[1]
             yield said, spread

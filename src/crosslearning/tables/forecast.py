@@ -69,7 +69,8 @@ def forecast(
     mean, sd = np.zeros(len(X)), np.zeros(len(X))
     for part in _blended(state, X, codes):
         told = _forecast(part, codes, spread=spread)
-        mean, sd = mean + part.weights * told[0], sd + part.weights * told[1]
+        bounded = np.clip(told[0], *part.state.get("bounds", (-np.inf, np.inf)))
+        mean, sd = mean + part.weights * bounded, sd + part.weights * told[1]
     return mean, sd
 
 

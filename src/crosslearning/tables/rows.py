@@ -17,6 +17,7 @@ from crosslearning.linear.persistence import state_of
 from crosslearning.tables.forecast import forecast, probabilities
 
 Array = NDArray[np.float64]
+_MARGIN = 0.5  # of the range of the targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,12 @@ class Rows:
     def n_scores(self) -> int:
         """Number of linear scores that a model of the targets has."""
         return 1 if self.classes is None else len(self.classes) - 1
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """How far predictions of numbers may lie outside those of the rows: half their range."""
+        low, high = float(self.y.min()), float(self.y.max())
+        return low - _MARGIN * (high - low), high + _MARGIN * (high - low)
 
     def take(self, rows: NDArray[np.intp]) -> Rows:
         """Return some of the rows."""
