@@ -35,10 +35,9 @@ class EvidenceFit:
 
     With P parameters, `task_covariance` is Σ (P, P), `noise_variance` σ², `center_variances` τ² of
     each parameter, infinite where the prior is flat; `center` and `center_covariance` are the
-    posterior of β, `thetas` (n_tasks, P) the tasks' posterior means (of other
-    families than the Gaussian, modes). `scores` holds the log
-    evidence minus the penalty for parameters of each structure tried, and `n_iter` the
-    number of evaluations.
+    posterior of β, `thetas` (n_tasks, P) the tasks' posterior means (of other families than the
+    Gaussian, modes). `scores` holds the log evidence minus the penalty for parameters of each
+    structure tried, and `n_iter` the number of evaluations.
     """
 
     structure: str

@@ -75,9 +75,7 @@ class Final:
     def state(self, weights: dict[str, float]) -> dict[str, Any]:
         """Return what predictions of a blend of models need."""
         used = [(c, weights[c.name]) for c in self.trials.candidates if c.name in weights]
-        rows = self.spaces.rows
-        bounds = {} if rows.classes is not None else {"bounds": rows.bounds}
-        states = [state_to_keep(self.model(c)) | bounds for c, _ in used]
+        states = [state_to_keep(self.model(c)) for c, _ in used]
         bases = {c.base for c, _ in used} - {"linear"}
         if not bases and len(used) == 1:
             return states[0]

@@ -19,7 +19,7 @@ from crosslearning.tables._blending import blend_weights
 from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.candidates import Candidate, Sharing
 from crosslearning.tables.metrics import Metric, Said, plain_of
-from crosslearning.tables.rows import Rows, fitted, told, without
+from crosslearning.tables.rows import Rows, bounded, fitted, told, without
 from crosslearning.tables.splits import Splits
 from crosslearning.tables.trials import Trials
 
@@ -83,8 +83,6 @@ class Trial:
                 # Finding the structure takes most of the time: other splits have that of the first.
                 estimator = clone(estimator).set_params(covariance=model.structure_)
             said[test] = told(model, own.take(test), rows.classes)[0]
-            if rows.classes is None:
-                said[test] = np.clip(said[test], *rows.bounds)
             if rows.classes is None and len(some := self.shown[s]):
                 spread[some] = told(model, own.take(some), None, spread=True)[1]
             yield said, spread
@@ -97,7 +95,7 @@ class Trial:
         if sums is None:
             model = fitted(estimator, rows.take(train))
         else:
-            model = clone(estimator).fit_statistics(without(sums, s))
+            model = bounded(clone(estimator).fit_statistics(without(sums, s)), rows.y[train])
         center = np.atleast_2d(model.center_coef_)
         if "stacked" in BLOCKS.get(base, ()) and len(center) == 1 and center[0, -1] < 0:
             raise ValueError("Trees that count negatively are not to be trusted.")

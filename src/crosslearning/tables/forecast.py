@@ -69,7 +69,7 @@ def forecast(
     mean, sd = np.zeros(len(X)), np.zeros(len(X))
     for part in _blended(state, X, codes):
         told = _forecast(part, codes, spread=spread)
-        bounded = np.clip(told[0], *part.state.get("bounds", (-np.inf, np.inf)))
+        bounded = np.clip(told[0], *part.state["fitted"].get("bounds_", (-np.inf, np.inf)))
         mean, sd = mean + part.weights * bounded, sd + part.weights * told[1]
     return mean, sd
 

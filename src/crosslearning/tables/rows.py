@@ -41,12 +41,6 @@ class Rows:
         """Number of linear scores that a model of the targets has."""
         return 1 if self.classes is None else len(self.classes) - 1
 
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """How far predictions of numbers may lie outside those of the rows: half their range."""
-        low, high = float(self.y.min()), float(self.y.max())
-        return low - _MARGIN * (high - low), high + _MARGIN * (high - low)
-
     def take(self, rows: NDArray[np.intp]) -> Rows:
         """Return some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
@@ -71,10 +65,17 @@ def fitted(estimator: Any, rows: Rows, labels: NDArray[Any] | None = None) -> An
     if isinstance(model, CrossBayesianRidge):
         model.fit_statistics(rows.sums())
         model.tasks_ = labels
-        return model
+        return bounded(model, rows.y)
     given = {} if rows.weights is None else {"sample_weight": rows.weights}
     model.fit(rows.X, rows.y, tasks=rows.codes, **given)
     model.tasks_ = labels[model.tasks_.astype(np.intp)]
+    return model if rows.classes is not None else bounded(model, rows.y)
+
+
+def bounded(model: Any, y: Array) -> Any:
+    """Bound the numbers that a model predicts: by the range of its targets, and half of it."""
+    low, high = y.min(), y.max()
+    model.bounds_ = np.array([low, high]) + _MARGIN * (high - low) * np.array([-1.0, 1.0])
     return model
 
 
