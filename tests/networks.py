@@ -1,5 +1,7 @@
 """Small networks and data for the tests of `crosslearning.nn`."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -26,8 +28,9 @@ def scatter(models: TaskModels, scale: float = 1.0, seed: int = 1) -> None:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in models.parameters():
-            step = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-            parameter.add_((scale * step).to(parameter.dtype))
+            if parameter.requires_grad:
+                step = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+                parameter.add_((scale * step).to(parameter.dtype))
 
 
 def vector(module: nn.Module, prefix: str = "") -> np.ndarray:
@@ -51,6 +54,17 @@ def snapshot(models: TaskModels) -> dict[str, torch.Tensor]:
 def assert_equal_states(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> None:
     assert left.keys() == right.keys()
     assert [name for name in left if not torch.equal(left[name], right[name])] == []
+
+
+def slow(num_classes: int) -> nn.Module:
+    """A network that takes five milliseconds for a batch."""
+
+    class Slow(nn.Flatten):
+        def forward(self, x):
+            time.sleep(0.005)
+            return super().forward(x)
+
+    return nn.Sequential(nn.AdaptiveAvgPool2d(1), Slow(), nn.Linear(3, num_classes))
 
 
 def two_numbers(num_classes: int) -> nn.Module:  # noqa: ARG001

@@ -170,6 +170,29 @@ def check_training(where=None, norm=True):
         assert evaluate(many, unseen).equals(evaluate(one, unseen))
 
 
+def check_frozen():
+    """Frozen parameters stay, bit for bit, and the others move as in one process."""
+    for options in ({"mesh": spread()}, {"mesh": mesh(names=("data",)), "shard": fully_shard}):
+        one = TaskModels(network(False), TASKS, epsilon=0.2)
+        many = TaskModels(network(False), TASKS, epsilon=0.2, **options)
+        for frozen in ("none", "0.weight", "2", "0.bias"):
+            for models in (one, many):
+                for module in models.per_task:
+                    for name, parameter in module.named_parameters():
+                        parameter.requires_grad_(not name.startswith(frozen))
+            before = [many.export(task) for task in (*many.local_tasks, None)]
+            train(one, data()), train(many, data())
+            assert_same(many, one, ALIKE)
+            for task, values in zip((*many.local_tasks, None), before, strict=True):
+                for name, value in many.export(task).items():
+                    assert torch.equal(value, values[name]) == name.startswith(frozen)
+        many.requires_grad_(False)
+        assert not many.project().pull.any()
+        many.requires_grad_(dist.get_rank() > 0)
+        with pytest.raises(ValueError, match=r"in all tasks or in none; '0.weight' is frozen in"):
+            many.project()
+
+
 def check_vmap():
     options = {"engine": "vmap", "validation": None, "metric": None}
     one = TaskModels(network(False), TASKS, epsilon=0.2)

@@ -98,6 +98,24 @@ def test_frozen_parameters():
     assert torch.equal(found["art"].head.bias, module.head.bias)
 
 
+@pytest.mark.parametrize("engine", ["loop", "vmap"])
+def test_parameters_frozen_by_a_callback(engine):
+    """They stay as they are, bit for bit, whatever the optimizer and the projection do."""
+    weights = []
+
+    def freeze(_):
+        for task in models:
+            models[task].head.requires_grad_(False)
+        weights.append([one.detach().clone() for one in models["art"].head.parameters()])
+
+    models = TaskModels(mlp(), TASKS, epsilon=0.1)
+    optimizer = torch.optim.SGD(models.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)
+    options = {"batch_size": 4, "callbacks": [freeze], "engine": engine}
+    fit(models, rows(), nn.CrossEntropyLoss(), optimizer, 4, **options)
+    for later in weights[1:]:
+        assert all(torch.equal(*pair) for pair in zip(weights[0], later, strict=True))
+
+
 class Odd(nn.Module):
     """Has a parameter that its output does not depend on, and a constant buffer."""
 

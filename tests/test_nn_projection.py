@@ -8,7 +8,17 @@ import pytest
 from crosslearning import ConvergenceWarning, Status, Tether, project, prox
 from crosslearning.coupling._gram import solve_gram
 from crosslearning.exceptions import ResolutionWarning
-from tests.networks import TASKS, TaskModels, network, nn, scatter, snapshot, torch, vectors
+from tests.networks import (
+    TASKS,
+    TaskModels,
+    assert_equal_states,
+    network,
+    nn,
+    scatter,
+    snapshot,
+    torch,
+    vectors,
+)
 
 # Rounding of a stored parameter vector of norm 5, relative; bfloat16 holds 2 to 3 digits.
 STORED = {torch.float64: 1e-10, torch.float32: 2e-6, torch.bfloat16: 5e-2}
@@ -161,6 +171,71 @@ def test_nothing_happens_within_the_radius():
     same = [name for name in before if name != "_extra_state"]
     assert all(torch.equal(before[name], after[name]) for name in same)
     assert not certificate.active.any()
+
+
+def freeze(module, prefix):
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(not name.startswith(prefix))
+
+
+@pytest.mark.parametrize("prefix", ["0.0", "1.weight", ""], ids=repr)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("tether", [Tether(0.3), Tether(0.5, 0.7, 0.2)], ids=["bound", "spring"])
+@pytest.mark.usefixtures("chunks")
+def test_frozen_parameters_do_not_move(tether, dtype, prefix):
+    module = network().to(dtype)
+    freeze(module, prefix)
+    models = TaskModels(module, TASKS, tether=tether)
+    for seed in range(50):
+        scatter(models, 0.1, seed)
+        models.project(step_size=0.1)
+    for task in (*models.per_task, models.center):
+        for name, value in task.named_parameters():
+            same = torch.equal(value, module.get_parameter(name))
+            assert same == name.startswith(prefix)
+
+
+@pytest.mark.usefixtures("chunks")
+def test_parameters_frozen_later_stay_where_they_are():
+    """What they differ by then is no longer part of the distances; the others are projected."""
+    models = TaskModels(network().double(), TASKS, epsilon=0.5)
+    scatter(models)
+    models.project()
+    for task in models:
+        freeze(models[task], "0")
+    before = vectors(models, "0")
+    scatter(models, seed=2)
+    thetas, center = vectors(models, "1")
+    expected = project(thetas, 0.5, center=center)
+    certificate = models.project()
+    for old, new in zip(before, vectors(models, "0"), strict=True):
+        assert np.array_equal(old, new)
+    np.testing.assert_allclose(vectors(models, "1")[0], expected.thetas, rtol=0, atol=1e-10)
+    for distances in (certificate.distances, models.distances()):
+        np.testing.assert_allclose(distances, expected.distances, atol=1e-10)
+    models.requires_grad_(True)
+    models.project()
+    assert np.linalg.norm(np.subtract(*vectors(models)), axis=1).max() <= 0.5 * (1 + 1e-10)
+
+
+def test_a_centre_that_starts_at_zero_has_the_frozen_parameters():
+    module = network()
+    module[0].requires_grad_(False)
+    models = TaskModels(module, TASKS, epsilon=0.5, center_init="zero")
+    np.testing.assert_array_equal(vectors(models, "0")[1], vectors(models, "0")[0][0])
+    assert not vectors(models, "1")[1].any()
+
+
+def test_parameters_frozen_in_some_tasks_are_refused():
+    models = TaskModels(network(), TASKS, epsilon={"0": 0.1, "1": 0.1})
+    scatter(models)
+    models["clipart"][1].requires_grad_(False)
+    before = snapshot(models)
+    with pytest.raises(ValueError, match=r"'1.weight' is frozen in 1 of 3\. Freeze it in all"):
+        models.project()
+    assert_equal_states(before, snapshot(models))
+    models["clipart"][1].requires_grad_(True)
+    models.project()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -90,9 +90,12 @@ def test_baselines_are_named_and_ordered(data):
     assert table.loc[table["method"] == "fine-tuned", "distance"].min() > 0
 
 
-def test_one_of_each_needs_no_list(data):
-    table = sweep(network, data, LOSS, sgd, 1, epsilons=0.1, seeds=3, baselines="pooled")
-    assert table.groupby(["method", "seed"]).size().to_dict() == {("cross", 3): 3, ("pooled", 3): 3}
+def test_one_of_each_needs_no_list_and_a_number_of_seeds_is_a_number(data):
+    table = sweep(network, data, LOSS, sgd, 1, epsilons=0.1, seeds=2, baselines="pooled")
+    runs = table.groupby(["method", "seed"]).size().to_dict()
+    assert runs == {(method, seed): 3 for method in ("cross", "pooled") for seed in (0, 1)}
+    with pytest.raises(ValueError, match=r"`seeds` must be a whole number of at least 1; got 0"):
+        sweep(network, data, LOSS, sgd, 1, epsilons=0.1, seeds=0)
 
 
 def test_fine_tuning_starts_from_the_pooled_model(data):
@@ -301,7 +304,7 @@ def test_the_files_of_a_sweep_are_readable(data, tmp_path):
 def test_runs_are_told_measured_and_kept(data, tmp_path):
     told, measured = [], []
     arguments = network, data, LOSS, sgd, 2
-    options = {"epsilons": [0.0, 0.1], "seeds": 3, "batch_size": 8, "folder": tmp_path}
+    options = {"epsilons": [0.0, 0.1], "seeds": [3], "batch_size": 8, "folder": tmp_path}
 
     def measure(run, models, history):
         measured.append(run)

@@ -10,7 +10,6 @@ all gather them and move their own tasks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 
 import torch
 import torch.distributed as dist
@@ -25,17 +24,15 @@ class Columns:
 
     def __init__(self, local: Workspace, ranks: Ranks) -> None:
         self.local, self._ranks = local, ranks  # rows of the local tasks, all columns
-        n_columns, wide = local.flat.shape[1], local.wide
-        self._n_chunks = -(-n_columns // wide)
+        wide, self._n_chunks = local.wide, len(local.cuts)
         self._most = max(1, -(-self._n_chunks // ranks.size))  # chunks of one rank
-        cuts = [min(chunk * wide, n_columns) for chunk in range(self._most * ranks.size + 1)]
-        self._cuts = [slice(*pair) for pair in pairwise(cuts)]
+        self._cuts = local.cuts + [slice(0, 0)] * (self._most * ranks.size - self._n_chunks)
         first = ranks.rank * self._most
         self._mine = self._cuts[first : first + self._most]
         # Chunk after chunk in memory, so that each is received where it stays.
         n_rows, new = ranks.n_tasks + 1, local.flat.new_empty
         self._received = [new((n_rows, cut.stop - cut.start)) for cut in self._mine]
-        self._own = Workspace(new((n_rows, 0)), wide, self._received)
+        self._own = Workspace(new((n_rows, 0)), wide, (), self._received)
         self._packed = new((len(local.flat) - 1) * ranks.size * wide)
 
     def gram(self) -> Array:
@@ -50,14 +47,14 @@ class Columns:
     def move(self, pull: Array, weights: Array) -> None:
         """Compute some columns of the new centre, gather the others, and move the local tasks."""
         if pull.any() or weights.any():
-            center = self._gathered(lambda part: self._own.new_center(weights, part))
+            center = self._gathered(lambda rows: self._own.new_center(weights, rows))
             self.local.pull_to(center, pull[self._ranks.local])
 
     def mean(self) -> torch.Tensor:
-        """Mean of all tasks."""
+        """Mean of all tasks, if nothing is frozen."""
         for _ in self._fetch():
             pass
-        return self._gathered(lambda part: part.copy_(self._own.means()))
+        return self._gathered(self._own.means).view(-1)[: self.local.flat.shape[1]]
 
     def _fetch(self) -> Iterator[int]:
         """Exchange one chunk of every rank after another; yield the numbers of those received."""
@@ -73,7 +70,8 @@ class Columns:
             yield number
 
     def _gathered(self, write: Callable[[torch.Tensor], object]) -> torch.Tensor:
-        """Vector of which every rank writes its columns."""
-        part = self.local.flat.new_zeros(self._most * self.local.wide, dtype=self._own.dtype)
-        write(part[: self._mine[-1].stop - self._mine[0].start])
-        return self._ranks.gather_tensors(part).view(-1)[: self.local.flat.shape[1]]
+        """Matrix with a row per chunk, of which every rank writes its own."""
+        shape = self._most, self.local.wide
+        rows = self.local.flat.new_zeros(shape, dtype=self._own.dtype)
+        write(rows)
+        return self._ranks.gather_tensors(rows).flatten(0, 1)[: self._n_chunks]

@@ -188,7 +188,12 @@ def copy_modules(
 
 
 def set_start(
-    flats: list[FlatBuffer], center_init: str, same_start: bool, center_weight: float, ranks: Ranks
+    flats: list[FlatBuffer],
+    modules: Sequence[nn.Module],
+    center_init: str,
+    same_start: bool,
+    center_weight: float,
+    ranks: Ranks,
 ) -> None:
     """Set where tasks and centre start; the latter is a copy of the first module so far."""
     if center_init not in ("mean", "zero"):
@@ -205,11 +210,12 @@ def set_start(
             if same_start:
                 ranks.broadcast([flat.center], "task")
                 tasks.copy_(flat.center)
-            if center_init == "zero":
-                flat.center.zero_()
-            elif not same_start:
+            else:
                 mean = tasks.mean(dim=0) if alone else Columns(flat.workspace, ranks).mean()
                 flat.center.copy_(mean)
+            flat.count_frozen(modules)
+            for columns in flat.moving if center_init == "zero" else ():
+                flat.center[columns].zero_()
             flat.give()
 
 

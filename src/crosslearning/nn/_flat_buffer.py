@@ -47,6 +47,7 @@ class FlatBuffer:
         self.flat: torch.Tensor = torch.empty(
             (len(owners), self.slots[-1].stop), dtype=first.dtype, device=device or first.device
         )
+        self.frozen: dict[str, int] = {}
         self._workspace: Workspace | None = None
 
     @property
@@ -59,11 +60,40 @@ class FlatBuffer:
 
     @property
     def workspace(self) -> Workspace:
-        """Workspace for passes over the matrix, allocated on first use."""
+        """Workspace for passes over parameters that are not frozen, allocated on first use."""
         if self._workspace is None or self._workspace.flat is not self.flat:
             wide = chunk_width(self._n_tasks, self.flat.shape[1])
-            self._workspace = Workspace(self.flat, wide)
+            self._workspace = Workspace(self.flat, wide, self.moving)
         return self._workspace
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of columns of each parameter, in their order."""
+        return {slot.name: slot.stop - slot.start for slot in self.slots}
+
+    @property
+    def moving(self) -> list[slice]:
+        """Ranges of columns between parameters that are frozen in all tasks."""
+        cuts, start, stop, all_tasks = [], 0, 0, len(self.owners) - 1
+        for name, size in self.sizes.items():
+            stop += size
+            if self.frozen.get(name) == all_tasks:
+                cuts.append(slice(start, stop - size))
+                start = stop
+        cuts.append(slice(start, self.flat.shape[1]))
+        return [cut for cut in cuts if cut.start < cut.stop]
+
+    def count_frozen(self, modules: Sequence[nn.Module]) -> None:
+        """Count the tasks in which each parameter is frozen."""
+        columns = zip(*map(self.tethered, modules), strict=True)
+        counts = [sum(not one.requires_grad for one in column) for column in columns]
+        frozen = dict(zip(self.sizes, counts, strict=True))
+        if frozen != self.frozen:
+            self.frozen, self._workspace = frozen, None
+
+    def tethered(self, module: nn.Module) -> list[nn.Parameter]:
+        """Parameters of the block in a module."""
+        return [find_parameter(module, name) for name in self.sizes]
 
     def take(self) -> None:
         """Nothing to fetch: the parameters are here."""

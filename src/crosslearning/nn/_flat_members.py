@@ -33,6 +33,7 @@ class FlatMembers:
         self.tasks = [f"task {label!r}" for label in models.tasks]
         self.groups = [f"block {block.name!r}" if len(blocks) > 1 else "" for block in blocks]
         self._columns: list[Columns] = []
+        self._measured: list[Workspace] = []
         self._age = 0
 
     @property
@@ -50,6 +51,7 @@ class FlatMembers:
         return self._columns
 
     def gram(self) -> Array:
+        self._refuse_partly_frozen()
         self._take()
         grams = np.stack([one.gram() for one in self._joint])
         return self._total(grams) if self._models._sharded else self._of_first_copy(grams)
@@ -69,11 +71,13 @@ class FlatMembers:
 
     def storage(self) -> Storage:
         """Precision of the blocks; norms are the first task's, at most `_FRESH` steps old."""
-        if self._age % _FRESH == 0:
-            norms = np.sqrt(self._total(np.array([one.norm() ** 2 for one in self._local])))
+        local = self._local
+        if self._age % _FRESH == 0 or self._measured != local:
+            norms = np.sqrt(self._total(np.array([one.norm() ** 2 for one in local])))
             self._norms = self._ranks.gather(np.tile(norms, (len(self._models.per_task), 1)))[0]
-            widths = np.array([float(one.flat.shape[1]) for one in self._local])
-            self._sizes = self._total(widths).astype(int).tolist()
+            widths = self._total(np.array([float(one.n_columns) for one in local]))
+            self._sizes = np.maximum(widths, 1.0).astype(int).tolist()
+            self._measured = local
         self._age += 1
         dtypes = [flat.flat.dtype for flat in self._models._flats]
         return dtype_storage(dtypes, self._norms, self._sizes)
@@ -104,6 +108,20 @@ class FlatMembers:
     def _take(self) -> None:
         for flat in self._models._flats:
             flat.take()
+
+    def _refuse_partly_frozen(self) -> None:
+        """Raise the same error on all ranks if a parameter is frozen in some tasks only."""
+        flats, ranks = self._models._flats, self._ranks
+        names = [name for flat in flats for name in flat.frozen]
+        local = np.array([n for flat in flats for n in flat.frozen.values()], dtype=np.float64)
+        counts = ranks.sum(local, "task", "data") / ranks.copies
+        for name, count in zip(names, counts, strict=True):
+            if 0 < count < ranks.n_tasks:
+                raise ValueError(
+                    f"A tethered parameter must be frozen in all tasks or in none; {name!r} is "
+                    f"frozen in {count:g} of {ranks.n_tasks}. Freeze it in all tasks, or do not "
+                    "tether it: epsilon={prefix: ...}."
+                )
 
     def _total(self, values: Array) -> Array:
         """Sum over shards."""

@@ -45,13 +45,14 @@ class LinkedModules(nn.Module):
         return [*self.per_task, self.center]
 
     def _link(self) -> None:
-        """Restore the views of parameters that were replaced."""
+        """Restore the views of parameters that were replaced, and see which are frozen."""
         if self._links is not None and self._links.hold():
             return
         with torch.no_grad():
             for flat in self._flats:
                 for row, module in enumerate(self._rows()):
                     flat.adopt(row, module)
+                flat.count_frozen(list(self.per_task))
         self._links = _Links(self)
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
@@ -91,7 +92,7 @@ class LocalModules(nn.ModuleList):
 
 
 class _Links:
-    """Where parameters were found, so that checking them costs one comparison each."""
+    """Where parameters were found, and which are frozen: checking costs a comparison each."""
 
     def __init__(self, models: LinkedModules) -> None:
         self.parameters = [
@@ -110,9 +111,18 @@ class _Links:
                     if isinstance(one, nn.Module) or id(one) in tethered
                 ]
         self._addresses = [parameter.data_ptr() for parameter in self.parameters]
+        self._watched = [
+            parameter
+            for flat in models._flats
+            for module in models.per_task
+            for parameter in flat.tethered(module)
+        ]
+        self._trained = [parameter.requires_grad for parameter in self._watched]
 
     def hold(self) -> bool:
         """Whether everything is where it was."""
-        return all(held.get(name) is one for held, name, one in self._held) and (
-            [parameter.data_ptr() for parameter in self.parameters] == self._addresses
+        return (
+            all(held.get(name) is one for held, name, one in self._held)
+            and [parameter.data_ptr() for parameter in self.parameters] == self._addresses
+            and [parameter.requires_grad for parameter in self._watched] == self._trained
         )

@@ -25,7 +25,7 @@ class ShardBuffer(FlatBuffer):
     ) -> None:
         self.owners, self._n_tasks = tuple(owners), n_tasks
         self.slots, self._names, self._modules = (), tuple(names), modules
-        self._workspace = None
+        self.frozen, self._workspace = {}, None
         for name in names:
             found = find_parameter(modules[0], name)
             if not isinstance(found, DTensor) or not isinstance(found.placements[0], Shard):
@@ -35,6 +35,12 @@ class ShardBuffer(FlatBuffer):
                 )
         shards = self._shards(modules[0])
         self.flat = shards[0].new_empty((len(owners), sum(shard.numel() for shard in shards)))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of columns of each parameter on this rank, in their order."""
+        shards = self._shards(self._modules[0])
+        return {name: one.numel() for name, one in zip(self._names, shards, strict=True)}
 
     @property
     def tasks(self) -> torch.Tensor:
@@ -67,10 +73,14 @@ class ShardBuffer(FlatBuffer):
         """Return nothing: no parameter is a view."""
         return []
 
-    def _shards(self, module: nn.Module) -> list[torch.Tensor]:
-        """Shards that this rank holds, in FSDP's memory."""
+    def tethered(self, module: nn.Module) -> list[nn.Parameter]:
+        """Parameters of the block in a module, sharded."""
         for part in module.modules():  # a forward pass may have left parameters gathered
             if isinstance(part, FSDPModule):
                 part.reshard()
-        found: list[Any] = [find_parameter(module, name) for name in self._names]
+        return [find_parameter(module, name) for name in self._names]
+
+    def _shards(self, module: nn.Module) -> list[torch.Tensor]:
+        """Shards that this rank holds, in FSDP's memory."""
+        found: list[Any] = self.tethered(module)
         return [parameter.detach().to_local() for parameter in found]

@@ -78,7 +78,9 @@ class TaskModels(LinkedModules):
     Notes
     -----
     A projection costs about as much as copying the matrix twice, and does not change the state of
-    the optimizer, such as momentum.
+    the optimizer, such as momentum. It leaves frozen parameters (``requires_grad=False``) as they
+    are, bit for bit, and does not count them in distances; freeze a tethered parameter in all tasks
+    or in none.
 
     Examples
     --------
@@ -115,7 +117,7 @@ class TaskModels(LinkedModules):
         sources = _copies.sources_of(module, labels, ranks)
         blocks = _copies.divide_parameters(sources, labels, epsilon, tether)
         modules, flats = _copies.copy_modules(sources, blocks, labels, ranks, shard)
-        _copies.set_start(flats, center_init, same_start, weight, ranks)
+        _copies.set_start(flats, modules[:-1], center_init, same_start, weight, ranks)
         super().__init__(modules, flats, ranks.local.start)
         self.blocks, self.center_weight = blocks, weight
         self._ranks, self._sharded = ranks, shard is not None
@@ -186,7 +188,8 @@ class TaskModels(LinkedModules):
         Raises
         ------
         ValueError
-            If the parameters of a task are NaN or infinite; nothing is changed.
+            If the parameters of a task are NaN or infinite, or a parameter is frozen in some tasks
+            only; nothing is changed.
 
         Warns
         -----

@@ -75,11 +75,13 @@ class VmapEngine:
         self._held = [one for row in self._rows for one in row.values()]
         if self._flat is not None:
             self._flat.flatten()
-            self._held = []
 
     def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
         """Set the gradients that the optimizer uses; return positions of tasks, and losses."""
-        for parameter in self._held:  # before new gradients take as much memory
+        if self._flat is not None and not all(one.requires_grad for one in self._held):
+            self.close()  # a callback has frozen some
+            self._flat = None
+        for parameter in () if self._flat else self._held:  # new gradients take as much memory
             parameter.grad = None
         x, y = self._feed.step(step)
         parameters, buffers = self._parameters(), self._buffers()

@@ -37,25 +37,39 @@ class _Chunk(NamedTuple):
 
 
 class Workspace:
-    """Chunks of columns of a matrix of shape (n_tasks + 1, n_parameters), and room for one.
+    """Chunks of ranges of columns of a matrix of shape (n_tasks + 1, n_columns), and room for one.
 
     Fresh temporaries would cost more than the arithmetic. Numbers of less than 32 bits are
     converted to float32 to compute with.
     """
 
     def __init__(
-        self, flat: torch.Tensor, wide: int, chunks: Sequence[torch.Tensor] | None = None
+        self,
+        flat: torch.Tensor,
+        wide: int,
+        ranges: Sequence[slice],
+        chunks: Sequence[torch.Tensor] | None = None,
     ) -> None:
         self.flat, self.wide = flat, wide
+        self.cuts = [
+            slice(start, min(start + wide, columns.stop))
+            for columns in ranges
+            for start in range(columns.start, columns.stop, wide)
+        ]
         self.dtype = torch.float64 if flat.dtype is torch.float64 else torch.float32
         # Sums are in float64: on the CPU where the matrix' own device cannot.
         self._sums = torch.device("cpu") if flat.device.type == "mps" else flat.device
         room = torch.empty((len(flat), wide), dtype=self.dtype, device=flat.device)
         self._chunks = []
-        for stored in flat.split(wide, dim=1) if chunks is None else chunks:
+        for stored in [flat[:, cut] for cut in self.cuts] if chunks is None else chunks:
             here = room[:, : stored.shape[1]]
             rows = stored if stored.dtype == self.dtype else here
             self._chunks.append(_Chunk(stored, rows, rows[:-1], rows[-1], here[:-1]))
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns that are passed over."""
+        return sum(cut.stop - cut.start for cut in self.cuts)
 
     def gram(self) -> Array:
         """Gram matrix ⟨z_i - z_g, z_j - z_g⟩ of the tasks.
@@ -96,24 +110,26 @@ class Workspace:
                 chunk.store()
 
     def new_center(self, weights: Array, out: torch.Tensor) -> None:
-        """Write θ_g to a vector, and leave the matrix as it is."""
+        """Write θ_g to a matrix with a row per chunk, and leave this one as it is."""
         others, own = self._coefficients(weights)
-        for chunk, part in zip(self._chunks, out.split(self.wide), strict=False):
+        for chunk, row in zip(self._chunks, out, strict=True):
             chunk.load()
+            part = row[: len(chunk.center)]
             torch.addmv(chunk.center, chunk.tasks.T, others, beta=own, out=part)
 
     def pull_to(self, center: torch.Tensor, pull: Array) -> None:
-        """Move to a new centre."""
+        """Move to a new centre, a matrix with a row per chunk."""
         shares = self._column(pull)
-        for chunk, part in zip(self._chunks, center.split(self.wide), strict=True):
+        for chunk, row in zip(self._chunks, center, strict=True):
             chunk.load()
-            chunk.center.copy_(part)
+            chunk.center.copy_(row[: len(chunk.center)])
             chunk.tasks.lerp_(chunk.center, shares)
             chunk.store()
 
-    def means(self) -> torch.Tensor:
-        """Mean of the tasks."""
-        return torch.cat([chunk.stored[:-1].mean(dim=0) for chunk in self._chunks])
+    def means(self, out: torch.Tensor) -> None:
+        """Write the mean of the tasks to a matrix with a row per chunk."""
+        for chunk, row in zip(self._chunks, out, strict=True):
+            row[: len(chunk.center)] = chunk.stored[:-1].mean(dim=0)
 
     def distances(self, *, exactly: bool = False) -> Array:
         """Distances of the tasks to the centre as they are stored.
@@ -122,15 +138,16 @@ class Workspace:
         """
         double = exactly and self._sums == self.flat.device
         dtype = torch.float64 if double else self.dtype
-        return self._norms((chunk.differences() for chunk in self._chunks), dtype)
+        rows = (chunk.differences() for chunk in self._chunks)
+        return self._norms(rows, dtype, len(self.flat) - 1)
 
     def norm(self) -> float:
         """Norm of the first task, which stands for all."""
-        return float(self._norms((chunk.stored[:1] for chunk in self._chunks), self.dtype)[0])
+        return float(self._norms((chunk.stored[:1] for chunk in self._chunks), self.dtype, 1)[0])
 
-    def _norms(self, chunks: Iterable[torch.Tensor], dtype: torch.dtype) -> Array:
+    def _norms(self, chunks: Iterable[torch.Tensor], dtype: torch.dtype, n_rows: int) -> Array:
         """Norms of rows that come in chunks, summed in this dtype in them and in float64 over."""
-        total = torch.zeros(1, dtype=torch.float64, device=self._sums)
+        total = torch.zeros(n_rows, dtype=torch.float64, device=self._sums)
         for rows in chunks:
             norms = torch.linalg.vector_norm(rows, dim=1, dtype=dtype)
             total = total + norms.to(device=self._sums, dtype=torch.float64).square()

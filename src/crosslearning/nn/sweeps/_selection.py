@@ -124,7 +124,8 @@ def _compared(runs: Scores, data: Mapping[Any, Any]) -> Comparison | None:
     if not {0.0, np.inf} <= set(runs.settings):
         return None
     every = range(len(runs.settings))  # from 0 to infinity
-    found = nested(runs, {"pooled": every[:1], "separate": every[-1:], "cross": every})
+    methods = {"pooled": every[:1], "separate": every[-1:], "cross": every}
+    found = nested(runs, methods, best(runs))
     sizes = [len(source) for source in as_sources(data).values()]
     return Comparison.of(found, list(data), sizes, by_run=True, nested=found.n_splits > 1)
 

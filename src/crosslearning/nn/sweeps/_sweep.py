@@ -12,6 +12,7 @@ from joblib import Parallel, delayed
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
+from crosslearning.nn._checks import check_counts
 from crosslearning.nn._evaluation import Metric
 from crosslearning.nn._history import EpochRecord
 from crosslearning.nn._ranks import Ranks
@@ -32,7 +33,7 @@ def sweep(
     baselines: str | Iterable[str] = (),
     stiffness: Iterable[float] = (1.0,),
     blocks: Mapping[str, float | None] | None = None,
-    seeds: int | Sequence[int] = (0,),
+    seeds: int | Sequence[int] = 1,
     test: Mapping[Any, Any] | None = None,
     metric: str | Metric | None = None,
     batch_size: int | None = 1,
@@ -76,8 +77,9 @@ def sweep(
         infinity; blocks whose radius is infinite for all runs are free from the first step. With a
         folder, these epochs are trained once for all radii of a seed, except on a mesh or in
         several processes.
-    seeds : int or sequence of int, default=(0,)
-        Each determines initial parameters, order of the data and dropout.
+    seeds : int or sequence of int, default=1
+        Each determines initial parameters, order of the data and dropout. A number n stands for
+        the seeds 0 to n - 1.
     test : mapping from task to data, optional
         Data to evaluate on; by default the training data.
     metric : "accuracy" or callable, optional
@@ -140,7 +142,9 @@ def sweep(
         raise ValueError(f"Runs on a mesh are trained one after the other; got n_jobs={n_jobs}.")
     with ranks.first_alone():
         kept = None if folder is None else Folder(folder, plan)
-    starts = [seeds] if isinstance(seeds, int) else list(seeds)
+    if isinstance(seeds, int):
+        check_counts(seeds=seeds)
+    starts = list(range(seeds) if isinstance(seeds, int) else seeds)
     wanted = [(setting, seed) for setting in settings for seed in starts]
     runs = {run: kept.find(*run) for run in wanted} if kept else dict.fromkeys(wanted)
     missing = [run for run, rows in runs.items() if rows is None]
