@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from crosslearning.cli import images, main
+from crosslearning.cli.image_tables import print_results
 from crosslearning.images import TrainingSettings
 
 pytest.importorskip("torch", reason="the extra `torch` is not installed")
@@ -54,6 +55,9 @@ def test_train(folder, tmp_path, capsys):
     assert "One run cannot tell whether sharing helps" in " ".join(printed.split())
     assert "reported by the paper" not in printed
     assert f"contact_sheet.png, models, report.html in {out}" in printed
+    note = "Skipped 1\N{NO-BREAK SPACE}image that cannot be read: art/bed/broken.png"
+    assert note in printed
+    assert "--backbone" not in printed  # which is for those who take the default network
     assert sorted(path.name for path in (out / "models").iterdir()) == [
         *(f"epsilon-{radius}-seed-3.safetensors" for radius in ("0.0", "0.1", "inf")),
         "seed-3.json",
@@ -63,7 +67,23 @@ def test_train(folder, tmp_path, capsys):
     assert results["data"]["images"] == 60
     assert results["provenance"]["command"].startswith("crosslearning")
     assert "reported" not in results
+    assert results["notes"] == [note]
+    assert results["data"]["skipped"] == ["art/bed/broken.png"]
     assert results["sentence"] in (out / "report.html").read_text()
+    assert note in (out / "report.html").read_text()
+
+
+def test_a_pretrained_network_is_recommended_to_those_who_take_the_default(tmp_path, capsys):
+    run = {"epsilon": 0.0, "test": {"mean": 0.5, "std": None}}
+    about = {"sentence": "", "notes": [], "title": "", "data": {"domains": []}, "path": []}
+    for config, hint in [
+        ({"model": "batchnorm_cnn", "weights": None}, True),
+        ({"model": "batchnorm_cnn", "weights": "file"}, False),
+        ({"model": "own:network", "weights": None}, False),
+        ({"backbone": "efficientnet_lite0"}, False),
+    ]:
+        print_results({**about, "config": config, "chosen": run}, tmp_path)
+        assert ("--backbone efficientnet_lite0" in capsys.readouterr().out) == hint
 
 
 def test_train_has_defaults_for_images_of_anybody(monkeypatch):

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -481,6 +482,19 @@ def test_models_are_stored_with_all_that_predicting_needs(finished):
         x, y = images.batch(torch.arange(len(rows)))
         right = (models[domain].eval()(x).argmax(1) == y).double().mean()
         assert float(right) == pytest.approx(row["test_images"], rel=1e-5)
+
+
+def test_the_time_spent_is_that_of_the_clock(tmp_path):
+    """Epochs that several radii share count once, and so do those of an earlier call."""
+    options = {"model": "tests.networks:slow", "epochs": 8, "pooled_share": 0.9, "batch": 4}
+    settings = replace(SMALL, **options, epsilons=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5))
+    spent, times = [0.0], [time.perf_counter()]
+    for seeds in ((0,), (0, 1)):
+        results = train(replace(settings, seeds=seeds), Squares(), tmp_path, keep_models=False)
+        spent.append(results["provenance"]["seconds"])
+        times.append(time.perf_counter())
+    for more, wall in zip(np.diff(spent), np.diff(times), strict=True):
+        assert 0.2 * wall < more <= wall
 
 
 def test_more_seeds_and_radii_may_follow(finished, tmp_path):

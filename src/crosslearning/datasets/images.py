@@ -39,9 +39,12 @@ class ImageData(ABC):
         Index of each image's domain, category and group.
     given_split : tuple of two ndarrays, or None
         Indices of the training and the test images, if the data prescribe a split.
+    skipped : tuple of str
+        Names of images that were left out because they cannot be read.
     """
 
     given_split: tuple[Indices, Indices] | None = None
+    skipped: tuple[str, ...] = ()
 
     def __init__(
         self, domains: Sequence[str], categories: Sequence[str], groups: Sequence[Any]

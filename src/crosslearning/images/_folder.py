@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from crosslearning.files import write_json
 from crosslearning.images._runs import model_file
 from crosslearning.images.settings import TrainingSettings
 
-_VERSION = 3  # of the files of runs
+_VERSION = 4  # of the files of runs
 
 
 def claim(folder: Path, settings: TrainingSettings, data: ImageData) -> None:
@@ -58,6 +60,29 @@ def prepare_models(
         if not model_file(folder / "models", epsilon, seed).exists():
             for finished in (folder / "runs" / f"seed-{seed}").glob(f"*-{epsilon!r}-*.json"):
                 finished.unlink()
+
+
+class Stopwatch:
+    """Passes on the progress of a training, and records the time that it has taken so far.
+
+    Processes that resume an interrupted training add to what is recorded.
+    """
+
+    def __init__(self, folder: Path, progress: Callable[[dict[str, Any]], object]) -> None:
+        self._file, self._progress = folder / "runs" / "seconds.json", progress
+        self._last = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Time until the last progress."""
+        return float(json.loads(self._file.read_text())) if self._file.exists() else 0.0
+
+    def __call__(self, now: dict[str, Any]) -> None:
+        """Record the time since the last call."""
+        before, self._last = self._last, time.perf_counter()
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        write_json(self._file, self.seconds + self._last - before)
+        self._progress(now)
 
 
 def numbered(settings: TrainingSettings, run: dict[str, Any], **more: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.evaluation.numbers import radius_name
+from crosslearning.evaluation.numbers import count, radius_name
 from crosslearning.evaluation.plain import plain
 from crosslearning.files import replacing, write_json
 from crosslearning.images import _findings
@@ -19,6 +19,7 @@ from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import PARTS
 
 _VERSION = 1
+_NAMED = 5  # images that a note lists
 
 
 def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> di
         "title": f"{data['name']}: {settings.model_name} at {settings.image_size} px",
         "sentence": _findings.statement(runs),
         "remarks": _findings.who_gains_most(runs),
-        "notes": _notes(runs),
+        "notes": _notes(runs, data.get("skipped", ())),
         "config": settings.applied(),
         "data": data | {"categories": runs.categories, "domains": images},
         "path": [_point(runs, (k,), _findings.spread) for k in range(len(runs.epsilons))],
@@ -75,10 +76,10 @@ def common_pairs(
         wrong = table - np.diag(np.diag(table))
         for k in np.argsort(-wrong, axis=None, kind="stable")[:most]:
             truth, predicted = np.unravel_index(k, wrong.shape)
-            if count := int(wrong[truth, predicted]):
+            if number := int(wrong[truth, predicted]):
                 names = {"truth": categories[truth], "predicted": categories[predicted]}
                 of = int(table[truth].sum())
-                rows.append({"domain": domain, **names, "count": count, "of": of})
+                rows.append({"domain": domain, **names, "count": number, "of": of})
     return rows
 
 
@@ -97,10 +98,16 @@ def worst_categories(
     }
 
 
-def _notes(runs: Runs) -> list[str]:
-    below = [e for e, of in zip(runs.epsilons, runs.unresolved, strict=True) if of.any()]
-    text = "too small for float32; distances are those of rounding."
-    return [f"ε = {', '.join(map(radius_name, below))}: {text}"] if below else []
+def _notes(runs: Runs, skipped: Sequence[str]) -> list[str]:
+    notes = []
+    if below := [e for e, of in zip(runs.epsilons, runs.unresolved, strict=True) if of.any()]:
+        text = "too small for float32; distances are those of rounding."
+        notes.append(f"ε = {', '.join(map(radius_name, below))}: {text}")
+    if skipped:
+        more = ", …" if len(skipped) > _NAMED else ""
+        listed = ", ".join(skipped[:_NAMED]) + more
+        notes.append(f"Skipped {count(len(skipped), 'image')} that cannot be read: {listed}")
+    return notes
 
 
 def _point(

@@ -48,8 +48,8 @@ class ImageDomains(ImageData):
 
     Attributes
     ----------
-    names, skipped : tuple of str
-        Paths, relative to ``root``, of the images and of those skipped.
+    names : tuple of str
+        Paths of the images, relative to ``root``.
     ignored : int
         Number of files and folders ignored.
 

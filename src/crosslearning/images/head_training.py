@@ -7,8 +7,9 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,7 @@ from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import divide
 from crosslearning.nn import TaskModels
 
-RIDGES = (1e-4, 1e-3, 1e-2)
+RIDGES = (1e-3, 1e-2, 1e-1)
 _SHARES = (0.03, 0.1, 0.2, 0.4, 0.7)  # of the radius at which heads are separate
 
 
@@ -59,6 +60,19 @@ def train_heads(
     return settings, tables
 
 
+class Ends(NamedTuple):
+    """A ridge strength, and the two ends of the path of heads that it makes."""
+
+    ridge: float
+    pooled: Heads
+    separate: Heads
+
+    @property
+    def radius(self) -> float:
+        """Smallest radius at which heads are separate."""
+        return smallest_enclosing_ball(self.separate.thetas.flatten(1).numpy())[1]
+
+
 class HeadTraining:
     """Heads of all domains at several radii for one seed, with the ridge best on validation."""
 
@@ -78,29 +92,43 @@ class HeadTraining:
         self.parts = [list(map(pair, part)) for part in self.rows]
         self.zeros = torch.zeros(len(data.domains), vectors.shape[1] + 1, len(data.categories))
 
+    @cached_property
+    def ends(self) -> Ends:
+        """The ridge, and pooled and separate heads with it.
+
+        One ridge for all radii makes a path: heads change with the radius alone, and not at all
+        beyond the radius of separate heads. It is chosen for both ends, on the validation images.
+        """
+        candidates = []
+        for ridge in RIDGES:
+            pooled = fit_heads(self.parts[0], self.zeros, 0.0, ridge)
+            separate = fit_heads(self.parts[0], pooled.thetas, math.inf, ridge)
+            candidates.append(Ends(ridge, pooled, separate))
+        return min(
+            candidates,
+            key=lambda one: sum(self._losses(one.pooled, 1) + self._losses(one.separate, 1)),
+        )
+
     def default_epsilons(self) -> tuple[float, ...]:
         """Return both ends, and shares of the radius at which the heads are separate."""
-        separate = fit_heads(self.parts[0], self.zeros, math.inf, RIDGES[1])
-        largest = smallest_enclosing_ball(separate.thetas.flatten(1).numpy())[1]
-        return (0.0, *(float(f"{share * largest:.2g}") for share in _SHARES), math.inf)
+        return (0.0, *(float(f"{share * self.ends.radius:.2g}") for share in _SHARES), math.inf)
 
     def run(
         self, epsilons: Sequence[float], models: Path | None, told: Callable[[float], object]
     ) -> list[dict[str, Any]]:
         """Fit at every radius, save the networks, and return one row per radius and domain."""
-        starts, table = dict.fromkeys(RIDGES, self.zeros), []
+        ends, table = self.ends, []
+        start, radius = ends.pooled.thetas, ends.radius
         for epsilon in epsilons:
             began = time.perf_counter()
-            found = {}
-            for ridge in RIDGES:
-                found[ridge] = fit_heads(self.parts[0], starts[ridge], epsilon, ridge)
-                starts[ridge] = found[ridge].thetas
-            ridge = min(RIDGES, key=lambda one: sum(self._losses(found[one], 1)))
-            heads, seconds = found[ridge], time.perf_counter() - began
+            if epsilon >= radius:  # separate heads satisfy the bound
+                start = ends.separate.thetas
+            heads = fit_heads(self.parts[0], start, epsilon, ends.ridge)
+            start, seconds = heads.thetas, time.perf_counter() - began
             networks = self._networks(heads, epsilon)
             if models is not None:
                 networks.save(model_file(models, epsilon, self.seed))
-            table += self._rows(heads, networks, epsilon, ridge, seconds)
+            table += self._rows(heads, networks, epsilon, seconds)
             told(epsilon)
         return table
 
@@ -121,14 +149,14 @@ class HeadTraining:
         return networks
 
     def _rows(
-        self, heads: Heads, networks: TaskModels, epsilon: float, ridge: float, seconds: float
+        self, heads: Heads, networks: TaskModels, epsilon: float, seconds: float
     ) -> list[dict[str, Any]]:
         counts = [
             [count(y, (x @ t[:-1] + t[-1]).argmax(1)) for t, (x, y) in self._pairs(heads, k)]
             for k in (1, 2)
         ]
         losses, distances = self._losses(heads, 0), networks.distances()
-        run = {"epsilon": epsilon, "seed": self.seed, "seconds": seconds, "ridge": ridge}
+        run = {"epsilon": epsilon, "seed": self.seed, "seconds": seconds, "ridge": self.ends.ridge}
         return [
             {
                 **run,

@@ -24,7 +24,7 @@ from crosslearning.exceptions import ResolutionWarning
 from crosslearning.images import _results
 from crosslearning.images._baselines import baselines_of, judged
 from crosslearning.images._examples import inspected
-from crosslearning.images._folder import claim, numbered, prepare_models
+from crosslearning.images._folder import Stopwatch, claim, numbered, prepare_models
 from crosslearning.images._runs import Runs, count, model_file
 from crosslearning.images.batches import Augmentation, ImageBatches
 from crosslearning.images.contact_sheet import draw_contact_sheet
@@ -86,24 +86,25 @@ def train(
     dict
         The content of ``results.json``.
     """
+    if settings.backbone and mesh is not None:
+        raise ValueError("Heads on a backbone are solved in one process; train them without ranks.")
     folder = Path(folder)
     for seed in settings.seeds:
         divide(settings, data, seed)  # raises before anything is written
-    ranks = Ranks(mesh, len(data.domains))
+    ranks, watch = Ranks(mesh, len(data.domains)), Stopwatch(folder, progress)
+    tell = watch if ranks.is_first else progress
     others: dict[str, Runs] = {}
     if settings.backbone is None:
-        settings, tables, others = _networks(data, folder, settings, keep_models, progress, ranks)
-    elif mesh is None:
-        settings, tables = train_heads(data, folder, settings, keep_models, progress)
+        settings, tables, others = _networks(data, folder, settings, keep_models, tell, ranks)
     else:
-        raise ValueError("Heads on a backbone are solved in one process; train them without ranks.")
+        settings, tables = train_heads(data, folder, settings, keep_models, tell)
     runs = Runs.of(pd.concat(tables), data.categories)
     images = {"name": name, "fingerprint": data.fingerprint, "images": len(data)}
-    results = _results.assemble(settings, runs, images)
+    results = _results.assemble(settings, runs, images | {"skipped": data.skipped})
     results["provenance"] = {
         "command": command,
         "versions": {"crosslearning": crosslearning.__version__, "torch": version("torch")},
-        "seconds": runs.seconds.sum(),
+        "seconds": watch.seconds,
     }
     if others:
         results["baselines"] = judged(runs, others)
@@ -203,7 +204,7 @@ class _Seed:
                 partial(_optimizer, settings),
                 settings.epochs,
                 **{"epsilons": settings.epsilons or (), "blocks": settings.blocks} | changes,
-                seeds=self.seed,
+                seeds=(self.seed,),
                 test=test,
                 metric="accuracy",
                 batch_size=batch,
