@@ -8,7 +8,7 @@ OUT ?= crosslearning-demo
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs bench clean
+.PHONY: help demo test wheels docs bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
@@ -22,6 +22,9 @@ test: $(VENV)/.dev ## run every check and every test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --cov --cov-report term
+
+wheels: $(VENV)/.run ## install the wheel with each extra into an empty environment, and use it
+	$(BIN)/python .ci/wheels.py
 
 docs: $(VENV)/.docs ## build the documentation; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going --quiet -b html docs docs/_build/html

@@ -5,8 +5,9 @@ from importlib.util import find_spec
 _NEED_TORCH = [
     "docs/blocks.md",
     "docs/networks.md",
+    "src/crosslearning/images/*",
     "src/crosslearning/nn/*",
-    "src/crosslearning/experiments/office_home/training.py",
+    "src/crosslearning/paper/alexnet.py",
 ]
 
 _NEED_FLOWER = ["docs/federated.md", "src/crosslearning/federated/*"]

@@ -1,9 +1,12 @@
 """The package as a whole."""
 
 import re
+import runpy
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from crosslearning.exceptions import ResolutionWarning
 from crosslearning.tables import fit_table
 from tests.tables import shops
 
+ROOT = Path(__file__).parents[1]
 APP = ["altair", "jinja2", "pyarrow", "rich", "typer", "vl_convert"]
 EXTRAS = [*APP, "flwr", "torch", "PIL", "safetensors"]
 
@@ -66,6 +70,26 @@ def test_federated_learning_without_flower_says_what_to_install():
     assert failed.returncode == 1
     assert "ImportError: crosslearning.federated needs flwr" in failed.stderr
     assert 'pip install "crosslearning[flower]"' in failed.stderr
+
+
+def test_federated_networks_without_torch_say_what_to_install():
+    code = "from crosslearning.federated import statistics_app, {}"
+    for name in ("CrossLearning", "client_app"):
+        failed = python(code.format(name), block=["torch"])
+        assert f"ImportError: crosslearning.federated.{name} needs torch" in failed.stderr
+
+
+def test_what_is_left_out_without_extras_exists():
+    parts = runpy.run_path(str(ROOT / "conftest.py"))
+    for pattern in (*parts["_NEED_TORCH"], *parts["_NEED_FLOWER"]):
+        assert any(ROOT.glob(pattern)), pattern
+
+
+def test_all_extras_are_in_all():
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = about["project"]["optional-dependencies"]
+    (everything,) = extras.pop("all")
+    assert everything == f"crosslearning[{','.join(sorted(extras))}]"
 
 
 def test_the_library_works_without_extras(tmp_path):

@@ -7,12 +7,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-try:
-    import flwr as _flwr  # noqa: F401
-except ImportError as error:  # pragma: no cover - run by a test in a process of its own
-    from crosslearning.extras import missing
+from crosslearning.extras import require
 
-    raise missing("crosslearning.federated", "flwr") from error
+require("crosslearning.federated", "flwr")
 
 if TYPE_CHECKING:
     from crosslearning.federated._client import client_app, parameters_of
@@ -28,5 +25,7 @@ def __getattr__(name: str) -> Any:
     """Import what is asked for when it is asked for: linear models need no torch."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _MODULES:
+        require(f"crosslearning.federated.{name}", "torch")
     module = import_module(f"{__name__}.{_MODULES.get(name, 'statistics')}")
     return globals().setdefault(name, getattr(module, name))
