@@ -87,14 +87,40 @@ def test_predictive_moments_are_those_of_draws(family):
     assert variance == pytest.approx(expected, rel=0.03)
 
 
-def test_multinomial_probabilities_near_those_of_draws():
+@pytest.mark.parametrize(("size", "tolerance"), [(0.1, 5e-4), (0.5, 5e-4), (3.0, 2e-3)])
+def test_averages_over_classes_are_those_of_quadrature(size, tolerance):
+    family, scores = Multinomial(3), np.array([[1.0, -0.5], [-2.0, 0.3]])
+    covariance = size * np.array([[[0.5, 0.2], [0.2, 0.8]], [[1.0, -0.8], [-0.8, 0.9]]])
+    nodes, masses = np.polynomial.hermite_e.hermegauss(60)
+    pairs = np.array(np.meshgrid(nodes, nodes)).reshape(2, -1)
+    weights = np.outer(masses, masses).ravel() / masses.sum() ** 2
+    y = np.array([2.0, 0.0])
+    slopes, bends = family.averaged(y, scores, covariance)
+    for i in range(2):
+        at = scores[i] + (np.linalg.cholesky(covariance[i]) @ pairs).T
+        own = np.full(len(at), y[i])
+        expected = weights @ family.probabilities(at)
+        np.testing.assert_allclose(
+            family.predictive(scores, covariance)[i], expected, atol=tolerance
+        )
+        np.testing.assert_allclose(slopes[i], weights @ family.slope(own, at), atol=tolerance)
+        expected = np.tensordot(weights, family.curvature(own, at), 1)
+        np.testing.assert_allclose(bends[i], expected, atol=tolerance)
+
+
+@pytest.mark.parametrize("n_classes", [3, 5, 10])
+def test_averages_over_classes_are_those_of_draws_in_any_order(n_classes):
     rng = np.random.default_rng(3)
-    family, scores = Multinomial(3), np.array([[1.0, -0.5]])
-    covariance = np.array([[[0.5, 0.2], [0.2, 0.8]]])
-    draws = rng.multivariate_normal(scores[0], covariance[0], size=200_000)
-    expected = family.probabilities(draws).mean(axis=0)
-    np.testing.assert_allclose(family.predictive(scores, covariance)[0], expected, atol=0.02)
-    certain = family.predictive(scores, np.zeros((1, 2, 2)))
+    family, q = Multinomial(n_classes), n_classes - 1
+    scores, root = rng.normal(size=(1, q)), 0.8 * rng.normal(size=(q, q)) / np.sqrt(q)
+    covariance = (root @ root.T)[None]
+    draws = scores + rng.normal(size=(400_000, q)) @ root.T
+    means = family.predictive(scores, covariance)
+    np.testing.assert_allclose(means[0], family.probabilities(draws).mean(axis=0), atol=2e-3)
+    other = family.basis.T @ family.basis[rng.permutation(n_classes)]
+    turned = family.predictive(scores @ other.T, other @ covariance @ other.T)
+    np.testing.assert_allclose(np.sort(turned), np.sort(means), rtol=1e-9)
+    certain = family.predictive(scores, np.zeros((1, q, q)))
     np.testing.assert_allclose(certain, family.probabilities(scores))
 
 

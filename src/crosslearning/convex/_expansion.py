@@ -86,7 +86,8 @@ _SUMS = [field.name for field in fields(PassSums)][1:]
 class Pass:
     """Parameters at which to sum rows: what one pass over a table needs to know.
 
-    `thetas` are those of the tasks, for scaled columns, and `covariances` their K_i.
+    `thetas` are those of the tasks, for scaled columns, and `covariances` their K_i, over which
+    slopes and curvatures may be `averaged`.
     """
 
     family: Family
@@ -95,6 +96,7 @@ class Pass:
     thetas: Array
     covariances: Array
     dispersion: float
+    averaged: bool = False
 
     def take(self, tasks: Indices) -> Pass:
         """Return the parameters of some of the tasks."""
@@ -117,6 +119,10 @@ class Pass:
 
 def _summed(present: Indices, rows: GLMRows, at: Pass) -> PassSums:
     family, squares = rows.family, np.zeros(rows.n_tasks)
+    if at.averaged:
+        nothing = np.zeros_like(at.thetas)
+        averages = rows.derivatives(at.thetas, at.covariances)
+        return PassSums(present, rows.counts, squares, squares, *averages, nothing)
     if isinstance(family, OneScore) and family.has_dispersion:
         squares = rows.totals(at.thetas, family.squared_error)
     return PassSums(
@@ -124,8 +130,7 @@ def _summed(present: Indices, rows: GLMRows, at: Pass) -> PassSums:
         rows.counts,
         rows.log_likelihood(at.thetas, 1.0),
         squares,
-        rows.slopes(at.thetas),
-        rows.curvatures(at.thetas),
+        *rows.derivatives(at.thetas),
         rows.tilt(at.thetas, at.covariances, 1.0),
     )
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from crosslearning.tether import Array
 
 _NODES, _MASSES = np.polynomial.hermite_e.hermegauss(32)
+_MASSES /= _MASSES.sum()
 
 
 class Family(ABC):
@@ -61,6 +62,10 @@ class Family(ABC):
         """Minus its second derivative at dispersion 1, shape (..., n_scores, n_scores)."""
 
     @abstractmethod
+    def averaged(self, y: Array, scores: Array, covariance: Array) -> tuple[Array, Array]:
+        """Slope and curvature, averaged over Gaussian scores."""
+
+    @abstractmethod
     def curvature_slope(self, y: Array, scores: Array, spread: Array) -> Array:
         """Gradient of tr(curvature · spread) by the scores."""
 
@@ -76,6 +81,11 @@ class OneScore(Family):
 
     def curvature_slope(self, y: Array, scores: Array, spread: Array) -> Array:
         return np.asarray(self.derivatives(y, scores[..., 0])[2][..., None] * spread[..., 0])
+
+    def averaged(self, y: Array, scores: Array, covariance: Array) -> tuple[Array, Array]:
+        at = scores + np.sqrt(covariance[..., 0]) * _NODES
+        slopes, bends, _ = self.derivatives(y[..., None], at)
+        return (slopes @ _MASSES)[..., None], (bends @ _MASSES)[..., None, None]
 
     @abstractmethod
     def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
@@ -99,7 +109,7 @@ class OneScore(Family):
     ) -> tuple[Array, Array]:
         """Mean and variance of targets whose score is Gaussian (by quadrature)."""
         at = score[..., None] + np.sqrt(variance)[..., None] * _NODES
-        means, masses = self.mean(at), _MASSES / _MASSES.sum()
-        mean: Array = means @ masses
-        spread: Array = (means - mean[..., None]) ** 2 @ masses
-        return mean, spread + dispersion * (self.variance(means) @ masses)
+        means = self.mean(at)
+        mean: Array = means @ _MASSES
+        spread: Array = (means - mean[..., None]) ** 2 @ _MASSES
+        return mean, spread + dispersion * (self.variance(means) @ _MASSES)

@@ -9,6 +9,7 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from crosslearning.convex._variance_point import VariancePoint
+from crosslearning.convex.deadline import check_deadline
 from crosslearning.tether import Array, Flags, Indices
 
 
@@ -47,6 +48,7 @@ def full_covariance(
         return factor, root
 
     def negative(x: Array) -> tuple[float, Array]:
+        check_deadline()
         factor, root = unpacked(x)
         t = np.exp(x[len(rows) :])
         point = at(root, t[group])

@@ -12,7 +12,8 @@ from crosslearning.convex._expansion import Expansion
 from crosslearning.convex._marginal import Center, Marginal, times
 from crosslearning.convex._variance_point import VariancePoint
 from crosslearning.convex._working import GLMRows
-from crosslearning.convex.families import CANONICAL, OneScore
+from crosslearning.convex.deadline import check_deadline
+from crosslearning.convex.families import OneScore
 from crosslearning.convex.posterior import task_covariances
 from crosslearning.tether import Array, Flags
 
@@ -78,6 +79,7 @@ class LaplaceData:
             last = self._mode(last.beta, last.u, root, precision)
             mode = max(mode, last, key=lambda mode: mode.value)
         for _ in range(_MAX_STEPS):
+            check_deadline()
             marginal = self._marginal(mode, root)
             center = Center.of(marginal.total, precision)
             u = times(marginal.residuals(center.beta), root.T)
@@ -110,11 +112,6 @@ class LaplaceData:
     def _marginal(self, mode: Mode, root: Array) -> Marginal:
         products = self.rows.products(mode.thetas, self.dispersion)
         return Marginal(products, root, self.task_weights)
-
-
-def at_most_1(squares: Array) -> Array:
-    """Factors that shorten moves to one standard deviation, given their squared lengths in it."""
-    return np.asarray(1.0 / np.sqrt(np.maximum(squares, 1.0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,36 +147,13 @@ class LaplacePoint(VariancePoint):
         return float(self.data.task_weights @ own)
 
     @cached_property
-    def _tilt(self) -> tuple[Array, Array]:
-        """How half the log determinants rise with the θ_i, and with β through each θ_i."""
-        K, rest = self._own
-        tilt = self.data.rows.tilt(self.thetas, K, self.dispersion)
-        return tilt, np.einsum("njk,nj->nk", rest, tilt)
-
-    @cached_property
     def _response(self) -> tuple[Array, Array]:
         """How the mode moves (its residuals, its centre) where the determinants would push it."""
-        own = self._tilt[1]
+        K, rest = self._own
+        tilt = self.data.rows.tilt(self.thetas, K, self.dispersion)
+        own = np.einsum("njk,nj->nk", rest, tilt)
         beta = self.center.covariance @ (self.data.task_weights @ own)
         return own - self.marginal.information[:, :-1, :-1] @ beta, beta
-
-    @property
-    def means(self) -> tuple[Array, Array]:
-        """Posterior means of centre and tasks: from the mode towards the longer tail.
-
-        To first order; centre and tasks move by at most one standard deviation each. Averages over
-        the posterior then nearly add up to the sum of the targets. Families other than two classes
-        and counts keep the mode.
-        """
-        if not isinstance(self.data.rows.family, CANONICAL):
-            return self.beta, self.thetas
-        tilt, own = self._tilt
-        total = self.data.task_weights @ own
-        center = self.center.covariance @ total
-        center *= at_most_1(total @ center)
-        moved = times(times(own, self.marginal.root.T), self.marginal.root)
-        moved *= at_most_1(np.einsum("np,np->n", tilt, moved))[:, None]
-        return self.beta - center, self.thetas - self._own[1] @ center - moved
 
     @cached_property
     def slope_of_covariance(self) -> Array:

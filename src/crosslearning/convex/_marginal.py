@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from crosslearning.tether import Array, Indices
 
 AT_ONCE = 2**21  # numbers in temporary arrays
 _CACHED = 2**18  # those that stay in the cache
+_DETERMINED = 1e-10  # ratio of pivots from which a Cholesky factorisation is as good as eigenvalues
 
 
 def chunks(n_tasks: int, n_columns: int) -> Iterator[slice]:
@@ -72,7 +74,15 @@ class Center:
         p = len(precision)
         if np.isinf(precision).any():
             return cls(np.zeros(p), np.zeros((p, p)), 0.0, 0)
-        values, vectors = np.linalg.eigh(total[:p, :p] + np.diag(precision))
+        information = total[:p, :p] + np.diag(precision)
+        factor, failed = dpotrf(information, lower=1)
+        diagonal = np.diagonal(factor)
+        if not failed and diagonal.min() ** 2 > _DETERMINED * diagonal.max() ** 2:
+            lower = np.tril(dpotri(factor, lower=1)[0])
+            covariance = lower + np.tril(lower, -1).T
+            log_det, n_flat = 2.0 * float(np.log(diagonal).sum()), int(np.sum(precision == 0))
+            return cls(covariance @ total[:p, p], covariance, log_det, n_flat)
+        values, vectors = np.linalg.eigh(information)
         seen = values > p * np.finfo(np.float64).eps * values[-1]
         inverse = np.divide(1.0, values, out=np.zeros(p), where=seen)
         covariance = (vectors * inverse) @ vectors.T

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from crosslearning.convex._variance_point import VariancePoint
+from crosslearning.convex.deadline import check_deadline
 from crosslearning.tether import Array, Flags, Indices
 
 _LEAST, _MOST = 1e-4, 1e8  # damping, relative to the unit's curvature
@@ -103,18 +104,22 @@ def maximise(
 
     Far from the maximum the curvature is the expected one (Fisher scoring: with balanced tasks
     one step lands at the maximum), near it the observed one, which converges quadratically. If
-    that leads down, since it leaves out how a mode moves, the expected one is corrected by how the
-    slope changed along earlier steps. A step that ends at a bound ends there exactly. Returns the
-    best point, the number of evaluations, and whether the slope says that it is a maximum.
+    that is not positive or leads down, since it leaves out how a mode moves, the expected one is
+    corrected by how the slope changed along earlier steps. A step that ends at a bound ends there
+    exactly. Returns the best point, the number of evaluations, and whether the slope says that it
+    is a maximum.
     """
     best, damping, observing = start, 0.0, True
     moves: list[tuple[Array, Array]] = []
     for n_iter in range(1, max_iter + 1):
+        check_deadline()
         curvature = best.expected if observing else _corrected(best.expected, moves)
         step, gain = _bounded(best, curvature, floor, damping)
         near = observing and gain < _NEAR
         if near:
-            step, gain = _bounded(best, best.observed, floor, damping)
+            observing = near = bool(np.linalg.eigvalsh(best.observed)[0] > 0.0)
+            curvature = best.observed if near else _corrected(best.expected, moves)
+            step, gain = _bounded(best, curvature, floor, damping)
         if gain <= tol:
             return best, n_iter, True
         trial = evaluate(np.maximum(best.variances + step, floor))

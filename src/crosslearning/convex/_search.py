@@ -71,7 +71,7 @@ class Search:
     `task_weights` are 0 for tasks without rows, and `columns` tell the column of each parameter.
     Begins where a task's own rows and the others' are worth the same, with t of each block that
     explain a target of variance 1, unless `start`, by parameter, and `ratio` are changed before
-    `run`.
+    `run`, as may be `free`, the variance of the intercepts of separate models.
     """
 
     def __init__(
@@ -92,6 +92,7 @@ class Search:
         self.n_tasks = float(task_weights.sum())
         self.squares = squares
         self.start: Array | None = None
+        self.free = _FREE
         total = np.bincount(self.blocks, mean_squares)
         size = np.bincount(self.blocks, mean_squares > 0)
         self.ratio = np.divide(size, total, out=np.ones(len(total)), where=total > 0)
@@ -175,7 +176,7 @@ class Search:
         elif end == "separate":  # coefficients around 0, and intercepts anywhere
             fixed[n:], variances[n:] = True, self.smallest_ratio
             own = number == level
-            fixed[:n][own], variances[:n][own] = True, _FREE
+            fixed[:n][own], variances[:n][own] = True, self.free
 
     def _full(self, start: Found | None = None) -> Found:
         start = self._grouped("diagonal") if start is None else start

@@ -110,25 +110,46 @@ class GLMRows:
             result[rows.tasks] = _summed(rows.X, slope)
         return result
 
-    def curvatures(self, thetas: Array) -> Array:
-        """Minus its second derivatives, shape (n_tasks, n_parameters, n_parameters)."""
+    def derivatives(self, thetas: Array, covariances: Array | None = None) -> tuple[Array, Array]:
+        """Gradient, and minus the second derivatives (n_tasks, n_parameters, n_parameters).
+
+        With covariances, both are averaged over Gaussian parameters.
+        """
         p, q = self.X.shape[1], self.family.n_scores
-        result = np.zeros((self.n_tasks, p, q, p, q))
+        slopes = np.zeros((self.n_tasks, p * q))
+        bends = np.zeros((self.n_tasks, p, q, p, q))
         for rows, scores in self._scores(thetas):
-            curvature = self.family.curvature(rows.y, scores) * rows.weights[:, :, None, None]
+            if covariances is None:
+                slope, bend = (
+                    f(rows.y, scores) for f in (self.family.slope, self.family.curvature)
+                )
+            else:
+                spread = _spread(rows.X, covariances[rows.tasks])
+                slope, bend = self.family.averaged(rows.y, scores, spread)
+            slopes[rows.tasks] = _summed(rows.X, slope * rows.weights[:, :, None])
+            bend = bend * rows.weights[:, :, None, None]
             flipped = rows.X.swapaxes(1, 2)
             for k in range(q):
                 for m in range(k + 1):
-                    block = flipped @ (curvature[:, :, k, m, None] * rows.X)
-                    result[rows.tasks, :, k, :, m] = result[rows.tasks, :, m, :, k] = block
-        return result.reshape(self.n_tasks, p * q, p * q)
+                    block = flipped @ (bend[:, :, k, m, None] * rows.X)
+                    bends[rows.tasks, :, k, :, m] = bends[rows.tasks, :, m, :, k] = block
+        return slopes, bends.reshape(self.n_tasks, p * q, p * q)
 
-    def products(self, thetas: Array, dispersion: float = 1.0) -> Array:
-        """Products of columns and working targets: curvature A_i, and b_i = A_iθ_i + gradient."""
-        A = self.curvatures(thetas)
+    def curvatures(self, thetas: Array) -> Array:
+        """Minus the second derivatives of the weighted log density of each task."""
+        return self.derivatives(thetas)[1]
+
+    def products(
+        self, thetas: Array, dispersion: float = 1.0, covariances: Array | None = None
+    ) -> Array:
+        """Products of columns and working targets: curvature A_i, and b_i = A_iθ_i + gradient.
+
+        With covariances, both are averaged over Gaussian parameters.
+        """
+        g, A = self.derivatives(thetas, covariances)
         products = np.zeros((len(A), A.shape[1] + 1, A.shape[1] + 1))
         products[:, :-1, :-1] = A
-        b = self.slopes(thetas) + np.matmul(A, thetas[:, :, None])[:, :, 0]
+        b = g + np.matmul(A, thetas[:, :, None])[:, :, 0]
         products[:, :-1, -1] = products[:, -1, :-1] = b
         products /= dispersion
         return products
@@ -141,14 +162,9 @@ class GLMRows:
 
     def tilt(self, thetas: Array, covariances: Array, dispersion: float) -> Array:
         """Gradient by θ_i of ½ tr(A_i(θ_i) K_i) for given covariances K_i."""
-        p, q = self.X.shape[1], self.family.n_scores
         result = np.zeros((self.n_tasks, self.n_parameters))
         for rows, scores in self._scores(thetas):
-            K = covariances[rows.tasks].reshape(-1, p, q, p, q)
-            spread = np.empty((*rows.y.shape, q, q))
-            for k in range(q):
-                for m in range(q):
-                    spread[:, :, k, m] = np.sum((rows.X @ K[:, :, k, :, m]) * rows.X, axis=2)
+            spread = _spread(rows.X, covariances[rows.tasks])
             slope = self.family.curvature_slope(rows.y, scores, spread)
             result[rows.tasks] = _summed(rows.X, slope * rows.weights[:, :, None])
         return 0.5 / dispersion * result
@@ -162,3 +178,16 @@ class GLMRows:
 def _summed(X: Array, slope: Array) -> Array:
     """Sum columns times slopes over the rows of each task, flattened."""
     return np.asarray((X.swapaxes(1, 2) @ slope).reshape(len(X), -1))
+
+
+def _spread(X: Array, covariances: Array) -> Array:
+    """Covariances of the scores of each row, (tasks, rows, scores, scores)."""
+    n_tasks, n_rows, p = X.shape
+    q = covariances.shape[1] // p
+    K = covariances.reshape(n_tasks, p, q, p, q)
+    spread = np.empty((n_tasks, n_rows, q, q))
+    for k in range(q):
+        for m in range(k + 1):
+            block = np.sum((X @ K[:, :, k, :, m]) * X, axis=2)
+            spread[:, :, k, m] = spread[:, :, m, k] = block
+    return spread

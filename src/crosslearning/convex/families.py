@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, expit, gammaln, log_softmax, logit, ndtri, softmax
 
 from crosslearning.convex._family import Family, OneScore
+from crosslearning.convex._softmax_moments import softmax_means, softmax_moments
 from crosslearning.tether import Array
 
 __all__ = [
@@ -202,10 +203,15 @@ class Multinomial(Family):
         return np.ascontiguousarray(np.moveaxis(scores @ self.basis.T, -1, 0))
 
     def predictive(self, scores: Array, covariance: Array) -> Array:
-        """Probabilities of classes whose scores are Gaussian (MacKay's approximation)."""
-        B = self.basis
-        spread = np.einsum("kq,...qs,ks->...k", B, covariance, B, optimize=True)
-        return np.asarray(softmax((scores @ B.T) / np.sqrt(1.0 + np.pi / 8.0 * spread), axis=-1))
+        """Probabilities of classes whose scores are Gaussian, given one row of scores each."""
+        return softmax_means(self.basis, scores, covariance)
+
+    def averaged(self, y: Array, scores: Array, covariance: Array) -> tuple[Array, Array]:
+        q, B, flat = self.n_scores, self.basis, y.ravel().astype(np.intp)
+        p, pairs = softmax_moments(B, scores.reshape(-1, q), covariance.reshape(-1, q, q))
+        slope = (np.eye(self.n_classes)[flat] - p) @ B
+        bend = B.T @ (p[:, :, None] * np.eye(self.n_classes) - pairs) @ B
+        return slope.reshape(scores.shape), bend.reshape(covariance.shape)
 
     def slope(self, y: Array, scores: Array) -> Array:
         one_hot = np.eye(self.n_classes)[y.astype(np.intp)]
@@ -303,4 +309,4 @@ class Tweedie(_LogLink):
         return np.asarray((own / (1.0 - self.power) - mean / (2.0 - self.power)) / dispersion)
 
 
-CANONICAL = Bernoulli, Poisson  # of one score that is not the mean: slopes are target minus mean
+CANONICAL = Bernoulli, Multinomial, Poisson  # slopes are target minus mean

@@ -29,9 +29,8 @@ def capped(mean: Array, sd: Array, largest: Array | float) -> tuple[Array, Array
     return (mean, sd) if np.all(share == 1.0) else (share * mean, share * sd)
 
 
-def limits(family: OneScore, mean: Array, reach: Array) -> tuple[Array, Array]:
-    """Return ends around the mean that such targets can have: not negative, whole counts."""
-    lower, upper = mean - reach, mean + reach
+def limits(family: OneScore, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Return ends that such targets can have: not negative, whole counts."""
     if isinstance(family, Gaussian):
         return lower, upper
     lower = np.maximum(lower, 0.0)

@@ -6,54 +6,65 @@ an offset. The parameters are integrated out by a Gaussian approximation at thei
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslearning.convex._laplace import LaplaceData, LaplacePoint, at_most_1
+from crosslearning.convex._laplace import LaplaceData, LaplacePoint
+from crosslearning.convex._nearest import Gaussians, nearest_gaussians
 from crosslearning.convex._row_input import checked_weights
 from crosslearning.convex._search import Found, Search, SearchOptions
 from crosslearning.convex._working import GLMRows
 from crosslearning.convex.evidence import check_covariance, evidence_fit
-from crosslearning.convex.families import CANONICAL, Gaussian, Student
+from crosslearning.convex.families import CANONICAL, Bernoulli, Gaussian, Multinomial, Student
 from crosslearning.convex.moments import Moments
-from crosslearning.convex.posterior import EvidenceFit, symmetric_root, task_covariances
+from crosslearning.convex.posterior import EvidenceFit, symmetric_root
 from crosslearning.convex.robust import robust_fit
 from crosslearning.tether import Array, Indices
 
 _MAX_ROUNDS, _SETTLED = 20, 1e-4  # of the dispersion, and its relative change at the end
+_FREE_SCORE = 10.0  # variance of intercepts of separate models of classes around the pooled ones
 _LEAST_SHARE = 1e-6  # smallest dispersion, as a share of that without features and tasks
 
 
 class GLMFit(NamedTuple):
-    """Posterior, and moments of the working model, from which covariances of the tasks follow.
+    """Posterior mode, moments of the working model there, and how to average over the posterior.
 
     The dispersion stands for the noise; parameters are matrices (columns, scores), flattened.
-    Centre and tasks of the posterior are its mode; their `means` differ where it is skewed.
     """
 
     posterior: EvidenceFit
     moments: Moments
-    means: tuple[Array, Array]
+    gaussians: Callable[[], Gaussians]
 
     @classmethod
-    def of(cls, posterior: EvidenceFit, moments: Moments, point: LaplacePoint) -> GLMFit:
-        """Take the means of a point, or the mode of separate models.
+    def of(
+        cls,
+        found: Found,
+        scores: dict[str, float],
+        moments: Moments,
+        average: Callable[[Array, Array], Array],
+        tol: float,
+    ) -> GLMFit:
+        """Take what a search found; `average` and `tol` are for :func:`nearest_gaussians`."""
+        point = cast("LaplacePoint", found.point)
 
-        Nothing but their own rows narrows their posteriors, which are too wide for a step to first
-        order: held-out rows say that it does harm.
-        """
-        separate = posterior.structure == "separate"
-        means = (posterior.center, posterior.thetas) if separate else point.means
-        return cls(posterior, moments, means)
+        def gaussians() -> Gaussians:
+            if not isinstance(point.data.rows.family, CANONICAL):
+                center = point.center.covariance
+                return Gaussians(point.beta, center, point.thetas, point.covariances)
+            return nearest_gaussians(point.marginal, point.precision, average, tol)
+
+        return cls(found.fit(scores), moments, gaussians)
 
     def shifted(self, by: Array) -> GLMFit:
         """Add to the parameters of centre and tasks."""
         center, thetas = self.posterior.center + by, self.posterior.thetas + by
-        means = self.means[0] + by, self.means[1] + by
-        return GLMFit(replace(self.posterior, center=center, thetas=thetas), self.moments, means)
+        moved = replace(self.posterior, center=center, thetas=thetas)
+        return GLMFit(moved, self.moments, lambda: self.gaussians().shifted(by))
 
 
 def laplace_fit(
@@ -91,31 +102,41 @@ def new_tasks(rows: GLMRows, center: Array, covariance: Array, noise: float) -> 
 
     `covariance` is that of such a task: between tasks, plus that of the centre.
     """
-    p, family, root = rows.n_parameters, rows.family, symmetric_root(covariance)
-    rows = replace(rows, offset=rows.offset + rows.X @ center.reshape(rows.X.shape[1], -1))
-
-    def around_center(rows: GLMRows) -> tuple[Array, Array]:
-        data = LaplaceData(rows, np.ones(rows.n_tasks), np.zeros(p, dtype=bool), noise)
-        mode, marginal = data.climb(root, np.full(p, np.inf))
-        covariances = task_covariances(marginal.products, root, np.zeros((p, p)))[0]
-        return mode.u @ root.T, covariances
-
-    thetas, covariances = around_center(rows)
+    family = rows.family
+    gaussians, _ = _around(rows, center, covariance, noise)
     if isinstance(family, Student):
         for _ in range(_MAX_ROUNDS):
-            precisions = family.precisions(rows.expected_squares(thetas, covariances) / noise)
-            own = replace(rows, weights=rows.weights * precisions)
-            thetas, covariances = around_center(own)
-    return center + thetas, covariances
+            squares = rows.expected_squares(gaussians.thetas, gaussians.covariances)
+            own = replace(rows, weights=rows.weights * family.precisions(squares / noise))
+            gaussians, _ = _around(own, center, covariance, noise)
+    return gaussians.thetas, gaussians.covariances
 
 
-def new_task_means(rows: GLMRows, thetas: Array, covariances: Array, noise: float) -> Array:
-    """Posterior means of new tasks, given their modes, as in `LaplacePoint.means`."""
-    if not isinstance(rows.family, CANONICAL):
-        return thetas
-    tilt = rows.tilt(thetas, covariances, noise)
-    moved = np.einsum("njk,nk->nj", covariances, tilt)
-    return np.asarray(thetas - moved * at_most_1(np.einsum("np,np->n", tilt, moved))[:, None])
+def new_task_means(
+    rows: GLMRows, center: Array, covariance: Array, noise: float
+) -> tuple[Array, Array]:
+    """Posterior means and covariances of new tasks of two or more classes, or counts."""
+    gaussians = _around(rows, center, covariance, noise)[1]()
+    return gaussians.thetas, gaussians.covariances
+
+
+def _around(
+    rows: GLMRows, center: Array, covariance: Array, noise: float
+) -> tuple[Gaussians, Callable[[], Gaussians]]:
+    """Posteriors of tasks around a known centre: at the mode, and averaged."""
+    rows = replace(rows, offset=rows.offset + rows.X @ center.reshape(rows.X.shape[1], -1))
+    p, known = rows.n_parameters, np.full(rows.n_parameters, np.inf)
+    data = LaplaceData(rows, np.ones(rows.n_tasks), np.zeros(p, dtype=bool), noise)
+    _, marginal = data.climb(symmetric_root(covariance), known)
+
+    def averaged() -> Gaussians:
+        return nearest_gaussians(marginal, known, _average(rows, noise)).shifted(center)
+
+    return Gaussians.of(marginal, known).shifted(center), averaged
+
+
+def _average(rows: GLMRows, dispersion: float) -> Callable[[Array, Array], Array]:
+    return lambda thetas, covariances: rows.products(thetas, dispersion, covariances)
 
 
 def _fit(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
@@ -126,7 +147,7 @@ def _fit(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
         fit = evidence_fit(moments, task_weights=task_weights, **options._asdict())
     else:
         return _settled(rows, task_weights, options)
-    return GLMFit(fit, moments, (fit.center, fit.thetas))
+    return GLMFit(fit, moments, lambda: Gaussians.exact(fit, moments))
 
 
 def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
@@ -142,11 +163,11 @@ def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMF
         if abs(np.log(data.dispersion / before)) <= _SETTLED:
             break
         found, _ = search_of(data, found, options).run(found.structure)
-    fit, point = found.fit(scores), cast("LaplacePoint", found.point)
     # In units of the dispersion, as products of rows are.
-    products = fit.noise_variance * point.marginal.products
+    products = found.point.dispersion * found.point.marginal.products
     moments = Moments(products, rows.counts, np.zeros(rows.n_tasks), rows.intercept)
-    return GLMFit.of(fit, moments, point)
+    average = _average(rows, found.point.dispersion)
+    return GLMFit.of(found, scores, moments, average, options.tol)
 
 
 def search_of(data: LaplaceData, start: Found | None, options: SearchOptions) -> Search:
@@ -162,6 +183,8 @@ def search_of(data: LaplaceData, start: Found | None, options: SearchOptions) ->
         options,
         intercept=rows.intercept,
     )
+    if isinstance(rows.family, Bernoulli | Multinomial):
+        search.free = _FREE_SCORE
     if start is not None:
         search.start, search.ratio = np.diagonal(start.covariance), start.ratio
     return search

@@ -46,7 +46,7 @@ def laplace_passes(
     intercept: bool,
     learn_from: int | None = None,
 ) -> tuple[GLMFit, Pass]:
-    """Fit as :func:`laplace_fit` does, from some 10 passes; also returns the last one.
+    """Fit as :func:`laplace_fit` does, from 10 to 20 passes; also returns the last one.
 
     `passed` sums all rows at the parameters of a pass, and `statistics` are those of the rows. With
     `learn_from`, variances are learned from at most that many evenly spaced tasks.
@@ -67,10 +67,17 @@ def laplace_passes(
             break
         start = replace(start, covariances=climb.point.covariances)
     status = EvidenceStatus.CONVERGED if climb.converged else EvidenceStatus.MAX_PASSES
-    posterior = replace(climb.found.fit(climb.scores), n_iter=n_passes, status=status)
     assert climb.expansion is not None
     around = replace(climb.expansion, thetas=climb.expansion.thetas + added)
-    fit = GLMFit.of(posterior, around.moments, climb.point).shifted(added)
+
+    def average(thetas: Array, covariances: Array) -> Array:
+        at = replace(start, thetas=thetas + added, covariances=covariances, averaged=True)
+        sums = Expansion(thetas, passed(at), family, intercept, squares)
+        return sums.products(thetas, climb.dispersion)
+
+    found, moments = climb.found, around.moments
+    fit = GLMFit.of(found, climb.scores, moments, average, options.tol).shifted(added)
+    fit = fit._replace(posterior=replace(fit.posterior, n_iter=n_passes, status=status))
     return fit, replace(start, thetas=fit.posterior.thetas, dispersion=climb.dispersion)
 
 

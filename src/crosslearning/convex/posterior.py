@@ -88,6 +88,8 @@ def task_covariances(products: Array, root: Array, center: Array) -> tuple[Array
     """
     n_tasks, p = len(products), len(center)
     L = np.diag(root)[:, root != 0.0] if root.ndim == 1 else root
+    if not L.size:  # tasks are their centre
+        return np.tile(center, (n_tasks, 1, 1)), np.tile(np.eye(p), (n_tasks, 1, 1))
     covariances, rests = np.empty((n_tasks, p, p)), np.empty((n_tasks, p, p))
     for part in chunks(n_tasks, p):
         A = products[part, :p, :p]
