@@ -40,6 +40,7 @@ def expected_failures(estimator):
     return {WEIGHTS: "weights are precisions: two rows know more of the noise than one of weight 2"}
 
 
+@pytest.mark.filterwarnings("ignore:`fit` got no `tasks`")  # the checks have none
 @parametrize_with_checks(
     [
         CrossBayesianRidge(),

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from crosslearning.cli import main
-from crosslearning.tables import fit_table
+from crosslearning.tables import _files, fit_table
 from tests.tables import shops
 from tests.test_cli import check_failure
 
@@ -50,7 +50,7 @@ def test_the_table_comes_back_with_predictions(folder, new, capsys):
     assert captured.err.splitlines() == [
         "3 rows belong to no known task; predicted by the centre: s9 (2), no label (1)",
         "Unknown values of kind: pepper (1)",
-        "1 row with numbers outside the range of the fit: price (1)",
+        "1 row with values outside the range of the fit: price (1)",
     ]
 
 
@@ -113,6 +113,17 @@ def test_many_tasks_never_seen_are_named_in_part(folder, new, capsys):
         assert message in capsys.readouterr().err
 
 
+def test_labels_that_cannot_be_tasks_are_warned_of(tmp_path, capsys):
+    frame = shops().assign(shop=lambda f: f["shop"].str[1:].astype(int))
+    fit_table(frame, task="shop", target="sales", base="linear", folds=2).save(tmp_path / "fit")
+    for labels, line in (("s1", "Warning: No label in 'shop' is a task of the fit"), ("1.0", "")):
+        frame.head(4).drop(columns="sales").assign(shop=labels).to_csv(tmp_path / "new.csv")
+        assert main(["predict", str(tmp_path / "fit"), str(tmp_path / "new.csv")]) == 0
+        warned, _, rest = capsys.readouterr().err.partition("\n")
+        assert warned.startswith(line)
+        assert ("4 rows belong to no known task" in rest) == bool(line)
+
+
 def test_order_and_index_are_kept(folder, tmp_path, capsys):
     frame = shops().drop(columns="sales").sample(frac=1, random_state=1)
     frame.to_parquet(tmp_path / "new.parquet")
@@ -148,6 +159,7 @@ def test_a_reader_that_has_enough(folder, tmp_path):
             "none holds no fit of a table: it has no file",
         ),
         (["{folder}", "{new}", "--json"], "cannot both go to standard output. Name a file"),
+        (["{folder}", "{new}", "--coverage", "1"], "--coverage must lie between 0 and 1; got 1.0."),
         (["{folder}", "{new}", "-o", "out.xls"], "must end in .csv, .tsv"),
         (["{folder}", "{new}", "-o", "none/out.csv"], "Cannot write none/out.csv"),
         (["{folder}", "{bad}"], "The table has no column 'price' for the model"),
@@ -164,6 +176,16 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert main(["predict", *filled]) == 2
     check_failure(message, capsys)
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_the_table_itself_is_not_overwritten(folder, new, tmp_path, capsys, monkeypatch, large):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_files, "_LARGE", 0 if large else 10**9)
+    for name in (str(new), "new.csv", "../" + tmp_path.name + "/new.csv"):
+        assert main(["predict", str(folder), str(new), "-o", name]) == 2
+        check_failure(f"{name} is the table itself, which would be lost.", capsys)
+    assert new.read_text() == NEW
 
 
 def test_no_table_is_a_usage_error(folder, capsys):

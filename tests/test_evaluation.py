@@ -11,6 +11,7 @@ from scipy.stats import binom, ttest_1samp
 
 from crosslearning.evaluation import Comparison, Scores
 from crosslearning.evaluation.choice import best, nested, standard_error
+from crosslearning.evaluation.effect import Effect
 from crosslearning.evaluation.sentences import extremes, verdict
 
 NAN = np.nan
@@ -81,6 +82,15 @@ def test_the_scores_of_a_split_do_not_choose_for_it(values):
         others = np.delete(values, split, axis=1).sum(axis=(1, 2))
         np.testing.assert_array_equal(own.values[0, split], values[others.argmax(), split])
     np.testing.assert_array_equal(own.values[1], values[2])
+
+
+@given(arrays(float, (4, 3, 2), elements=st.integers(-10, 10).map(float)), st.integers(0, 3))
+def test_the_same_setting_ties_with_itself(values, chosen):
+    scores = Scores(range(4), values, np.ones((3, 2)))
+    own = nested(scores, {"m": [0], "n": [1, 2], "o": range(4)}, chosen).values
+    free = nested(scores, {"m": [0], "n": [1, 2], "o": range(4)}).values
+    np.testing.assert_array_equal(own[:2], free[:2])
+    np.testing.assert_array_equal(own[2], [free[0], free[1], free[1], free[2]][chosen])
 
 
 # --- the verdict
@@ -167,19 +177,44 @@ def test_a_comparison_is_plain_data():
         assert isinstance(value, (np.ndarray, tuple, bool, type(None)))
 
 
+def test_rounding_decides_nothing():
+    scores = np.linspace(-3.0, -2.0, 20)
+    found = comparison(scores, scores - 1, scores + 1e-9)
+    assert found.ties("pooled")
+    assert found.paired("pooled").sure == 1
+    assert found.verdict("pooled") == 0
+    assert found.effect is Effect.POOL
+
+
 # --- the words
 
 
-FEW = "0.4000 ± 0.10 in score (95 % interval by Student's t: −0.030 to 0.83)."
+FEW = "0.4000 ± 0.10 in score (95 % interval by Student's t: −0.030 to 0.83), which may be chance."
 SENTENCES = {
     "helps": (told(-2.0, -3.0, 0.5, 0.1), ["Sharing helps", "one pooled model by 0.5000 ± 0.10"]),
     "not": (told(-3.0, -2.0, -0.5, 0.1), ["does not help", "separate models", "0.5000 ± 0.10"]),
-    "better": (told(-3.0, -2.0, 0.1, 0.06), ["160 tasks cannot tell", "better than separate"]),
+    "better": (
+        told(-3.0, -2.0, 0.1, 0.06),
+        ["Tasks differ", "one pooled model by 1.100", "but better than separate", "may be chance"],
+    ),
+    "either": (
+        comparison([-3.0, -9.0, -1.0], [-2.0, -7.0, -2.0], [-2.1, -6.7, -2.0]),
+        ["These 3 tasks cannot tell", "better than separate"],
+    ),
     "worse": (told(-2.0, -3.0, -0.1, 0.06), ["as well", "worse than one pooled", "0.1000 ± 0.060"]),
-    "three": (told(-3.0, -2.0, 0.4, 0.1, 3), ["These 3 tasks cannot tell", FEW]),
+    "three": (told(-3.0, -2.0, 0.4, 0.1, 3), ["Tasks differ", FEW]),
     "three, surely": (told(-2.0, -3.0, 0.44, 0.1, 3), ["Sharing helps"]),  # t is 4.303
     "three, worse": (told(-2.0, -3.0, -0.44, 0.1, 3), ["does not help"]),
-    "same": (told(-3.0, -2.0, 0.0, 0.0), ["no difference", "separate models"]),
+    "separate": (
+        told(-3.0, -2.0, 0.0, 0.0),
+        ["does not help", "exactly as good as separate", "1.0"],
+    ),
+    "separate, perhaps": (
+        comparison([-3.0, -1.0], [-2.0, -1.5], [-2.0, -1.5]),
+        ["2 tasks cannot tell", "exactly as good as separate models, which are", "by 0.2500 ± 0.7"],
+    ),
+    "pooled": (told(-2.0, -3.0, 0.0, 0.0), ["as well", "exactly as good, and better than sep"]),
+    "all the same": (comparison(*[[-2.0, -3.0]] * 3), ["no difference", "one pooled model"]),
     "one": (told(-3.0, -2.0, 0.5, 0.0, 1), ["One task cannot tell", "by 0.5000 in score."]),
     "none": (comparison([NAN], [NAN], [NAN]), ["No task has scores for all methods"]),
 }
@@ -193,8 +228,17 @@ def test_sentence(found, parts):
     assert "models is" not in sentence
     text = str(found)
     assert text.endswith(sentence)
+    assert len(repr(found)) < 100
+    assert repr(found).startswith("<Comparison of pooled, separate, cross on ")
     for word in ("pooled", "separate", "cross", "gain", "standard_error", "helped", "hurt"):
         assert word in text
+
+
+def test_a_short_form():
+    found = told(-2.0, -3.0, 0.5, 0.1)
+    assert repr(found) == (
+        "<Comparison of pooled, separate, cross on 160\N{NO-BREAK SPACE}tasks: sharing helps>"
+    )
 
 
 def test_errors_are_named_and_positive():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from crosslearning.evaluation.effect import Effect
 from crosslearning.linear import CrossLogisticRegressionCV, CrossRidgeCV
 
 LEVEL = 0.05  # of false verdicts, "helps" and "hurts" together, by Student's t test
@@ -38,6 +39,48 @@ def verdict(seed, n_classes, metric):
 def test_permuted_tasks_seldom_seem_to_gain(n_classes, n_tables, metric):
     verdicts = np.array([verdict(seed, n_classes, metric) for seed in range(n_tables)])
     assert np.sum(verdicts > 0) <= binom.ppf(0.95, n_tables, LEVEL)
+
+
+def random_labels(seed, classes):
+    """One linear model, and 40 tasks of 6-39 rows that are labels only."""
+    rng = np.random.default_rng(seed)
+    tasks = np.repeat(np.arange(40), rng.integers(6, 40, size=40))
+    X = rng.normal(size=(len(tasks), 3))
+    signal = X @ [1.0, -0.5, 0.25]
+    if classes:
+        return X, rng.uniform(size=len(X)) < 1 / (1 + np.exp(-signal)), tasks
+    return X, signal + rng.normal(size=len(X)), tasks
+
+
+@pytest.mark.parametrize(
+    ("kind", "seeds"),
+    [
+        (CrossRidgeCV, (4, 15, 27, 31, 32, 33, 38)),
+        (CrossLogisticRegressionCV, (11, 18)),
+    ],
+)
+def test_what_is_pooled_ties_with_pooled(kind, seeds):
+    """The rival has the same ridge strengths; if no radius but 0 pays, it is the same model."""
+    for seed in seeds:
+        model = kind(n_epsilons=6)
+        X, y, tasks = random_labels(seed, kind is CrossLogisticRegressionCV)
+        found = model.fit(X, y, tasks=tasks).comparison_
+        assert model.epsilon_ == 0.0
+        assert found.ties("pooled")
+        assert found.effect is Effect.POOL
+        assert "exactly as good, and better than separate models" in found.sentence()
+
+
+def test_what_is_separate_ties_with_separate():
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(8), 40)
+    X = rng.normal(size=(320, 1))
+    y = 10.0 * rng.normal(size=8)[tasks] * X[:, 0] + rng.normal(size=320)
+    model = CrossRidgeCV([0.0, np.inf], cv=3).fit(X, y, tasks=tasks)
+    assert model.epsilon_ == np.inf
+    assert model.comparison_.ties("separate")
+    assert model.comparison_.effect is Effect.HURTS
+    assert model.comparison_.sentence().startswith("Sharing does not help: cross-learning is exact")
 
 
 def coins(seed):

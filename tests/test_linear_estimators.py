@@ -28,6 +28,7 @@ def data_for(estimator, seed=0, sizes=(20, 15, 12)):
     return random_data(seed, sizes, 3, 0 if estimator is CrossRidge else 2)
 
 
+@pytest.mark.filterwarnings("ignore:`fit` got no `tasks`")  # the checks have none
 @parametrize_with_checks(
     [
         CrossRidge(),

@@ -84,8 +84,8 @@ def test_the_new_model_knows_the_task_and_the_centre(classes):
     assert new.distances_[0] <= 0.3 * (1 + 1e-9)
     late = new.predict(data.X, [("late", 1)] * len(data.y))
     assert np.array_equal(new.predict(data.X), late)
-    unseen = [99] * len(data.y)
-    np.testing.assert_allclose(new.predict(data.X, unseen), model.predict(data.X, unseen))
+    unseen = new.predict(data.X, [("late", 2)] * len(data.y))
+    np.testing.assert_allclose(unseen, model.predict(data.X, [99] * len(data.y)))
 
 
 @kinds

@@ -4,7 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crosslearning.linear import CrossLogisticRegression, CrossRidge
+from crosslearning.linear import (
+    CrossBayesianRidge,
+    CrossLogisticRegression,
+    CrossRidge,
+    CrossRidgeCV,
+    CrossStackingRegressor,
+)
 from tests.linear_laws import random_data
 
 INF = np.inf
@@ -68,12 +74,52 @@ def test_unseen_tasks_are_predicted_by_the_centre(estimator):
     model = data.fitted(estimator(0.3))
     scores = data.X @ np.ravel(model.center_coef_) + np.ravel(model.center_intercept_)
     expected = scores if estimator is CrossRidge else model.classes_[(scores > 0).astype(int)]
-    for tasks in (np.full(len(data.y), 99), ["other"] * len(data.y), "center"):
+    for tasks in (np.full(len(data.y), 99), "center"):
         np.testing.assert_allclose(model.predict(data.X, tasks), expected, atol=1e-10)
     some = np.where(np.arange(len(data.y)) % 2, data.tasks, 99)
     mixed = model.predict(data.X, some)
     np.testing.assert_allclose(mixed[::2], expected[::2])
     np.testing.assert_allclose(mixed[1::2], model.predict(data.X, data.tasks)[1::2])
+
+
+@estimators
+@pytest.mark.parametrize(("fitted", "given"), [(int, str), (str, int)])
+def test_labels_of_another_type_are_refused(estimator, fitted, given):
+    """Not predicted by the centre, as a new task of the right type is."""
+    data = data_for(estimator)
+    tasks, others = ([kind(task) for task in data.tasks] for kind in (fitted, given))
+    model = estimator(0.3).fit(data.X, data.y, tasks=tasks)
+    message = f"such as {tasks[0]!r} .{fitted.__name__}.; got {others[0]!r} .{given.__name__}.*Conv"
+    with pytest.raises(ValueError, match=message):
+        model.predict(data.X, others)
+    with pytest.raises(ValueError, match=message):
+        model.predict(data.X, [others[0], *tasks[1:]])
+    with pytest.raises(ValueError, match="not a known task"):
+        model.predict(data.X, [given(99)] * len(tasks))
+    assert np.isfinite(model.predict(data.X, [fitted(99)] * len(tasks))).all()
+
+
+@estimators
+def test_a_fit_without_tasks_warns(estimator):
+    data = data_for(estimator)
+    with pytest.warns(UserWarning, match="one task and nothing is shared. Pass the label") as seen:
+        estimator().fit(data.X, data.y)
+    assert seen[0].filename == __file__
+    estimator().fit(data.X, data.y, tasks=["all"] * len(data.y))
+
+
+@pytest.mark.parametrize(
+    "estimator", [CrossRidge(), CrossRidgeCV(), CrossBayesianRidge(), CrossStackingRegressor([])]
+)
+@pytest.mark.parametrize("kind", [object, str])
+def test_targets_that_are_no_numbers(estimator, kind):
+    data = data_for(CrossRidge)
+    y = np.array([*data.y[:-1].round(2), "many"], dtype=kind)
+    with pytest.raises(ValueError, match="must be numbers; got 'many' in row 46"):
+        estimator.fit(data.X, y, tasks=data.tasks)
+    with pytest.raises(ValueError, match="must be numbers; got 'many' in row 46"):
+        data.fitted(CrossRidge()).fit_task(data.X, y)
+    assert CrossRidge().fit(data.X, data.y.astype(kind), tasks=data.tasks).coef_.shape == (3, 3)
 
 
 @estimators

@@ -89,6 +89,7 @@ def test_logistic_separate(n_classes, fit_intercept):
         assert_predicts_like(ours, reference.predict_proba(data.X))
 
 
+@pytest.mark.filterwarnings("ignore:`fit` got no `tasks`")
 @pytest.mark.parametrize("standardize", [True, False])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_without_tasks_it_is_an_ordinary_regression(standardize, fit_intercept):

@@ -202,6 +202,7 @@ def test_springs_by_block_reach_the_end(tether):
     np.testing.assert_allclose(path.intercept[-2], path.intercept[-1], atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:`fit` got no `tasks`")
 @kinds
 def test_one_task_has_a_path_of_its_ends(classes):
     data = random_data(8, (30,), 2, classes)

@@ -3,7 +3,9 @@
 import json
 import math
 import re
+import shlex
 from html.parser import HTMLParser
+from pathlib import Path
 
 import altair as alt
 import numpy as np
@@ -14,7 +16,9 @@ from crosslearning.cli import main
 from crosslearning.evaluation.calibration import reliability
 from crosslearning.paper.gaussian import experiment as gaussian
 from crosslearning.report import write
-from crosslearning.report.chapters.chapter import figures_in
+from crosslearning.report.chapters.chapter import Figure, figures_in
+from crosslearning.report.charts.effects import partial_effect
+from crosslearning.report.charts.export import export
 from crosslearning.report.page import chapter
 from crosslearning.report.reading import Results
 from tests.report_results import images_results, save, table_results
@@ -305,13 +309,26 @@ def test_effects_of_categories_are_strokes(tmp_path):
     assert [layer["mark"]["type"] for layer in chart["layer"]] == ["tick", "point"]
 
 
-def test_a_folder_with_a_model_tells_how_to_predict(tmp_path):
-    folder = save(tmp_path / "my shops", table_results(range(3)))
+def test_a_folder_with_a_model_tells_how_to_predict(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = save(Path("fits") / "my shops", table_results(range(3)))
     assert "crosslearning predict" not in Page(write(folder))
     (folder / "model.npz").touch()
     page = Page(write(folder))
-    assert "crosslearning predict 'my shops' new.csv --out predicted.csv To fit it again:" in page
-    assert "the six models that were tried. crosslearning predict 'my shops' new.csv" in page
+    command = "crosslearning predict 'fits/my shops' new.csv"
+    assert f"{command} --out predicted.csv To fit it again:" in page
+    assert f"the six models that were tried. {command}" in page
+    assert Path(shlex.split(command)[2], "model.npz").is_file()
+
+
+def test_years_have_no_comma(tmp_path):
+    effect = {"feature": "year", "what": "spending", "grid": [1960.0, 1970.0, 2000.0]}
+    effect |= {"center": [1200.0, 15_000.0, 30_000.0], "tasks": []}
+    spec = partial_effect(effect, (1200.0, 30_000.0), kind="shop")
+    (path,) = export(Figure("effect", "year", spec), tmp_path, ["svg"])
+    labels = re.findall(r">([\d,.]+k?)<", path.read_text())
+    assert labels[:3] == ["1960", "1970", "2000"]
+    assert not any("," in label for label in labels)
 
 
 def test_a_table_says_how_to_make_it_again(table_page):
@@ -327,10 +344,10 @@ def test_a_table_says_how_to_make_it_again(table_page):
 
 
 def test_a_table_shows_its_charts(table_page):
-    first, last = table_page.charts_of("separate, cross-learned and pooled")
+    first, last = table_page.charts_of("one pooled model, separate models and splines")
     assert [row["label"] for row in values(first)] == [str(k) for k in range(100, 120)]
     assert [row["label"] for row in values(last)] == [str(k) for k in range(140, 160)]
-    assert len(table_page.charts_of("Gain over separate")) == 1
+    assert len(table_page.charts_of("Gain against the rows")) == 1
     assert len(table_page.charts_of("Coefficients of every shop")) == 2  # and the intercept
     (atlas,) = table_page.charts_of("Map")
     ends = [atlas["layer"][0]["encoding"][axis]["scale"]["domain"][1] for axis in "xy"]
@@ -452,7 +469,9 @@ def test_few_tasks(tmp_path, tasks):
     if tasks == 1:
         content["map"]["tasks"] = [[0.3]]
     page = page_of(tmp_path, content)
-    assert len(page.charts_of("separate, cross-learned and pooled")) == (2 if tasks > 40 else 1)
+    assert len(page.charts_of("one pooled model, separate models and splines")) == (
+        2 if tasks > 40 else 1
+    )
 
 
 def test_many_tasks_and_features_stay_small(tmp_path):
@@ -463,7 +482,7 @@ def test_many_tasks_and_features_stay_small(tmp_path):
     page = page_of(tmp_path, content | {"gain_counts": gains})
     assert page.size < LARGEST
     assert "19,000 tasks in the middle are omitted here; the saved model has them all" in page
-    (sampled,) = page.charts_of("Gain over separate")
+    (sampled,) = page.charts_of("Gain against the rows")
     assert len([row for row in values(sampled) if "label" in row]) == 2000
     assert "by size of the shop (2,000 of 20,000)" in page
     (counts,) = page.charts_of("Histogram of the gains")
@@ -509,8 +528,8 @@ def test_nobody_scored_nobody_held(tmp_path):
         task["force"]["all"] = 0.0
     page = page_of(tmp_path, content)
     assert "at the bound" not in page
-    assert not page.charts_of("Gain over separate")
-    assert not page.charts_of("separate, cross-learned and pooled")
+    assert not page.charts_of("Gain against the rows")
+    assert not page.charts_of("one pooled model, separate models and splines")
 
 
 def test_one_radius_one_seed_and_no_extras(tmp_path):

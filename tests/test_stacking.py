@@ -57,6 +57,7 @@ STACKS = {
 stacks = pytest.mark.parametrize(("stack", "classes"), STACKS.values(), ids=STACKS.keys())
 
 
+@pytest.mark.filterwarnings("ignore:`fit` got no `tasks`")  # the checks have none
 @parametrize_with_checks(
     [
         CrossStackingRegressor([TREE], splines=True, final_estimator=CrossRidge(), cv=2),
@@ -105,7 +106,7 @@ def test_tasks_beside_the_features_or_among_them(stack, classes):
 def test_tasks_never_seen_have_the_centre(stack, classes):
     data = data_for(classes)
     fitted = data.fitted(clone(stack))
-    new = predictions(fitted, classes, data.X, ["nobody"] * len(data.y))
+    new = predictions(fitted, classes, data.X, np.full(len(data.y), 99))
     np.testing.assert_array_equal(new, predictions(fitted, classes, data.X, "center"))
     assert np.all(np.isfinite(new))
     with pytest.raises(ValueError, match="must know the task"):
@@ -351,6 +352,8 @@ def test_the_default_base_sees_the_largest_tasks():
         (CrossStackingRegressor([TREE], passthrough=False, splines=True), "passthrough=False"),
         (CrossStackingRegressor(final_estimator=LinearRegression(), estimators=[]), "`tasks`"),
         (CrossStackingRegressor([TREE, TREE]), "not unique"),
+        (CrossStackingRegressor([LinearRegression()]), r"pairs.*got LinearRegression\(\). Write"),
+        (CrossStackingClassifier([("a", SIMPLE, 1)]), "pairs of a name and an estimator"),
         (CrossStackingClassifier([TREE]), "predict_proba"),
     ],
 )

@@ -19,7 +19,7 @@ from crosslearning.tables._boosting import Boosting
 from crosslearning.tables._running import Trial
 from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.forecast import _blended, _scored
-from crosslearning.tables.rows import Rows, fitted
+from crosslearning.tables.rows import NotFittedError, Rows, fitted
 from crosslearning.tables.splits import splits_of
 
 # However busy the machine is: what there is no time for is not tried.
@@ -217,12 +217,21 @@ def test_no_model_extrapolates_wildly(tmp_path):
 
 
 def test_what_there_is_no_time_for_is_not_tried():
-    found = fit_table(curved(), task="g", target="y", time_budget=0.0).results
+    found = fit_table(curved(), task="g", target="y", time_budget=1e-9).results
     names = {model["name"] for model in found["models"]}
-    assert names - {"blend"} == {"pooled", "levels", "cross", "separate", "robust"}
+    assert names == {"pooled"}
     (note,) = (note for note in found["notes"] if note.startswith("no time for"))
-    assert note.startswith("no time for cross-learned with task means and ")
-    assert note.endswith("a larger time budget tries them")
+    assert note.startswith("no time for common slopes, a level per task (and ")
+    assert found["sentence"] == (
+        "Nothing can be said about sharing: no model that shares was fitted."
+    )
+    assert note.endswith("a larger `time_budget` tries them")
+    assert (
+        "models were compared on 1 of 5 parts of the rows, since fits take long" in found["notes"]
+    )
+    for budget in (0.0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="`time_budget` must be a positive number of seconds"):
+            fit_table(curved(), task="g", target="y", time_budget=budget)
     with pytest.raises(ValueError, match="`base` must be one of auto, linear, splines"):
         fit_fully(curved(), task="g", target="y", base="trees")
 
@@ -314,7 +323,6 @@ def test_new_tasks_have_intervals_that_know_of_unknown_means(classes):
         assert 0.86 < inside.mean() < 0.96
         error = np.sqrt(np.mean((new["y"] - said["prediction"]) ** 2))
         assert said["std"].mean() == pytest.approx(error, rel=0.15)
-        assert "separate" in {part["name"] for part in model.results["chosen_model"]["parts"]}
         return
     cuts = np.quantile(frame["y"], np.arange(1, classes) / classes)
     codes = np.searchsorted(cuts, frame["y"] + 0.0 * rng.normal(size=len(frame)))
@@ -338,22 +346,41 @@ def test_models_stored_before_there_were_task_means_are_read():
     assert Basis(*list(vars(basis).values())[:4]).stacked is basis.stacked
 
 
-def test_a_model_that_fails_on_a_fold_is_left_out_with_a_note(monkeypatch):
-    tried = Trial.tried
+def test_a_model_that_cannot_be_fitted_is_left_out_and_a_note_says_why(monkeypatch):
+    fit = Trial._model
 
     def failing(self, candidate, *rest):
-        said, *others = tried(self, candidate, *rest)
         if candidate.base == "splines":
-            said[self.splits.parts[0][1]] = np.nan
-        return said, *others
+            raise NotFittedError("it is tired")
+        return fit(self, candidate, *rest)
 
-    monkeypatch.setattr(Trial, "tried", failing)
-    found = fit_fully(curved(), task="g", target="y", base="splines").results
-    assert all(
-        model["name"] == "blend" or "splines" not in model["name"] for model in found["models"]
-    )
-    (note,) = (note for note in found["notes"] if note.startswith("failed on a part"))
-    assert note.endswith("and left out: one pooled model with curves and 2 others")
+    monkeypatch.setattr(Trial, "_model", failing)
+    results = fit_fully(curved(), task="g", target="y", base="splines").results
+    assert all("splines" not in model["name"] for model in results["models"])
+    (note,) = (note for note in results["notes"] if note.startswith("left out"))
+    assert note.startswith("left out, since it is tired: one pooled model with curves (and 2 more)")
+
+
+def test_two_folds_are_enough_for_trees():
+    results = fit_fully(curved(step=True), task="g", target="y", folds=2).results
+    assert any("trees" in model["name"] for model in results["models"])
+
+
+def test_a_bound_is_kept_by_what_is_kept():
+    for epsilon in (0.0, 0.1):
+        results = fit_fully(curved(), task="g", target="y", base="linear", epsilon=epsilon).results
+        (chosen,) = (model for model in results["models"] if model["chosen"])
+        assert chosen["kind"] in ("pooled", "cross")
+        assert {"separate", "levels"} <= {model["kind"] for model in results["models"]}
+
+
+def test_other_errors_are_not_hidden(monkeypatch):
+    def failing(*_):
+        raise ValueError("a fault")
+
+    monkeypatch.setattr(Trial, "_model", failing)
+    with pytest.raises(ValueError, match="a fault"):
+        fit_fully(curved(), task="g", target="y", base="linear")
 
 
 def test_means_of_a_split_do_not_know_its_test_rows():

@@ -14,6 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 from crosslearning.tables.columns import as_categories, as_numbers, column_of
 from crosslearning.tables.encoding import TableEncoder
 from crosslearning.tables.schema import check_tasks_of, features_of
+from crosslearning.tables.splits import time_values
 from crosslearning.tables.target import target_of
 from tests.tables import shops
 
@@ -93,6 +94,7 @@ def test_values_of_any_kind_become_numbers_or_strings():
         assert strings[0] == "a"
         assert np.isnan(strings[1])
     assert as_categories(pd.Series(pd.Categorical([1, 2]))).tolist() == ["1", "2"]
+    assert as_categories(pd.Series([1010, 2020.5, np.nan])).tolist()[:2] == ["1010", "2020.5"]
 
 
 TARGETS = {
@@ -221,8 +223,34 @@ def test_dates_become_year_month_and_days():
     assert encoder.columns == ["x", "day"]
     assert encoder.encode(frame)[2, 1:4].tolist() == [1970, 6, 151]
     assert encoder.encode(frame)[1, 4:].tolist() == [1, 1, 1]  # flagged as missing
-    with pytest.raises(ValueError, match="'day' must hold dates; got 'soon' in 1 row: 1 "):
+    with pytest.raises(ValueError, match=r"'day' must hold dates from .* got 'soon' in 1 row: 1 "):
         encoder.encode(pd.DataFrame({"day": ["soon"], "x": [1.0]}))
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        ["2020-01-05", "1500-01-01"],
+        ["2020-01-05", "9999-12-31"],
+        [dt.date(2020, 1, 5), dt.date(9999, 12, 31)],
+        np.array(["2020-01-05", "9999-12-31"], dtype="datetime64[s]"),
+    ],
+)
+def test_dates_far_beyond_are_refused_with_their_row(days):
+    frame = pd.DataFrame({"day": days})
+    message = "'day' must hold dates from 1678 to 2261; got .* in 1 row: 2 "
+    with pytest.raises(ValueError, match=message):
+        TableEncoder.of(frame, [], [], ["day"])
+    with pytest.raises(ValueError, match=message):
+        time_values(frame["day"])
+
+
+def test_dates_outside_the_range_of_the_fit_are_counted():
+    frame = pd.DataFrame({"day": ["2024-05-17", None, "2024-06-01"], "x": [1.0, 2.0, 3.0]})
+    encoder = TableEncoder.of(frame, ["x"], [], ["day"])
+    new = pd.DataFrame({"day": ["2024-05-20", "2025-01-01", None], "x": [9.0, 2.0, 2.0]})
+    assert encoder.outside(frame) == (0, {})
+    assert encoder.outside(new) == (2, {"x": 1, "day": 1})
 
 
 def test_categories_never_seen_are_told_from_rare_ones():

@@ -302,14 +302,19 @@ def test_ids_of_groups_are_pointed_out():
     frame = pd.DataFrame(
         {
             "mom": 3 * (rows // 2) + rows // 50,
+            "s": rows // 5,
             "customer_id": rows * 7 % 100,
-            "age": rows // 5,
+            "PCP_ID": rows * 7 % 100,
+            "district": 61_000 + rows * 7919 % 99_991,
+            "age": rows % 60,
             "year": rows // 3,
             "size": rows * 7 % 101,
+            "students": rows * 7 % 101,
+            "class": rows % 12,
         }
     )
     notes = looks_like_groups(frame, list(frame))
-    assert [note.split()[1] for note in notes] == ["mom", "customer_id"]
+    assert [note.split()[1] for note in notes] == ["mom", "s", "customer_id", "PCP_ID", "district"]
     assert column_of(pd.Series(rows * 7919 % 99991, name="rowId")).reason == "it numbers the rows"
     assert column_of(pd.Series(rows, name="row"), "number").reason == ""
 

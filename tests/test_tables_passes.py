@@ -9,6 +9,7 @@ import pytest
 
 from crosslearning.cli import main
 from crosslearning.tables import TableModel, _files, fit_files, fit_table, streaming
+from crosslearning.tables.rows import bounded
 from tests.test_tables_streaming import assert_same, scores, shops, written
 
 GIVEN = {"task": "shop", "target": "sales"}
@@ -28,6 +29,7 @@ def sold(kind, rows=400, tasks=8):
 
 @pytest.mark.parametrize("kind", ["two", "classes", "count"])
 def test_chunks_give_the_model_that_memory_gives(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(streaming, "_KEPT", 300)  # fewer than there are rows
     frame = sold(kind)
     folder, weighted = written(frame.assign(w=1.0), tmp_path / "x", parts=2), {"weights": "w"}
     family = {"family": "poisson"} if kind == "count" else {}
@@ -46,6 +48,7 @@ def test_chunks_give_the_model_that_memory_gives(tmp_path, monkeypatch, kind):
     np.testing.assert_allclose(estimator.covariance_, expected.covariance_, atol=5e-3)
     if kind == "count":
         assert estimator.largest_mean_ == expected.largest_mean_
+        assert estimator.bounds_.tolist() == bounded(expected, frame["sales"]).bounds_.tolist()
     monkeypatch.setattr(_files, "_NUMBERS", 6 * 61)
     chunks = fit_files(folder, **GIVEN, **family)
     assert_same(model, chunks, 1e-6)

@@ -104,7 +104,7 @@ def test_coverage_is_refused(fitted, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--quantile", "0.9"], "`quantile` needs --family quantile; got --family auto"),
+        (["--quantile", "0.9"], "--quantile needs --family quantile; got 'auto'"),
         (["--family", "quantile", "--quantile", "1"], "must lie between 0 and 1; got 1.0"),
         (["--family", "quantile", "--quantile", "nan"], "must lie between 0 and 1; got nan"),
         (["--family", "quantile", "--metric", "mae"], "is pinball-loss; got 'mae'. Omit it"),

@@ -5,158 +5,182 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from crosslearning.evaluation.effect import Effect
 from crosslearning.evaluation.scores import Scores
-from crosslearning.tables.candidates import Candidate
-from crosslearning.tables.trials import Trials
-from crosslearning.tables.verdict import compared, reason, verdict
+from crosslearning.tables._selection import choices
+from crosslearning.tables.candidates import SEPARATE_TREES, Candidate
+from crosslearning.tables.trials import Choice, Trials, best_choice
+from crosslearning.tables.verdict import (
+    beyond_linear,
+    compared,
+    labels_of,
+    reason,
+    sentence,
+    verdict_of,
+)
 
-KINDS = {
-    "pooled": ("one pooled model", "pooled", "linear"),
-    "levels": ("common slopes, a level per task", "baseline", "linear"),
-    "cross": ("cross-learned", "cross", "linear"),
-    "separate": ("separate models", "separate", "linear"),
-    "separate-splines": ("separate models with curves", "separate", "splines"),
-    "blend": ("blend of 2 models", "cross", "blend"),
+LABELS = {
+    "pooled": "one pooled model",
+    "levels": "common slopes, a level per task",
+    "cross": "cross-learned",
+    "separate": "separate models",
 }
-
-
-def trials(**errors):
-    """Trials of models with these errors by task."""
-    names = [name.replace("_", "-") for name in errors]
-    kinds = [(name, *KINDS[name]) for name in names]
-    tried = [Candidate(name, label, sharing, None, base) for name, label, sharing, base in kinds]
-    values = -np.array([*errors.values()], dtype=float)[:, np.newaxis]
-    scores = Scores(names, values, np.ones(values.shape[1:]))
-    weights = {"separate-splines": 0.6, "cross": 0.4} if "blend" in errors else {}
-    return Trials(tried, scores, scores, weights=weights)
-
-
-def said(found):
-    """The verdict on trials."""
-    n_tasks = found.scores.values.shape[2]
-    comparison = compared(found, np.arange(n_tasks), np.full(n_tasks, 9))
-    return verdict(comparison, found, "mean squared error")
-
-
 NOISE = np.resize([0.1, -0.1, 0.05, -0.05], 20)
 
 
-@pytest.mark.parametrize(("error", "kept"), [(1.9, "blend"), (2.0, "cross"), (2.1, "cross")])
-def test_a_blend_is_not_kept_where_a_part_is_as_good(error, kept):
-    found = trials(
-        pooled=4 + NOISE, cross=2 + NOISE, separate_splines=3 - NOISE, blend=error + NOISE
+def trials(**errors):
+    """Trials of models with these errors by task: an end, perhaps of a base, as `cross_splines`."""
+    tried = []
+    for name in errors:
+        end, _, base = name.partition("_")
+        label = LABELS[end] + (" with curves" if base == "splines" else "")
+        tried.append(Candidate(name, label, end, None, base or "linear"))
+    values = -np.array([*errors.values()], dtype=float)[:, np.newaxis]
+    scores = Scores(list(errors), values, np.ones(values.shape[1:]))
+
+    def choice(some):
+        return best_choice(some, scores.of([c.name for c in some]))
+
+    return Trials(tried, scores, scores, choices(tried, choice))
+
+
+def judged(made):
+    n_tasks = made.scores.values.shape[2]
+    return verdict_of(compared(made, np.arange(n_tasks), np.full(n_tasks, 9)), made)
+
+
+def text_of(made):
+    return sentence(judged(made), made, "mean squared error")
+
+
+@pytest.mark.parametrize(
+    ("errors", "effect", "against"),
+    [
+        ({"pooled": 4, "cross": 2, "separate": 3}, Effect.HELPS, "separate"),
+        ({"pooled": 3, "cross": 2, "separate": 4}, Effect.HELPS, "pooled"),
+        ({"pooled": 2, "cross": 3, "separate": 4}, Effect.POOL, "pooled"),
+        ({"pooled": 4, "cross": 3, "separate": 2}, Effect.HURTS, "pooled"),
+        ({"pooled": 4, "levels": 2, "cross": 3, "separate": 5}, Effect.HELPS, "pooled"),
+    ],
+)
+def test_sharing_is_judged_against_both_ends(errors, effect, against):
+    made = trials(
+        **{name: value + NOISE * (-1) ** k for k, (name, value) in enumerate(errors.items())}
     )
-    assert found.chosen.name == kept
+    verdict = judged(made)
+    assert (verdict.effect, verdict.against) == (effect, against)
 
 
-def test_a_blend_is_kept_where_a_part_may_be_better_by_chance():
-    found = trials(pooled=4 + NOISE, cross=2 + NOISE, blend=2.01 - NOISE)
-    assert found.best.name == "cross"
-    assert found.chosen.name == "blend"
+def test_tasks_differ_where_separate_models_may_do_as_well():
+    gains = trials(pooled=9 + NOISE, cross=3 - 9 * NOISE, separate=3.1 + 9 * NOISE)
+    assert judged(gains).effect is Effect.DIFFER
+    assert ", and better than separate models by 0.1000 " in text_of(gains)
+    close = trials(pooled=9 + NOISE, cross=3.1 - 9 * NOISE, separate=3 + 9 * NOISE)
+    kept = replace(close, kept=close.candidates[1])
+    scored = {**close.choices, "all": Choice({"cross": 1.0}, close.scores.of(["cross"]).values[0])}
+    assert ", but worse than separate models by 0.1000 " in text_of(replace(kept, choices=scored))
 
 
-@pytest.mark.parametrize(("error", "kept"), [(1.99, "cross"), (1.0, "pooled")])
-def test_a_model_with_all_the_weight_is_kept_unless_another_is_better_beyond_chance(error, kept):
-    found = replace(trials(pooled=error - NOISE, cross=2 + NOISE), weights={"cross": 1.0})
-    assert found.best.name == "pooled"
-    assert found.chosen.name == kept
-    assert found.parts == {kept: 1.0}
-    words = f"is 2.000, and that of one pooled model {error:.3f}, which is better by less than"
-    assert (words in reason(found, "on rows")) == (kept == "cross")
-
-
-def test_the_headline_is_about_the_model_that_is_kept():
-    found = trials(
+def test_what_curves_bring_is_not_credited_to_sharing():
+    """Curves halve the error at every end: that is said of curves, not of sharing."""
+    made = trials(
         pooled=4 + NOISE,
-        cross=3 + NOISE,
-        separate=2.5 + NOISE,
-        separate_splines=2.0 + NOISE,
-        blend=1.9 - NOISE,
+        cross=4.01 + NOISE,
+        separate=5 + NOISE,
+        pooled_splines=2 + NOISE,
+        cross_splines=1.999 - NOISE,
+        separate_splines=3 + NOISE,
     )
-    text = said(found)
+    verdict = judged(made)
+    assert made.chosen.name == "cross_splines"
+    assert verdict.effect is Effect.UNDECIDED
+    assert labels_of(made)["pooled"] == "one pooled model with curves"
+    beyond = beyond_linear(made, verdict.comparison, "mean squared error")
+    start = "With curves, the model is better than linear models chosen in the same way by 2.0"
+    assert beyond.startswith(start)
+
+
+def test_a_blend_is_compared_with_blends_of_the_ends_of_its_learners():
+    errors = {"pooled": 4, "cross": 2, "separate": 6, "pooled_splines": 3, "cross_splines": 1}
+    made = trials(
+        **{name: value + NOISE for name, value in errors.items()}, separate_splines=9 - NOISE
+    )
+    blends = {
+        "all": Choice({"cross": 0.5, "cross_splines": 0.5}, -1.2 + NOISE[np.newaxis], np.empty(0)),
+        "pooled": Choice({"pooled": 0.3, "pooled_splines": 0.7}, -3.1 - NOISE[np.newaxis]),
+    }
+    blend = Candidate("blend", "blend of 2 models", "cross", None, "blend")
+    both = np.append(made.scores.values, [blends["all"].scores], axis=0)
+    scores = Scores([*made.names, "blend"], both, made.scores.weights)
+    made = replace(
+        made,
+        candidates=[*made.candidates, blend],
+        scores=scores,
+        choices=dict(made.choices) | blends,
+    )
+    text = text_of(made)
     assert text.startswith(
-        "Sharing helps: the blend (60% separate models with curves, 40% cross-learned) is better "
-        "than separate models with curves by 0.1000"
+        "Sharing helps: the blend of 2 models is better than the blend of 2 pooled models by 1.900"
     )
-    assert "(1.900 against 2.000;" in text
-    assert "60% separate models with curves, 40% cross-learned" in reason(found, "on rows")
+    assert "50% cross-learned, 50% cross-learned with curves" in reason(made, "on rows")
 
 
-def test_the_best_of_each_kind_is_named():
-    alike = trials(pooled=2 + NOISE, levels=2.5 - NOISE, cross=3 + NOISE, separate=4 + NOISE)
-    assert said(alike).endswith(
-        "The model with common slopes and a level per task is worse than one pooled model by "
-        "0.5000 ± 0.036 in mean squared error (2.500 against 2.000; standard error paired over "
-        "20 tasks)."
-    )
-    apart = trials(
-        pooled=9 + NOISE, cross=3 - NOISE, separate=4 + NOISE, separate_splines=2 + NOISE
-    )
-    assert said(apart).startswith(
-        "Separate models are best here: cross-learning is worse than separate models with curves "
-    )
-    tied = trials(pooled=9 + NOISE, levels=3 + NOISE, separate=3 + NOISE)
-    assert said(tied).endswith("but as good as separate models.")
+def test_separate_models_that_were_not_fitted_are_not_spoken_of():
+    errors = {"pooled": 4 + NOISE, "cross": 3 - NOISE, "separate": 3.5 + NOISE}
+    made = trials(**errors, pooled_trees=2 + NOISE, cross_trees=1 - NOISE)
+    assert "separate" not in made.choices
+    verdict = judged(made)
+    assert (verdict.effect, verdict.against) == (Effect.DIFFER, "pooled")
+    assert text_of(made).endswith("Separate models of this kind were not fitted.")
+    everyone = [*made.candidates, SEPARATE_TREES]
+    fitted = choices(everyone, lambda some: Choice({some[-1].name: 1.0}, None))
+    assert fitted["separate"].weights == {"separate-trees": 1.0}
+    assert fitted["all"].weights != {"separate-trees": 1.0}  # compared with, not kept
 
 
 def test_one_task_that_dominates_does_not_hide_all_others():
     large = np.append(np.zeros(19), 1000.0)
-    text = said(trials(pooled=5 + NOISE + large, levels=4 - NOISE + large / 2, separate=9 + large))
-    assert text.startswith("Sharing helps: the model with common slopes and a level per task is ")
-    assert "uncertain in the mean, but 20 of 20 tasks are better off" in text
+    made = trials(pooled=5 + NOISE + large, levels=4 - NOISE + large / 2, separate=9 + large)
+    assert text_of(made).startswith("Sharing helps: the model with common slopes and a level per")
+    assert "uncertain in the mean, but 20 of 20 tasks are better off" in text_of(made)
 
 
 def test_a_held_out_table_decides_what_is_said():
-    found = trials(pooled=5 + NOISE, levels=2 + NOISE, cross=3 - NOISE, separate=4 + NOISE)
-    kept = {c.name: c for c in found.candidates}
-    assert said(replace(found, kept=kept["cross"])) == (
+    made = trials(pooled=5 + NOISE, levels=2 + NOISE, cross=3 - NOISE, separate=4 + NOISE)
+
+    def keeping(name):
+        scores = made.scores.of([name]).values[0]
+        chosen = dict(made.choices) | {"all": Choice({name: 1.0}, scores)}
+        return replace(made, kept=made.named(name), choices=chosen)
+
+    assert text_of(keeping("cross")) == (
         "On the held-out table, the model that is kept loses: cross-learning is worse than common "
         "slopes, a level per task by 1.000 ± 0.036 in mean squared error (3.000 against 2.000; "
         "standard error paired over 20 tasks)."
     )
-    text = said(replace(found, kept=kept["levels"]))
+    text = text_of(keeping("levels"))
     assert text.startswith("On the held-out table, sharing helps: the model with common slopes and")
-    close = trials(pooled=5 + NOISE, levels=2.99 + 3 * NOISE, cross=3 - NOISE, separate=4 + NOISE)
-    kept = {c.name: c for c in close.candidates}
-    text = said(replace(close, kept=kept["cross"]))
-    assert text.startswith("On the held-out table, sharing helps: cross-learning is better than")
-    assert "The model that is kept does not do best there: it is worse than common slopes" in text
-    assert text.endswith(", which may be chance.")
-    told = trials(pooled=5 + NOISE, cross=3 - NOISE, separate=2.99 + 3 * NOISE)
-    text = said(replace(told, kept=told.candidates[1]))
-    assert text.startswith("On the held-out table, tasks differ: cross-learning is better than one")
-    assert text.count("worse than separate models by") == 1
-    assert "does not do best there" not in text
-    pooled = said(replace(told, kept=told.candidates[0]))
-    assert "the model that is kept loses: one pooled model is worse than separate models" in pooled
+
+
+def test_without_a_model_that_shares_nothing_is_said_about_sharing():
+    made = trials(pooled=4 + NOISE, separate=3 + NOISE)
+    assert judged(made).effect is Effect.NOTHING
+    assert text_of(made).startswith("Nothing can be said about sharing")
+
+
+def test_separate_models_are_best_only_beyond_chance():
+    made = trials(pooled=3 + 9 * NOISE, cross=4 + NOISE, separate=2.9 - 9 * NOISE)
+    assert made.chosen.end == "separate"
+    assert judged(made).effect is Effect.UNDECIDED
+    assert ": separate models are better than one pooled model by 0.1000 " in text_of(made)
 
 
 def test_a_gain_that_may_be_chance_is_a_doubt_not_a_denial():
     unsure = trials(pooled=3 + 9 * NOISE, cross=2.9 - 9 * NOISE, separate=9 + NOISE)
-    assert said(unsure).startswith(
+    assert judged(unsure).effect is Effect.UNDECIDED
+    assert text_of(unsure).startswith(
         "These 20 tasks cannot tell whether sharing helps beyond one model: cross-learning is "
         "better than one pooled model by 0.1000 "
     )
-    one = trials(pooled=[3.0], cross=[2.0], separate=[9.0])
-    assert said(replace(one, kept=one.candidates[1])) == (
-        "On the held-out table, one task cannot tell whether sharing helps beyond one model: "
-        "cross-learning is better than one pooled model by 1.000 in mean squared error (2.000 "
-        "against 3.000)."
-    )
-    lost = trials(pooled=[2.0], cross=[3.0], separate=[9.0])
-    text = said(replace(lost, kept=lost.candidates[1]))
-    assert "as far as 1\N{NO-BREAK SPACE}task can tell: cross-learning is worse than" in text
-
-
-def test_a_pooled_model_that_wins_perhaps_by_chance_is_said_to():
-    text = said(trials(pooled=2.9 - 9 * NOISE, cross=3 + 9 * NOISE, separate=9 + NOISE))
-    assert text.startswith("One model for all is best here: ")
-    assert text.endswith("standard error paired over 20 tasks), which may be chance.")
-
-
-def test_two_gains_are_added_and_a_gain_and_a_loss_are_opposed():
-    gains = trials(pooled=9 + NOISE, cross=3 - 9 * NOISE, separate=3.1 + 9 * NOISE)
-    assert ", and better than separate models by 0.1000 " in said(gains)
-    opposed = trials(pooled=9 + NOISE, cross=3.1 - 9 * NOISE, separate=3 + 9 * NOISE)
-    text = said(replace(opposed, kept=opposed.candidates[1]))
-    assert ", but worse than separate models by 0.1000 " in text
+    little = trials(pooled=3 + 1e-6 * NOISE, cross=3 - 1e-5 + 0 * NOISE, separate=9 + NOISE)
+    assert judged(little).effect is Effect.POOL

@@ -114,6 +114,37 @@ def test_equal_numbers_are_one_label():
     assert index.encode(["1"]).tolist() == [-1]
 
 
+@pytest.mark.parametrize(
+    ("known", "same", "other"),
+    [
+        ([1, 2], [3, 2.0, np.int8(4)], ["7"]),
+        (["1", "2"], [np.str_("3")], [1, 7]),
+        ([("a", 1)], [("a", 2.0)], [("a", "1")]),
+        ([1, "a"], [2, "b"], [("a", 1)]),
+        (
+            [pd.Timestamp(2020, 1, 1)],
+            [dt.datetime(2021, 1, 1)],
+            ["2020-01-01", dt.date(2020, 1, 1)],
+        ),
+    ],
+)
+def test_a_type_never_seen_is_refused_if_it_must_be_a_mistake(known, same, other):
+    index = TaskIndex(known)
+    assert -1 in index.encode(same, strict=True)
+    assert index.encode([*known, *other])[-1] == -1
+    with pytest.raises(
+        ValueError, match=r"`tasks` must have labels of the types in `fit`, such as"
+    ):
+        index.encode(other, strict=True)
+
+
+def test_the_text_of_a_known_label_is_refused_among_known_ones():
+    index = TaskIndex([1, 2])
+    assert index.encode([1, "new"], strict=True).tolist() == [0, -1]
+    with pytest.raises(ValueError, match=r"such as 2 \(int\); got '2' \(str\)"):
+        index.encode([1, "2"], strict=True)
+
+
 def test_numpy_dates_are_found_as_python_dates():
     days = np.array(["2021-01-01", "2020-01-01"], dtype="datetime64[D]")
     index, codes = TaskIndex.of(days)

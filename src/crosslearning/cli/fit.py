@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import sys
 import tomllib
@@ -136,7 +135,7 @@ def fit(
         ),
     ] = "auto",
     time_budget: Annotated[
-        float, typer.Option(help="Seconds after which only linear models are tried.")
+        float, typer.Option(help="Seconds after which no further model is tried.")
     ] = 60.0,
     drop_unlabelled: Annotated[
         bool, typer.Option("--drop-unlabelled", help="Drop rows without a task.")
@@ -177,6 +176,7 @@ def fit(
     given = dict(locals())
     from crosslearning import report
     from crosslearning.tables import check_folder
+    from crosslearning.tables._options import on_command_line
 
     folder = out or Path(f"crosslearning-{'table' if table == '-' else _stem(table)}")
     try:
@@ -185,10 +185,8 @@ def fit(
         raise ValueError(f"{error} Name it with --out.") from error
     with spinner(show=not (quiet or as_json)) as say, warnings_in_a_line(show=not quiet):
         say(f"Reading {table}")
-        try:
+        with on_command_line():
             model = _fitted(given, say)
-        except ValueError as error:
-            raise ValueError(_with_options(str(error))) from error
         for name, path in (("TABLE", table), ("HOLDOUT", holdout)):
             if path not in (None, "-"):
                 written = model.results["python"].replace(f'"{name}"', repr(path))
@@ -200,12 +198,6 @@ def fit(
         typer.echo(json.dumps(model.results, indent=2))
     elif not quiet:
         print_fit(model, folder, page)
-
-
-def _with_options(message: str) -> str:
-    """Name options as the command does: kind='regression' becomes --kind regression."""
-    found = re.compile(r"\b([a-z_]+)=(?:True|'([\w-]+)')")
-    return found.sub(lambda m: f"--{m[1].replace('_', '-')} {m[2] or ''}".strip(), message)
 
 
 def _stem(table: str) -> str:

@@ -33,12 +33,12 @@ def print_fit(fitted: TableModel, folder: Path, page: Path) -> None:
         f"{columns} column{'s' * (columns != 1)} to learn from"
     )
     for note in results["notes"]:
-        option = " (--time)" * ("looks like a time" in note)
-        option += " (--time-budget)" * ("larger time budget" in note)
-        console.print(f"  {note}{option}")
+        console.print(f"  {note}")
     _print_models(console, results)
     _print_spread(console, results)
     console.print(results["sentence"], style="bold")
+    if results["beyond_linear"]:
+        console.print(results["beyond_linear"])
     model = results["chosen_model"]
     parts = ", ".join(f"{part['label']} {part['weight']:.0%}" for part in model["parts"])
     named = f"{model['label']}: {parts}" if len(model["parts"]) > 1 else model["label"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosslearning.cli.common import some
+from crosslearning.cli.progress import warnings_in_a_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,7 +82,8 @@ def predict(
         summary, remark = _image_summary, print_remarks
     else:
         _refuse("tables", "images", **{"--task": task, "--top": top})
-        predicted = _predict_table(folder, table, coverage, out)
+        with warnings_in_a_line(show=not quiet):
+            predicted = _predict_table(folder, table, coverage, out)
         summary, remark = _summary, _print_remarks
     if predicted.table is not None:
         with _until_closed():
@@ -105,6 +107,7 @@ def _predict_table(folder: Path, tables: list[str], coverage: float | None, out:
     """Predict a table; a large one is written in chunks."""
     from crosslearning.tables import TableModel, is_text, predict_files, predict_table
     from crosslearning.tables._files import is_large
+    from crosslearning.tables.writing import refuse_overwriting
 
     verbatim = out == "-" or is_text(Path(out))
 
@@ -121,6 +124,8 @@ def _predict_table(folder: Path, tables: list[str], coverage: float | None, out:
             "quantiles: they are the ends of an interval."
         )
     coverage = 0.9 if coverage is None else coverage
+    if not 0.0 < coverage < 1.0:
+        raise ValueError(f"--coverage must lie between 0 and 1; got {coverage}.")
     if len(tables) > 1:
         raise ValueError(f"Only one table can be predicted at a time; got {len(tables)}.")
     if tables[0] != "-" and is_large(tables[0]):
@@ -128,6 +133,8 @@ def _predict_table(folder: Path, tables: list[str], coverage: float | None, out:
             target: Any = sys.stdout.buffer if out == "-" else out
             return predict_files(model, tables[0], target, coverage=coverage)
         raise typer.Exit
+    if out != "-":
+        refuse_overwriting(out, tables)
     source = sys.stdin.buffer if tables[0] == "-" else tables[0]
     return predict_table(model, source, coverage=coverage, verbatim=verbatim)
 
@@ -182,7 +189,7 @@ def _remarks(predicted: Predicted) -> list[str]:
     if predicted.outside:
         named = some(f"{name} ({rows:,})" for name, rows in predicted.outside.items())
         count = f"{predicted.outside_rows:,} row{'s' * (predicted.outside_rows > 1)}"
-        lines.append(f"{count} with numbers outside the range of the fit: {named}")
+        lines.append(f"{count} with values outside the range of the fit: {named}")
     if late := predicted.untested:
         rows = f"{late['rows']:,} row{'s have' if late['rows'] > 1 else ' has'}"
         lines.append(

@@ -86,7 +86,7 @@ def compare(
         for m, method in enumerate(methods.values()):
             parts = [_safe_indexing(part, train) for part in (X, target, labels)]
             model = clone(method).fit(*parts[:2], **_tasks_for(method, parts[2]))
-            predicted = _predicted(model, rows, own, classes)
+            predicted = _predicted(model, rows, _tasks_for(method, own), classes)
             values[m, s], weights[s] = score_tasks(
                 scorer, predicted, np.asarray(rows), target[test], np.ones(len(test)), codes[test],
                 len(index),
@@ -133,9 +133,13 @@ def _tasks_for(method: Any, tasks: Any) -> dict[str, Any]:
     return {"tasks": tasks} if has_fit_parameter(method, "tasks") else {}
 
 
-def _predicted(model: Any, X: Any, tasks: Any, classes: Any) -> Predicted:
-    """Collect all predictions that a scorer may need."""
-    given = _tasks_for(model, tasks)
+def _fitted_to_one(estimator: Any, X: Any, y: Any) -> Any:
+    """Fit an estimator to rows of one task."""
+    return clone(estimator).fit(X, y, **_tasks_for(estimator, np.zeros(len(y), dtype=np.int64)))
+
+
+def _predicted(model: Any, X: Any, given: dict[str, Any], classes: Any) -> Predicted:
+    """Collect all predictions that a scorer may need; `given` are labels for models with tasks."""
     values = np.asarray(model.predict(X, **given))
     if classes is None:
         return Predicted(values)
@@ -156,13 +160,13 @@ def _of_all(classes: Any, model: Any, answer: Any, missing: float = 0.0) -> Any:
 
 
 class _Pooled(BaseEstimator):  # type: ignore[misc]
-    """An estimator fitted without task labels."""
+    """An estimator for which all rows are one task."""
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
     def fit(self, X: Any, y: Any) -> Any:
-        return clone(self.estimator).fit(X, y)
+        return _fitted_to_one(self.estimator, X, y)
 
 
 class _Separate(BaseEstimator):  # type: ignore[misc]
@@ -174,7 +178,7 @@ class _Separate(BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, tasks: Any) -> Self:
         y = np.asarray(y)
         self.index_, codes = TaskIndex.of(check_tasks(tasks, len(y)))
-        self.pooled_ = clone(self.estimator).fit(X, y)
+        self.pooled_ = _fitted_to_one(self.estimator, X, y)
         if is_classifier(self.estimator):
             self.classes_ = self.pooled_.classes_
         self.models_ = [self._alone(X, y, codes == task) for task in range(len(self.index_))]
@@ -183,7 +187,7 @@ class _Separate(BaseEstimator):  # type: ignore[misc]
     def _alone(self, X: Any, y: Any, own: Any) -> Any:
         if is_classifier(self.estimator) and len(np.unique(y[own])) < 2:
             return self.pooled_
-        return clone(self.estimator).fit(_safe_indexing(X, np.flatnonzero(own)), y[own])
+        return _fitted_to_one(self.estimator, _safe_indexing(X, np.flatnonzero(own)), y[own])
 
     def predict(self, X: Any, tasks: Any) -> Any:
         return self._by_task(X, tasks, lambda model, rows: model.predict(rows))

@@ -33,20 +33,26 @@ def standard_error(scores: Scores, position: int) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
-def nested(scores: Scores, methods: Mapping[str, Sequence[int]]) -> Scores:
+def nested(
+    scores: Scores, methods: Mapping[str, Sequence[int]], chosen: int | None = None
+) -> Scores:
     """Scores of methods whose settings for each split are those that are best on the other splits.
 
-    `methods` maps names to positions of settings. With a single split the choice is not nested.
-    Otherwise a small bias remains, since models scored on the other splits were fitted on rows of
-    this one: less than 0.1 % of the score in a search over radii for 60 equal tasks of 8 rows.
+    `methods` maps names to positions of settings. `chosen` is the position of the setting that is
+    kept: if it is one of an earlier method's, the last method is that method, and ties with it.
+    With a single split the choice is not nested. Otherwise a small bias remains, since models
+    scored on the other splits were fitted on rows of this one: less than 0.1 % of the score in a
+    search over radii for 60 equal tasks of 8 rows.
     """
-    values = np.asarray(scores.values)
-    parts = [values[list(positions)] for positions in methods.values()]
-    chosen = [
+    *rivals, last = methods
+    same = [methods[name] for name in rivals if chosen in methods[name]]
+    values, choices = np.asarray(scores.values), {**methods, last: [*same, methods[last]][0]}
+    parts = [values[list(positions)] for positions in choices.values()]
+    picked = [
         part[_best_on_others(scores.by_split[list(positions)]), np.arange(part.shape[1])]
-        for part, positions in zip(parts, methods.values(), strict=True)
+        for part, positions in zip(parts, choices.values(), strict=True)
     ]
-    return Scores(list(methods), np.stack(chosen), scores.weights, scores.by_rows)
+    return Scores(list(methods), np.stack(picked), scores.weights, scores.by_rows)
 
 
 def _best_on_others(by_split: Array) -> Indices:

@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, stdtr, stdtrit
 
 from crosslearning.evaluation import sentences
+from crosslearning.evaluation.effect import Effect
+from crosslearning.evaluation.numbers import count
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tasks.estimators import as_objects
 from crosslearning.tether import Array
 
 _LEVEL = 0.05  # of a two-sided test
+_ENDS = ("pooled", "separate")
 _ROUNDING = 1e-6  # of the largest score; smaller differences neither help nor hurt
 
 
@@ -48,7 +51,7 @@ class Paired(NamedTuple):
         return int(np.sign(self.gain)) if self.p_value < _LEVEL else 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Scores of methods on held-out rows, task by task; greater is better.
 
@@ -159,6 +162,10 @@ class Comparison:
         rounding = _ROUNDING * np.nanmax(np.abs(self._of(rival)), initial=0.0)
         return int(np.sum(gains > rounding)), int(np.sum(gains < -rounding))
 
+    def ties(self, rival: str) -> bool:
+        """Whether the method is exactly as good as a rival for every task, but for rounding."""
+        return self.served(rival) == (0, 0)
+
     def verdict(self, rival: str) -> int:
         """Return 1 if the method is significantly better than a rival, -1 if worse, else 0.
 
@@ -166,14 +173,48 @@ class Comparison:
         large errors can hide what happens to all others, a sign test over tasks. Either is enough,
         unless the other, or the mean, says the opposite.
         """
+        if self.ties(rival):
+            return 0
         plain, (helped, hurt) = self.paired(rival), self.served(rival)
         agreed = 2 * bdtr(min(helped, hurt), helped + hurt, 0.5) < _LEVEL and self.runs is None
         sure = {plain.sure, int(np.sign(helped - hurt)) if agreed else 0} - {0}
         return sure.pop() if sure == {np.sign(plain.gain)} else 0
 
+    @property
+    def effect(self) -> Effect:
+        """What the comparison with the best rival says about sharing."""
+        rival = self.best_rival
+        if not self.paired(rival).n:
+            return Effect.NOTHING
+        if self.ties(rival):
+            return self._effect_of_tie(rival)
+        if sign := self.verdict(rival):
+            return Effect.HELPS if sign > 0 else Effect.HURTS
+        if rival == "pooled" and self._beats("separate"):
+            return Effect.POOL
+        if rival == "separate" and self._beats("pooled"):
+            return Effect.DIFFER
+        return Effect.UNDECIDED
+
+    def _effect_of_tie(self, rival: str) -> Effect:
+        """Tell one pooled model, separate models and others apart, which are as good."""
+        others = [name for name in self.methods[:-1] if name in _ENDS and not self.ties(name)]
+        if rival not in _ENDS or not others:
+            return Effect.SAME
+        if rival == "pooled":
+            return Effect.POOL
+        return Effect.HURTS if self._beats("pooled") else Effect.UNDECIDED
+
+    def _beats(self, rival: str) -> bool:
+        return rival in self.methods and self.verdict(rival) > 0
+
     def sentence(self) -> str:
         """Say in words whether sharing helps, and how certain that is."""
         return sentences.verdict(self)
+
+    def __repr__(self) -> str:
+        methods, n_tasks = ", ".join(self.methods), count(self.n_tasks, "task")
+        return f"<Comparison of {methods} on {n_tasks}: {self.effect.value}>"
 
     def __str__(self) -> str:
         return f"{self.summary.to_string(float_format='{:.4g}'.format)}\n{self.sentence()}"

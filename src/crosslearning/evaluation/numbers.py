@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
-    "capital", "count", "duration", "named", "number", "percent", "points", "radius", "radius_name",
-    "spread",
+    "capital", "count", "duration", "joined", "named", "number", "percent", "points", "radius",
+    "radius_name", "spread",
 ]  # fmt: skip
 
 _LARGE = {1e6: "M", 1e9: "B", 1e12: "T"}
@@ -106,6 +107,15 @@ def capital(text: str) -> str:
     'Log loss of A'
     """
     return text[:1].upper() + text[1:]
+
+
+def joined(words: Sequence[str]) -> str:
+    """Enumerate words.
+
+    >>> joined(["curves"]), joined(["curves", "means", "trees"])
+    ('curves', 'curves, means and trees')
+    """
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def named(kind: str, label: Any) -> str:

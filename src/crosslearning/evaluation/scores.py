@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,11 @@ class Scores:
     values: Array
     weights: Array
     by_rows: bool = False
+
+    def of(self, settings: Sequence[Any]) -> Scores:
+        """Return the scores of some of the settings."""
+        at = [self.settings.index(setting) for setting in settings]
+        return replace(self, settings=settings, values=np.asarray(self.values)[at])
 
     @property
     def n_splits(self) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crosslearning.evaluation.effect import Effect
 from crosslearning.evaluation.numbers import named, number
 
 if TYPE_CHECKING:
@@ -21,28 +22,51 @@ def verdict(comparison: Comparison, score: str = "score") -> str:
     `score` names the scores; negative scores are errors, written without a sign, and accuracies are
     written in per cent.
     """
-    rival = comparison.best_rival
-    pairs, unit = comparison.paired(rival), _unit(comparison)
+    effect, rival = comparison.effect, comparison.best_rival
+    if effect is Effect.NOTHING:
+        return f"No {_unit(comparison)} has scores for all methods: there is nothing to compare."
     name, verb = NAMES.get(rival, rival), "are" if rival == "separate" else "is"
-    if not pairs.n:
-        return f"No {unit} has scores for all methods: there is nothing to compare."
-    if pairs.gain == pairs.standard_error == 0.0:
+    if effect is Effect.SAME:
         return f"Sharing makes no difference: {name}, the best alternative, {verb} as good."
-    amount, sure = size(comparison, rival, score), comparison.verdict(rival)
-    word = "better" if pairs.gain > 0 else "worse"
-    if sure > 0:
+    if comparison.ties(rival):
+        return _of_tie(comparison, score)
+    amount = size(comparison, rival, score)
+    if effect is Effect.HELPS:
         return f"Sharing helps: cross-learning is better than {name} by {amount}."
-    if sure < 0:
+    if effect is Effect.HURTS:
         start = "Sharing as done here does not help" if rival in NAMES else "Sharing is not enough"
         return f"{start}: {name} {verb} better by {amount}."
-    if rival == "pooled" and _surely_over(comparison, "separate"):
+    word = "better" if comparison.paired(rival).gain > 0 else "worse"
+    if effect is Effect.POOL:
         return (
             f"One model for all does as well: cross-learning is better than separate models, but "
             f"{word} than {name} only by {amount}{chance(comparison, rival)}."
         )
+    if effect is Effect.DIFFER:
+        return (
+            "Tasks differ: cross-learning is better than one pooled model by "
+            f"{size(comparison, 'pooled', score)}, but {word} than separate models only by "
+            f"{size(comparison, rival, score, again=True)}{chance(comparison, rival)}."
+        )
     return (
         f"{cannot_tell(comparison, rival)}: cross-learning is {word} "
         f"than {name}, the best alternative, by {amount}."
+    )
+
+
+def _of_tie(comparison: Comparison, score: str) -> str:
+    """Compare pooled with separate models, since cross-learning is as good as the better."""
+    if comparison.effect is Effect.POOL:
+        return (
+            "One model for all does as well: cross-learning is exactly as good, and better than "
+            f"separate models by {size(comparison, 'separate', score)}"
+            f"{chance(comparison, 'separate')}."
+        )
+    doubt = comparison.effect is Effect.UNDECIDED
+    start = cannot_tell(comparison, "pooled") if doubt else "Sharing does not help"
+    return (
+        f"{start}: cross-learning is exactly as good as separate models, which are better than one "
+        f"pooled model by {size(comparison, 'pooled', score)}."
     )
 
 
@@ -61,10 +85,6 @@ def chance(comparison: Comparison, rival: str) -> str:
 
 def _unit(comparison: Comparison) -> str:
     return "task" if comparison.runs is None else "run"
-
-
-def _surely_over(comparison: Comparison, rival: str) -> bool:
-    return rival in comparison.methods and comparison.verdict(rival) > 0
 
 
 def size(comparison: Comparison, rival: str, score: str, *, again: bool = False) -> str:

@@ -14,12 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from crosslearning.convex._nearest import Gaussians
 from crosslearning.convex._search import SearchOptions
 from crosslearning.convex._solver import ConvexSolution
 from crosslearning.convex._working import GLMRows
 from crosslearning.convex.bounded import bounded, bounded_tasks
 from crosslearning.convex.design import TaskTable
 from crosslearning.convex.evidence import COVARIANCES
+from crosslearning.convex.families import CANONICAL
 from crosslearning.convex.laplace import laplace_fit, new_task_means, new_tasks
 from crosslearning.convex.losses import FamilyLoss, Loss, quadratic_loss
 from crosslearning.convex.metric import Metric
@@ -71,10 +73,11 @@ class CrossBayesianModel(LinearModel):
         options = self._evidence_options(rows.X.shape[1])
         glm, own = self._glm_rows(columns, rows, offset), options["task_weights"]
         fit = laplace_fit(glm, **options)
-        covariances = fit.posterior.covariances(fit.moments)
+        gaussians, posterior = fit.gaussians(), fit.posterior
         weighted = replace(glm, weights=glm.weights * own[glm.tasks])
-        loss = self._loss(weighted, fit.posterior.noise_variance, fit.posterior.thetas, covariances)
-        self._store(scaling, fit.posterior, covariances, loss, own, fit.means)
+        noise, covariances = posterior.noise_variance, gaussians.covariances
+        loss = self._loss(weighted, noise, posterior.thetas, covariances)
+        self._store(scaling, posterior, gaussians, loss, own)
 
     @one_blas_thread()
     def _fit_passes(
@@ -89,13 +92,12 @@ class CrossBayesianModel(LinearModel):
             passed, statistics, scaling, self._family(), SearchOptions(**given), own,
             intercept=self.fit_intercept, learn_from=learn_from,
         )  # fmt: skip
-        covariances = fit.posterior.covariances(fit.moments)
 
         def around(thetas: Array) -> Loss:
             return loss_of_pass(passed, replace(last, thetas=thetas), own)
 
         loss = quadratic_loss(fit.moments, fit.posterior.noise_variance, own)
-        self._store(scaling, fit.posterior, covariances, loss, own, fit.means, around)
+        self._store(scaling, fit.posterior, fit.gaussians(), loss, own, around)
 
     def _evidence_options(self, n_features: int) -> dict[str, Any]:
         given = {name: getattr(self, name) for name in ("covariance", "tol", "max_iter")}
@@ -123,9 +125,10 @@ class CrossBayesianModel(LinearModel):
         solution = bounded_tasks(
             loss, metric, self.epsilon, center, tol=_AIM * _CERTAIN, max_iter=self.max_iter
         )
-        if self.epsilon == np.inf:
-            means = new_task_means(glm, thetas, self.task_covariances_, noise)
-            solution = replace(solution, thetas=means, center=center)
+        if isinstance(glm.family, CANONICAL):
+            means, self.task_covariances_ = new_task_means(glm, center, unseen, noise)
+            if self.epsilon == np.inf:
+                solution = replace(solution, thetas=means, center=center)
         self._store_tasks(self._scaling(), metric, solution)
 
     def _prior_variances(self) -> Array:
@@ -168,24 +171,23 @@ class CrossBayesianModel(LinearModel):
         self,
         scaling: Scaling,
         posterior: EvidenceFit,
-        covariances: Array,
+        gaussians: Gaussians,
         loss: Loss,
         task_weights: Array,
-        means: tuple[Array, Array],
         around: Callable[[Array], Loss] | None = None,
     ) -> None:
         """Write the fitted attributes; `loss` is that of the tasks, times their weights.
 
         A loss that is one of many, each `around` some parameters, is exact only there. The mode is
-        certified, and kept where a bound is to hold; otherwise the `means` of centre and tasks are.
+        certified, and kept where a bound is to hold; otherwise the means of the `gaussians` are.
         """
         self.structure_, self.log_evidence_ = posterior.structure, float(posterior.log_evidence)
         self.noise_sd_ = float(np.sqrt(posterior.noise_variance))
         by_column = posterior.center_variances[:: self._family().n_scores]
         self.center_sd_ = np.sqrt(by_column[: len(scaling.mean)])
         self.covariance_ = posterior.task_covariance
-        self.center_covariance_ = posterior.center_covariance
-        self.task_covariances_ = covariances
+        self.center_covariance_ = gaussians.center_covariance
+        self.task_covariances_ = gaussians.covariances
         self.status_, self.n_iter_ = posterior.status.value, posterior.n_iter
         metric = Metric.of(self.covariance_)
         none = np.zeros_like(posterior.thetas)
@@ -203,7 +205,7 @@ class CrossBayesianModel(LinearModel):
         if posterior.status in (EvidenceStatus.MAX_ITER, EvidenceStatus.MAX_PASSES):
             warnings.warn(posterior.status.value, ConvergenceWarning, stacklevel=5)
         if self.epsilon == np.inf:
-            solution = replace(solution, center=means[0], thetas=means[1])
+            solution = replace(solution, center=gaussians.center, thetas=gaussians.thetas)
         self._store_tasks(scaling, metric, solution)
         own, level = self._deviations(self.covariance_[np.newaxis])
         self.task_sd_, self.task_intercept_sd_ = own[0], level[0]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from crosslearning.convex._nearest import Gaussians
 from crosslearning.convex._working import GLMRows
 from crosslearning.convex.design import TaskTable
 from crosslearning.convex.evidence import evidence_fit
@@ -152,7 +153,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         seen = quantile(self.calibration_["seen"], coverage)
         unseen = quantile(self.calibration_.get("unseen", self.calibration_["seen"]), coverage)
         reach = np.where(codes >= 0, seen, unseen) * sd
-        return limits(family, mean, reach)
+        return limits(family, mean - reach, mean + reach)
 
     def _predictive(
         self, X: Any, tasks: Any, sample_offset: Any
@@ -229,8 +230,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         posterior = evidence_fit(moments, learn_from=learn_from, **options)
         weights = options["task_weights"]
         loss = quadratic_loss(moments, posterior.noise_variance, weights)
-        means = posterior.center, posterior.thetas
-        self._store(scaling, posterior, posterior.covariances(moments), loss, weights, means)
+        self._store(scaling, posterior, Gaussians.exact(posterior, moments), loss, weights)
 
     def _loss(self, rows: GLMRows, noise: float, thetas: Array, covariances: Array) -> Loss:
         family = self._family()

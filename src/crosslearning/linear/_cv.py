@@ -6,6 +6,7 @@ import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,9 +35,10 @@ if TYPE_CHECKING:
     from crosslearning.linear._folds import Judges
 
 _ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # default ridge strengths, in curvatures of all the data
+_WEAK = 2  # of these leave small tasks nearly free, and scores lose digits
 _LEAST = 1e-8  # ridge strength, in curvatures of all the data
 _ROUGH = 1e-7  # relative residual that is enough to compare scores,
-_FEW = 100  # and enough Newton steps
+_FEW = 400  # and enough Newton steps
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -82,12 +84,12 @@ class CrossLinearModelCV(CrossLinearModel):
         """Choose tether and ridge strength by cross-validation, then fit all rows."""
         with one_blas_thread():
             scaling = self._design().scaling(rows)
-            search, ends = self._search(rows, scaling)
+            search = self._search(rows, scaling)
             best, self.tether_ = search.best(self.tether)
             self.alpha_, self.epsilon_, self.stiffness_, self.tension_ = best
             self.alphas_ = np.array(search.alphas)
             self.best_score_ = search.score(best)
-            self.comparison_ = self._compared(search.evaluation, ends, rows)
+            self.comparison_ = self._compared(search, best, rows)
             self.epsilons_, self.score_path_ = search.path(best)
             if n := search.evaluation.n_unconverged:
                 n_fits = len(search.evaluation.folds) * len(search.evaluation.known)
@@ -100,8 +102,8 @@ class CrossLinearModelCV(CrossLinearModel):
                 )
             self._fit_scaled(rows, scaling)
 
-    def _search(self, data: Data, scaling: Scaling) -> tuple[Search, list[float]]:
-        """Return a search, and the ridge strengths of pooled and separate models."""
+    def _search(self, data: Data, scaling: Scaling) -> Search:
+        """Return a search over ridge strengths, the same for all methods, and tethers."""
         design = replace(self._design(), tol=_ROUGH, max_iter=min(self.max_iter, _FEW))
         whole = design.problem(data, scaling)
         self.metric_, strength = self._learned(design, data, scaling)
@@ -111,11 +113,11 @@ class CrossLinearModelCV(CrossLinearModel):
             return whole.with_ridge(alpha).in_variables(self.metric_)
 
         curvature = float(whole.loss.pooled().curvature[0])
-        alphas = ends = [share * curvature for share in _ALPHAS]
+        alphas = [share * curvature for share in _ALPHAS]
         if self.alphas is not None:
-            alphas = ends = _checked("alphas", self.alphas, np.finfo(np.float64).max)
+            alphas = _checked("alphas", self.alphas, np.finfo(np.float64).max)
         elif strength is not None:
-            alphas = [max(strength, _LEAST * curvature)]
+            alphas = [max(strength, _LEAST * curvature), *alphas[_WEAK:]]
         judges = self._judges()
         folds = [Fold.of(design, *parts, judges, self._learned) for parts in self._splits(data)]
         evaluation = Evaluation(folds, self.average == "rows", self.n_jobs)
@@ -123,7 +125,7 @@ class CrossLinearModelCV(CrossLinearModel):
         return Search(
             evaluation, problem, alphas, self.n_epsilons, self.smallest, epsilons,
             self.one_standard_error,
-        ), ends  # fmt: skip
+        )  # fmt: skip
 
     def _splits(self, data: Data) -> Iterator[tuple[Data, Data]]:
         """Yield data to fit and data held out."""
@@ -137,15 +139,13 @@ class CrossLinearModelCV(CrossLinearModel):
         for train, test in splits_of(self.cv, data.X, data.y, data.tasks, seed, classes=classes):
             yield data.take(train), data.take(test)
 
-    def _compared(self, evaluation: Evaluation, ends: list[float], data: Data) -> Comparison:
+    def _compared(self, search: Search, chosen: Candidate, data: Data) -> Comparison:
         """Compare the methods, each with its best settings among its candidates."""
-        known = list(evaluation.known)
-        radii = {"pooled": 0.0, "separate": np.inf}
-        both = {name: [Candidate(a, radius) for a in ends] for name, radius in radii.items()}
-        everyone = list(dict.fromkeys([*known, *both["pooled"], *both["separate"]]))
-        methods = {name: list(map(everyone.index, own)) for name, own in both.items()}
-        scores = evaluation.of(everyone)
-        found = nested(scores, {**methods, "cross": range(len(known))})
+        pooled, separate = ([Candidate(a, e) for a in search.alphas] for e in (0.0, np.inf))
+        methods = {"pooled": pooled, "separate": separate, "cross": list(search.evaluation.known)}
+        everyone = list(dict.fromkeys(chain.from_iterable(methods.values())))
+        at = {name: list(map(everyone.index, tried)) for name, tried in methods.items()}
+        found = nested(search.evaluation.of(everyone), at, everyone.index(chosen))
         return Comparison.of(found, self.tasks_, data.counts, nested=found.n_splits > 1)
 
 

@@ -75,12 +75,16 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     def _encoded(self, y: NDArray[Any]) -> NDArray[Any]:
         """Encode targets."""
 
+    def _checked_target(self, y: Any) -> Any:
+        """Refuse targets of a wrong type."""
+        return y
+
     def _learn_target(self, y: NDArray[Any], weights: Array) -> None:
         """Remember what is needed to encode targets."""
 
     def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskTable:
         X, tasks = separate_labels(X, tasks, self.task_column)
-        array, target = validate_data(self, X, y, **self._checks)
+        array, target = validate_data(self, X, self._checked_target(y), **self._checks)
         weights = _checked_weights(sample_weight, array)
         known, codes = codes_to_fit(tasks, len(weights))
         self._learn_target(target, weights)
@@ -149,6 +153,7 @@ class LinearModel(Saved, TaskEstimator):
         """
         check_is_fitted(self)
         features, _ = separate_labels(X, None, self.task_column)
+        y = self._checked_target(y)
         array, target = validate_data(self, features, y, reset=False, **self._checks)
         weights = _checked_weights(sample_weight, array)
         new: Self = clone(self)

@@ -78,12 +78,14 @@ class Search:
         return np.array(values), scores.by_split
 
     def _climbed(self, family: str) -> Candidate:
-        """Search a coarse grid, or all radii if there is one ridge strength; then climb."""
+        """Search a coarse grid, with both ends of the axis for every ridge strength; then climb."""
         (axis,) = _AXES[family]
-        alphas = list(dict.fromkeys([*self.alphas[::2], self.alphas[-1]]))
-        look = self._values if len(alphas) == 1 and family == "ball" else self._some
-        starts = [Candidate(alpha) for alpha in alphas]
-        candidates = [start.at(axis, value) for start in starts for value in look(axis, start)]
+        coarse = {*self.alphas[::2], self.alphas[-1]}
+        candidates = []
+        for start in map(Candidate, self.alphas):
+            values = self._some(axis, start)
+            tried = values if start.alpha in coarse else [values[0], values[-1]]
+            candidates += [start.at(axis, value) for value in tried]
         return self._climb(self._best(candidates), (axis,))
 
     def _climb(self, candidate: Candidate, knobs: Sequence[str]) -> Candidate:

@@ -128,8 +128,14 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
                 "A stack without base models must pass the features through; got estimators=[] "
                 "and passthrough=False."
             )
-        names = [name for name, _ in self.estimators]
-        self._validate_names(names)
+        pairs: list[Any] = self.estimators
+        for pair in pairs:
+            if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)):
+                raise ValueError(
+                    "`estimators` must be a list of pairs of a name and an estimator; got "
+                    f"{pair!r}. Write [('lines', LinearRegression())], for example."
+                )
+        self._validate_names([name for name, _ in self.estimators])
         for name, model in self.estimators:
             if not hasattr(model, self._method):
                 raise ValueError(

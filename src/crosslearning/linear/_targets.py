@@ -19,6 +19,19 @@ class RealTarget(TaskRegressor):
 
     _checks: ClassVar[dict[str, Any]] = {"dtype": np.float64, "y_numeric": True}
 
+    def _checked_target(self, y: Any) -> Any:
+        values = np.asarray(y)
+        if y is None or values.ndim == 0 or values.dtype.kind not in "OUS":
+            return y
+        try:
+            return values.astype(np.float64)
+        except (TypeError, ValueError):
+            row = next(k for k, value in enumerate(values) if not _is_number(value))
+            raise ValueError(
+                f"Targets of a regression must be numbers; got {values.tolist()[row]!r} in row "
+                f"{row}. Convert them, or use a classifier, such as CrossLogisticRegression."
+            ) from None
+
     def _encoded(self, y: NDArray[Any]) -> Array:
         own = np.asarray(y, dtype=np.float64) - self.target_mean_
         return np.asarray(own / self.target_scale_)
@@ -30,6 +43,14 @@ class RealTarget(TaskRegressor):
     def _center(self) -> tuple[Array, Array]:
         level = np.array([self.center_intercept_ - self.target_mean_])
         return self.center_coef_[np.newaxis] / self.target_scale_, level / self.target_scale_
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        np.asarray(value).astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 class ClassTarget(TaskClassifier):

@@ -31,7 +31,7 @@ class CrossBayesianGLM(BayesianRegression):
     Like :class:`CrossBayesianRidge`, for other targets, by Laplace's approximation of the
     evidence (a variational one for ``family="student"``). Predictions are means over the
     posterior. Coefficients are those of the posterior mode; for ``family="poisson"`` without a
-    bound, those of the posterior mean to first order, so that predicted counts nearly add up to
+    bound, means of the Gaussian nearest to the posterior, so that predicted counts nearly add up to
     the observed ones. A finite `epsilon`, however large, gives the mode, whose largest distance
     `epsilon_max_` is.
 
@@ -108,7 +108,7 @@ class CrossBayesianGLM(BayesianRegression):
         *,
         learn_from: int | None = None,
     ) -> Self:
-        """Fit a Poisson or Tweedie family from some 10 passes over rows.
+        """Fit a Poisson or Tweedie family from 10 to 20 passes over rows.
 
         `largest` is the largest target; the others are as in
         :meth:`CrossBayesianLogisticRegression.fit_passes`.

@@ -20,11 +20,10 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
     r"""Logistic regressions for related tasks that learn how much the tasks differ.
 
     Like :class:`CrossBayesianRidge`, for two or more classes, by Laplace's approximation of the
-    evidence. Probabilities are averaged over the posterior. A task may lack some of the classes.
-    Coefficients are those of the posterior mode; with two classes and without a bound, those of the
-    posterior mean to first order, so that probabilities nearly add up to the number of cases.
-    Separate models, and a finite `epsilon`, however large, have the mode, whose largest distance
-    `epsilon_max_` is.
+    evidence. Probabilities are averaged over the Gaussian that is nearest to the posterior, and
+    coefficients are its means, so that probabilities nearly add up to the number of cases. A task
+    may lack some of the classes. With a finite `epsilon`, however large, coefficients are those of
+    the posterior mode, whose largest distance `epsilon_max_` is.
 
     Parameters
     ----------
@@ -61,7 +60,7 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
         *,
         learn_from: int | None = None,
     ) -> Self:
-        """Fit from some 10 passes over rows that need not fit into memory.
+        """Fit from 10 to 20 passes over rows that need not fit into memory.
 
         Parameters
         ----------
@@ -98,10 +97,10 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
         scores, spread, _ = self._scored(X, tasks)
         family = self._family()
         if isinstance(family, Multinomial):
-            return np.log(family.predictive(scores @ family.basis, spread))
+            return _logs(family.predictive(scores @ family.basis, spread))
         score, variance = scores[:, 0], spread[:, 0, 0]
         sides = [family.predictive(sign * score, variance)[0] for sign in (-1.0, 1.0)]
-        return np.log(np.column_stack(sides))
+        return _logs(np.column_stack(sides))
 
     def _fit(self, rows: TaskTable, offset: Array | None = None) -> None:
         counted = np.bincount(rows.y, rows.weights, len(self.classes_))
@@ -111,3 +110,8 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
                 f"{self.classes_[counted.argmin()]!r} has none. Drop its rows."
             )
         self._fit_likelihood(rows, offset)
+
+
+def _logs(probabilities: Array) -> Array:
+    """Logarithms, finite where a probability is 0 to rounding."""
+    return np.asarray(np.log(np.maximum(probabilities, np.finfo(np.float64).tiny)))

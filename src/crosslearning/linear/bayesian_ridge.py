@@ -81,7 +81,7 @@ class CrossBayesianRidge(BayesianRegression):
     >>> model = CrossBayesianRidge().fit(pupils.X, pupils.y, tasks=pupils.tasks)
     >>> model.predict(pupils.X[:2], tasks=pupils.tasks[:2]).round(1)
     array([7.4, 9.5])
-    >>> lower, upper = model.predict_interval(pupils.X[:2], tasks=["a new school"] * 2)
+    >>> lower, upper = model.predict_interval(pupils.X[:2], tasks=[9999] * 2)  # a new school
     >>> (upper - lower).round(0)
     array([21., 21.])
     """

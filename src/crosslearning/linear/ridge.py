@@ -138,8 +138,9 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
     tether : {"ball", "spring", "tension", "auto"}, default="ball"
         Kind of tether. "auto" tries all three, and a bound with a spring.
     alphas : sequence of float, optional
-        Ridge strengths to try. By default the strength that maximises the evidence if the metric
-        is learned, otherwise multiples from 1e-4 to 1 of the curvature of the data.
+        Ridge strengths to try, the same for pooled, separate and cross-learned models. By default
+        multiples from 1e-4 to 1 of the curvature of the data; if the metric is learned, the
+        strength that maximises the evidence and multiples from 1e-2 to 1.
     cv : int, splitter or iterable, default=5
         Number of folds within tasks, or anything that scikit-learn accepts.
     scoring : str or callable, optional
@@ -164,7 +165,8 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
     epsilons_, score_path_ : array of shape (n_radii,), (n_radii, n_folds)
         Radii, including the chosen one, and their scores with all else as chosen.
     comparison_ : Comparison
-        Nested comparison of pooled, separate and cross-learned models.
+        Nested comparison of pooled, separate and cross-learned models. If the chosen radius is 0
+        or infinity, the cross-learned model is the pooled or separate one, and ties with it.
     coef_, intercept_, center_coef_, center_intercept_, tasks_, distances_, and all others
         As in :class:`CrossRidge`.
 

@@ -1,4 +1,4 @@
-"""Partial effects: predictions as one column changes and the others stay at typical values."""
+"""Partial effects: predictions as one column changes, averaged over rows of the table."""
 
 from itertools import pairwise
 from typing import Any
@@ -14,30 +14,32 @@ from crosslearning.tables.model import TableModel
 
 _MOST_COLUMNS, _MOST_TASKS, _MOST_LEVELS, _GRID = 12, 60, 12, 21
 _CENTRAL = (0.025, 0.975)  # quantiles of a column
+_NUMBERS, _MOST_ROWS = 2**24, 200  # to predict from in all, and rows to average over at most
+_NODES = 64  # that probabilities of three or more classes are averaged over, or more
 
 
 def effects(model: TableModel, frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Effects at the centre and in some tasks, for the columns with the largest ones at the centre.
 
-    For classes it is the effect on the probability of the last one. The other columns have their
-    medians and most frequent levels.
+    For classes it is the effect on the probability of the last one. The other columns are those of
+    rows spread evenly over the table, whose predictions are averaged.
     """
     grids = _grids(model, frame)
     if not grids:
         return []
-    X = _encoded(model, frame, grids)
+    labels, names = model._tasks.labels, list(grids)
+    shown = np.arange(0, len(labels), -(-len(labels) // _MOST_TASKS))
     ends = np.cumsum([0, *map(len, grids.values())])
-    center = _said(model, X, np.full(len(X), -1))
+    some = _spread_evenly(model, frame, ends[-1] * (len(shown) + 1))
+    X = _encoded(model, some, grids).reshape(ends[-1], len(some), -1)
+    center = _averaged(model, X, -1)
     parts = [slice(*pair) for pair in pairwise(ends)]
     size = [np.ptp(center[part]) for part in parts]
     order = np.argsort(-np.array(size), kind="stable")[:_MOST_COLUMNS]
-    rows = np.concatenate([np.arange(len(X))[parts[k]] for k in order])
-    labels = model._tasks.labels
-    shown = np.arange(0, len(labels), -(-len(labels) // _MOST_TASKS))
+    points = np.concatenate([np.arange(len(X))[parts[k]] for k in order])
     tasks = np.full((len(shown), len(X)), np.nan)
-    said = _said(model, np.tile(X[rows], (len(shown), 1)), np.repeat(shown, len(rows)))
-    tasks[:, rows] = said.reshape(len(shown), -1)
-    names = list(grids)
+    for i, task in enumerate(shown.tolist()):
+        tasks[i, points] = _averaged(model, X[points], task)
     classes = model.classes
     what = model.predicts if classes is None else f"probability of {model.target} = {classes[-1]}"
     return [
@@ -53,6 +55,18 @@ def effects(model: TableModel, frame: pd.DataFrame) -> list[dict[str, Any]]:
         }
         for k in order
     ]
+
+
+def _spread_evenly(model: TableModel, frame: pd.DataFrame, n_points: int) -> pd.DataFrame:
+    """Rows to average over, fewer if they are to be predicted for many points."""
+    n_scores = 1 if model.classes is None else len(model.classes) - 1
+    stacked = getattr(model.state.get("basis"), "stacked", None)
+    n_trees = 0 if stacked is None else stacked.trees.roots.size
+    nodes = n_scores * _NODES if n_scores > 1 else 0
+    each = n_scores * len(model.encoder.feature_names) + nodes + n_trees
+    affordable = _NUMBERS // (n_points * each)
+    count = np.clip(affordable, 1, min(_MOST_ROWS, len(frame)))
+    return frame.iloc[np.linspace(0, len(frame) - 1, count).astype(np.intp)]
 
 
 def _grids(model: TableModel, frame: pd.DataFrame) -> dict[str, list[Any]]:
@@ -74,24 +88,27 @@ def _grids(model: TableModel, frame: pd.DataFrame) -> dict[str, list[Any]]:
 def _encoded(
     model: TableModel, frame: pd.DataFrame, grids: dict[str, list[Any]]
 ) -> NDArray[np.float64]:
-    """Features of a typical row, in which one column after the other takes the values of a grid."""
-    length, start = sum(map(len, grids.values())), 0
-    rows = {model.task: np.full(length, None, dtype=object)}
+    """Features of all rows for each value of a grid, one column after the other."""
+    n_rows, points = len(frame), sum(map(len, grids.values()))
+    rows: dict[str, NDArray[Any]] = {model.task: np.full(points * n_rows, None, dtype=object)}
     for name in model.encoder.columns:
-        typical = model.encoder.numbers.get(name)
-        if typical is None:
-            common = frame[name].dropna().mode()
-            typical = common.iloc[0] if len(common) else None
-        rows[name] = np.full(length, typical, dtype=object)
+        values = frame[name].to_numpy(dtype=object)
+        if name in model.encoder.numbers:
+            values = as_numbers(frame[name], model.encoder.marks.get(name), None)
+        rows[name] = np.tile(values, points).reshape(points, n_rows)
+    start = 0
     for name, grid in grids.items():
-        rows[name][start : start + len(grid)] = grid
+        rows[name][start : start + len(grid)] = np.array(grid, dtype=object)[:, np.newaxis]
         start += len(grid)
-    return model.encode(pd.DataFrame(rows))[0]
+    return model.encode(pd.DataFrame({name: column.ravel() for name, column in rows.items()}))[0]
 
 
-def _said(
-    model: TableModel, X: NDArray[np.float64], codes: NDArray[np.intp]
-) -> NDArray[np.float64]:
+def _averaged(model: TableModel, X: NDArray[np.float64], task: int) -> NDArray[np.float64]:
+    """Mean predictions of a task over the rows of each value of a grid; -1 is the centre."""
+    rows = X.reshape(-1, X.shape[-1])
+    codes = np.full(len(rows), task)
     if model.classes is None:
-        return forecast(model.state, X, codes, spread=False)[0]
-    return probabilities(model.state, X, codes)[:, -1]
+        predictions = forecast(model.state, rows, codes, spread=False)[0]
+    else:
+        predictions = probabilities(model.state, rows, codes)[:, -1]
+    return np.asarray(predictions.reshape(X.shape[:-1]).mean(axis=1))

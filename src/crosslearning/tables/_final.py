@@ -13,14 +13,14 @@ from crosslearning.evaluation.scores import Scores
 from crosslearning.linear.persistence import state_of
 from crosslearning.tables._facts import guessed
 from crosslearning.tables._spaces import Spaces
-from crosslearning.tables.candidates import Candidate
+from crosslearning.tables.candidates import SEPARATE_TREES, Candidate
 from crosslearning.tables.forecast import blend
 from crosslearning.tables.metrics import Metric, plain_of, said_of, weights_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.recognition import tidy
 from crosslearning.tables.rows import fitted
 from crosslearning.tables.schema import require_columns
-from crosslearning.tables.trials import Trials, over_tasks
+from crosslearning.tables.trials import Choice, Trials, over_tasks
 from crosslearning.tasks.estimators import as_objects
 
 
@@ -84,6 +84,20 @@ class Final:
         parts = [(w, columns, own) for (_, w), columns, own in zip(used, seen, states, strict=True)]
         return blend(parts, basis)
 
+    @property
+    def _predictable(self) -> Trials:
+        """The trials without trees of each task, which are not kept."""
+        trials = self.trials
+        kept = [c for c in trials.candidates if c.base != SEPARATE_TREES.base]
+        names = {c.name for c in kept}
+        return replace(
+            trials,
+            candidates=kept,
+            scores=trials.scores.of([c.name for c in kept]),
+            plain=trials.plain.of([c.name for c in kept]),
+            choices={k: one for k, one in trials.choices.items() if one.weights.keys() <= names},
+        )
+
     def judged(
         self, model: TableModel, metric: Metric, frame: pd.DataFrame, weighted: str | None
     ) -> Judge:
@@ -91,26 +105,34 @@ class Final:
         require_columns(frame, [model.target], "the target")
         known, rows = frame[frame[model.target].notna()].reset_index(drop=True), self.spaces.rows
         plain = plain_of(metric, rows.classes)
-        values = []
-        for name in self.trials.names:
-            state = self.state(self.trials.weights if name == "blend" else {name: 1.0})
-            y, said, codes, scored = said_of(replace(model, state=state), known)
+        trials = self._predictable
+        asked = {name: {name: 1.0} for name in trials.names}
+        asked |= {"blend": trials.choices["all"].weights} if "blend" in asked else {}
+        asked |= {f"{name} choice": choice.weights for name, choice in trials.choices.items()}
+        values = {}
+        for name, parts in asked.items():
+            predicting = replace(model, state=self.state(parts))
+            y, said, codes, scored = said_of(predicting, known)
             new = tidy(scored.loc[codes < 0, model.task]).astype(object)
             strange, others = pd.factorize(new, use_na_sentinel=False)
             codes[codes < 0] = len(self.labels) + strange
             n_tasks = len(self.labels) + len(others)
             given = weights_of(scored, weighted, model.encoder.marks), codes, n_tasks
-            values.append([own.of_tasks(y, said, *given)[0] for own in (metric, plain)])
+            values[name] = [own.of_tasks(y, said, *given)[:1] for own in (metric, plain)]
         weights = np.bincount(codes, given[0], n_tasks).astype(np.float64)
         by_metric, by_plain = (
-            Scores(self.trials.names, own[:, np.newaxis], weights[np.newaxis])
-            for own in np.stack(values, axis=1)
+            Scores(trials.names, own, weights[np.newaxis])
+            for own in np.stack([values[name] for name in trials.names], axis=1)
         )
+        choices = {
+            name: Choice(choice.weights, np.asarray(values[f"{name} choice"][0]))
+            for name, choice in trials.choices.items()
+        }
         if over_tasks(by_metric).max() == -np.inf:
             raise unscored(metric, len(y))
         guess, _ = metric.of_tasks(y, guessed(rows, len(y), metric), *given)
         return Judge(
-            replace(self.trials, scores=by_metric, plain=by_plain, kept=self.trials.chosen),
+            replace(trials, scores=by_metric, plain=by_plain, choices=choices, kept=trials.chosen),
             as_objects([*self.labels, *others]),
             np.bincount(codes, minlength=n_tasks),
             metric.shown(float(np.nanmean(guess))),

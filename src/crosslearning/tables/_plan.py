@@ -15,19 +15,24 @@ from crosslearning.tables._dealing import deal, uniform
 from crosslearning.tables._survey import usable
 from crosslearning.tables.columns import as_numbers, first_of
 from crosslearning.tables.encoding import TableEncoder
+from crosslearning.tables.metrics import weights_of
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import HELD_OUT, LATER, time_values
 from crosslearning.tables.target import refuse_slips
 
 
 class Shown(NamedTuple):
-    """Rows that are kept: features, targets, tasks, folds and weights."""
+    """Rows that are kept: features, targets, tasks, folds and weights; and `ends` of all targets.
+
+    These are the smallest and largest of each chunk, of rows of positive weight.
+    """
 
     X: NDArray[np.float64]
     y: NDArray[np.float64]
     codes: NDArray[np.intp]
     folds: NDArray[np.intp]
     weights: NDArray[np.float64]
+    ends: NDArray[np.float64]
 
     @classmethod
     def of(cls, parts: Sequence[Shown]) -> Shown:
@@ -69,6 +74,11 @@ class Plan(NamedTuple):
         return [name for name in dict.fromkeys(named) if name is not None]
 
     @property
+    def keeps_all(self) -> bool:
+        """Whether all rows are kept, so that models need no more passes over them."""
+        return self.by_rows and self.task_share == 1.0 and self.row_share > 1.0
+
+    @property
     def n_summed(self) -> int:
         """Number of folds whose sums are needed."""
         return 1 if self.by_rows else self.n_folds
@@ -92,7 +102,9 @@ class Plan(NamedTuple):
         frame, own, labels = usable(frame, self.task, self.target, drop=self.drop)
         X, y = self.encoder.encode(frame), self._targets(frame[self.target])
         codes = self.labels.get_indexer(pd.Index(labels))[own]
-        weights = None if self.weights is None else self._numbers(frame[self.weights])
+        weights = (
+            None if self.weights is None else weights_of(frame, self.weights, self.encoder.marks)
+        )
         return frame, Rows(X, y, codes, len(self.labels), weights, self.classes)
 
     def add_up(self, frame: pd.DataFrame, seen: NDArray[np.int64], sums: Statistics) -> Shown:
@@ -110,7 +122,8 @@ class Plan(NamedTuple):
         few = keys < self.row_share
         if self.task_share < 1:
             few &= uniform(codes, 0, self.seed) < self.task_share
-        return Shown(X[few], y[few], codes[few], folds[few], rows.given_weights[few])
+        ends = np.sort(rows.counted)[[0, -1]] if len(rows.counted) else np.empty(0)
+        return Shown(X[few], y[few], codes[few], folds[few], rows.given_weights[few], ends)
 
     def passed(self, frame: pd.DataFrame, at: Pass) -> PassSums:
         """Sum rows at the parameters of a pass."""

@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.tables._basis import Rotation
+from crosslearning.tables._options import option
 from crosslearning.tables.encoding import TableEncoder
 from crosslearning.tables.metrics import weights_of
 from crosslearning.tables.recognition import tidy
@@ -16,10 +17,8 @@ from crosslearning.tables.schema import (
     Features,
     check_names,
     check_tasks_of,
-    differ_in_case,
     features_of,
-    looks_like_groups,
-    looks_like_time,
+    remarks,
     require_columns,
 )
 from crosslearning.tables.splits import Splits, splits_of
@@ -78,8 +77,7 @@ def prepared(
         time=table[time] if time else None,
         group=table[group] if group else None,
     )
-    notes = [] if time else looks_like_time(table, [c.name for c in used.used])
-    notes += looks_like_groups(table, used.of("number")) + differ_in_case(task, labels)
+    notes = remarks(table, used, task, labels, timed=time is not None)
     return Prepared(task, table, goal, used, encoder, rotation, rows, labels, splits, notes)
 
 
@@ -100,13 +98,13 @@ def check_settings(
     if task == target:
         raise ValueError(f"Task and target must be two columns; got {task!r} for both.")
     if seed < 0:
-        raise ValueError(f"`seed` must be at least 0; got {seed}.")
+        raise ValueError(f"{option('seed')} must be at least 0; got {seed}.")
     if folds < 2:
-        raise ValueError(f"`folds` must be at least 2; got {folds}.")
+        raise ValueError(f"{option('folds')} must be at least 2; got {folds}.")
     if not epsilon >= 0:
         raise ValueError(
-            f"`epsilon` is a distance and must be at least 0; got {epsilon}. Use 0 for one pooled "
-            "model, inf for no bound."
+            f"{option('epsilon')} is a distance and must be at least 0; got {epsilon}. Use 0 for "
+            "one pooled model, inf for no bound."
         )
 
 
@@ -134,6 +132,11 @@ def check_rows(usable: int, of: int, target: str) -> None:
         )
 
 
+def weightless(weights: str | None) -> ValueError:
+    """Say that no row counts."""
+    return ValueError(f"The weights in {weights!r} must not all be 0.")
+
+
 def _rows(
     table: pd.DataFrame, task: str, goal: Target, encoder: TableEncoder, weights: str | None
 ) -> tuple[Rows, NDArray[Any], Rotation | None]:
@@ -148,5 +151,5 @@ def _rows(
     classes = np.unique(goal.y) if goal.kind == "classification" else None
     given = None if weights is None else weights_of(table, weights, encoder.marks)
     if given is not None and not given.any():
-        raise ValueError(f"The weights in {weights!r} must not all be 0.")
+        raise weightless(weights)
     return Rows(X, goal.y, codes, len(index), given, classes), labels, rotation

@@ -4,88 +4,94 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from crosslearning.convex.deadline import OutOfTimeError, deadline
 from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables._basis import BLOCKS
-from crosslearning.tables._blending import blend_weights
+from crosslearning.tables._selection import Selection, choices
 from crosslearning.tables._spaces import Spaces
-from crosslearning.tables.candidates import Candidate, Sharing
-from crosslearning.tables.metrics import Metric, Said, plain_of
-from crosslearning.tables.rows import Rows, bounded, fitted, told, without
+from crosslearning.tables.candidates import SEPARATE_TREES, Candidate, End
+from crosslearning.tables.metrics import Metric, plain_of
+from crosslearning.tables.rows import NotFittedError, Rows, bounded, fitted, told, without
 from crosslearning.tables.splits import Splits
-from crosslearning.tables.trials import Trials
+from crosslearning.tables.trials import Choice, Trials
 
 Array = NDArray[np.float64]
 _MOST_SUMS = 5e7  # numbers in the sums of tasks and folds; beyond, rows are summed again
 _MOST_SPREADS = 20_000  # rows with a predicted standard deviation
-_MOST_BLENDED = 200_000  # rows
+
+
+class Tried(NamedTuple):
+    """Predictions of all rows, standard deviations of some, NaN where there is none; seconds."""
+
+    predictions: Array
+    sds: Array
+    seconds: float
 
 
 class Trial:
-    """All candidates on all splits."""
+    """Fits candidates on the training part of every split, and predicts the other."""
 
-    def __init__(self, spaces: Spaces, splits: Splits, metric: Metric, seed: int) -> None:
-        rows = spaces.rows
-        plain = plain_of(metric, rows.classes)
-        self.spaces, self.splits, self.metrics = spaces, splits, (metric, plain)
+    def __init__(self, spaces: Spaces, splits: Splits, seed: int) -> None:
+        self.spaces, self.splits = spaces, splits
         rng, room = np.random.default_rng(seed), _MOST_SPREADS // len(splits.parts)
         self.shown = [np.sort(rng.permutation(test)[:room]) for _, test in splits.parts]
         self.sums: dict[str, Statistics | None] = {}
-        self.weights = np.zeros((len(splits.parts), rows.n_tasks))
-        for weights, (_, test) in zip(self.weights, splits.parts, strict=True):
-            np.add.at(weights, rows.codes[test], rows.given_weights[test])
-
-    def grow(self, candidates: Sequence[Candidate], deadline: float) -> None:
-        """Grow the trees of all splits, as far as there is time, before processes need them."""
-        on_trees = [c.base for c in candidates if "stacked" in BLOCKS.get(c.base, ())]
-        for s in range(len(self.splits.parts)):
-            if on_trees and time.monotonic() < deadline:
-                with suppress(ValueError):  # such as a class that a part lacks
-                    self.spaces.of(on_trees[0], s)
 
     def tried(
-        self, candidate: Candidate, deadline: float, say: Callable[[float], object]
-    ) -> tuple[Array, Array, float] | None:
-        """Predictions, standard deviations and seconds; None if there is no time for them."""
+        self, candidate: Candidate, moment: float, say: Callable[[float], object] = lambda _: None
+    ) -> Tried | str | None:
+        """Try a candidate; or why it failed; or None if there is no time for it until a moment."""
         begun, n_splits = time.monotonic(), len(self.splits.parts)
-        found = self.of(candidate)
-        for s in range(n_splits):
-            said, spread = next(found)
-            seconds = time.monotonic() - begun
-            ends = begun + seconds + (n_splits - s) * seconds / (s + 1)
-            if candidate.base != "linear" and ends > deadline:
-                return None
-            say((s + 1) / n_splits)
-        return said, spread, seconds
+        steps = self.of(candidate)
+        try:
+            with deadline(moment):
+                for s in range(n_splits):
+                    predictions, sds = next(steps)
+                    seconds = time.monotonic() - begun
+                    # The remaining splits, and all rows.
+                    if begun + seconds + (n_splits - s) * seconds / (s + 1) > moment:
+                        return None
+                    say((s + 1) / n_splits)
+        except OutOfTimeError:
+            return None
+        except NotFittedError as reason:
+            return str(reason)
+        return Tried(predictions, sds, seconds)
 
     def of(self, candidate: Candidate) -> Iterator[tuple[Array, Array]]:
         """Predictions of all rows and standard deviations of some, after each split."""
         rows = self.spaces.rows
         shape = (len(rows.y),) if rows.classes is None else (len(rows.y), len(rows.classes))
-        said, spread = np.full(shape, np.nan), np.full(len(rows.y), np.nan)
+        predictions, sds = np.full(shape, np.nan), np.full(len(rows.y), np.nan)
         estimator = candidate.estimator
         for s, (train, test) in enumerate(self.splits.parts):
-            try:
-                own = self.spaces.of(candidate.base, s)
-                model = self._model(candidate, estimator, own, train, s)
-            except ValueError:  # such as a training part with a single class
-                yield said, spread
+            if rows.classes is not None and len(np.unique(rows.y[train])) < 2:
+                yield predictions, sds  # a training part with a single class
                 continue
+            if candidate.base == SEPARATE_TREES.base:
+                predictions[test] = self.spaces.boosting.separate(train, test)
+                yield predictions, sds
+                continue
+            based = self.spaces.of(candidate.base, s)
+            model = self._model(candidate, estimator, based, train, s)
             if getattr(estimator, "covariance", None) == "auto":
                 # Finding the structure takes most of the time: other splits have that of the first.
                 estimator = clone(estimator).set_params(covariance=model.structure_)
-            said[test] = told(model, own.take(test), rows.classes)[0]
+            predictions[test] = told(model, based.take(test), rows.classes)[0]
+            if not np.isfinite(predictions[test]).all():
+                raise NotFittedError("its predictions are not finite")
             if rows.classes is None and len(some := self.shown[s]):
-                spread[some] = told(model, own.take(some), None, spread=True)[1]
-            yield said, spread
+                sds[some] = told(model, based.take(some), None, spread=True)[1]
+            yield predictions, sds
 
     def _model(
         self, candidate: Candidate, estimator: Any, rows: Rows, train: NDArray[np.intp], s: int
@@ -98,134 +104,192 @@ class Trial:
             model = bounded(clone(estimator).fit_statistics(without(sums, s)), rows.y[train])
         center = np.atleast_2d(model.center_coef_)
         if "stacked" in BLOCKS.get(base, ()) and len(center) == 1 and center[0, -1] < 0:
-            raise ValueError("Trees that count negatively are not to be trusted.")
+            raise NotFittedError("predictions of trees get a negative weight")
         return model
 
     def _sums_of(self, base: str, rows: Rows) -> Statistics | None:
         """Sum rows by task and fold, if a base is the same in all splits and it is not too much."""
+        folds = self.splits.folds
         if base not in self.sums:
-            n_folds, width = len(self.splits.parts), rows.X.shape[1] + 1
-            much = self.splits.folds is None or rows.n_tasks * n_folds * width**2 > _MOST_SUMS
-            given = {"folds": self.splits.folds, "n_folds": n_folds}
+            n_folds = 0 if folds is None else int(folds.max()) + 1
+            size = rows.n_tasks * n_folds * (rows.X.shape[1] + 1) ** 2
             fixed = not {"means", "stacked"} & set(BLOCKS.get(base, ()))
-            self.sums[base] = rows.sums(**given) if fixed and not much else None
+            possible = folds is not None and fixed and size <= _MOST_SUMS
+            self.sums[base] = rows.sums(folds=folds, n_folds=n_folds) if possible else None
         return self.sums[base]
 
-    def tables(self, tried: Sequence[Candidate], scores: list[Array]) -> tuple[Scores, Scores]:
-        """Scores of candidates by the metric of the choice, and by the plain one."""
-        names = [candidate.name for candidate in tried]
-        chosen_by, plain = (Scores(names, own, self.weights) for own in np.stack(scores, axis=1))
-        return chosen_by, plain
 
-    def scored(self, said: Array) -> Array:
-        """Scores by both metrics, shape (2, n_splits, n_tasks)."""
-        scores = np.full((2, *self.weights.shape), np.nan)
-        for s, (_, test) in enumerate(self.splits.parts):
-            part = self.spaces.rows.take(test)
-            if len(test) and np.isfinite(said[test]).all():
-                given = part.y, Said.of(said[test], part.classes), part.given_weights, part.codes
-                for m, metric in enumerate(self.metrics):
-                    scores[m, s] = metric.of_tasks(*given, part.n_tasks)[0]
-        return scores
+class Running:
+    """Tries candidates until a moment, in a number of processes, and chooses among them."""
 
+    def __init__(
+        self,
+        spaces: Spaces,
+        splits: Splits,
+        metric: Metric,
+        *,
+        seed: int = 0,
+        blend: bool = True,
+        moment: float = np.inf,
+        jobs: int = 1,
+        say: Callable[[str, float], object] = lambda *_: None,
+    ) -> None:
+        self.trial = Trial(spaces, splits, seed)
+        self.metrics, self.blend = (metric, plain_of(metric, spaces.rows.classes)), blend
+        self.begun, self.moment, self.jobs, self.say = time.monotonic(), moment, jobs, say
+        self.tried: dict[Candidate, Tried] = {}
+        self.skipped: list[Candidate] = []
+        self.failed: dict[str, str] = {}
+        self.notes: list[str] = []
 
-def run(
-    candidates: Sequence[Candidate],
-    spaces: Spaces,
-    splits: Splits,
-    metric: Metric,
-    *,
-    seed: int = 0,
-    blend: bool = True,
-    budget: float = np.inf,
-    jobs: int = 1,
-    say: Callable[[str, float], object] = lambda *_: None,
-) -> Trials:
-    """Fit every candidate on the training part of every split, and score it on the other.
+    @property
+    def _latest(self) -> float:
+        """When to stop, so that there is time to fit all rows as candidates so far were fitted."""
+        n_splits = len(self.splits.parts)
+        return self.moment - sum(one.seconds / n_splits for one in self.tried.values())
 
-    The settings of a model come from the evidence of its training part alone. Models that are not
-    linear are tried only if there is time for them in `budget` seconds. `jobs` is the number of
-    processes.
-    """
-    trial, deadline = Trial(spaces, splits, metric, seed), time.monotonic() + budget
-    found = _in_turn(trial, candidates, deadline, say)
-    if jobs != 1:
-        say("Trying models", 0.0)
-        trial.grow(candidates, deadline)
-        found = Parallel(n_jobs=jobs, return_as="generator")(
-            delayed(trial.tried)(candidate, deadline, _silent) for candidate in candidates
+    @property
+    def splits(self) -> Splits:
+        """The splits that candidates are tried on."""
+        return self.trial.splits
+
+    def first(self, candidate: Candidate) -> None:
+        """Try a candidate whatever it takes, but on fewer splits if all would take too long."""
+        self.say(f"Trying {candidate.label}", 0.0)
+        steps = self.trial.of(candidate)
+        predictions, sds = next(steps)  # which later steps fill in
+        # As many as there is time for, and one more fit, of all rows.
+        affordable = (self.moment - self.begun) / (time.monotonic() - self.begun) - 1.0
+        n_splits = int(np.clip(affordable, 1, len(self.splits.parts)))
+        for _ in range(1, n_splits):
+            next(steps)
+        if n_splits < len(self.splits.parts):
+            some = f"{n_splits} of {len(self.splits.parts)} parts of the rows"
+            self.notes.append(f"models were compared on {some}, since fits take long")
+        self.trial.splits = replace(self.splits, parts=self.splits.parts[:n_splits])
+        self.tried[candidate] = Tried(predictions, sds, time.monotonic() - self.begun)
+
+    def more(self, candidates: Sequence[Candidate], share: tuple[float, float]) -> None:
+        """Try candidates as far as there is time; `share` is the part of all work that they are."""
+        if self.jobs == 1 or len(candidates) < 2:
+            outcomes = self._in_turn(candidates, share)
+        else:
+            self.say("Trying models", share[0])
+            self._grow(candidates)
+            outcomes = Parallel(n_jobs=self.jobs, return_as="generator")(
+                delayed(self.trial.tried)(candidate, self._latest) for candidate in candidates
+            )
+        for candidate, outcome in zip(candidates, outcomes, strict=True):
+            if outcome is None:
+                self.skipped.append(candidate)
+            elif isinstance(outcome, str):
+                self.failed[candidate.label] = outcome
+            else:
+                self.tried[candidate] = outcome
+
+    def worth(self, candidates: Sequence[Candidate], helps: Callable[[Any], bool]) -> bool:
+        """Whether to try candidates, by a test of an estimator for which there may be no time."""
+        try:
+            with deadline(self._latest):
+                return helps(candidates[0].estimator)
+        except OutOfTimeError:
+            self.skipped += candidates
+        except NotFittedError as reason:
+            self.failed |= {candidate.label: str(reason) for candidate in candidates}
+        return False
+
+    def _in_turn(
+        self, candidates: Sequence[Candidate], share: tuple[float, float]
+    ) -> Iterator[Tried | str | None]:
+        for m, candidate in enumerate(candidates):
+            if candidate.learner in {late.learner for late in self.skipped}:
+                yield None  # of a learner that lacks an end nothing is said
+                continue
+
+            def report(done: float, m: int = m, label: str = candidate.label) -> None:
+                begin, end = share
+                self.say(f"Trying {label}", begin + (end - begin) * (m + done) / len(candidates))
+
+            yield self.trial.tried(candidate, self._latest, report)
+
+    def _grow(self, candidates: Sequence[Candidate]) -> None:
+        """Grow the trees of all splits before processes need them, as far as there is time."""
+        on_trees = [c.base for c in candidates if "stacked" in BLOCKS.get(c.base, ())]
+        for s in range(len(self.splits.parts)):
+            if on_trees and time.monotonic() < self.moment:
+                with suppress(NotFittedError, OutOfTimeError), deadline(self._latest):
+                    self.trial.spaces.of(on_trees[0], s)
+
+    def finish(self) -> Trials:
+        """Choose among the candidates, and among those at each end."""
+        trials = self._trials()
+        used = [c for c in trials.candidates if c.name in trials.choices["all"].weights]
+        if any(c.separate_end[0] == SEPARATE_TREES.base for c in used):
+            # Trees of each task are only compared with: they may take as long as all else did.
+            now = time.monotonic()
+            self.say(f"Trying {SEPARATE_TREES.label}", 1.0)
+            outcome = self.trial.tried(SEPARATE_TREES, min(self._latest, 2 * now - self.begun))
+            if isinstance(outcome, Tried):
+                self.tried[SEPARATE_TREES] = outcome
+                trials = self._trials()
+        return _with_blend(trials, self._selection)
+
+    @property
+    def _selection(self) -> Selection:
+        return Selection(self.trial.spaces.rows, self.splits, self.metrics, self.blend)
+
+    def _trials(self) -> Trials:
+        selection, tried = self._selection, self._comparable()
+        weights, names = selection.weights, [candidate.name for candidate in tried]
+        each = np.stack([selection.scores(one.predictions) for one in tried.values()], axis=1)
+        by_metric, plain = (Scores(names, values, weights) for values in each)
+
+        def choice(some: Sequence[Candidate]) -> Choice:
+            return selection.choice({c: tried[c].predictions for c in some}, by_metric)
+
+        return Trials(
+            list(tried),
+            by_metric,
+            plain,
+            choices(list(tried), choice),
+            predictions={c.name: one.predictions for c, one in tried.items()},
+            seconds={c.name: one.seconds for c, one in tried.items()},
+            sds={c.name: one.sds for c, one in tried.items()},
+            skipped=[candidate.label for candidate in self.skipped],
+            failed=self.failed,
         )
-    timely = {c: one for c, one in zip(candidates, found, strict=True) if one is not None}
-    skipped = [candidate.label for candidate in candidates if candidate not in timely]
-    tried = _comparable(timely)
-    failed = [candidate.label for candidate in timely if candidate not in tried]
-    said, spreads, seconds = ({c.name: one[part] for c, one in tried.items()} for part in range(3))
-    scores = [trial.scored(own) for own in said.values()]
-    by_metric, plain = trial.tables(list(tried), scores)
-    trials = Trials(list(tried), by_metric, plain, said, seconds, spreads, {}, skipped, failed)
-    return _with_blend(trial, trials, metric, scores) if blend else trials
+
+    def _comparable(self) -> dict[Candidate, Tried]:
+        """Leave out learners, but for linear ones, that lack an end that others are compared at."""
+        ends = {end: {c.learner for c in self.tried if c.end == end} for end in ("pooled", "cross")}
+        whole = ends["pooled"] & ends["cross"] | {SEPARATE_TREES.learner, ("linear", "")}
+        lacking = [c for c in self.tried if c.learner not in whole]
+        self.failed |= {c.label: "other models of their kind are missing" for c in lacking}
+        return {c: one for c, one in self.tried.items() if c.learner in whole}
 
 
-def _in_turn(
-    trial: Trial, candidates: Sequence[Candidate], deadline: float, say: Callable[..., object]
-) -> Iterator[Any]:
-    for m, candidate in enumerate(candidates):
-
-        def report(share: float, m: int = m, label: str = candidate.label) -> None:
-            say(f"Trying {label}", (m + share) / len(candidates))
-
-        yield trial.tried(candidate, deadline, report)
-
-
-def _comparable(tried: dict[Candidate, Any]) -> dict[Candidate, Any]:
-    """Leave out models on other bases that failed on rows which a linear model predicts."""
-    told = {c: np.isfinite(one[0]) for c, one in tried.items()}
-    linear = np.any([known for c, known in told.items() if c.base == "linear"], axis=0)
-    return {c: one for c, one in tried.items() if c.base == "linear" or told[c][linear].all()}
-
-
-def _silent(share: float) -> None:
-    """Say nothing, in another process."""
-
-
-def _with_blend(trial: Trial, trials: Trials, metric: Metric, scores: list[Array]) -> Trials:
-    """Add the blend of all candidates, whose weights for a split come from the others."""
-    rows, begun = trial.spaces.rows, time.perf_counter()
-    known = np.zeros(len(rows.y), dtype=bool)
-    known[np.concatenate([test for _, test in trial.splits.parts])] = True
-    names = [name for name in trials.names if np.isfinite(trials.said[name][known]).all()]
-    if len(rows.y) > _MOST_BLENDED or len(trial.splits.parts) < 2 or len(names) < 2:
+def _with_blend(trials: Trials, selection: Selection) -> Trials:
+    """Add the blend that was chosen, if any, to the candidates."""
+    choice = trials.choices["all"]
+    if len(choice.weights) < 2 or choice.predictions is None:
         return trials
-    everyone = np.stack([trials.said[name] for name in names])
-    cross = np.array([c.sharing == "cross" for c in trials.candidates if c.name in names])
-
-    def weights(use: NDArray[np.bool_]) -> Array:
-        return blend_weights(everyone[:, use], rows.take(np.flatnonzero(use)), metric.name, cross)
-
-    blended = np.full_like(everyone[0], np.nan)
-    for _, test in trial.splits.parts:
-        others = known.copy()
-        others[test] = False
-        if others.any():
-            blended[test] = np.tensordot(weights(others), everyone[:, test], 1)
-    final = {n: w for n, w in zip(names, weights(known).tolist(), strict=True) if w > 0}
-    if len(final) < 2:
-        return replace(trials, weights=final)
-    kinds = {c.sharing for c in trials.candidates if c.name in final}
-    mixed: Sharing = "cross" if "cross" in kinds else "baseline"  # shares between its parts
-    sharing = kinds.pop() if len(kinds) == 1 else mixed
-    blend = Candidate("blend", f"blend of {len(final)} models", sharing, None, "blend")
+    ends = {trials.named(name).end for name in choice.weights}
+    mixed: End = "cross" if "cross" in ends else "levels"
+    end = ends.pop() if len(ends) == 1 else mixed
+    blend = Candidate("blend", f"blend of {len(choice.weights)} models", end, None, "blend")
     # The standard deviation of a mean is at most the mean of standard deviations.
-    spread = sum(weight * trials.spreads[name] for name, weight in final.items())
-    tried = [*trials.candidates, blend]
-    by_metric, plain = trial.tables(tried, [*scores, trial.scored(blended)])
+    sds = sum(weight * trials.sds[name] for name, weight in choice.weights.items())
+    scores = selection.scores(choice.predictions)
+    by_metric, plain = (
+        Scores([*table.settings, "blend"], np.append(table.values, [values], axis=0), table.weights)
+        for table, values in zip((trials.scores, trials.plain), scores, strict=True)
+    )
     return replace(
         trials,
-        candidates=tried,
+        candidates=[*trials.candidates, blend],
         scores=by_metric,
         plain=plain,
-        said=trials.said | {"blend": blended},
-        seconds=trials.seconds | {"blend": time.perf_counter() - begun},
-        spreads=trials.spreads | {"blend": np.asarray(spread)},
-        weights=final,
+        predictions=trials.predictions | {"blend": choice.predictions},
+        seconds=trials.seconds | {"blend": 0.0},
+        sds=trials.sds | {"blend": np.asarray(sds)},
     )

@@ -13,8 +13,7 @@ from crosslearning.tables._boosting import Boosting
 from crosslearning.tables.rows import Rows, fitted
 from crosslearning.tables.splits import Splits
 
-_MANY_ROWS = 50_000  # beyond which only linear models are tried by default
-_WIDEST = 100  # features, likewise
+_WIDEST = 100  # features, beyond which only linear models are tried by default
 _COSTLY = 2e7  # tasks × coefficients³, beyond which a base is not tried if fits are iterated
 _WORTH, _WORTH_A_ROW = 2.0, 0.0025  # gain in log evidence for which more features are tried
 _FEWEST_ROWS = 60  # for trees
@@ -31,9 +30,11 @@ class Spaces:
         self.rows, self.splits, self.family = rows, splits, family
         self._normal = rows.classes is None and family == "gaussian"
         n, p = rows.X.shape
-        linear = base in ("linear", "none") or (base == "auto" and (n > _MANY_ROWS or p > _WIDEST))
         self.blocks: dict[str, NDArray[np.str_]] = {}
-        if linear:
+        self.notes: list[str] = []
+        if base == "auto" and p > _WIDEST:
+            self.notes.append(f"only linear models were tried, since there are {p} features")
+        if self.notes or base in ("linear", "none"):
             return
         splines = SplineFeatures().fit(rows.X, sample_weight=rows.weights)
         self.basis = Basis(splines.mean_, splines.scale_, splines.curves_)
@@ -97,27 +98,28 @@ class Spaces:
             basis = replace(basis, means=means)
         return replace(basis, stacked=self.boosting.final[0]) if "stacked" in needed else basis
 
+    def trees_in_time(self, estimator: Any) -> bool:  # noqa: ARG002
+        """Let trees be grown if there is time for all of them."""
+        self.boosting.check_time()
+        return True
+
     def trees_help(self, estimator: Any) -> bool:
         """Whether predictions of trees as a feature raise the evidence, or reduce the noise.
 
         If they do not in the first fold, where there are fewer rows to learn the rest from, other
         trees are not grown. The evidence of few rows says too little about them.
         """
+        self.boosting.check_time()
         if self._normal and len(self.rows.y) < _FEW_ROWS:
             return True
         both = "both" if "both" in self.blocks else "boosting"
-        try:
-            first, column = self.boosting.first_fold()
-            if len(first) >= _FEWEST_TO_SCREEN:
-                own = replace(
-                    self.rows.take(first), X=np.hstack([self._fixed(both)[first], column])
-                )
-                if self._gain(estimator, both, "stacked", own) <= _worth(len(first)):
-                    return False
-            gain = self._gain(estimator, both, "stacked", self.of(both, None))
-            return gain > _worth(len(self.rows.y))
-        except ValueError:  # such as a class that a part lacks
-            return False
+        first, column = self.boosting.first_fold()
+        if len(first) >= _FEWEST_TO_SCREEN:
+            part = replace(self.rows.take(first), X=np.hstack([self._fixed(both)[first], column]))
+            if self._gain(estimator, both, "stacked", part) <= _worth(len(first)):
+                return False
+        gain = self._gain(estimator, both, "stacked", self.of(both, None))
+        return gain > _worth(len(self.rows.y))
 
     def means_help(self, estimator: Any) -> bool:
         """Whether means of tasks as features raise the evidence, or reduce the noise."""

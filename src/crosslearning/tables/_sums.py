@@ -18,14 +18,15 @@ from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tables._facts import Facts
 from crosslearning.tables._plan import Plan, Shown
-from crosslearning.tables._running import run
+from crosslearning.tables._running import Running
+from crosslearning.tables._selection import choices
 from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.candidates import Candidate
 from crosslearning.tables.forecast import forecast
 from crosslearning.tables.metrics import Metric
-from crosslearning.tables.rows import Rows
+from crosslearning.tables.rows import Rows, bounded
 from crosslearning.tables.splits import Splits
-from crosslearning.tables.trials import Trials
+from crosslearning.tables.trials import Choice, Trials, best_choice
 
 Array = NDArray[np.float64]
 COMPARED, _FEWEST = 50_000, 2_000  # tasks that are enough to compare models by,
@@ -64,21 +65,28 @@ def try_sums(
         for m, candidate in enumerate(candidates):
             say(f"Trying {candidate.label}, part {s + 1} of {len(parts)}")
             started = time.perf_counter()
-            values[m, s], told = _tried(candidate, train, test, part)
+            values[m, s], told = _tried(candidate, train, test, part, shown.ends)
             said[candidate.name] += told
             seconds[candidate.name] += time.perf_counter() - started
     scores = Scores(list(said), values, weights)
+
+    def choice(some: Sequence[Candidate]) -> Choice:
+        return best_choice(some, scores.of([c.name for c in some]))
+
     baseline = -float(np.nanmean(Scores(["guess"], guesses, weights).by_task[0]))
     return (
-        Trials(candidates, scores, scores, {}, seconds),
+        Trials(candidates, scores, scores, choices(candidates, choice), seconds=seconds),
         said,
         facts_of(total, names, baseline, among),
     )
 
 
-def _tried(candidate: Candidate, train: Statistics, test: Cells, part: Rows) -> tuple[Array, Any]:
+def _tried(
+    candidate: Candidate, train: Statistics, test: Cells, part: Rows, ends: Array
+) -> tuple[Array, Any]:
     """Scores of the tasks, and predictions of rows if there are any."""
     model = clone(candidate.estimator).fit_statistics(train, learn_from=_LEARNED)
+    bounded(model, ends)
     state = {"fitted": vars(model), "parameters": model.get_params()}
     told = [(part, *forecast(state, part.X, part.codes))] if len(part.y) else []
     return _scores(model.coef_, model.intercept_, test), told
@@ -106,16 +114,12 @@ def try_rows(
     folds = np.unique(shown.folds, return_inverse=True)[1]  # some have no rows
     splits = Splits(parts, plan.words, folds if plan.time is None else None)
     spaces = Spaces(rows, splits, "linear", "gaussian", plan.seed)
-    trials = run(
-        candidates,
-        spaces,
-        splits,
-        metric,
-        seed=plan.seed,
-        blend=False,
-        say=lambda text, _: say(text),
+    running = Running(
+        spaces, splits, metric, seed=plan.seed, blend=False, say=lambda text, _: say(text)
     )
-    return trials, rows, splits, among
+    running.first(candidates[0])
+    running.more(candidates[1:], share=(0.2, 1.0))
+    return running.finish(), rows, splits, among
 
 
 def facts_of(

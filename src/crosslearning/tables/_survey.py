@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from crosslearning.tables._dealing import uniform
+from crosslearning.tables._options import option
 from crosslearning.tables._prepared import check_rows, kind_asked
 from crosslearning.tables.columns import ROW_NUMBER, as_numbers, column_of, has_days_first, is_date
 from crosslearning.tables.encoding import PARTS, TableEncoder, counted, levels_of
@@ -32,8 +33,8 @@ class Survey:
     the others, of which the `unlabelled` have a target. `labels` are distinct ones as written, and
     `targets` distinct ones too, None if they are many; `missing` counts gaps by column, `levels`
     counts by level and column, None for too many; `ranges` are those of columns of numbers, and
-    days come first in dates of `day_first`. Rows of the `sample` were drawn at random by their
-    `keys`.
+    days come first in dates of `day_first`. Rows of the `sample`, in the order of the table, were
+    drawn at random by their `keys`.
     """
 
     task: str
@@ -55,8 +56,8 @@ class Survey:
         """Take rows of some part into account; `types` are those of columns that are known."""
         rows, _, labels = usable(frame, self.task, self.target, drop=self.drop)
         keys = uniform(part, rows.index.to_numpy(), seed)
-        few = np.flatnonzero(keys < (self.keys[-1] if len(self.keys) == _SAMPLE else 1.0))
-        few = few[np.argsort(keys[few])[:_SAMPLE]]
+        few = np.flatnonzero(keys < (self.keys.max() if len(self.keys) == _SAMPLE else 1.0))
+        few = few[_smallest(keys[few])]
         some = rows.iloc[few]
         texts = [name for name in some.columns if isinstance(some[name].dtype, pd.CategoricalDtype)]
         features = [name for name in frame.columns if name not in (self.task, self.target)]
@@ -108,7 +109,7 @@ class Survey:
             known = self.ranges.get(name, (low, high))
             self.ranges[name] = [min(low, known[0]), max(high, known[1])]
         keys = np.append(self.keys, other.keys)
-        best = np.argsort(keys, kind="stable")[:_SAMPLE]
+        best = _smallest(keys)
         both = [part for part in (self.sample, other.sample) if len(part)]
         if both:
             self.sample = pd.concat(both).iloc[best]
@@ -124,7 +125,7 @@ class Survey:
         return written[order], meant[order].to_numpy()
 
     def encoder(self, numbers: list[str], categories: list[str], dates: list[str]) -> TableEncoder:
-        """Levels, gaps and ranges of all rows, medians of the sample."""
+        """Levels, gaps and ranges of all rows, medians and ranges of dates of the sample."""
         own = TableEncoder.of(self.sample, numbers, categories, dates)
         gaps = {name for name, count in self.missing.items() if count}
         gaps |= {f"{name} {part}" for name in gaps.intersection(dates) for part in PARTS}
@@ -135,7 +136,7 @@ class Survey:
             if counts is not None:
                 levels[name] = levels_of(counts)
                 rare[name] = sorted(set(counts.index) - set(levels[name]))
-        ranges = {name: self.ranges[name] for name in own.numbers if name in self.ranges}
+        ranges = {name: self.ranges.get(name, ends) for name, ends in own.ranges.items()}
         days = [name for name in dates if name in self.day_first]
         return replace(
             own, flagged=flagged, levels=levels, rare=rare, ranges=ranges, day_first=days
@@ -187,6 +188,11 @@ def _range(values: pd.Series[Any]) -> list[float]:
     return [np.inf, -np.inf] if np.isnan(ends[0]) else [float(end) for end in ends]
 
 
+def _smallest(keys: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Positions of the smallest keys, as many as a sample has, in order."""
+    return np.sort(np.argsort(keys, kind="stable")[:_SAMPLE])
+
+
 def _few(values: NDArray[Any]) -> NDArray[Any] | None:
     return values if len(values) <= _MOST_CLASSES else None
 
@@ -223,8 +229,8 @@ def recognised(
     goal = target_of(values, kind, settings.family, settings.metric)
     if settings.family in ("student", "gamma", "quantile"):
         raise ValueError(
-            f"family={settings.family!r} needs all rows in memory, but this table is read in "
-            "chunks. Choose another family, or fit a part of the table."
+            f"{option('family', settings.family)} needs all rows in memory, but this table is read "
+            "in chunks. Choose another family, or fit a part of the table."
         )
     if goal.family in ("student", "gamma"):
         goal = replace(goal, family="gaussian")

@@ -1,4 +1,9 @@
-"""The models that are tried on a table."""
+"""The models that are tried on a table: learners at their ends.
+
+A learner is a base of features and a family of targets. An end is how much tasks share: one pooled
+model, a level per task, cross-learned, or separate models. Ends of a learner differ in nothing but
+the covariance of the tasks, so that comparing them tells what sharing is worth.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,37 +19,73 @@ from crosslearning.linear import (
     CrossBayesianRidge,
 )
 
-Sharing = Literal["cross", "baseline", "pooled", "separate"]
+End = Literal["pooled", "levels", "cross", "separate"]
 BASES = ("auto", "linear", "splines", "boosting", "none")
 _WIDE = 60  # coefficients; with more, tasks differ in those of a block by one variance
 _SLOW = 8  # features; with more, gamma models are too slow to try unless asked for
 _ROUGH = 1e-3  # tolerance of the log evidence there
 _ROBUST_ROWS = 50_000  # beyond which outliers matter little
-_ENDS: dict[str, tuple[str, Sharing, str]] = {
-    "pooled": ("one pooled model", "pooled", "pooled"),
-    "levels": ("common slopes, a level per task", "baseline", "levels"),
-    "cross": ("cross-learned", "cross", "auto"),
-    "separate": ("separate models", "separate", "separate"),
+_LABELS: dict[End, str] = {
+    "pooled": "one pooled model",
+    "levels": "common slopes, a level per task",
+    "cross": "cross-learned",
+    "separate": "separate models",
 }
-_TRIED = {
-    "means": ("with task means", ("cross",)),
-    "splines": ("with curves", ("pooled", "cross", "separate")),
-    "splines-means": ("with curves and task means", ("cross",)),
-    "trees": ("on boosted trees alone", ("pooled", "cross")),
-    "boosting": ("on boosted trees", ("cross",)),
-    "both": ("on boosted trees, with curves", ("pooled", "cross")),
+_ALL: tuple[End, ...] = ("pooled", "levels", "cross", "separate")
+_THREE: tuple[End, ...] = ("pooled", "cross", "separate")
+_TWO: tuple[End, ...] = ("pooled", "cross")
+_ROBUST = {"student": "robust"}
+_WORDS = {
+    "linear": "",
+    "means": "with task means",
+    "splines": "with curves",
+    "splines-means": "with curves and task means",
+    "trees": "on boosted trees alone",
+    "boosting": "on boosted trees",
+    "both": "on boosted trees, with curves",
+}
+# Task means are constant in a task, so that separate models do not see them; trees see all tasks,
+# so that their separate end is trees of each task alone.
+_SEPARATE_BASE = {
+    "means": "linear",
+    "splines-means": "splines",
+    "trees": "separate trees",
+    "boosting": "separate trees",
+    "both": "separate trees",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A model to try: name and label, what tasks share, estimator, and base of its features."""
+    """A learner at an end; `family` is empty for a learner of normal targets or of classes.
+
+    A model that is not `kept` is only compared with.
+    """
 
     name: str
     label: str
-    sharing: Sharing
+    end: End
     estimator: Any
     base: str = "linear"
+    family: str = ""
+    kept: bool = True
+
+    @property
+    def learner(self) -> tuple[str, str]:
+        """Base and family."""
+        return self.base, self.family
+
+    @property
+    def separate_end(self) -> tuple[str, str]:
+        """The learner whose separate models are those of this one."""
+        base = _SEPARATE_BASE.get(self.base, self.base)
+        return base, "" if base == "separate trees" else self.family
+
+
+# It has no estimator, since trees of each task are grown as they are used.
+SEPARATE_TREES = Candidate(
+    "separate-trees", "separate boosted trees", "separate", None, "separate trees", kept=False
+)
 
 
 def candidates(
@@ -57,7 +98,7 @@ def candidates(
     n_scores: int = 1,
     rotated: bool = False,
 ) -> list[Candidate]:
-    """Return the linear models to try for a target and features of a shape, simplest first.
+    """Return the linear models to try for a target and features of a shape, cheapest first.
 
     A model has `n_scores` coefficients for each feature.
     """
@@ -65,17 +106,16 @@ def candidates(
     width = n_scores * n_features
     shared: dict[str, Any] = {"epsilon": epsilon, "standardize": not rotated}
     if kind == "classification" or only:
-        return _models(kind, family, list(_ENDS), width, shared)
-    normal = _models(kind, "gaussian", list(_ENDS), n_features, shared)
+        return _models(kind, family, _ALL, width, shared)
+    normal = _models(kind, "gaussian", _ALL, n_features, shared)
     if family == "gaussian":
-        if n_rows <= _ROBUST_ROWS and n_features <= _WIDE:
-            robust = CrossBayesianGLM("student", tol=_ROUGH, **shared)
-            normal.append(Candidate("robust", "cross-learned (robust)", "cross", robust))
-        return normal
+        robust = n_rows <= _ROBUST_ROWS and n_features <= _WIDE
+        ends = _THREE if robust else ()
+        return normal + _models(kind, "student", ends, n_features, shared | {"tol": _ROUGH})
     if family == "poisson":
-        return normal + _models(kind, family, list(_ENDS), n_features, shared)
-    own = ["cross"] if n_features <= _SLOW else []  # others extrapolate badly
-    return normal + _models(kind, family, own, n_features, shared)
+        return normal + _models(kind, family, _ALL, n_features, shared)
+    ends = _THREE if n_features <= _SLOW else ()
+    return normal + _models(kind, family, ends, n_features, shared)
 
 
 def based(
@@ -86,38 +126,39 @@ def based(
     n_scores: int = 1,
 ) -> list[Candidate]:
     """Return models on other bases; `blocks` are those of the columns by base."""
-    found = []
-    for base, own in blocks.items():
-        words, ends = _TRIED[base]
-        width = n_scores * len(own)
-        ends = ends if width <= _WIDE else ("cross",)
-        shared = {"epsilon": epsilon, "standardize": False, "blocks": own}
-        found += _models(kind, family, ends, width, shared, base, words)
-    return found
+    models = []
+    for base, block in blocks.items():
+        shared = {"epsilon": epsilon, "standardize": False, "blocks": block}
+        ends = _TWO if base in _SEPARATE_BASE else _THREE
+        models += _models(kind, family, ends, n_scores * len(block), shared, base)
+    return models
 
 
 def _models(
     kind: str,
     family: str,
-    ends: Sequence[str],
+    ends: Sequence[End],
     width: int,
     shared: dict[str, Any],
     base: str = "linear",
-    words: str = "",
 ) -> list[Candidate]:
-    """Models of one family on one base."""
+    """Models of one learner."""
     wide = width > _WIDE
-    model: Any = CrossBayesianLogisticRegression
-    if kind == "regression":
-        plain = family == "gaussian"
-        model = CrossBayesianRidge if plain else partial(CrossBayesianGLM, family)
-    other = family if kind == "regression" and family != "gaussian" else ""
-    found = []
+    plain, model = family == "gaussian", partial[Any](CrossBayesianGLM, family)
+    if kind == "classification":
+        model = partial(CrossBayesianLogisticRegression)
+    elif plain:
+        model = partial(CrossBayesianRidge)
+    other = "" if kind == "classification" or plain else _ROBUST.get(family, family)
+    models = []
     for end in ends:
-        label, sharing, covariance = _ENDS[end]
-        own = shared | {"covariance": "block" if wide and end == "cross" else covariance}
-        own |= ({"tol": _ROUGH} if wide else {}) | ({} if end == "cross" else {"epsilon": inf})
+        covariance = end if end != "cross" else "block" if wide else "auto"
+        settings = shared | {"covariance": covariance} | ({"tol": _ROUGH} if wide else {})
+        settings |= {} if end == "cross" else {"epsilon": inf}
         name = "-".join(filter(None, (end, other, base if base != "linear" else "")))
-        label = " ".join(filter(None, (label, words, f"({other})" if other else "")))
-        found.append(Candidate(name, label, sharing, model(**own), base))
-    return found
+        named = _LABELS[end], _WORDS[base], f"({other})" if other else ""
+        label = " ".join(filter(None, named))
+        # A bound is kept by cross-learned models, and by a pooled one, whatever it is.
+        kept = shared["epsilon"] == inf or end in _TWO
+        models.append(Candidate(name, label, end, model(**settings), base, other, kept))
+    return models

@@ -26,13 +26,14 @@ _DATE = re.compile(
     r"|\d{1,2}[-/. ](\d{1,2}|[A-Za-z]{3,9})[-/. ]\d{2,4}( .*)?"  # 17.05.2024, 17 May 2024
     r"|[A-Za-z]{3,9}\.? \d{1,2},? \d{4}( .*)?"  # May 17, 2024
 )
+_YEARS = 1678, 2261  # what nanoseconds since 1970 can hold
 _SAMPLE = 100  # values to recognise dates and numbers from
 _DISTINCT = 0.8  # share of distinct values above which strings are text, not categories,
 _FEW = 20  # unless they are so few
 _NUMBERED = 50  # rows that make 1, 2, 3, ..., in any order, a row number,
 _SPARSEST = 2  # even if up to every other number is missing; if more are, they must be in order:
 _EVEN = 0.98  # correlation with the number of the row (of normal values that were sorted, 0.977)
-ID = re.compile(r"(^|[^A-Za-z])id$|^ID$|[a-z]I[dD]$")  # what names of columns of ids look like
+ID = re.compile(r"(^|[^A-Za-z])(id|ID)$|[a-z]I[dD]$")  # what names of columns of ids look like
 _LISTED = 5
 _SLIPS = 0.1  # share of values that are no numbers, beyond which a column does not hold numbers;
 _VARIED = 10  # and with so few numbers beside them these are levels
@@ -119,17 +120,17 @@ def as_numbers(
 
 
 def as_dates(values: pd.Series[Any], *, day_first: bool) -> pd.Series[Any]:
-    """Return dates, NaT where missing; refuse anything else."""
+    """Return dates, NaT where missing; refuse anything else, and years such as 9999."""
     options: dict[str, Any] = {"errors": "coerce", "utc": True}
     if not types.is_datetime64_any_dtype(values.dtype):
         values = values.astype("string").str.strip()
         options |= {"format": "mixed", "dayfirst": day_first}
     found: pd.Series[Any] = pd.to_datetime(values, **options).dt.tz_localize(None)
-    wrong = found.isna() & values.notna()
+    wrong = values.notna() & ~found.dt.year.between(*_YEARS)
     if wrong.any():
         raise ValueError(
-            f"Column {values.name!r} must hold dates; got {first_of(values[wrong])}. Correct or "
-            "delete these values."
+            f"Column {values.name!r} must hold dates from {_YEARS[0]} to {_YEARS[1]}; got "
+            f"{first_of(values[wrong])}. Correct or delete these values."
         )
     return found
 
@@ -144,9 +145,14 @@ def has_days_first(values: pd.Series[Any]) -> bool:
 
 
 def as_categories(values: pd.Series[Any]) -> NDArray[Any]:
-    """Return the values as strings, NaN where missing."""
-    strings = values.astype(object).map(str, na_action="ignore")
+    """Return the values as strings, NaN where missing; whole numbers without decimals."""
+    strings = values.astype(object).map(_written, na_action="ignore")
     return strings.where(values.notna(), np.nan).to_numpy(dtype=object)
+
+
+def _written(value: Any) -> str:
+    """Write a value; gaps, and other files, make decimals of whole numbers."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def listed_rows(index: pd.Index[Any]) -> str:

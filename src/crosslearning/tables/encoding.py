@@ -61,9 +61,10 @@ class TableEncoder:
         marks = _marks(frame, numbers)
         plain = ((name, as_numbers(frame[name], marks.get(name))) for name in numbers)
         day_first = [name for name in dates if has_days_first(frame[name])]
+        of_dates = {f"{name} {part}" for name in dates for part in PARTS[:-1]}
         for name, column in chain(plain, _days(frame, dates, day_first)):
             medians[name] = float(np.nanmedian(column))
-            if name in numbers:
+            if name not in of_dates:
                 ranges[name] = [float(np.nanmin(column)), float(np.nanmax(column))]
             if np.isnan(column).any():
                 flagged.append(name)
@@ -119,14 +120,18 @@ class TableEncoder:
         return found
 
     def outside(self, frame: pd.DataFrame) -> tuple[int, dict[str, int]]:
-        """Count the rows with a number outside the range of the fit, in all and by column."""
+        """Count the rows with a value outside the range of the fit, in all and by column."""
         any_of, found = np.zeros(len(frame), dtype=bool), {}
-        for name, values in self._numbers(frame, self.ranges):
+        days = _days(frame, self.dates, self.day_first)
+        columns = {f"{name} {PARTS[-1]}": name for name in self.dates}
+        for name, values in chain(self._numbers(frame, self.plain), days):
+            if name not in self.ranges:
+                continue
             low, high = self.ranges[name]
             slack = _ROUNDING * (high - low)
             beyond = (values < low - slack) | (values > high + slack)
             if beyond.any():
-                found[name] = int(beyond.sum())
+                found[columns.get(name, name)] = int(beyond.sum())
                 any_of |= beyond
         return int(any_of.sum()), found
 

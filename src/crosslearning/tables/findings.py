@@ -7,13 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri
 
+from crosslearning.evaluation.calibration import reliability
+from crosslearning.evaluation.numbers import percent
+from crosslearning.tables._residuals import Residuals, calibrated
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import Splits
 from crosslearning.tables.trials import Trials
 
 Array = NDArray[np.float64]
 _UNIT = "per standard deviation of the column"
-_LEVELS = (0.5, 0.8, 0.9, 0.95)
 _MOST_SHOWN = 2_000
 _FEWEST = 2.0  # degrees of freedom of an interval
 _UNKNOWN: dict[str, float | None] = {"low": None, "high": None}
@@ -97,48 +99,47 @@ def _by_column(covariances: Array, p: int, q: int, axes: Array | None) -> Array:
 
 def left_out(
     trials: Trials, rows: Rows, splits: Splits, labels: Sequence[Any], seed: int
-) -> tuple[Array, dict[str, Any]]:
-    """Sorted errors of held-out rows, in predicted standard deviations; calibration; examples.
-
-    Intervals for the calibration of a split come from the errors of the other splits.
-    """
-    if rows.classes is not None or _of_quantile(trials.chosen.estimator):
-        return np.empty(0), {}
-    means, sds = (found[trials.chosen.name] for found in (trials.said, trials.spreads))
-    told = [test[np.isfinite(sds[test]) & np.isfinite(means[test])] for _, test in splits.parts]
-    said = [(rows.take(some), means[some], sds[some]) for some in told if len(some)]
-    return summary(said, labels, np.random.default_rng(seed))
+) -> tuple[Residuals | None, dict[str, Any]]:
+    """Errors of held-out rows, which intervals follow from; and whether predictions hold there."""
+    predictions = trials.predictions[trials.chosen.name]
+    if rows.classes is not None:
+        return None, {"reliability": _reliability(rows, predictions)}
+    if _of_quantile(trials.chosen.estimator):
+        known = np.isfinite(predictions)
+        below = np.average(rows.y[known] <= predictions[known], weights=rows.given_weights[known])
+        note = f"{percent(below)} of the held-out targets are at most their prediction"
+        return None, {"notes": [note]}
+    sds = trials.sds[trials.chosen.name]
+    known = np.isfinite(predictions) & np.isfinite(sds) & (rows.given_weights > 0)
+    tests = [test[known[test]] for _, test in splits.parts]
+    parts = [(rows.take(test), predictions[test], sds[test]) for test in tests if len(test)]
+    return summary(parts, labels, np.random.default_rng(seed))
 
 
 def summary(
-    said: list[tuple[Rows, Array, Array]], labels: Sequence[Any], rng: np.random.Generator
-) -> tuple[Array, dict[str, Any]]:
-    """Summarise rows, means and standard deviations of each split, as :func:`left_out` does."""
-    if not said:
-        return np.empty(0), {}
-    tiny = np.finfo(np.float64).tiny
-    errors = [np.abs(part.y - means) / np.maximum(sds, tiny) for part, means, sds in said]
-    y = np.concatenate([part.y for part, *_ in said])
-    means = np.concatenate([means for _, means, _ in said])
-    codes = np.concatenate([part.codes for part, *_ in said])
+    parts: list[tuple[Rows, Array, Array]], labels: Sequence[Any], rng: np.random.Generator
+) -> tuple[Residuals, dict[str, Any]]:
+    """Errors, coverage of intervals and examples, of rows, means and deviations of each split."""
+    y = np.concatenate([rows.y for rows, *_ in parts])
+    means = np.concatenate([means for _, means, _ in parts])
+    codes = np.concatenate([rows.codes for rows, *_ in parts])
     shown = [
         {"actual": y[k], "predicted": means[k], "task": labels[codes[k]]}
         for k in np.sort(rng.permutation(len(y))[:_MOST_SHOWN])
     ]
-    found = {"calibration": _calibration(errors), "predicted": shown}
-    return np.sort(np.concatenate(errors)), found
+    numbers = [(rows.y, means, sds) for rows, means, sds in parts]
+    residuals, coverage = calibrated(numbers, 0.0 if y.min() >= 0 else -np.inf)
+    return residuals, {"calibration": coverage, "predicted": shown}
 
 
-def _calibration(errors: list[Array]) -> list[dict[str, float]]:
-    """Share of each split's errors that are within a quantile of those of the other splits."""
-    if len(errors) < 2:
-        return []
-    found = []
-    for level in _LEVELS:
-        held = []
-        for k, own in enumerate(errors):
-            others = np.sort(np.concatenate([e for j, e in enumerate(errors) if j != k]))
-            rank = min(int(np.ceil(level * (len(others) + 1))), len(others))
-            held.append(own <= others[rank - 1])
-        found.append({"nominal": level, "observed": float(np.concatenate(held).mean())})
-    return found
+def _reliability(rows: Rows, shares: Array) -> dict[str, Any]:
+    """Check probabilities of two classes for the second, of more for the predicted one.
+
+    They are NaN for rows that were not held out.
+    """
+    classes, known = np.asarray(rows.classes), np.isfinite(shares).all(axis=1)
+    shares, true = shares[known], np.searchsorted(classes, rows.y[known])
+    two = len(classes) == 2
+    guess = np.ones_like(true) if two else shares.argmax(axis=1)
+    checked = reliability(shares[np.arange(len(true)), guess], true == guess)
+    return {"class": classes[1] if two else None, **checked}

@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 
 from crosslearning.tables._basis import BLOCKS
-from crosslearning.tables._calibration import held
 from crosslearning.tables._effects import effects
 from crosslearning.tables._facts import Facts, facts_of
 from crosslearning.tables._final import Final, unweighted
 from crosslearning.tables._lines import lines
+from crosslearning.tables._options import option
 from crosslearning.tables._prepared import Prepared, check_settings, prepared
-from crosslearning.tables._running import run
+from crosslearning.tables._running import Running
 from crosslearning.tables._spaces import Spaces
-from crosslearning.tables.candidates import BASES, Candidate, based, candidates
+from crosslearning.tables.candidates import BASES, SEPARATE_TREES, based, candidates
 from crosslearning.tables.findings import left_out
 from crosslearning.tables.metrics import Metric, metric_of
 from crosslearning.tables.model import TableModel
@@ -96,9 +96,9 @@ def fit_table(
         Features besides the columns: splines, predictions of boosted trees, or none ("linear" or
         "none"). By default all are tried, means of tasks only if the evidence favours them (with
         splines too), and trees too, unless targets are normal and rows fewer than 1,000. With more
-        than 50,000 rows or 100 columns only linear models are tried.
+        than 100 columns only linear models are tried.
     time_budget : float, default=60.0
-        Seconds after which only linear models are tried.
+        Seconds after which no further model is tried; fits in progress are given up.
     drop_unlabelled : bool, default=False
         Whether to drop rows without a task instead of refusing them.
     jobs : int, default=1
@@ -128,18 +128,18 @@ def fit_table(
     >>> from crosslearning.tables import fit_table
     >>> pupils = load_hsb82().frame.head(400)
     >>> model = fit_table(pupils, task="school", target="math", features=["ses"], base="linear")
-    >>> model.results["target_kind"], model.results["models"][-1]["label"]
-    ('regression', 'one pooled model')
+    >>> model.results["target_kind"], model.results["comparison"]["effect"]
+    ('regression', 'undecided')
     >>> model.predict(pupils.head(2)).columns.tolist()
     ['prediction', 'lower', 'upper', 'std']
     """
     given = dict(locals())
     say: Callable[[str, float], object] = progress or (lambda *_: None)
-    started = clock.perf_counter()
+    started = clock.monotonic()
     say("Looking at the columns", 0.0)
     check_settings(frame, task, target, epsilon, seed, folds)
     level = quantile_asked(family, quantile)
-    _check(base, jobs, level)
+    _check(base, time_budget, jobs, level)
     data = prepared(
         frame,
         task,
@@ -157,16 +157,20 @@ def fit_table(
     scored = metric_of(metric, data.goal.kind, level)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about models that may not be chosen
-        only = only_family(family, metric)
-        until = started + time_budget
-        spaces, tried = _to_try(data, only, level, epsilon, base, seed, until)
-        left = until - clock.perf_counter()
-        # A bound applies to a single model, and weights of a blend are those of means.
-        blend = epsilon == np.inf and level is None
-        trials = run(
-            tried, spaces, data.splits, scored, seed=seed, blend=blend, budget=left, jobs=jobs,
+        spaces = _spaces(data, only_family(family, metric), base, seed)
+        running = Running(
+            spaces,
+            data.splits,
+            scored,
+            seed=seed,
+            # A bound applies to a single model, and weights of a blend are those of means.
+            blend=epsilon == np.inf and level is None,
+            moment=started + time_budget,
+            jobs=jobs,
             say=say,
-        )  # fmt: skip
+        )
+        _run(running, data, only_family(family, metric), level, epsilon, forced=base == "boosting")
+        trials, data = running.finish(), data._replace(splits=running.splits)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         say(f"Fitting the best model, {trials.chosen.label}, on all rows", 1.0)
@@ -174,6 +178,8 @@ def fit_table(
         model, findings = _kept(data, final, scored, seed)
         judge = None if held_out is None else final.judged(model, scored, held_out, weights)
     notes = [
+        *spaces.notes,
+        *running.notes,
         *_missing(trials),
         *findings.pop("notes", []),
         *unweighted(weights, held_out),
@@ -181,7 +187,7 @@ def fit_table(
     settings = {
         "command": command,
         "seed": seed,
-        "seconds": round(clock.perf_counter() - started, 3),
+        "seconds": round(clock.monotonic() - started, 3),
         "dropped": len(frame) - len(data.table),
         "unlabelled": int(frame[target].notna().sum()) - len(data.table),
         "notes": [*data.notes, *notes],
@@ -193,13 +199,20 @@ def fit_table(
     return with_results(fit, findings, caught, lines(fit_table, given, trials.described.label))
 
 
-def _check(base: str, jobs: int, level: float | None) -> None:
+def _check(base: str, time_budget: float, jobs: int, level: float | None) -> None:
     if base not in BASES:
-        raise ValueError(f"`base` must be one of {', '.join(BASES)}; got {base!r}.")
+        raise ValueError(f"{option('base')} must be one of {', '.join(BASES)}; got {base!r}.")
+    if not time_budget > 0:
+        raise ValueError(
+            f"{option('time_budget')} must be a positive number of seconds; got {time_budget}."
+        )
     if jobs < 1 and jobs != -1:
-        raise ValueError(f"`jobs` must be at least 1, or -1 for one per core; got {jobs}.")
+        raise ValueError(
+            f"{option('jobs')} must be at least 1, or -1 for one per core; got {jobs}."
+        )
     if level is not None and base == "boosting":
-        raise ValueError("base='boosting' is not for family='quantile'. Choose base='splines'.")
+        trees, curves = option("base", "boosting"), option("base", "splines")
+        raise ValueError(f"{trees} is not for {option('family', 'quantile')}. Choose {curves}.")
 
 
 def _facts(data: Prepared, metric: Metric) -> Facts:
@@ -210,20 +223,25 @@ def _facts(data: Prepared, metric: Metric) -> Facts:
 
 
 def _missing(trials: Trials) -> list[str]:
-    """Say for which models there was no time, and which could not be compared."""
+    """Say which models were not tried, or could not be compared, and why."""
     notes = []
     if trials.skipped:
         slow = "so that results may depend on the speed of the machine"
-        note = f"no time for {_listed(trials.skipped)}, {slow}: a larger time budget tries them"
-        notes.append(note)
-    if trials.failed:
-        notes.append(f"failed on a part of the rows, and left out: {_listed(trials.failed)}")
+        more = f"a larger {option('time_budget')} tries them"
+        notes.append(f"no time for {_listed(trials.skipped)}, {slow}: {more}")
+    for reason in dict.fromkeys(trials.failed.values()):
+        labels = [label for label, why in trials.failed.items() if why == reason]
+        notes.append(f"left out, since {reason}: {_listed(labels)}")
+    fitted = any(c.end == "separate" for c in trials.candidates)
+    if fitted and "separate" not in trials.choices:
+        notes.append(
+            f"nothing is said about separate models: {SEPARATE_TREES.label} would take too long"
+        )
     return notes
 
 
 def _listed(labels: list[str]) -> str:
-    others = f" and {len(labels) - 1} other{'s' * (len(labels) > 2)}" * (len(labels) > 1)
-    return f"{labels[0]}{others}"
+    return labels[0] if len(labels) == 1 else f"{labels[0]} (and {len(labels) - 1} more)"
 
 
 def _kept(
@@ -231,7 +249,7 @@ def _kept(
 ) -> tuple[TableModel, dict[str, Any]]:
     """Return the model to keep, and what it says of the table."""
     trials, labels = final.trials, data.labels.tolist()
-    errors, findings = left_out(trials, data.rows, data.splits, labels, seed)
+    residuals, findings = left_out(trials, data.rows, data.splits, labels, seed)
     described = final.model(trials.described)
     model = TableModel(
         data.task,
@@ -240,41 +258,47 @@ def _kept(
         data.encoder,
         data.rotation,
         final.state(trials.parts),
-        errors,
+        residuals,
         coefficients=coefficient_table(described, data.encoder.feature_names, data.rotation),
         horizon=data.splits.horizon,
     )
     findings["effects"] = effects(model, data.table) if data.rotation is None else []
-    chosen = trials.chosen.name
-    findings |= held(data.rows, trials.said[chosen], trials.spreads[chosen], model.state)
     return model, findings
 
 
-def _to_try(
+def _spaces(data: Prepared, only: bool, base: str, seed: int) -> Spaces:
+    """Return the rows in all bases."""
+    goal, rotated = data.goal, data.rotation is not None
+    family = goal.family if only or goal.family == "poisson" else "gaussian"
+    spaces = Spaces(data.rows, data.splits, "linear" if rotated else base, family, seed)
+    if rotated and base != "linear":
+        spaces.notes.append("only linear models of principal axes were tried: features are many")
+    return spaces
+
+
+def _run(
+    running: Running,
     data: Prepared,
     only: bool,
     level: float | None,
     epsilon: float,
-    base: str,
-    seed: int,
-    until: float,
-) -> tuple[Spaces, list[Candidate]]:
-    """Return the models to try, and the rows as they see them; nothing is screened too late."""
-    goal, rows, rotated = data.goal, data.rows, data.rotation is not None
+    *,
+    forced: bool,
+) -> None:
+    """Try linear models, then others whose features help, or that are asked for."""
+    goal, rows, spaces = data.goal, data.rows, running.trial.spaces
     linear = candidates(
         goal.kind, goal.family, rows.X.shape, only=only, epsilon=epsilon,
-        n_scores=rows.n_scores, rotated=rotated,
+        n_scores=rows.n_scores, rotated=data.rotation is not None,
     )  # fmt: skip
-    family = goal.family if only or goal.family == "poisson" else "gaussian"
-    spaces = Spaces(rows, data.splits, "linear" if rotated else base, family, seed)
-    more = based(goal.kind, family, spaces.blocks, epsilon, rows.n_scores)
-    for block, helps in (("means", spaces.means_help), ("stacked", spaces.trees_help)):
-        own = [c for c in more if block in BLOCKS[c.base]]
-        asked = block == "stacked" and base == "boosting"
-        timely = clock.perf_counter() < until
-        if own and not asked and timely and not helps(own[0].estimator):
-            more = [c for c in more if c not in own]
-    if level is not None:
-        for candidate in linear + more:
-            candidate.estimator.set_params(quantile=level)
-    return spaces, linear + more
+    others = based(goal.kind, spaces.family, spaces.blocks, epsilon, rows.n_scores)
+    for candidate in linear + others if level is not None else []:
+        candidate.estimator.set_params(quantile=level)
+    running.first(linear[0])
+    running.more(linear[1:], share=(0.1, 0.4))
+    on_trees = spaces.trees_in_time if forced else spaces.trees_help
+    for block, helps in (("means", spaces.means_help), ("stacked", on_trees)):
+        on_block = [c for c in others if block in BLOCKS[c.base]]
+        if on_block and not running.worth(on_block, helps):
+            others = [c for c in others if c not in on_block]
+    running.more(others, share=(0.4, 1.0))

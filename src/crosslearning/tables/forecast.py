@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.convex import families
-from crosslearning.convex.intervals import capped, predictive_interval
+from crosslearning.convex.intervals import capped, limits
 from crosslearning.convex.posterior import score_covariances
 from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.scaling import Scaling
 from crosslearning.tables._basis import Basis
+from crosslearning.tables._residuals import Residuals
 
 Array = NDArray[np.float64]
 _AT_ONCE = 2**16  # rows
@@ -69,7 +70,7 @@ def forecast(
     mean, sd = np.zeros(len(X)), np.zeros(len(X))
     for part in _blended(state, X, codes):
         told = _forecast(part, codes, spread=spread)
-        bounded = np.clip(told[0], *part.state["fitted"].get("bounds_", (-np.inf, np.inf)))
+        bounded = np.clip(told[0], *_bounds(part.state))
         mean, sd = mean + part.weights * bounded, sd + part.weights * told[1]
     return mean, sd
 
@@ -110,28 +111,28 @@ def _probabilities(part: _Part, codes: NDArray[np.int64]) -> Array:
     return np.concatenate(parts)
 
 
-def intervals(
+def with_intervals(
     state: dict[str, Any],
-    mean: Array,
-    sd: Array,
-    seen: NDArray[np.bool_],
-    errors: Array,
+    residuals: Residuals,
+    X: Array,
+    codes: NDArray[np.int64],
     coverage: float,
-) -> tuple[Array, Array]:
-    """Return lower and upper ends, from errors of held-out rows where the task was `seen`."""
+) -> dict[str, Array]:
+    """Predictions, ends of their intervals and standard deviations, by name."""
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
-    state = main_part(state)
-    family = family_of(state)
-    assert isinstance(family, families.OneScore)
-    noise = state["fitted"]["noise_sd_"] ** 2
-    lower, upper = predictive_interval(family, mean, sd, noise, coverage)
-    if not isinstance(family, families.Gaussian) or not len(errors):
-        return lower, upper
-    rank = min(int(np.ceil(coverage * (len(errors) + 1))), len(errors))
-    reach = errors[rank - 1] * sd
-    reach = np.where(seen, reach, np.maximum(reach, upper - mean))
-    return mean - reach, mean + reach
+    mean, sd = forecast(state, X, codes)
+    main, seen = main_part(state), codes >= 0
+    lower, upper = limits(family_of(main), *residuals.ends(mean, sd, seen, coverage))
+    if _bounds(main)[0] >= 0:
+        lower = np.maximum(lower, 0.0)
+    std = residuals.std(mean, sd, seen)
+    return {"prediction": mean, "lower": lower, "upper": upper, "std": std}
+
+
+def _bounds(state: dict[str, Any]) -> Any:
+    """Smallest and largest number to predict."""
+    return state["fitted"].get("bounds_", (-np.inf, np.inf))
 
 
 def _scored(part: _Part, codes: NDArray[np.int64]) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning.tables._options import option
 from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.forecast import forecast, probabilities
 from crosslearning.tables.model import TableModel
@@ -122,7 +123,7 @@ def metric_of(name: str | None, kind: str, quantile: float | None = None) -> Met
         other = "classification" if kind == "regression" else "regression"
         hint = f" Or ask for {other}." * (chosen in METRICS)
         raise ValueError(
-            f"`metric` must be one of {', '.join(known)} for {kind}; got {name!r}.{hint}"
+            f"{option('metric')} must be one of {', '.join(known)} for {kind}; got {name!r}.{hint}"
         )
     return METRICS[chosen]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import warnings
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,19 +20,20 @@ from numpy.typing import NDArray
 from crosslearning.archive import read_archive, write_archive
 from crosslearning.convex.curves import Curves
 from crosslearning.tables._basis import Basis, Rotation, Stacked, TaskMeans, Trees
+from crosslearning.tables._residuals import Residuals
 from crosslearning.tables.encoding import TableEncoder
-from crosslearning.tables.forecast import forecast, intervals, main_part, probabilities
-from crosslearning.tables.recognition import kept_as_text, recognised, tidy
+from crosslearning.tables.forecast import forecast, main_part, probabilities, with_intervals
+from crosslearning.tables.recognition import kept_as_text, of_another_kind, recognised, tidy
 from crosslearning.tables.schema import check_names, require_columns
 from crosslearning.tasks import TaskIndex
 
 _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
 _KIND = "table model"
-_PARTS = ("task", "target", "metric", "encoder", "rotation", "state", "errors", "horizon")
-_CLASSES = (TableEncoder, Rotation, Basis, Curves, Stacked, TaskMeans, Trees)
+_PARTS = ("task", "target", "metric", "encoder", "rotation", "state", "residuals", "horizon")
+_CLASSES = (TableEncoder, Rotation, Basis, Curves, Stacked, TaskMeans, Trees, Residuals)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TableModel:
     """What :func:`fit_table` returns.
 
@@ -47,9 +49,9 @@ class TableModel:
         Turns many numbers into fewer.
     state : dict
         Class, parameters and fitted attributes of the estimator.
-    errors : array
-        Sorted absolute errors of held-out rows in predicted standard deviations, which intervals
-        are based on.
+    residuals : Residuals, optional
+        Errors of held-out rows, which intervals and standard deviations are based on; None for
+        classes and quantiles.
     results : dict
         What was found: the contents of ``results.json``. Empty after :meth:`load`.
     coefficients : DataFrame, optional
@@ -68,10 +70,15 @@ class TableModel:
     encoder: TableEncoder
     rotation: Rotation | None
     state: dict[str, Any]
-    errors: NDArray[np.float64]
+    residuals: Residuals | None
     results: dict[str, Any] = field(default_factory=dict)
     coefficients: pd.DataFrame | None = None
     horizon: dict[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        size = f"n_tasks={len(self._tasks.labels)}, n_columns={len(self.encoder.columns)}"
+        named = f"target={self.target!r}, task={self.task!r}, class={self.state['class']!r}"
+        return f"TableModel({named}, {size})"
 
     @cached_property
     def estimator(self) -> Any:
@@ -115,11 +122,12 @@ class TableModel:
         ----------
         frame : DataFrame
             A table with the task column and the columns of the fit. A label stands for the task
-            that it equals as a value or else as text: "1" is the task 1. Rows of new tasks, and
-            rows without a label, are predicted by the centre.
+            that it equals as a value or else as text: "1" is the task 1, and 1.0 the task "1". Rows
+            of new tasks, and rows without a label, are predicted by the centre; a warning says so
+            if no label can be that of a task, such as a word where tasks are numbers.
         coverage : float, default=0.9
-            Probability that a number lies between ``lower`` and ``upper``. Quantiles have no
-            intervals: two of them are the ends of one.
+            Probability that a number lies between ``lower`` and ``upper``, whatever the size of
+            its prediction. Quantiles have no intervals: two of them are the ends of one.
 
         Returns
         -------
@@ -127,19 +135,35 @@ class TableModel:
             With the index of `frame`: the column ``prediction``; for numbers ``lower``, ``upper``
             and ``std``, for quantiles ``std`` alone (of the quantile, not of the target); for
             classes one column ``probability_<class>`` each.
+
+        Notes
+        -----
+        Intervals and ``std`` come from the same errors of held-out rows with similar predictions:
+        from their quantiles, and from their root mean square. Of normal errors 68 % are at most
+        ``std``, and an interval of 90 % reaches 1.64 ``std`` to both sides. Both are wider for
+        new tasks, by how much tasks differ. If no target of the fit is negative, no prediction and
+        no end of an interval is.
         """
         X, codes = self.encode(frame)
+        if (codes < 0).all() and of_another_kind(frame[self.task], self._tasks):
+            warnings.warn(self._foreign(frame), stacklevel=2)
+        if self.residuals is not None:
+            columns = with_intervals(self.state, self.residuals, X, codes, coverage)
+            return pd.DataFrame(columns, index=frame.index)
         if self.classes is None:
             mean, sd = forecast(self.state, X, codes)
-            if self.quantile is not None:
-                return pd.DataFrame({"prediction": mean, "std": sd}, index=frame.index)
-            lower, upper = intervals(self.state, mean, sd, codes >= 0, self.errors, coverage)
-            columns = {"prediction": mean, "lower": lower, "upper": upper, "std": sd}
-            return pd.DataFrame(columns, index=frame.index)
+            return pd.DataFrame({"prediction": mean, "std": sd}, index=frame.index)
         shares, classes = probabilities(self.state, X, codes), self.classes
         predictions = {"prediction": classes[shares.argmax(axis=1)]}
         predictions |= {f"probability_{c}": s for c, s in zip(classes, shares.T, strict=True)}
         return pd.DataFrame(predictions, index=frame.index)
+
+    def _foreign(self, frame: pd.DataFrame) -> str:
+        label, task = frame[self.task].dropna().tolist()[0], self._tasks.labels[0]
+        return (
+            f"No label in {self.task!r} is a task of the fit, and none could be: got {label!r}, "
+            f"where tasks are such as {task!r}. All rows are predicted by the centre."
+        )
 
     def encode(self, frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the features of each row and the number of its task, -1 if that is new."""

@@ -14,7 +14,7 @@ from crosslearning.tables._files import MISSING, Files, frame_of, located
 from crosslearning.tables.metrics import Scorer
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.reading import read_table, read_verbatim
-from crosslearning.tables.writing import format_of, writer
+from crosslearning.tables.writing import format_of, refuse_overwriting, writer
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +35,8 @@ class Predicted:
     rows : int
         Number of rows.
     outside_rows, outside : int, dict
-        Number of rows with a number outside the range of the fit: in all, and by column, most
-        first.
+        Number of rows with a number or date outside the range of the fit: in all, and by column,
+        most first.
     unread : dict
         Number of values that are not numbers and count as missing, by column of numbers.
     untested : dict, optional
@@ -173,6 +173,7 @@ def predict_files(
     """
     say = progress or (lambda _: None)
     files = Files.of(str(source), text=model.text_columns)
+    refuse_overwriting(out, files.paths)
     text = format_of(out)[0]
     files = replace(files, verbatim=text and files.text is not None)
     parquet = not text and Path(str(out)).suffix == ".parquet"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from datetime import datetime
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -36,14 +38,54 @@ def recognised(labels: pd.Series[Any], index: TaskIndex) -> NDArray[np.int64]:
     >>> from crosslearning.tasks import TaskIndex
     >>> recognised(pd.Series(["1", "2.0", "03", "new", None]), TaskIndex((1, 2, 3))).tolist()
     [0, 1, 2, -1, -1]
+    >>> recognised(pd.Series([1.0, None, 4.0]), TaskIndex(("1", "2", "3"))).tolist()
+    [0, -1, -1]
     """
     rows, found = pd.factorize(tidy(labels))
     distinct = pd.Series(np.asarray(found), dtype=object)
     positions = index.encode(distinct)
     for k in np.flatnonzero(positions < 0):
-        text = index.texts.get(str(distinct[k]))
-        positions[k] = index.position(_number(distinct[k])) if text is None else text
+        known = (_position(reading, index) for reading in _readings(distinct[k], index))
+        positions[k] = next((position for position in known if position >= 0), -1)
     return np.append(positions, -1)[rows]
+
+
+def of_another_kind(labels: pd.Series[Any], index: TaskIndex) -> bool:
+    """Whether labels cannot be those of tasks: words for numbers, numbers for words.
+
+    >>> from crosslearning.tasks import TaskIndex
+    >>> index = TaskIndex(("north", "south"))
+    >>> of_another_kind(pd.Series([1, 2]), index), of_another_kind(pd.Series(["new"]), index)
+    (True, False)
+    """
+    distinct = tidy(labels).dropna().unique()
+    kinds = {kind for label in index.labels for kind in _kinds(label)}
+    return len(distinct) > 0 and all(kinds.isdisjoint(_kinds(label)) for label in distinct)
+
+
+def _kinds(label: object) -> set[str]:
+    """Return what a label may be taken for."""
+    if isinstance(label, str):
+        return {"text"} if _number(label) is None else {"text", "number"}
+    return {"number"} if isinstance(label, Real) else {type(label).__name__}
+
+
+def _readings(label: Any, index: TaskIndex) -> Iterator[Hashable]:
+    """Yield what a label may stand for: its text, its number, text of that number, a date."""
+    yield str(label)
+    number: Any = label if isinstance(label, Real) else _number(label)
+    yield number
+    if isinstance(number, float) and number.is_integer():
+        yield str(int(number))
+    if isinstance(label, Real):  # has lost the zeros that a code begins with
+        codes = [text for text in index.labels if isinstance(text, str) and _number(text) == label]
+        yield codes[0] if len(codes) == 1 else None
+    if isinstance(label, str) and isinstance(index.labels[0], datetime):
+        yield pd.to_datetime(label, errors="coerce")
+
+
+def _position(reading: Hashable, index: TaskIndex) -> int:
+    return index.texts.get(reading, -1) if isinstance(reading, str) else index.position(reading)
 
 
 def _number(label: object) -> float | None:

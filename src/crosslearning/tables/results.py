@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import crosslearning
-from crosslearning.evaluation import Comparison, sentences
+from crosslearning.evaluation import sentences
 from crosslearning.evaluation.choice import standard_error
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.plain import plain
@@ -25,7 +25,15 @@ from crosslearning.tables.parameters import coefficients, map_of, standardised
 from crosslearning.tables.schema import Features
 from crosslearning.tables.target import Target
 from crosslearning.tables.trials import Trials, over_tasks, paired
-from crosslearning.tables.verdict import compared, in_passing, methods, reason, verdict
+from crosslearning.tables.verdict import (
+    Verdict,
+    beyond_linear,
+    compared,
+    labels_of,
+    reason,
+    sentence,
+    verdict_of,
+)
 
 _MOST_TASKS = 2000  # that are listed one by one
 _ENDS = (slice(None, 40), slice(-40, None))
@@ -83,9 +91,10 @@ def _results(fit: Fit) -> dict[str, Any]:
     judge, facts = fit.judge, fit.facts
     model, among, trials = fit.estimator, facts.compared, judge.trials
     comparison = compared(trials, judge.labels, judge.counts)
-    shown = listed = _some(comparison, model.distances_[among])
+    verdict = verdict_of(comparison, trials)
+    shown = listed = _some(verdict, model.distances_[among])
     if fit.held_out:  # which may have other tasks
-        shown = _some(comparison, np.zeros(len(judge.counts)))
+        shown = _some(verdict, np.zeros(len(judge.counts)))
         listed = np.arange(len(among))[:_MOST_TASKS]
     return {
         "kind": "table",
@@ -98,9 +107,10 @@ def _results(fit: Fit) -> dict[str, Any]:
         "target_kind": fit.target.kind,
         "target_rule": fit.target.why,
         "family": fit.target.family if fit.target.kind == "regression" else None,
-        "sentence": _useless(fit) + verdict(comparison, trials, fit.metric.words),
+        "sentence": _useless(fit) + sentence(verdict, trials, fit.metric.words),
+        "beyond_linear": beyond_linear(trials, comparison, fit.metric.words),
         "remarks": sentences.extremes(
-            comparison, fit.model.task, fit.metric.words, shared=in_passing(trials)
+            comparison, fit.model.task, fit.metric.words, shared="with this model"
         ),
         "score": _score(fit),
         "models": _models(fit),
@@ -113,12 +123,12 @@ def _results(fit: Fit) -> dict[str, Any]:
         "described_model": trials.described.label,
         "typical_error": _typical(fit),
         "horizon": fit.model.horizon,
-        "comparison": _comparison(comparison, trials, fit.metric, shown),
+        "comparison": _comparison(verdict, trials, fit.metric, shown),
         "notes": _notes(fit),
         "provenance": _provenance(fit),
         **_tasks(fit, among[listed]),
         **({"chosen": {"all": {"epsilon": model.epsilon_}}} if np.isfinite(model.epsilon_) else {}),
-        **({"gain_counts": _gain_counts(comparison)} if len(shown) < len(judge.counts) else {}),
+        **({"gain_counts": _gain_counts(verdict)} if len(shown) < len(judge.counts) else {}),
         **({"holdout": _holdout(fit.metric, fit.held_out)} if fit.held_out else {}),
     }
 
@@ -155,16 +165,16 @@ def _holdout(metric: Metric, judge: Judge) -> dict[str, Any]:
 
 def _models(fit: Fit) -> list[dict[str, Any]]:
     """Everything that was tried, best first."""
-    trials, folds = fit.judge.trials, fit.trials.means
+    trials, folds = fit.judge.trials, dict(zip(fit.trials.names, fit.trials.means, strict=True))
     means, values = trials.means, trials.scores.by_task
     best = trials.names.index(trials.chosen.name)
     listed = [
         {
             "name": candidate.name,
             "label": candidate.label,
-            "kind": candidate.sharing,
+            "kind": candidate.end,
             "score": fit.metric.shown(float(means[k])),
-            **({"folds": fit.metric.shown(float(folds[k]))} if fit.held_out else {}),
+            **({"folds": fit.metric.shown(float(folds[candidate.name]))} if fit.held_out else {}),
             "standard_error": standard_error(trials.scores, k),
             "difference": float(means[best] - means[k]),
             "difference_error": paired(values[best], values[k])[1],
@@ -190,26 +200,27 @@ def _typical(fit: Fit) -> dict[str, Any]:
     return {"value": rows[0]["value"], "unit": fit.target.name, "rows": rows, "what": what}
 
 
-def _some(comparison: Comparison, distances: NDArray[np.float64]) -> NDArray[np.intp]:
+def _some(verdict: Verdict, distances: NDArray[np.float64]) -> NDArray[np.intp]:
     """Tasks to list one by one: all, or of many those at the ends and some of the others."""
     n_tasks = len(distances)
     if n_tasks <= _MOST_TASKS:
         return np.arange(n_tasks)
-    gains = _gains(comparison)
+    gains = _gains(verdict)
     ends = [np.argsort(values)[at] for values in (gains, distances) for at in _ENDS]
     evenly = np.linspace(0, n_tasks - 1, _MOST_TASKS - sum(map(len, ends))).astype(np.intp)
     return np.unique(np.concatenate([*ends, evenly]))
 
 
-def _gains(comparison: Comparison) -> NDArray[np.float64]:
-    """Gain of each task over its separate model, 0 where it has no scores."""
-    gains = comparison.scores[-1] - comparison.scores[comparison.methods.index("separate")]
+def _gains(verdict: Verdict) -> NDArray[np.float64]:
+    """Gain of each task over what the verdict compares with, 0 where it has no scores."""
+    comparison = verdict.comparison
+    gains = comparison.scores[-1] - comparison.scores[comparison.methods.index(verdict.against)]
     return np.where(np.isfinite(gains), gains, 0.0)
 
 
-def _gain_counts(comparison: Comparison) -> list[dict[str, Any]]:
+def _gain_counts(verdict: Verdict) -> list[dict[str, Any]]:
     """Histogram of gains without its tails, whose tasks are listed."""
-    values = _gains(comparison)
+    values = _gains(verdict)
     low, high = np.quantile(values, [0.005, 0.995])
     counts, edges = np.histogram(values, bins=60, range=(low, high))
     return [
@@ -219,8 +230,9 @@ def _gain_counts(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _comparison(
-    comparison: Comparison, trials: Trials, metric: Metric, some: NDArray[np.intp]
+    verdict: Verdict, trials: Trials, metric: Metric, some: NDArray[np.intp]
 ) -> dict[str, Any]:
+    comparison = verdict.comparison
     overall = comparison.summary.assign(score=lambda table: table["score"].map(metric.shown))
     tasks = comparison.tasks.iloc[some]
     tasks = tasks.assign(**{m: tasks[m].map(metric.shown) for m in comparison.methods})
@@ -228,10 +240,9 @@ def _comparison(
         "overall": overall.reset_index(names="method").to_dict("records"),
         "tasks": tasks.reset_index().to_dict("records"),
         "n_tasks": comparison.n_tasks,
-        "labels": {
-            name: "the " * (candidate.base == "blend") + candidate.label
-            for name, candidate in methods(trials).items()
-        },
+        "effect": verdict.effect.name.lower(),
+        "against": verdict.against,
+        "labels": labels_of(trials),
     }
 
 

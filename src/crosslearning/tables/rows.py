@@ -20,6 +20,10 @@ Array = NDArray[np.float64]
 _MARGIN = 0.5  # of the range of the targets
 
 
+class NotFittedError(Exception):
+    """A model cannot be fitted to a part of the rows, for the reason that is the message."""
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Rows of a table, to fit models or to score them."""
@@ -40,6 +44,11 @@ class Rows:
     def n_scores(self) -> int:
         """Number of linear scores that a model of the targets has."""
         return 1 if self.classes is None else len(self.classes) - 1
+
+    @property
+    def counted(self) -> NDArray[Any]:
+        """Targets of the rows of positive weight."""
+        return self.y if self.weights is None else self.y[self.weights > 0]
 
     def take(self, rows: NDArray[np.intp]) -> Rows:
         """Return some of the rows."""
@@ -65,17 +74,21 @@ def fitted(estimator: Any, rows: Rows, labels: NDArray[Any] | None = None) -> An
     if isinstance(model, CrossBayesianRidge):
         model.fit_statistics(rows.sums())
         model.tasks_ = labels
-        return bounded(model, rows.y)
+        return bounded(model, rows.counted)
     given = {} if rows.weights is None else {"sample_weight": rows.weights}
     model.fit(rows.X, rows.y, tasks=rows.codes, **given)
     model.tasks_ = labels[model.tasks_.astype(np.intp)]
-    return model if rows.classes is not None else bounded(model, rows.y)
+    return model if rows.classes is not None else bounded(model, rows.counted)
 
 
 def bounded(model: Any, y: Array) -> Any:
-    """Bound the numbers that a model predicts: by the range of its targets, and half of it."""
+    """Bound what a model predicts: by the range of its targets and half of it, and by their sign.
+
+    If no target is negative, no prediction is.
+    """
     low, high = y.min(), y.max()
-    model.bounds_ = np.array([low, high]) + _MARGIN * (high - low) * np.array([-1.0, 1.0])
+    margin = _MARGIN * (high - low)
+    model.bounds_ = np.array([max(low - margin, 0.0 if low >= 0 else -np.inf), high + margin])
     return model
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
+from crosslearning.tables._options import option
 from crosslearning.tables.columns import (
     ID,
     ROW_NUMBER,
@@ -25,7 +26,13 @@ from crosslearning.tables.columns import (
 from crosslearning.tasks import TaskIndex
 
 _LISTED = 20
-_FEWEST_GROUPS, _LARGEST_GROUP = 50, 4  # ids, and rows per id
+_FEWEST_IDS = 50
+_UNIT = re.compile(  # names of what rows belong to; their numbers are codes
+    r"(district|county|state|region|town|city|village|school|class|teacher|student|pupil|child"
+    r"|family|household|person|patient|subject|hospital|firm|company|store|shop|product|customer"
+    r"|user)([ _.]?(code|nr|num|number))?|c?code|nr",
+    re.IGNORECASE,
+)
 _TIME = re.compile(r"(year|yr|date|month|week|quarter|period|time|day)s?", re.IGNORECASE)
 
 
@@ -82,7 +89,8 @@ def unlabelled(task: Hashable, rows: pd.Index[Any]) -> ValueError:
     """Say which rows have no label."""
     return ValueError(
         f"The task column {task!r} must have a label in every row; it has none in "
-        f"{listed_rows(rows)}. Fill in the labels, or drop these rows with drop_unlabelled=True."
+        f"{listed_rows(rows)}. Fill in the labels, or drop these rows with "
+        f"{option('drop_unlabelled', True)}."
     )
 
 
@@ -138,23 +146,37 @@ def features_of(
     return Features(tuple(used), tuple(c for c in columns if c.name not in names_used))
 
 
+def remarks(
+    frame: pd.DataFrame, used: Features, task: str, labels: NDArray[Any], *, timed: bool
+) -> list[str]:
+    """Note what seems odd about columns and labels; `timed` if later rows are tested on."""
+    names = [column.name for column in used.used]
+    return [
+        *([] if timed else looks_like_time(frame, names)),
+        *looks_like_groups(frame, used.of("number")),
+        *differ_in_case(task, labels),
+    ]
+
+
 def looks_like_groups(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """Note columns of numbers that seem to identify groups of rows, such as families."""
-    why = "looks like an id of groups of rows, but is used as a number"
-    remedy = "leave it out, or hold out whole groups of it"
+    """Note columns of numbers that seem to identify something, such as families."""
+    why = "looks like an id, but is used as a number"
+    remedy = "leave it out, treat it as a category, or hold out whole groups of it"
     return [f"column {name} {why}: {remedy}" for name in names if _is_id(frame[name])]
 
 
 def _is_id(values: pd.Series[Any]) -> bool:
-    """Whether whole numbers repeat and are named an id, or count small groups of adjacent rows."""
+    """Whether whole numbers are named like ids, or count groups of adjacent rows."""
     name, known = str(values.name), values.dropna()
     if not is_numeric_dtype(values.dtype) or known.mod(1).any() or _TIME.fullmatch(name):
         return False
     distinct = known.nunique()
-    if not _FEWEST_GROUPS <= distinct < len(known):
+    if distinct < _FEWEST_IDS:
         return False
-    small = len(known) <= _LARGEST_GROUP * distinct and int((known.diff() != 0).sum()) == distinct
-    return bool(ID.search(name)) or (small and is_ordered(known.to_numpy(np.float64)))
+    if ID.search(name) or _UNIT.fullmatch(name):
+        return True
+    adjacent = distinct < len(known) and int((known.diff() != 0).sum()) == distinct
+    return adjacent and is_ordered(known.to_numpy(np.float64))
 
 
 def differ_in_case(task: str, labels: NDArray[Any]) -> list[str]:
@@ -175,7 +197,7 @@ def looks_like_time(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
     for name in names:
         if is_date(frame[name]) or _is_year(frame[name]):
             why = "rows were held out at random, which flatters forecasts"
-            return [f"column {name} looks like a time: {why}; set it as the time column"]
+            return [f"column {name} looks like a time: {why}; {option('time')} tests on later rows"]
     return []
 
 

@@ -16,16 +16,18 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from crosslearning.convex.statistics import Statistics
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
-from crosslearning.tables._calibration import held
 from crosslearning.tables._effects import effects
 from crosslearning.tables._facts import Facts, baseline_of
 from crosslearning.tables._files import Files, located
 from crosslearning.tables._final import state_to_keep, unscored, unweighted
 from crosslearning.tables._lines import lines
+from crosslearning.tables._options import option
 from crosslearning.tables._plan import Plan
-from crosslearning.tables._prepared import check_settings
+from crosslearning.tables._prepared import check_settings, weightless
 from crosslearning.tables._reader import Reader
+from crosslearning.tables._residuals import Residuals
 from crosslearning.tables._sums import COMPARED, facts_of, try_rows, try_sums
 from crosslearning.tables._survey import Survey, recognised
 from crosslearning.tables.candidates import Candidate, candidates
@@ -34,7 +36,8 @@ from crosslearning.tables.metrics import Metric, Scorer, metric_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.results import Fit, with_results
-from crosslearning.tables.schema import Features, differ_in_case, looks_like_time, require_columns
+from crosslearning.tables.rows import bounded, fitted
+from crosslearning.tables.schema import Features, remarks, require_columns
 from crosslearning.tables.splits import horizon, time_starts, time_values
 from crosslearning.tables.target import Target, only_family
 from crosslearning.tables.trials import Trials
@@ -72,9 +75,9 @@ def fit_files(
     It is read twice: to learn labels, levels and gaps and to draw a sample, from which columns are
     recognised; and to sum the rows of each task and fold. Memory holds the sums and two chunks.
     Linear models of numbers, and their mean squared errors, follow from the sums. Classes and
-    counts, and other metrics, are compared on the rows of some tasks, kept in memory; the best
-    model of them takes some 10 more passes. Medians, which replace missing values, and moments that
-    rows are divided at are those of the sample.
+    counts, and other metrics, are compared on the rows of some tasks, kept in memory; unless these
+    are all rows, the best model of them takes some 10 more passes. Medians, which replace missing
+    values, and moments that rows are divided at are those of the sample.
 
     Parameters
     ----------
@@ -114,13 +117,15 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
     encoder = plan.encoder
     only = only_family(settings.family, settings.metric) or goal.family == "gaussian"
     shape = survey.n_rows, len(encoder.feature_names)
-    tried = candidates(goal.kind, goal.family, shape, only=only, epsilon=settings.epsilon)
-    largest = survey.ranges.get(goal.name, [np.inf])[-1]
-    model, trials, facts, (errors, findings), caught = _chosen(
-        engine, plan, labels, tried, metric, largest
+    n_scores = 1 if plan.classes is None else len(plan.classes) - 1
+    tried = candidates(
+        goal.kind, goal.family, shape, only=only, epsilon=settings.epsilon, n_scores=n_scores
+    )
+    model, trials, facts, (residuals, findings), caught = _chosen(
+        engine, plan, labels, tried, metric
     )
     result = TableModel(
-        plan.task, plan.target, metric.name, encoder, None, state_to_keep(model), errors,
+        plan.task, plan.target, metric.name, encoder, None, state_to_keep(model), residuals,
         coefficients=coefficient_table(model, encoder.feature_names), horizon=plan.horizon,
     )  # fmt: skip
     findings["effects"], more = effects(result, sample), list[str]()
@@ -134,12 +139,12 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
         "unlabelled": survey.unlabelled,
         "notes": [
             *engine.notes,
-            *_notes(survey, sample, used, plan, facts),
-            *differ_in_case(plan.task, labels),
+            *_notes(survey, sample, plan, facts),
+            *remarks(sample, used, plan.task, labels, timed=plan.time is not None),
             *more,
         ],
     }
-    sharing = None if trials.chosen.sharing == "separate" else model
+    sharing = None if trials.chosen.end == "separate" else model
     fit = Fit(result, model, goal, used, trials, plan.words, facts, provenance, sharing)
     python = lines(fit_files, vars(settings), trials.chosen.label)
     return with_results(fit, findings, caught, python)
@@ -159,8 +164,8 @@ def _looked(
     metric = metric_of(settings.metric, goal.kind)
     if settings.held_out is not None and metric.name == "auc":
         raise ValueError(
-            "`held_out` is scored in chunks, from which no area under a curve follows. Use another "
-            "metric."
+            f"{option('held_out')} is scored in chunks, from which no area under a curve follows. "
+            "Use another metric."
         )
     return survey, sample, goal, used, metric
 
@@ -224,11 +229,13 @@ def _chosen(
     labels: NDArray[Any],
     tried: list[Candidate],
     metric: Metric,
-    largest: float,
-) -> tuple[Any, Trials, Facts, tuple[NDArray[np.float64], dict[str, Any]], list[Any]]:
+) -> tuple[Any, Trials, Facts, tuple[Residuals | None, dict[str, Any]], list[Any]]:
     """Sum rows, and fit the best model: it, trials, facts, findings on some rows, and warnings."""
+    found: tuple[Residuals | None, dict[str, Any]]
     sums, shown = engine.sums(plan)
-    total, names = sums.total(), plan.encoder.feature_names
+    total, names, ends = sums.total(), plan.encoder.feature_names, shown.ends
+    if not len(ends):
+        raise weightless(plan.weights)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is not chosen does not matter
         if plan.by_rows:
@@ -243,17 +250,23 @@ def _chosen(
         warnings.simplefilter("always")
         engine.say(f"Fitting the best of them, {trials.chosen.label}, on all rows")
         del sums, shown  # of many tasks they are large
-        model = clone(trials.chosen.estimator)
-        if isinstance(model, CrossBayesianRidge):
-            model.fit_statistics(total, learn_from=_LEARNED)
+        estimator, tasks = trials.chosen.estimator, as_objects(labels.tolist())
+        if plan.keeps_all:
+            model = fitted(estimator, rows, tasks)
         else:
-            known = largest if isinstance(model, CrossBayesianGLM) else plan.classes
-            model.fit_passes(total, partial(engine.passed, plan), known, learn_from=_LEARNED)
-        model.tasks_ = as_objects(labels.tolist())
-    if plan.by_rows:
-        told, sds = (part[trials.chosen.name] for part in (trials.said, trials.spreads))
-        found[1].update(held(rows, told, sds, state_to_keep(model)))
+            model = _passed(engine, plan, clone(estimator), total, ends)
+            model.tasks_ = tasks
     return model, trials, facts, found, caught
+
+
+def _passed(engine: Any, plan: Plan, model: Any, total: Statistics, ends: NDArray[Any]) -> Any:
+    """Fit all rows from sums, or from passes over them; `ends` are those of the targets."""
+    if isinstance(model, CrossBayesianRidge):
+        model.fit_statistics(total, learn_from=_LEARNED)
+    else:
+        known = ends.max() if isinstance(model, CrossBayesianGLM) else plan.classes
+        model.fit_passes(total, partial(engine.passed, plan), known, learn_from=_LEARNED)
+    return model if plan.classes is not None else bounded(model, ends)
 
 
 def _held_out(
@@ -272,13 +285,13 @@ def _held_out(
     return {"rows": scorer.rows, "scores": {name: scorer.score["score"]}}, notes
 
 
-def _notes(
-    survey: Survey, sample: pd.DataFrame, chosen: Features, plan: Plan, facts: Facts
-) -> list[str]:
-    names = [column.name for column in chosen.used]
-    notes = [] if plan.time else looks_like_time(sample, names)
+def _notes(survey: Survey, sample: pd.DataFrame, plan: Plan, facts: Facts) -> list[str]:
+    """Say what was learned from a part of the table."""
+    notes = []
     if len(sample) < survey.n_rows:
         gaps = ", and medians in place of gaps" if plan.encoder.flagged else ""
-        notes.insert(0, f"columns were recognised from {len(sample):,} rows drawn at random{gaps}")
+        notes.append(f"columns were recognised from {len(sample):,} rows drawn at random{gaps}")
     some, of = len(facts.compared), len(facts.counts)
-    return notes + [f"models were compared on {some:,} of {of:,} tasks"] * (some < of)
+    if some < of:
+        notes.append(f"models were compared on {some:,} of {of:,} tasks")
+    return notes

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from crosslearning.tables._options import option
 from crosslearning.tables.columns import as_numbers, column_of, first_of, is_date
 
 Kind = Literal["regression", "classification"]
@@ -79,11 +80,13 @@ def _asked(kind: str, family: str) -> str:
     """Return the kind that is asked for; a family implies numbers."""
     for name, value, known in (("kind", kind, KINDS), ("family", family, FAMILIES)):
         if value not in known:
-            raise ValueError(f"`{name}` must be one of {', '.join(known)}; got {value!r}.")
+            raise ValueError(f"{option(name)} must be one of {', '.join(known)}; got {value!r}.")
     if family == "auto":
         return kind
     if kind == "classification":
-        raise ValueError(f"`family` {family!r} is for numbers, not classes. Omit one of them.")
+        raise ValueError(
+            f"{option('family', family)} is for numbers, not classes. Omit one of them."
+        )
     return "regression"
 
 
@@ -96,10 +99,12 @@ def quantile_asked(family: str, quantile: float | None) -> float | None:
     """Return the level of the quantile to predict, 0.5 by default; None for means."""
     if family != "quantile":
         if quantile is not None:
-            raise ValueError(f"`quantile` needs family='quantile'; got family={family!r}.")
+            raise ValueError(
+                f"{option('quantile')} needs {option('family', 'quantile')}; got {family!r}."
+            )
         return None
     if quantile is not None and not 0.0 < quantile < 1.0:
-        raise ValueError(f"`quantile` must lie between 0 and 1; got {quantile}.")
+        raise ValueError(f"{option('quantile')} must lie between 0 and 1; got {quantile}.")
     return 0.5 if quantile is None else quantile
 
 
@@ -116,7 +121,7 @@ def refuse_slips(column: pd.Series[Any], values: NDArray[np.float64]) -> None:
         raise ValueError(
             f"The target {column.name!r} holds numbers except for "
             f"{first_of(slips)}. Correct or delete these values, or ask for "
-            "classes with kind='classification'."
+            f"classes with {option('kind', 'classification')}."
         )
 
 
@@ -150,11 +155,11 @@ def _classes(column: pd.Series[Any], distinct: int) -> NDArray[Any]:
     recognised = column_of(column)
     if distinct > _MOST_CLASSES:
         because = f" ({recognised.reason})" if recognised.reason else ""
+        numbers = option("kind", "regression")
         raise ValueError(
             f"A target of classes may have at most {_MOST_CLASSES}; {column.name!r} has "
             f"{distinct:,} distinct values{because}. Group them or choose another column"
-            + ", or predict numbers with kind='regression'" * (recognised.type == "number")
-            + "."
+            + (f", or predict numbers with {numbers}." if recognised.type == "number" else ".")
         )
     if recognised.type != "number" or recognised.note:
         return column.astype(object).map(str).to_numpy(dtype=object)

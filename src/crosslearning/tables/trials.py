@@ -1,6 +1,6 @@
-"""Results of candidates on held-out rows, and the choice among them."""
+"""Results of candidates on held-out rows, and the choices among them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,31 +9,46 @@ from numpy.typing import NDArray
 
 from crosslearning.evaluation.choice import nested
 from crosslearning.evaluation.scores import Scores
-from crosslearning.tables.candidates import Candidate
+from crosslearning.tables.candidates import Candidate, End
 
 Array = NDArray[np.float64]
 _ROUNDING = 1e-9  # relative to the best score; smaller differences are ties
 
 
 @dataclass(frozen=True, eq=False)
+class Choice:
+    """A choice among some candidates: weights by name, and scores by split and task.
+
+    The weights come from all splits. What is scored on a split is a choice made on the others,
+    whose `predictions` are there if it blends.
+    """
+
+    weights: dict[str, float]
+    scores: Array
+    predictions: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Trials:
-    """Results of candidates, simplest first, on held-out rows.
+    """Results of candidates, cheapest first, on held-out rows.
 
     `scores` are by the metric of the choice, `plain` squared errors or shares that are correct;
-    `said` and `spreads` hold predictions of all rows and standard deviations of some, by name, NaN
-    where there is none; `weights` those of a blend, perhaps of one; `skipped` and `failed` are
-    labels of models that are not among them; `kept` is a choice made elsewhere.
+    `predictions` are of all rows and `sds`, standard deviations, of some, by name, NaN where there
+    is none. `choices` are those among pooled models ("pooled"), among separate ones ("separate",
+    unless a learner that is kept lacks them), among linear ones ("linear", if there are others) and
+    among all ("all"). `skipped` are labels of models there was no time for, `failed` reasons why
+    some are missing, by label; `kept` is a choice made elsewhere.
     """
 
     candidates: Sequence[Candidate]
     scores: Scores
     plain: Scores
-    said: dict[str, Array] = field(default_factory=dict)
+    choices: Mapping[str, Choice]
+    predictions: dict[str, Array] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    spreads: dict[str, Array] = field(default_factory=dict)
-    weights: dict[str, float] = field(default_factory=dict)
+    sds: dict[str, Array] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
     kept: Candidate | None = None
 
     @property
@@ -48,69 +63,74 @@ class Trials:
 
     @property
     def chosen(self) -> Candidate:
-        """The blend, or the model that has all its weight, unless another is clearly better.
-
-        That is, by a standard error: choosing one by a noisy score costs more than averaging.
-        """
-        best = self.kept or self.best
-        if self.kept or not self.weights:
-            return best
-        usual = self.names.index("blend" if len(self.weights) > 1 else next(iter(self.weights)))
-        scores = self.scores.by_task
-        ahead, error = paired(scores[self.names.index(best.name)], scores[usual])
-        return best if ahead >= error else self.candidates[usual]
+        """The blend, or the model that has all its weight."""
+        names = list(self.choices["all"].weights)
+        return self.kept or self.named("blend" if len(names) > 1 else names[0])
 
     @property
     def best(self) -> Candidate:
-        """The model with the best mean, chosen or not."""
-        return self.best_of("pooled", "baseline", "cross", "separate")
+        """The model with the best mean, chosen or not, of those that can be kept."""
+        kept = [k for k, c in enumerate(self.candidates) if c.kept]
+        return best_of([self.candidates[k] for k in kept], self.means[kept])
 
     @property
     def parts(self) -> dict[str, float]:
         """Weights of the models that make up the chosen one."""
         chosen = self.chosen.name
-        return self.weights if chosen == "blend" else {chosen: 1.0}
+        return self.choices["all"].weights if chosen == "blend" else {chosen: 1.0}
 
     @property
     def listed_parts(self) -> list[dict[str, Any]]:
         """Names, labels and weights of these models, the heaviest first."""
-        labels = {c.name: c.label for c in self.candidates}
         parts = sorted(self.parts.items(), key=lambda part: -part[1])
-        return [{"name": n, "label": labels[n], "weight": weight} for n, weight in parts]
+        return [{"name": n, "label": self.named(n).label, "weight": weight} for n, weight in parts]
 
     @property
     def described(self) -> Candidate:
-        """The chosen model if it is linear in the columns, else the best that is and shares."""
-        return self.chosen if self.chosen.base == "linear" else self.best_of("cross", base="linear")
+        """The chosen model if it is linear in the columns, else the best that is.
+
+        One that is cross-learned, if there was time for one.
+        """
+        return self.chosen if self.chosen.base == "linear" else self._linear("cross")
 
     @property
     def spreading(self) -> Candidate:
         """The described model; if its tasks share nothing, the best linear one whose tasks do."""
         described = self.described
-        if described.sharing != "separate":
-            return described
-        return self.best_of("cross", "baseline", base="linear")
+        return self._linear("cross", "levels") if described.end == "separate" else described
 
     @property
     def nested_score(self) -> float:
         """Score of the choice itself, made for every split on the others."""
-        everyone = {"chosen": range(len(self.candidates))}
-        return float(over_tasks(nested(self.scores, everyone))[0])
+        values = self.choices["all"].scores[np.newaxis]
+        return float(over_tasks(Scores(["all"], values, self.scores.weights))[0])
 
-    def best_of(self, *sharing: str, base: str | None = None) -> Candidate:
-        """Return the best candidate of some kinds, the simplest of equal ones."""
-        own = [
-            (mean, c)
-            for mean, c in zip(self.means, self.candidates, strict=True)
-            if c.sharing in sharing and base in (None, c.base)
-        ]
-        top = max(mean for mean, _ in own)
-        if top == -np.inf:
-            raise ValueError(
-                "No model could be scored: every training part lacks something, such as a class. "
-                "Hold out other parts, or fewer of them."
-            )
-        return next(c for mean, c in own if mean >= top - _ROUNDING * abs(top))
+    def named(self, name: str) -> Candidate:
+        """Return the candidate of this name."""
+        return self.candidates[self.names.index(name)]
+
+    def _linear(self, *ends: End) -> Candidate:
+        linear = [k for k, c in enumerate(self.candidates) if c.base == "linear" and c.kept]
+        preferred = [k for k in linear if self.candidates[k].end in ends] or linear
+        return best_of([self.candidates[k] for k in preferred], self.means[preferred])
+
+
+def best_of(candidates: Sequence[Candidate], means: Array) -> Candidate:
+    """Return the candidate with the best mean, the cheapest of equal ones."""
+    pairs = list(zip(means, candidates, strict=True))
+    top = means.max()
+    if top == -np.inf:
+        raise ValueError(
+            "No model could be scored: every training part lacks something, such as a class. "
+            "Hold out other parts, or fewer of them."
+        )
+    return next(c for mean, c in pairs if mean >= top - _ROUNDING * abs(top))
+
+
+def best_choice(candidates: Sequence[Candidate], scores: Scores) -> Choice:
+    """Choose the candidate with the best mean; for each split, the one that is best on others."""
+    best = best_of(candidates, over_tasks(scores))
+    return Choice({best.name: 1.0}, nested(scores, {"all": range(len(candidates))}).values[0])
 
 
 def over_tasks(scores: Scores) -> Array:

@@ -1,117 +1,166 @@
-"""What a comparison of models says about sharing, in words."""
+"""What a comparison of models says about sharing, and about learners: values, then words."""
 
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.evaluation.comparison import Comparison
-from crosslearning.evaluation.numbers import capital, count, number
+from crosslearning.evaluation.effect import Effect
+from crosslearning.evaluation.numbers import capital, count, joined, number
 from crosslearning.evaluation.scores import Scores
 from crosslearning.evaluation.sentences import cannot_tell, chance, size
-from crosslearning.tables.candidates import Candidate
+from crosslearning.tables._basis import BLOCKS
 from crosslearning.tables.trials import Trials
 
-_SHARES = ("cross", "baseline")
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
 _ROUNDING = 1e-6
+_RIVALS = ("pooled", "separate")
+_FEATURES = {"curved": "curves", "means": "task means", "stacked": "boosted trees"}
 
 
-def methods(trials: Trials) -> dict[str, Candidate]:
-    """Return the best pooled, the best separate, and the best model that shares, or the chosen."""
-    chosen, kinds = trials.chosen, {"pooled": ("pooled",), "separate": ("separate",)}
-    return {
-        name: chosen if chosen.sharing in sharing else trials.best_of(*sharing)
-        for name, sharing in (kinds | {"cross": _SHARES}).items()
-    }
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What comparing the choice among all models with that among models at one end says of sharing.
+
+    `against` is the end that the choice is first compared with.
+    """
+
+    effect: Effect
+    against: str
+    comparison: Comparison
 
 
 def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Comparison:
-    """Compare the model that shares with one pooled model and with separate models."""
-    found = methods(trials)
-    at = [trials.names.index(candidate.name) for candidate in found.values()]
-    scores = Scores(list(found), trials.scores.values[at], trials.scores.weights)
+    """Compare the choice among all models with those among pooled and among separate models."""
+    names = [name for name in _RIVALS if name in trials.choices]
+    values = np.stack([trials.choices[name].scores for name in (*names, "all")])
+    scores = Scores([*names, "cross"], values, trials.scores.weights)
     return Comparison.of(scores, labels, rows, nested=len(trials.scores.weights) > 1)
 
 
-def verdict(comparison: Comparison, trials: Trials, metric: str) -> str:
+def verdict_of(comparison: Comparison, trials: Trials) -> Verdict:
+    """Judge sharing, learner for learner: rivals have the same learners at another end."""
+    if not any(c.end in ("cross", "levels") for c in trials.candidates):
+        return Verdict(Effect.NOTHING, "pooled", comparison)
+    pooled, end = _sign(comparison, "pooled"), trials.chosen.end
+    separate = _sign(comparison, "separate") if "separate" in comparison.methods else 0
+    if end == "pooled":
+        return Verdict(Effect.POOL, "pooled", comparison)
+    if pooled > 0 and end == "separate":
+        return Verdict(Effect.HURTS, "pooled", comparison)
+    if pooled > 0 and separate > 0:
+        return Verdict(Effect.HELPS, comparison.best_rival, comparison)
+    if pooled > 0:
+        return Verdict(Effect.DIFFER, "pooled", comparison)
+    unsure = pooled == 0 and not _negligible(comparison, "pooled")
+    better = comparison.paired("pooled").gain > 0
+    return Verdict(Effect.UNDECIDED if unsure and better else Effect.POOL, "pooled", comparison)
+
+
+def _sign(comparison: Comparison, rival: str) -> int:
+    """Return 1 if the choice is significantly better than a rival, -1 if worse, else 0."""
+    return 0 if _negligible(comparison, rival) else comparison.verdict(rival)
+
+
+def _negligible(comparison: Comparison, rival: str) -> bool:
+    gain, score = comparison.paired(rival).gain, comparison.score(rival)
+    return abs(gain) <= _NEGLIGIBLE * abs(score)
+
+
+def sentence(verdict: Verdict, trials: Trials, metric: str) -> str:
     """Say whether sharing helps; on a held-out table also whether the kept model does best."""
-    text, kept, best = _on_sharing(comparison, trials, metric), trials.kept, trials.best
-    if kept is None:
+    text, best = _on_sharing(verdict, trials, metric), trials.best
+    if trials.kept is None:
         return text
     text = f"On the held-out table, {text[0].lower()}{text[1:]}"
-    at = [trials.names.index(candidate.name) for candidate in (best, kept)]
-    scores = Scores(["best", "kept"], trials.scores.values[at], trials.scores.weights)
-    against = Comparison.of(scores, comparison.labels, comparison.rows, nested=False)
-    loses = against.verdict("best") < 0
-    doubt = chance(against, "best")
-    ahead = _than(against, "best", best.label, metric, doubt, again=not loses)
-    if not ahead.startswith("worse"):
-        return text
-    if loses:
-        name = _named(kept, trials)
+    compared = verdict.comparison
+    scores = trials.scores.of([best.name, trials.kept.name])
+    against = Comparison.of(scores, compared.labels, compared.rows, nested=False)
+    behind = against.paired(best.name).gain < 0 and not _negligible(against, best.name)
+    ahead = _than(against, best.name, best.label, metric, chance(against, best.name))
+    if behind and _sign(against, best.name) < 0:
+        name = _named(trials, "all")
         return f"On the held-out table, the model that is kept loses: {name} is {ahead}."
-    if kept.sharing in _SHARES and f"worse than {best.label} by" in text:
+    if not behind or best.label in labels_of(trials).values():  # which the text compares with
         return text
     return f"{text} The model that is kept does not do best there: it is {ahead}."
 
 
-def _on_sharing(comparison: Comparison, trials: Trials, metric: str) -> str:
-    """Say whether sharing helps beyond one model, and beyond separate ones."""
-    chosen, found = trials.chosen, methods(trials)
-    label = _named(found["cross"], trials)
-    pooled, separate = comparison.verdict("pooled"), comparison.verdict("separate")
-    gains = comparison.summary["gain"]
+def _on_sharing(verdict: Verdict, trials: Trials, metric: str) -> str:
+    comparison, effect, name = verdict.comparison, verdict.effect, _named(trials, "all")
+    subject = f"{name} {'are' if name.startswith('separate models') else 'is'}"
+    if effect is Effect.NOTHING:
+        return "Nothing can be said about sharing: no model that shares was fitted."
 
-    def than(rival: str, doubt: str = "", *, again: bool = False) -> str:
-        return _than(comparison, rival, found[rival].label, metric, doubt, again=again)
+    def than(rival: str, *, sure: bool = True, again: bool = False) -> str:
+        doubt = "" if sure else chance(comparison, rival)
+        return _than(comparison, rival, _named(trials, rival), metric, doubt, again=again)
 
-    if chosen.sharing == "pooled" and gains["pooled"] <= 0:
-        return (
-            "One model for all is best here: sharing among these tasks does not help beyond it. "
-            f"{capital(label)} is {than('pooled', chance(comparison, 'pooled'))}."
-        )
-    if chosen.sharing == "separate" and gains["separate"] <= 0:
-        less = "" if separate < 0 else ", though perhaps by chance"
-        return f"Separate models are best here{less}: {label} is {than('separate')}."
-    little = 0 < gains["pooled"] <= _NEGLIGIBLE * abs(comparison.score("pooled"))
-    if pooled == 0 and gains["pooled"] > 0 and not little:
-        return f"{cannot_tell(comparison, 'pooled')} beyond one model: {label} is {than('pooled')}."
-    if pooled <= 0 or little:
-        doubt = ", which is too little to matter" if pooled > 0 else chance(comparison, "pooled")
-        return (
-            f"Sharing among these tasks does not help beyond one model, as far as "
-            f"{count(comparison.n_tasks, 'task')} can tell: {label} is {than('pooled', doubt)}."
-        )
-    if separate <= 0:
-        other = than("separate", chance(comparison, "separate"), again=True)
-        link = "and" if other.startswith("better") else "but"
-        return f"Tasks differ: {label} is {than('pooled')}, {link} {other}."
-    return f"Sharing helps: {label} is {than(comparison.best_rival)}."
+    separate = "separate" in comparison.methods
+    if effect is Effect.POOL and trials.chosen.end == "pooled":
+        text = "One model for all is best here; sharing among these tasks does not improve on it."
+        more = f" {capital(subject)} {than('separate', sure=False)}." if separate else ""
+        return text + more
+    if effect is Effect.DIFFER:
+        text = f"Tasks differ: {subject} {than('pooled')}"
+        if not separate:
+            return f"{text}. Separate models of this kind were not fitted."
+        link = "and" if comparison.paired("separate").gain > 0 else "but"
+        return f"{text}, {link} {than('separate', sure=False, again=True)}."
+    starts = {
+        Effect.HELPS: "Sharing helps",
+        Effect.HURTS: "Separate models are best here",
+        Effect.UNDECIDED: f"{cannot_tell(comparison, 'pooled')} beyond one model",
+        Effect.POOL: "Sharing among these tasks does not help beyond one model, as far as "
+        f"{count(comparison.n_tasks, 'task')} can tell",
+    }
+    sure = effect is not Effect.POOL
+    return f"{starts[effect]}: {subject} {than(verdict.against, sure=sure)}."
 
 
-def _named(candidate: Candidate, trials: Trials) -> str:
-    """Name a model within a sentence, and what it is a blend of."""
-    if candidate.base == "blend":
-        return f"the blend ({', '.join(_shares(trials))})"
-    label = candidate.label.replace(", ", " and ").replace("cross-learned", "cross-learning")
-    return f"the model with {label}" if candidate.sharing == "baseline" else label
+def beyond_linear(trials: Trials, comparison: Comparison, metric: str) -> str | None:
+    """Say what curves, task means and trees bring, if the chosen model has them."""
+    bases = {trials.named(name).base for name in trials.parts} - {"linear"}
+    blocks = {block for base in bases for block in BLOCKS[base]}
+    words = [word for block, word in _FEATURES.items() if block in blocks]
+    if not words:
+        return None
+    values = np.stack([trials.choices[name].scores for name in ("linear", "all")])
+    scores = Scores(["linear", "all"], values, trials.scores.weights)
+    against = Comparison.of(scores, comparison.labels, comparison.rows)
+    rival = "linear models chosen in the same way"
+    ahead = _than(against, "linear", rival, metric, chance(against, "linear"))
+    return f"With {joined(words)}, the model is {ahead}."
 
 
-def in_passing(trials: Trials) -> str:
-    """Name the model that shares after a score."""
-    label = "the " * (methods(trials)["cross"].base == "blend") + methods(trials)["cross"].label
-    return label if label.startswith("cross-learned") else f"with {label}"
+def labels_of(trials: Trials) -> dict[str, str]:
+    """Name the choices that are compared."""
+    return {
+        "cross" if name == "all" else name: _label(trials, name)
+        for name in (*_RIVALS, "all")
+        if name in trials.choices
+    }
 
 
-def _shares(trials: Trials) -> list[str]:
-    """Return the parts of the blend, the heaviest first."""
-    labels = {c.name: c.label.replace(", ", " and ") for c in trials.candidates}
-    parts = sorted(trials.weights.items(), key=lambda part: -part[1])
-    return [f"{weight:.0%} {labels[name]}" for name, weight in parts]
+def _label(trials: Trials, name: str) -> str:
+    weights = trials.choices[name].weights
+    if len(weights) == 1:
+        return trials.named(next(iter(weights))).label
+    kind = f"{name} models" if name in _RIVALS else "models"
+    return f"the blend of {len(weights)} {kind}"
+
+
+def _named(trials: Trials, name: str) -> str:
+    """Name a choice within a sentence."""
+    label = _label(trials, name)
+    label = label.replace(", ", " and ").replace("cross-learned", "cross-learning")
+    return f"the model with {label}" if label.startswith("common slopes") else label
 
 
 def _than(
-    comparison: Comparison, rival: str, name: str, metric: str, doubt: str, *, again: bool
+    comparison: Comparison, rival: str, name: str, metric: str, doubt: str, *, again: bool = False
 ) -> str:
     """Write "better than" or "worse than" a rival, by how much, and what casts doubt on it."""
     gain = comparison.paired(rival).gain
@@ -123,19 +172,23 @@ def _than(
 
 def reason(trials: Trials, words: str) -> str:
     """Say why the chosen model was chosen."""
-    chosen, best, n_models = trials.chosen, trials.best, len(trials.candidates)
+    chosen, blend = trials.chosen, trials.choices["all"].predictions is not None
     means = dict(zip(trials.names, trials.means, strict=True))
-    others = [c for c in trials.candidates if c is not chosen]
-    second = max(others, key=lambda c: means[c.name]) if chosen is best else best
-    own, other = (number(abs(means[c.name])) for c in (chosen, second))
-    if chosen is best:
-        why = f"it has the best mean over tasks of {n_models} models: {own} against {other} for "
-        why += f"{second.label}, the next best. Of equal models the simplest is chosen."
-    else:
-        why = f"its mean over tasks is {own}, and that of {second.label} {other}, which is better "
-        why += "by less than a standard error."
-        why += " It is kept since a blend would give it all the weight." * (chosen.base != "blend")
+    others = [c for c in trials.candidates if c is not chosen and c.kept]
+    if not others:
+        return "It is the only model that was tried."
+    next_best = max(others, key=lambda c: means[c.name])
+    score, other = (number(abs(means[c.name])) for c in (chosen, next_best))
     if chosen.base == "blend":
-        why += f" It consists of {', '.join(_shares(trials))}; the weights for a part of the rows "
-        why += "come from the others."
+        parts = ", ".join(f"{p['weight']:.0%} {p['label']}" for p in trials.listed_parts)
+        why = f"its mean over tasks is {score}, and that of {next_best.label}, the best single "
+        why += f"model of {len(others)}, {other}. It consists of {parts}; the weights for a part "
+        why += "of the rows come from the others."
+    elif blend:
+        why = f"a blend of the {len(trials.candidates)} models would give it at least nine tenths "
+        why += f"of the weight. Its mean over tasks is {score}; {next_best.label} has {other}."
+    else:
+        why = f"it has the best mean over tasks of {len(trials.candidates)} models: {score} "
+        why += f"against {other} for {next_best.label}, the next best. Of equal models the "
+        why += "simplest is chosen."
     return f"{capital(words)} {why}"

@@ -3,7 +3,7 @@
 import codecs
 import gzip
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import chain, repeat
 from pathlib import Path
@@ -73,6 +73,14 @@ def format_of(target: Target) -> tuple[bool, str, bool]:
     if suffix not in _SEPARATORS and path.suffix not in (".parquet", ".xlsx"):
         raise ValueError(f"The name of a table must end in {_SUFFIXES}; got {path.name!r}.")
     return suffix in _SEPARATORS, _SEPARATORS.get(suffix, ""), packed
+
+
+def refuse_overwriting(target: Target, sources: Iterable[str | os.PathLike[str]]) -> None:
+    """Refuse to write to a file that is read."""
+    if hasattr(target, "write") or not Path(target).exists():
+        return
+    if any(Path(source).exists() and Path(source).samefile(target) for source in sources):
+        raise ValueError(f"{target} is the table itself, which would be lost. Name another file.")
 
 
 def is_text(path: Path) -> bool:

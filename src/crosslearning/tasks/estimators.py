@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -96,8 +97,15 @@ def separate_labels(X: Any, tasks: Any, task_column: Any) -> tuple[Any, Any]:
 
 
 def codes_to_fit(tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return distinct labels and the position of each row's; by default one task."""
+    """Return distinct labels and the position of each row's; one task, and a warning, if None."""
     if tasks is None:
+        warnings.warn(
+            "`fit` got no `tasks`, so all rows are one task and nothing is shared. Pass the label "
+            "of each row as `tasks` or in a `task_column`; the same label for all rows if one task "
+            "is meant.",
+            UserWarning,
+            stacklevel=4,  # of `fit`
+        )
         return as_objects([0]), np.zeros(n_rows, dtype=np.int64)
     index, codes = TaskIndex.of(check_tasks(tasks, n_rows))
     return as_objects(index.labels), codes
@@ -108,7 +116,7 @@ def codes_to_predict(known: NDArray[Any], tasks: Any, n_rows: int) -> NDArray[np
     if _is_center(tasks):
         return np.full(n_rows, -1)
     if tasks is not None:
-        return TaskIndex(tuple(known)).encode(check_tasks(tasks, n_rows))
+        return TaskIndex(tuple(known)).encode(check_tasks(tasks, n_rows), strict=True)
     if len(known) > 1:
         raise ValueError(
             f"A model of several tasks must know the task of each row; got no `tasks` for a model "

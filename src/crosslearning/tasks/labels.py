@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -56,10 +58,31 @@ class TaskIndex:
         index = cls(_ordered(labels, ranks))
         return index, index._lookup(labels)[codes]
 
-    def encode(self, tasks: Labels) -> NDArray[np.int64]:
-        """Return the position of each row's label, -1 if it is not in the index."""
+    def encode(self, tasks: Labels, *, strict: bool = False) -> NDArray[np.int64]:
+        """Return the position of each row's label, -1 if it is not in the index.
+
+        If `strict`, labels of a type that the index does not have are refused where they must be a
+        mistake: their text is that of a label in the index, or no row has a label of its types.
+        """
         codes, labels, _ = factorize(tasks, "tasks")
-        return self._lookup(labels)[codes]
+        positions = self._lookup(labels)
+        if strict and np.any(positions < 0):
+            self._refuse_other_types(labels)
+        return positions[codes]
+
+    def _refuse_other_types(self, labels: list[Hashable]) -> None:
+        kinds = {_kind(label) for label in self.labels}
+        foreign = [label for label in labels if _kind(label) not in kinds]
+        mistaken = [label for label in foreign if str(label) in self.texts]
+        if len(foreign) == len(labels):
+            mistaken += foreign
+        if mistaken:
+            example = self.labels[self.texts.get(str(mistaken[0]), 0)]
+            raise ValueError(
+                f"`tasks` must have labels of the types in `fit`, such as {_typed(example)}; got "
+                f"{_typed(mistaken[0])}, which is not a known task. Convert the labels, or pass "
+                "tasks='center' to predict with the centre."
+            )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -162,6 +185,17 @@ def _native(label: Any) -> Hashable:
         return pd.Timedelta(label)
     native: Hashable = label.item() if isinstance(label, np.generic) else label
     return native
+
+
+def _kind(label: Hashable) -> Any:
+    """Return what labels that may be equal have in common: numbers, dates, or their type."""
+    if isinstance(label, tuple):
+        return tuple(map(_kind, label))
+    return next((kind for kind in (Number, str, datetime) if isinstance(label, kind)), type(label))
+
+
+def _typed(label: Hashable) -> str:
+    return f"{label!r} ({type(label).__name__})"
 
 
 def _is_incomplete(label: Hashable) -> bool:

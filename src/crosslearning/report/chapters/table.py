@@ -29,9 +29,9 @@ def table(results: Results) -> Chapter:
         numbers=(
             Number("Use this model", chosen["label"], chosen["why"], words=True, command=command),
             _error(content),
-            _helped(content, higher),
+            _helped(content),
         ),
-        remarks=content["remarks"],
+        remarks=_remarks(content),
         warnings=content["warnings"],
         notes=[f"{capital(note)}." for note in content["notes"]],
         details={
@@ -39,6 +39,7 @@ def table(results: Results) -> Chapter:
             "target": content["target"],
             "score": content["score"]["name"],
             "labels": content["comparison"]["labels"],
+            "against": content["comparison"]["labels"][content["comparison"]["against"]],
             "scored": content["score"]["rows"],
             "held_out": judged_elsewhere(content),
             "horizon": content["horizon"],
@@ -61,10 +62,18 @@ def table(results: Results) -> Chapter:
     )
 
 
+def _remarks(content: dict[str, Any]) -> list[dict[str, str]]:
+    """Return what other features bring, and who gains and loses most."""
+    beyond = content["beyond_linear"]
+    first = [{"lead": "Beyond linear models", "text": beyond}] if beyond else []
+    return first + list(content["remarks"])
+
+
 def _predict(folder: Path) -> str | None:
     """Return the command that predicts with the model in a folder, if it has one."""
-    name = shlex.quote(folder.resolve().name)
-    return f"crosslearning predict {name} new.csv" if any(folder.glob("model.*")) else None
+    if not any(folder.glob("model.*")):
+        return None
+    return f"crosslearning predict {shlex.quote(str(folder))} new.csv"
 
 
 def _error(content: dict[str, Any]) -> Number:
@@ -89,13 +98,12 @@ def _error(content: dict[str, Any]) -> Number:
     return Number(name, value, capital("; ".join(notes)), others)
 
 
-def _helped(content: dict[str, Any], higher: bool) -> Number:
-    """Return how many tasks do better than with the best alternative."""
-    sign = 1 if higher else -1
-    rivals = [row for row in content["comparison"]["overall"] if row["method"] != "cross"]
-    best = max(rivals, key=lambda row: sign * (row["score"] or 0.0))
-    labels = content["comparison"]["labels"]
-    note = f"do better with {labels['cross']} than with {labels[best['method']]}, the best "
-    note += f"alternative; {best['hurt']:,} do worse"
-    helped = f"{best['helped']:,} of {content['comparison']['n_tasks']:,}"
+def _helped(content: dict[str, Any]) -> Number:
+    """Return how many tasks do better than with what the sentence compares with."""
+    comparison = content["comparison"]
+    rows = {row["method"]: row for row in comparison["overall"]}
+    rival, labels = rows[comparison["against"]], comparison["labels"]
+    note = f"do better with {labels['cross']} than with {labels[comparison['against']]}; "
+    note += f"{rival['hurt']:,} do worse"
+    helped = f"{rival['helped']:,} of {comparison['n_tasks']:,}"
     return Number("Tasks helped by sharing", helped, note)

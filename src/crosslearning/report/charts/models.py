@@ -9,7 +9,7 @@ import altair as alt
 from crosslearning.report.charts.pieces import Records, Spec, chart, names, short, spec, tips
 from crosslearning.report.charts.style import CROSS, GAIN, INK, METHODS, SOFT, VALUE
 
-_COLOURS = {**METHODS, "baseline": SOFT}
+_COLOURS = {**METHODS, "levels": SOFT}
 
 
 def model_errors(models: Records, *, name: str, right: bool = True) -> Spec:
@@ -38,7 +38,7 @@ def model_errors(models: Records, *, name: str, right: bool = True) -> Spec:
     )
     drawn = base.transform_filter(~alt.datum.far)
     chosen = drawn.transform_filter(alt.datum.chosen)
-    shape = alt.condition("datum.kind == 'baseline'", alt.value("cross"), alt.value("circle"))
+    shape = alt.condition("datum.kind == 'levels'", alt.value("cross"), alt.value("circle"))
     layers = [
         chart([row for row in models if row["chosen"]])
         .mark_rule(color=INK, strokeDash=[3, 3])

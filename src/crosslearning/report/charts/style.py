@@ -21,11 +21,11 @@ GAINS = {
 
 # Numbers in tooltips: four significant digits, no exponents.
 VALUE, GAIN = ",.4~r", "+,.4~r"
-# Numbers on axes: thousands as k, millions as M, billions as B.
+# Numbers on axes: ten thousands as k, millions as M, billions as B; no comma in years.
 SHORT = (
     "abs(datum.value) >= 1e4 ? replace(format(datum.value, '.4~s'), 'G', 'B') : "
     "datum.value != 0 && abs(datum.value) < 1e-4 ? format(datum.value, '.2~e') : "
-    "format(datum.value, ',.4~r')"
+    "format(datum.value, '.4~r')"
 )
 
 CONFIG: dict[str, Any] = {

@@ -6,16 +6,26 @@ from typing import Any
 
 import altair as alt
 
+from crosslearning.evaluation.numbers import joined
 from crosslearning.report.charts.pieces import Records, Spec, chart, short, spec, tips
 from crosslearning.report.charts.style import CROSS, GAIN, GAINS, METHODS, SOFT, VALUE
 
+_SHAPES = {"pooled": "diamond", "separate": "circle", "cross": "circle"}
+
 
 def dumbbells(
-    tasks: Records, domain: tuple[float, float], labels: dict[str, str], *, name: str, kind: str
+    tasks: Records,
+    domain: tuple[float, float],
+    labels: dict[str, str],
+    *,
+    name: str,
+    kind: str,
+    against: str,
 ) -> Spec:
-    """Draw the scores of three models of tasks, in their order; `labels` name the models.
+    """Draw the scores of models of tasks, in their order; `labels` name the models.
 
-    `tasks` are rows with `label`, `rows`, `separate`, `cross`, `pooled` and `gain`.
+    `tasks` are rows with `label`, `rows`, the score of each model, and `gain`, the gain of `cross`
+    over the model `against`.
     """
     scale = alt.Scale(domain=list(domain), zero=False, nice=False)
     label = alt.Axis(labelLimit=150, grid=True, gridDash=[1, 3])
@@ -25,36 +35,31 @@ def dumbbells(
             label=kind,
             rows=("rows", ","),
             **{method: (label, VALUE) for method, label in labels.items()},
-            gain=("gain over separate", GAIN),
+            gain=(f"gain over {against}", GAIN),
         ),
     )
 
     def at(method: str) -> alt.X:
         return alt.X(f"{method}:Q", scale=scale, axis=short(orient="top"))
 
-    def point(method: str, shape: str, *, filled: bool) -> Any:
+    def point(method: str) -> Any:
+        filled, colour = method == "cross", METHODS[method]
         mark = base.mark_point(
-            shape=shape, filled=filled, size=75, color=METHODS[method], opacity=1, strokeWidth=1.8
+            shape=_SHAPES[method], filled=filled, size=75, color=colour, opacity=1, strokeWidth=1.8
         )
         return mark.encode(x=at(method))
 
-    layers = [
-        base.mark_rule(color=CROSS, strokeWidth=3, opacity=0.45).encode(
-            x=at("separate"), x2="cross:Q"
-        ),
-        point("pooled", "diamond", filled=False),
-        point("separate", "circle", filled=False),
-        point("cross", "circle", filled=True),
-    ]
+    rule = base.mark_rule(color=CROSS, strokeWidth=3, opacity=0.45)
     return spec(
-        f"{name} of separate, cross-learned and pooled models, by {kind}",
-        *layers,
+        f"{name} of {joined(list(labels.values()))}, by {kind}",
+        rule.encode(x=at(against), x2="cross:Q"),
+        *(point(method) for method in _SHAPES if method in labels),
         height=19 * len(tasks),
     )
 
 
 def gains(tasks: Records, *, kind: str) -> Spec:
-    """Draw the gain of tasks over their separate models, against their numbers of rows."""
+    """Draw the gains of tasks against their numbers of rows."""
     sizes = [task["rows"] for task in tasks]
     wide = max(sizes) > 20 * max(min(sizes), 1)
     points = chart(tasks).encode(
@@ -70,7 +75,7 @@ def gains(tasks: Records, *, kind: str) -> Spec:
     )
     zero = chart([{"gain": 0}]).mark_rule(color=SOFT).encode(y="gain:Q")
     return spec(
-        f"Gain over separate models against the rows of each {kind}",
+        f"Gain against the rows of each {kind}",
         zero,
         points.mark_point(filled=True, size=45, opacity=0.75),
         height=280,
