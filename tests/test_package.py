@@ -15,7 +15,7 @@ import sklearn.exceptions
 import crosslearning
 from crosslearning.exceptions import ResolutionWarning
 from crosslearning.tables import fit_table
-from tests.tables import shops
+from tests.support.tables import shops
 
 ROOT = Path(__file__).parents[1]
 APP = ["altair", "jinja2", "pyarrow", "rich", "typer", "vl_convert"]
@@ -96,7 +96,7 @@ def test_the_library_works_without_extras(tmp_path):
     code = f"""
 from crosslearning import CrossLogisticRegression, CrossRidgeCV, project
 from crosslearning.tables import TableModel, fit_table, read_table
-from tests.tables import shops
+from tests.support.tables import shops
 project([[1.0], [2.0]], 0.1)
 frame = shops()
 CrossRidgeCV(cv=2, n_epsilons=2).fit(frame[["one"]], frame["sales"], tasks=frame["shop"])

@@ -1,0 +1,217 @@
+"""The command `fit`: what it prints, what it writes, how it fails."""
+
+import io
+import json
+import sys
+import warnings
+
+import pytest
+
+from crosslearning.cli import main
+from crosslearning.exceptions import ConvergenceWarning
+from crosslearning.tables import TableModel
+from tests.cli.test_cli import check_failure
+from tests.support.tables import shops
+
+FAST = ["--task", "shop", "--target", "sales"]
+FILES = ["coefficients.csv", "model.npz", "report.html", "results.json"]
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = shops()
+    frame.loc[[5, 9], "sales"] = None
+    frame.to_csv("shops.csv", index=False)
+    return "shops.csv"
+
+
+def test_it_prints_what_it_found_and_where_it_is(table, tmp_path, capsys):
+    assert main(["fit", table, *FAST]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    for text in (
+        "sales by shop: regression (numbers with decimals), 118 rows, 4 tasks of 28 to 30 rows, ",
+        "2 columns to learn from",
+        "2 rows without a target left out",
+        "column day left out: it is constant",
+        "column one left out: it is constant",
+        "one pooled model",
+        "common slopes, a level per task",
+        "chosen",
+        "predicting the training mean gives",
+        "choosing the model without the rows that it is scored on gives",
+        "Tasks differ (standard deviations, in sales): level ",
+        "Model    ",
+        "Coefficients  crosslearning-shops/coefficients.csv, of the model: ",
+        "crosslearning-shops/report.html",
+        "crosslearning predict crosslearning-shops TABLE",
+    ):
+        assert text in captured.out
+    assert sorted(path.name for path in (tmp_path / "crosslearning-shops").iterdir()) == FILES
+
+
+def test_scores_on_a_held_out_table_fit_into_80_columns(table, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shops(80, 5, seed=1).to_csv("later.csv", index=False)
+    assert main(["fit", table, *FAST, "--base", "linear", "--holdout", "later.csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (start,) = (k for k, line in enumerate(lines) if line.split()[:2] == ["held-out", "mean"])
+    assert lines[start + 1].split() == ["squared", "error", "difference", "folds"]
+    (row,) = (line for line in lines[start:] if line.startswith("cross-learned (robust)"))
+    assert "…" not in "".join(lines[start : start + 9])
+    assert len(row) <= 80
+    assert row.count(" ± ") == 1
+
+
+def test_json_and_quiet(table, tmp_path, capsys):
+    assert main(["fit", table, *FAST, "--json", "--out", "a", "--seed", "3"]) == 0
+    captured = capsys.readouterr()
+    results = json.loads(captured.out)
+    assert captured.err == ""
+    assert results == json.loads((tmp_path / "a" / "results.json").read_text())
+    assert results["provenance"]["seed"] == 3
+    assert main(["fit", table, *FAST, "--quiet", "-o", "a"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_options_reach_the_fit(table, capsys):
+    options = ["--features", "price, kind", "--features", "row", "--kind", "regression"]
+    options += ["--category", "row", "--metric", "mae", "--folds", "3", "--family", "gaussian"]
+    options += ["--holdout", table, "--epsilon", "3", "--weights", "one"]
+    assert main(["fit", table, *FAST, *options, "--out", "a", "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)
+    types = {column["name"]: column["type"] for column in results["provenance"]["columns"]}
+    assert types == {"price": "number", "kind": "category", "row": "category"}
+    assert results["target_kind"] == "regression"
+    assert results["score"]["name"] == "mean absolute error"
+    assert results["holdout"]["rows"] == 118
+    bounds = [model for model in results["models"] if model["name"] == "cross"]
+    assert bounds
+
+
+def test_lines_of_python_repeat_the_fit(table, tmp_path, capsys):
+    """With the options that were given, and none of the others."""
+    options = ["--category", "kind", "--base", "linear", "--seed", "3", "--folds", "3"]
+    arguments = ["fit", table, *FAST, *options]
+    assert main([*arguments, "--holdout", table, "--quiet", "--out", "a"]) == 0
+    found = json.loads((tmp_path / "a" / "results.json").read_text())
+    assert "epsilon" not in found["python"]
+    done = {}
+    exec(found["python"], done)
+    again = done["model"]
+    scores = [
+        {row["name"]: row["score"] for row in run["models"]} for run in (again.results, found)
+    ]
+    assert scores[0] == scores[1]
+    assert again.results["holdout"] == found["holdout"]
+    again.coefficients.to_csv(tmp_path / "again.csv", index=False)
+    assert (tmp_path / "again.csv").read_text() == (tmp_path / "a" / "coefficients.csv").read_text()
+    assert found["sentence"] in capsys.readouterr().out
+
+
+def test_tests_of_time_and_groups(table, capsys):
+    for option, words in (("--time", "with a later row than"), ("--group", "with a held-out row")):
+        assert main(["fit", table, *FAST, option, "row", "--json", "--out", "a"]) == 0
+        assert words in json.loads(capsys.readouterr().out)["score"]["explanation"]
+
+
+def test_standard_input(table, tmp_path, capsys, monkeypatch):
+    content = (tmp_path / table).read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert main(["fit", "-", *FAST, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert TableModel.load(tmp_path / "crosslearning-table").task == "shop"
+
+
+def test_warnings_are_one_line(table, capsys, monkeypatch):
+    from crosslearning import tables
+
+    fit = tables.fit_table
+
+    def warns(*arguments, **settings):
+        for _ in range(2):
+            warnings.warn("It stopped\nearly.", ConvergenceWarning, stacklevel=2)
+        return fit(*arguments, **settings)
+
+    monkeypatch.setattr(tables, "fit_table", warns)
+    assert main(["fit", table, *FAST]) == 0
+    assert capsys.readouterr().err == "Warning: It stopped early.\n"
+    assert main(["fit", table, *FAST, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.csv", *FAST], "Cannot read none.csv: No such file or directory. Check the path."),
+        (["shops.csv", *FAST, "--task", "shops"], "Did you mean 'shop'?"),
+        (["shops.csv", *FAST, "--target", "day"], "holds dates, such as 2024-01-01"),
+        (["shops.csv", *FAST, "--target", "one"], "must have at least 2 values; it has only 1"),
+        (["shops.csv", *FAST, "--features", "price,note"], "'note' cannot be a feature"),
+        (["shops.csv", *FAST, "--epsilon", "-1"], "--epsilon is a distance and must be at least 0"),
+        (["shops.csv", *FAST, "--seed", "-1"], "--seed must be at least 0; got -1"),
+        (["shops.csv", *FAST, "--folds", "1"], "--folds must be at least 2; got 1"),
+        (["shops.csv", *FAST, "--jobs", "0"], "--jobs must be at least 1"),
+        (["shops.csv", *FAST, "--base", "deep"], "--base must be one of auto"),
+        (["shops.csv", *FAST, "--quantile", "0.5"], "--quantile needs --family quantile; got"),
+        (["shops.csv", *FAST, "--task", "kind"], "drop these rows with --drop-unlabelled."),
+        (
+            ["shops.csv", *FAST, "--target", "note", "--kind", "classification"],
+            "may have at most 50; 'note' has 120 distinct values",
+        ),
+        (["shops.csv", *FAST, "--kind", "ranking"], "--kind must be one of"),
+        (["shops.csv", *FAST, "--family", "normal"], "--family must be one of"),
+        (["shops.csv", *FAST, "--metric", "auc"], "--metric must be one of mse"),
+        (
+            ["shops.csv", *FAST, "--out", "shops.csv"],
+            "a folder. Name it with --out",
+        ),
+        (["shops.csv", *FAST, "--out", "."], "is not empty and holds no fit of a table"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, message, table, tmp_path, capsys):
+    assert main(["fit", *arguments]) == 2
+    check_failure(message, capsys)
+    assert [path.name for path in tmp_path.iterdir()] == [table]  # nothing half-written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["shops.csv", "--task", "shop"], "--target"),
+        (["shops.csv", *FAST, "--epsilon", "wide"], "--epsilon"),
+        (["shops.csv", *FAST, "--seed", "x"], "--seed"),
+    ],
+)
+def test_usage_errors_are_one_line(arguments, message, table, tmp_path, capsys):
+    assert main(["fit", *arguments]) == 2
+    check_failure(message, capsys)
+    assert [path.name for path in tmp_path.iterdir()] == [table]
+
+
+def test_an_earlier_fit_survives_a_failure(table, tmp_path, capsys):
+    assert main(["fit", table, *FAST, "--quiet"]) == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "crosslearning-shops").iterdir()}
+    assert main(["fit", table, *FAST, "--target", "day"]) == 2
+    capsys.readouterr()
+    after = {path.name: path.read_bytes() for path in (tmp_path / "crosslearning-shops").iterdir()}
+    assert after == before
+
+
+def test_options_from_a_file(table, tmp_path, capsys):
+    config = tmp_path / "fit.toml"
+    config.write_text('task = "shop"\ntarget = "sales"\nfeatures = ["price"]\n')
+    config.write_text(config.read_text() + 'base = "linear"\nformats = ["svg"]\n')
+    assert main(["fit", table, "--config", str(config), "--json", "--seed", "2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [column["name"] for column in found["provenance"]["columns"]] == ["price"]
+    assert not any("curves" in model["label"] for model in found["models"])
+    figures = {path.name for path in (tmp_path / "crosslearning-shops" / "figures").iterdir()}
+    assert {"models.svg", "effect-1.svg", "calibration.svg"} < figures
+    config.write_text("tsak = 1")
+    assert main(["fit", table, "--config", str(config)]) == 2
+    assert "'tsak' is not one. See --help." in capsys.readouterr().err
+    config.write_text("task")
+    assert main(["fit", table, "--config", str(config)]) == 2
+    assert "as TOML" in capsys.readouterr().err

@@ -1,0 +1,89 @@
+"""The evidence with a free centre is restricted maximum likelihood: statsmodels agrees."""
+
+import warnings
+
+import numpy as np
+import pytest
+from statsmodels.regression.mixed_linear_model import MixedLM, MixedLMParams
+
+from crosslearning.convex._scoring import Structured, maximise
+from crosslearning.convex.evidence import GaussianData, evidence_fit
+from crosslearning.datasets import load_hsb82
+from tests.support.evidence_oracles import Rows
+
+
+def slopes_and_levels(n_tasks, n, mixing):
+    rng = np.random.default_rng(3)
+    tasks = np.concatenate([np.arange(n_tasks), rng.integers(n_tasks, size=n - n_tasks)])
+    X = np.column_stack([rng.normal(size=n), np.ones(n)])
+    thetas = np.array([1.0, -1.0]) + rng.normal(size=(n_tasks, 2)) @ np.transpose(mixing)
+    return Rows(X, np.sum(X * thetas[tasks], axis=1) + rng.normal(size=n), tasks, np.ones(n))
+
+
+def mixed(rows, random, free=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about its own convergence, which is asserted
+        fitted = MixedLM(rows.y, rows.X, rows.tasks, exog_re=random).fit(free=free, reml=True)
+    assert fitted.converged
+    return fitted
+
+
+def assert_same_fit(fit, fitted, random, rtol=0.01):
+    np.testing.assert_allclose(
+        fit.task_covariance[np.ix_(random, random)], fitted.cov_re, rtol=rtol, atol=rtol
+    )
+    assert fit.noise_variance == pytest.approx(fitted.scale, rel=rtol)
+    np.testing.assert_allclose(fit.center, fitted.fe_params, rtol=rtol)
+
+
+def test_random_intercepts_of_schools():
+    table = load_hsb82()
+    X = table.X.to_numpy(dtype=float)
+    tasks = np.unique(table.tasks, return_inverse=True)[1]
+    columns = np.column_stack([(X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X))])
+    rows = Rows(columns, table.y.to_numpy(dtype=float), tasks, np.ones(len(X)))
+    fitted = mixed(rows, np.ones((len(X), 1)))
+    data = GaussianData(rows.moments, np.ones(rows.n_tasks), np.ones(columns.shape[1], dtype=bool))
+    only_level = np.arange(columns.shape[1]) == columns.shape[1] - 1
+
+    def at(variances):
+        return Structured(
+            variances, np.append(~only_level, True), np.append(np.arange(4), [4] * 4), data.at
+        )
+
+    start = np.append(0.1 * only_level, 1.0)
+    best, _, _ = maximise(at, at(start), np.zeros(5), tol=1e-10, max_iter=50)
+    assert best.value == pytest.approx(fitted.llf, abs=1e-3)
+    assert best.point.noise == pytest.approx(fitted.scale, rel=1e-3)
+    assert best.variances[3] * best.point.noise == pytest.approx(fitted.cov_re.item(), rel=0.01)
+    np.testing.assert_allclose(best.point.center.beta, fitted.fe_params, rtol=1e-3)
+    assert evidence_fit(rows.moments, "diagonal", flat_center=True).log_evidence >= fitted.llf
+
+
+def test_random_intercepts_alone():
+    rng = np.random.default_rng(0)
+    tasks = rng.integers(60, size=500)
+    y = 2.0 + 1.5 * rng.normal(size=60)[tasks] + rng.normal(size=500)
+    rows = Rows(np.ones((500, 1)), y, np.unique(tasks, return_inverse=True)[1], np.ones(500))
+    fitted = mixed(rows, np.ones((500, 1)))
+    fit = evidence_fit(rows.moments, "diagonal", flat_center=True)
+    assert_same_fit(fit, fitted, [0], rtol=1e-3)
+    assert fit.log_evidence == pytest.approx(fitted.llf, abs=1e-3)
+
+
+def test_independent_random_slopes():
+    rows = slopes_and_levels(80, 800, np.diag([0.5, 2.0]))
+    free = MixedLMParams.from_components(np.ones(2), np.eye(2))
+    fitted = mixed(rows, rows.X, free)
+    fit = evidence_fit(rows.moments, "diagonal", flat_center=True)
+    assert_same_fit(fit, fitted, [0, 1])
+    assert fit.log_evidence == pytest.approx(fitted.llf, abs=1e-2)
+
+
+def test_correlated_random_slopes():
+    rows = slopes_and_levels(400, 2400, [[0.8, 0.0], [1.0, 1.5]])
+    fitted = mixed(rows, rows.X)
+    fit = evidence_fit(rows.moments, "full", flat_center=True)
+    assert_same_fit(fit, fitted, [0, 1])  # the pull to the diagonal is worth 3 tasks of 400
+    assert fit.log_evidence == pytest.approx(fitted.llf, abs=0.1)
+    assert evidence_fit(rows.moments, "auto", flat_center=True).structure == "full"

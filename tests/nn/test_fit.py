@@ -1,0 +1,491 @@
+"""`fit`: what it trains on, in which order, when it stops, and what it records."""
+
+import math
+from itertools import chain
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crosslearning import Tether
+from crosslearning.exceptions import ResolutionWarning
+from tests.support.networks import TASKS, TaskModels, assert_equal_states, nn, snapshot, torch
+
+from crosslearning.nn import evaluate, fit  # isort: skip
+from crosslearning.nn._progress import describe as progress_text  # isort: skip
+from crosslearning.nn._sampling import Feed, schedule  # isort: skip
+from crosslearning.nn._sources import as_sources  # isort: skip
+
+SIZES = dict(zip(TASKS, (13, 8, 5), strict=True))
+LOSS = nn.CrossEntropyLoss()
+
+
+def rows(sizes=SIZES, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    data = {}
+    for k, (task, size) in enumerate(sizes.items()):
+        x = torch.randn(size, 4, generator=generator) + k
+        data[task] = x, (x[:, 0] + 0.5 * x[:, 1] > k).long()
+    return data
+
+
+def net(seed=0, dropout=0.5):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Dropout(dropout), nn.Linear(6, 2))
+
+
+def sgd(parameters):
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+
+def trained(epsilon=0.3, data=None, tasks=TASKS, module=net, **options):
+    """Models after some epochs, and their history."""
+    data = rows() if data is None else data
+    models = TaskModels(module(), tasks, epsilon=epsilon)
+    given = {"epochs": 3, "batch_size": 4, "engine": "loop", "optimizer": sgd, **options}
+    history = fit(models, {task: data[task] for task in tasks}, LOSS, **given)
+    return models, history
+
+
+class Items(torch.utils.data.Dataset):
+    """A map-style dataset that draws from the global generators of all kinds."""
+
+    def __init__(self, pair):
+        self.pair = pair
+
+    def __len__(self):
+        return len(self.pair[0])
+
+    def __getitem__(self, index):
+        noise = np.random.normal() + torch.randn(())  # noqa: NPY002
+        return self.pair[0][index] + 0 * noise, self.pair[1][index]
+
+
+class Indexed:
+    """What the library calls rows: a length and `batch`."""
+
+    def __init__(self, pair):
+        self.pair = pair
+
+    def __len__(self):
+        return len(self.pair[0])
+
+    def batch(self, indices):
+        assert indices.dtype == torch.int64
+        return self.pair[0][indices], self.pair[1][indices]
+
+
+@pytest.mark.parametrize("wrap", [Items, Indexed, lambda pair: [p.numpy() for p in pair]])
+def test_kinds_of_data_give_the_same_numbers(wrap):
+    expected, _ = trained()
+    found, _ = trained(data={task: wrap(pair) for task, pair in rows().items()})
+    assert_equal_states(snapshot(expected), snapshot(found))
+
+
+def loaders(shuffle=True, **options):
+    return {
+        task: torch.utils.data.DataLoader(
+            torch.utils.data.TensorDataset(*pair), batch_size=4, shuffle=shuffle, **options
+        )
+        for task, pair in rows().items()
+    }
+
+
+@pytest.mark.parametrize("sampling", ["cycle", "proportional"])
+def test_loaders_keep_their_batches(sampling):
+    seen = []
+
+    def note(x, _):
+        seen.append(len(x))
+        return x
+
+    _, history = trained(data=loaders(shuffle=False), augment=note, epochs=1, sampling=sampling)
+    assert history.epochs["step"].tolist() == [4]
+    if sampling == "cycle":  # 13, 8 and 5 rows in batches of 4, three tasks in turn
+        assert seen[0::3] == [4, 4, 4, 1]
+        assert seen[1::3] == [4, 4, 4, 4]
+        assert seen[2::3] == [4, 1, 4, 1]
+    else:
+        assert sum(seen) == 13 + 8 + 5
+
+
+def test_shuffling_loaders_are_repeatable_and_change_from_pass_to_pass():
+    for generators in [None, None], [torch.Generator().manual_seed(k) for k in (1, 2)]:
+        states = []
+        for generator in generators:
+            torch.manual_seed(len(states))
+            models, _ = trained(data=loaders(generator=generator))
+            states.append(snapshot(models))
+        assert_equal_states(*states)
+    in_order, _ = trained(data=loaders(shuffle=False))
+    assert not torch.equal(in_order["art"][0].weight, models["art"][0].weight)
+
+
+def taken(sampling, batch_size, steps, sizes=SIZES):
+    """Rows that each task takes in each step, by their numbers."""
+    data = {task: (torch.arange(size), torch.arange(size)) for task, size in sizes.items()}
+    sources = as_sources(data)
+    plan = schedule(tuple(sources.values()), batch_size, sampling)
+    feed = Feed(sources, plan, 0, None, torch.device("cpu"))
+    found = {task: [] for task in sizes}
+    for step in range(steps):
+        for batch in feed.step(step):
+            found[list(sizes)[batch.row]].append(batch.x.tolist())
+    return plan, found
+
+
+def test_cycle_passes_over_the_longest_task_and_starts_short_ones_anew():
+    plan, found = taken("cycle", 4, steps=8)
+    assert plan.steps == 4
+    for task, size in SIZES.items():
+        assert [len(batch) for batch in found[task]] == [4] * 8
+        sequence = list(chain.from_iterable(found[task]))
+        passes = [sequence[start : start + size] for start in range(0, 32 - size + 1, size)]
+        assert all(sorted(one) == list(range(size)) for one in passes)
+        assert len(passes) < 2 or passes[0] != passes[1]
+
+
+def test_a_batch_larger_than_a_task_repeats_it():
+    _, found = taken("cycle", 12, steps=1)
+    assert {len(batch) for (batch,) in found.values()} == {12}
+    assert sorted(np.bincount(found["product"][0])) == [2, 2, 2, 3, 3]
+
+
+def test_proportional_sees_each_row_once_an_epoch():
+    plan, found = taken("proportional", 2, steps=10)
+    assert plan.steps == math.ceil(26 / (2 * 3))
+    for task, size in SIZES.items():
+        sequence = list(chain.from_iterable(found[task]))
+        assert sorted(sequence[:size]) == sorted(sequence[size:]) == list(range(size))
+
+
+def test_all_rows_at_once():
+    plan, found = taken("cycle", None, steps=2)
+    assert plan.steps == 1
+    assert [len(batch) for batch in found["art"]] == [13, 13]
+
+
+def test_tasks_without_a_batch_rest_in_a_step():
+    sizes = {"art": 40, "clipart": 1}
+    _, history = trained(
+        data=rows(sizes), tasks=("art", "clipart"), sampling="proportional", epochs=2
+    )
+    assert np.isfinite(history.tasks["loss"]).all()
+    assert history.epochs["step"].tolist() == [6, 12]
+
+
+@pytest.mark.parametrize("engine", ["loop", "threads"])
+def test_infinite_radius_is_separate_training(engine):
+    """With dropout, augmentation and tasks of unequal size: seeds go by label and step."""
+
+    def noisy(x, generator):
+        return x + 0.1 * torch.randn(x.shape, generator=generator)
+
+    options = {"engine": engine, "augment": noisy, "module": network_with_dropout}
+    models, _ = trained(epsilon=np.inf, **options)
+    for task in TASKS:
+        steps = 3 * math.ceil(13 / 4)
+        epochs = steps // math.ceil(SIZES[task] / 4)
+        alone, history = trained(epsilon=np.inf, tasks=(task,), **options, epochs=epochs)
+        assert history.epochs["step"].iloc[-1] == steps
+        assert_equal_states(models[task].state_dict(), alone[task].state_dict())
+
+
+def network_with_dropout():
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.5), nn.Linear(6, 2))
+
+
+def test_same_seed_same_numbers_whatever_the_global_state():
+    np.random.seed(5)  # noqa: NPY002
+    torch.manual_seed(5)
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    models = TaskModels(net(), TASKS, epsilon=0.1)
+    torch.set_rng_state(before[0])
+    data = {task: Items(pair) for task, pair in rows().items()}
+    fit(models, data, LOSS, sgd, 1, engine="loop")
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
+    first, _ = trained()
+    torch.manual_seed(99)
+    second, _ = trained()
+    other, _ = trained(seed=1)
+    assert_equal_states(snapshot(first), snapshot(second))
+    assert not torch.equal(first["art"][0].weight, other["art"][0].weight)
+
+
+def test_history_tells_what_happened():
+    models, history = trained(epochs=4, validation=rows(seed=1), metric="accuracy")
+    epochs, tasks = history.epochs, history.tasks
+    assert epochs.index.tolist() == [1, 2, 3, 4]
+    assert tasks.columns.tolist() == ["epoch", "task", "loss", "score", "distance", "pull"]
+    assert tasks["task"].tolist() == list(TASKS) * 4
+    np.testing.assert_allclose(tasks.groupby("epoch")["loss"].mean(), epochs["loss"])
+    np.testing.assert_allclose(tasks.groupby("epoch")["score"].mean(), epochs["score"])
+    last = tasks[tasks["epoch"] == 4]
+    np.testing.assert_array_equal(last["distance"], models.distances())
+    expected = evaluate(models, rows(seed=1))
+    np.testing.assert_array_equal(last["score"], expected)
+    assert epochs["loss"].iloc[-1] < epochs["loss"].iloc[0]
+    assert history.best_epoch == int(epochs["score"].idxmax())
+    assert "4 epochs" in repr(history)
+
+
+def test_stationarity_is_the_norm_of_the_gradient_until_something_holds():
+    data = rows()
+    module = nn.Linear(4, 2)
+    models = TaskModels(module, TASKS, epsilon=np.inf)
+    total = 0.0
+    for task, (x, y) in data.items():
+        grads = torch.autograd.grad(LOSS(models[task](x), y), list(models[task].parameters()))
+        total += sum(float(grad.square().sum()) for grad in grads)
+    plain = {"batch_size": None, "epochs": 1, "engine": "loop"}
+    history = fit(models, data, LOSS, lambda p: torch.optim.SGD(p, lr=0.01), **plain)
+    assert history.epochs["stationarity"].item() == pytest.approx(total**0.5, rel=1e-3)
+
+
+def test_stationarity_vanishes_at_the_solution():
+    models = TaskModels(nn.Linear(4, 1).double(), TASKS, epsilon=0.1)
+    data = {
+        task: ((x - x.mean(0)).double(), y.double()[:, None]) for task, (x, y) in rows().items()
+    }
+    history = fit(
+        models,
+        data,
+        nn.MSELoss(),
+        lambda p: torch.optim.SGD(p, lr=0.2),
+        300,
+        batch_size=None,
+        engine="loop",
+    )
+    assert history.epochs["stationarity"].iloc[-1] < 1e-6 < history.epochs["stationarity"].iloc[0]
+    assert history.tasks["pull"].iloc[-3:].max() > 0
+
+
+def test_springs_take_the_learning_rate_for_the_step():
+    """Every second projection with twice the step, and the learning rate of the scheduler."""
+    data = {task: (x, y.float()[:, None]) for task, (x, y) in rows().items()}
+    models = [TaskModels(nn.Linear(4, 1), TASKS, tether=Tether(stiffness=2)) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    plain = {"batch_size": 5, "epochs": 2, "engine": "loop", "project_every": 2}
+    halves = lambda o: torch.optim.lr_scheduler.StepLR(o, 1, 0.5)  # noqa: E731
+    fit(models[0], data, nn.MSELoss(), torch.optim.SGD(models[0].parameters(), 0.1),
+        scheduler=halves, **plain)  # fmt: skip
+    sources = as_sources(data)
+    feed = Feed(sources, schedule(tuple(sources.values()), 5, "cycle"), 0, None, "cpu")
+    for step, size in enumerate([None, 0.2, 0.1, None, 0.1, 0.05]):
+        models[1].zero_grad()
+        for batch in feed.step(step):
+            nn.MSELoss()(models[1].per_task[batch.row](batch.x), batch.y).backward()
+        with torch.no_grad():
+            for parameter in models[1].parameters():
+                parameter -= (0.1 if step < 3 else 0.05) * parameter.grad
+        if size:
+            models[1].project(step_size=size)
+    for task in TASKS:
+        torch.testing.assert_close(models[0][task].weight, models[1][task].weight)
+
+
+def test_springs_need_one_learning_rate():
+    models = TaskModels(nn.Linear(4, 2), TASKS, tether=Tether(stiffness=2))
+    groups = [{"params": [p], "lr": 0.1 * k} for k, p in enumerate(models.parameters(), 1)]
+    with pytest.raises(ValueError, match="one learning rate"):
+        fit(models, rows(), LOSS, torch.optim.SGD(groups), 1)
+
+
+def test_a_learning_rate_of_zero_moves_nothing():
+    models = TaskModels(nn.Linear(4, 2), TASKS, tether=Tether(stiffness=2))
+    before = snapshot(models)
+    history = fit(models, rows(), LOSS, lambda p: torch.optim.SGD(p, lr=0.0), 1)
+    assert history.epochs["stationarity"].item() == 0
+    assert_equal_states(before, snapshot(models))
+
+
+@pytest.mark.parametrize("patience", [None, 2])
+def test_patience_stops_and_restores_the_best(patience):
+    states, scores = {}, iter([0.5, 0.6, 0.7, 0.4, 0.7, 0.9])
+    models = TaskModels(net(), TASKS, epsilon=0.3)
+
+    def score(_output, _target):
+        return score.now
+
+    def remember(record):
+        states[record.epoch] = snapshot(models)
+        score.now = next(scores, 0.0)
+
+    score.now = next(scores)
+    history = fit(
+        models, rows(), LOSS, sgd, 6, batch_size=4, engine="loop", callbacks=[remember],
+        validation=rows(seed=1), metric=score, patience=patience,
+    )  # fmt: skip
+    assert len(history) == (6 if patience is None else 5)
+    assert history.best_epoch == (6 if patience is None else 3)
+    assert_equal_states(snapshot(models), states[6 if patience is None else 3])
+
+
+def test_without_a_metric_the_loss_is_minimised():
+    _, history = trained(validation=rows(seed=1), patience=50, epochs=5)
+    assert history.best_epoch == int(history.epochs["score"].idxmin())
+
+
+def test_callbacks_stop():
+    seen = []
+    _, history = trained(epochs=9, callbacks=[seen.append, lambda record: record.epoch == 2])
+    assert len(history) == len(seen) == 2
+    assert seen[0].loss == history.epochs["loss"].iloc[0]
+
+
+@pytest.mark.parametrize("validated", [True, False])
+def test_schedulers(validated):
+    options = {"validation": rows(seed=1)} if validated else {}
+    plateau = lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(  # noqa: E731
+        o, "max", patience=0, threshold=1e9, factor=0.5
+    )
+    _, history = trained(scheduler=plateau, **options)
+    assert history.epochs["learning_rate"].tolist() == [0.1, 0.1, 0.05]
+    _, history = trained(scheduler=lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.1))
+    np.testing.assert_allclose(history.epochs["learning_rate"], [0.1, 0.01, 0.001])
+
+
+def test_modes_are_given_back():
+    models = TaskModels(net(), TASKS, epsilon=0.1)
+    models["art"].eval()
+    fit(models, rows(), LOSS, sgd, 1, callbacks=[lambda _: not models["art"].training])
+    assert not models["art"].training
+    assert models["clipart"].training
+    evaluate(models, rows())
+    assert models["clipart"].training
+
+
+def test_evaluate_serves_new_tasks_by_the_centre():
+    models, _ = trained()
+    data = {**rows(), "new": rows()["art"]}
+    with torch.no_grad():
+        for parameter in models.center.parameters():
+            parameter.zero_()
+        models.center[-1].bias[1] = 1.0
+    found = evaluate(models, data, batch_size=3)
+    assert isinstance(found, pd.Series)
+    assert found["new"] == pytest.approx(float(data["new"][1].double().mean()))
+    everything = evaluate(models, data)
+    pd.testing.assert_series_equal(found, everything)
+    by_loader = evaluate(models, {task: loaders()[task] for task in TASKS})
+    np.testing.assert_allclose(by_loader, found[list(TASKS)])
+
+
+def test_nan_in_a_loss_names_the_task_and_changes_nothing():
+    data = rows()
+    data["clipart"][0][3, 0] = torch.nan
+    models = TaskModels(net(), TASKS, epsilon=0.1)
+    kept = {}
+
+    def loss(output, target):
+        if not kept:
+            kept.update(snapshot(models))
+        return LOSS(output, target)
+
+    with pytest.raises(ValueError, match="that of task 'clipart' is nan in step 1"):
+        fit(models, data, loss, sgd, 1, batch_size=None, engine="loop")
+    assert_equal_states(snapshot(models), kept)
+
+
+def test_nan_in_a_gradient_names_the_task():
+    data = {task: (x, torch.full((len(x), 1), float(k))) for k, (task, (x, _)) in
+            enumerate(rows().items())}  # fmt: skip
+
+    def loss(output, target):  # finite, with a gradient that is not
+        return (output * 0).sum().abs().sqrt() if target[0] == 1 else output.square().mean()
+
+    models = TaskModels(nn.Linear(4, 1), TASKS, epsilon=0.1)
+    with pytest.raises(ValueError, match=r"task 'clipart' are NaN .* as is its gradient"):
+        fit(models, data, loss, sgd, 1, engine="loop")
+    assert torch.isfinite(models["art"].weight).all()
+
+
+def test_a_radius_that_is_not_resolved_is_told_to_the_caller():
+    with pytest.warns(ResolutionWarning, match="below what float32 resolves") as caught:
+        trained(epsilon=1e-9)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_progress_shows_losses_and_distances(capsys):
+    trained(progress=True)
+    error = capsys.readouterr().err
+    assert "epoch 3/3" in error
+    assert "art" in error
+    trained()
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("tasks", "losses", "distances", "text"),
+    [
+        (("art", "pen"), [1.25, 0.5], [0.01, 0.002], "art 1.25 at 0.01, pen 0.5 at 0.002"),
+        (("art", "pen"), [1.25, 0.5], None, "art 1.25, pen 0.5"),
+        (tuple(range(9)), range(9), None, "loss 0 to 8, mean 4"),
+        (tuple(range(9)), range(9), range(9), "loss 0 to 8, mean 4; distance up to 8"),
+    ],
+)
+def test_many_tasks_are_shown_as_a_range(tasks, losses, distances, text):
+    far = None if distances is None else np.array(distances, float)
+    assert progress_text(tasks, np.array(losses, float), far) == text
+
+
+def test_the_accuracy_of_one_output_is_that_of_its_sign():
+    models = TaskModels(nn.Linear(1, 1), ["art"], epsilon=0.1)
+    with torch.no_grad():
+        models["art"].weight.fill_(1.0), models["art"].bias.zero_()
+    x, y = torch.tensor([[-1.0], [2.0], [3.0], [-2.0]]), torch.tensor([0, 1, 0, 0])
+    assert evaluate(models, {"art": (x, y)})["art"] == 0.75
+
+
+BAD = [
+    ({"epochs": 0}, "`epochs` must be a whole number of at least 1; got 0"),
+    ({"project_every": 0}, "`project_every`"),
+    ({"batch_size": 0}, "`batch_size`"),
+    ({"sampling": "all"}, "'cycle' or 'proportional'; got 'all'"),
+    ({"engine": "gpu"}, "`engine` must be one of 'auto', 'loop'"),
+    ({"optimizer": "sgd"}, "`optimizer` must be a torch optimizer"),
+    ({"optimizer": sgd([nn.Parameter(torch.ones(1))])}, "1 of its 1 are not"),
+    ({"scheduler": 3}, "`scheduler` must be a torch scheduler"),
+    ({"scheduler": torch.optim.lr_scheduler.ExponentialLR(sgd([nn.Parameter(torch.ones(1))]), 1)},
+     "belong to the given optimizer"),
+    ({"patience": 3}, "`patience` needs `validation`"),
+    ({"metric": "accuracy"}, "`metric` needs `validation`"),
+    ({"validation": rows(), "patience": 0}, "`patience` must be"),
+    ({"validation": rows(), "metric": "f1"}, "`metric` must be 'accuracy' or a function"),
+    ({"validation": [1]}, "`validation` must be a mapping from task to data; got list"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "message"), BAD, ids=[message for _, message in BAD])
+def test_what_fit_refuses(options, message):
+    with pytest.raises(ValueError, match=message):
+        trained(**options)
+
+
+X, Y = torch.zeros(3, 4), torch.zeros(3).long()
+BAD_DATA = [
+    ({"art": (X, Y)}, "'clipart', 'product' is in only one of them"),
+    ({**rows(), "photo": (X, Y)}, "'photo' is in only one of them"),
+    ({**rows(), "art": (X, Y[:2])}, "task 'art' has 3 and 2 in `data`"),
+    ({**rows(), "art": (X[:0], Y[:0])}, "task 'art' has none in `data`"),
+    ({**rows(), "art": (X, Y, Y)}, "got tuple for task 'art'"),
+    ({**rows(), "art": 3}, "got int for task 'art'"),
+    ({**rows(), "art": {1, 2}}, "got set for task 'art'"),
+    ({**rows(), "art": loaders()["art"]}, "Either all tasks or none must have a DataLoader"),
+]
+
+
+@pytest.mark.parametrize(("data", "message"), BAD_DATA, ids=[message for _, message in BAD_DATA])
+def test_what_data_is_refused(data, message):
+    models = TaskModels(net(), TASKS, epsilon=0.1)
+    with pytest.raises(ValueError, match=message):
+        fit(models, data, LOSS, sgd, 1)
+
+
+def test_an_error_in_a_task_says_which():
+    data = {**rows(), "clipart": (torch.zeros(8, 3), torch.zeros(8).long())}
+    with pytest.raises(RuntimeError) as caught:
+        trained(data=data)
+    assert caught.value.__notes__ == ["This happened to task 'clipart'."]

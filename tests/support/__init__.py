@@ -1,0 +1,1 @@
+"""What tests share: laws, oracles, makers of data, and programs that tests start."""

@@ -1,0 +1,101 @@
+"""What the page says of predictions: effects of columns, and whether intervals hold."""
+
+import numpy as np
+import pytest
+
+from crosslearning.evaluation.calibration import reliability
+from crosslearning.tables import fit_table
+from crosslearning.tables._effects import effects
+from crosslearning.tables.findings import _reliability
+from crosslearning.tables.rows import Rows
+from tests.support.tables import shops
+
+
+def with_classes():
+    frame, rng = shops(80, tasks=2), np.random.default_rng(0)
+    many = frame["price"].fillna(0) + rng.normal(size=80) > 0
+    return frame.assign(sales=np.where(many, "many", "few"))
+
+
+def with_counts():
+    frame, rng = shops(200), np.random.default_rng(0)
+    return frame.assign(sales=rng.poisson(np.exp(0.5 * frame["price"].fillna(0) + 1)))
+
+
+FRAMES = {"numbers": shops, "classes": with_classes, "counts": with_counts}
+
+
+@pytest.fixture(scope="module", params=FRAMES)
+def fit(request):
+    frame = FRAMES[request.param]()
+    base = "splines" if request.param == "numbers" else "linear"
+    return request.param, frame, fit_table(frame, task="shop", target="sales", base=base, folds=2)
+
+
+def test_effects_are_averages_over_the_rows(fit):
+    _, frame, model = fit
+    found = {effect["feature"]: effect for effect in effects(model, frame)}
+    assert set(found) == {"price", "kind"}
+    column = "prediction" if model.classes is None else f"probability_{model.classes[-1]}"
+    for name, effect in found.items():
+        labels = {None: effect["center"], **{t["task"]: t["values"] for t in effect["tasks"]}}
+        assert len(labels) == 1 + frame["shop"].nunique()
+        for label, values in labels.items():
+            tables = [frame.assign(**{name: value, "shop": label}) for value in effect["grid"]]
+            means = [model.predict(table)[column].mean() for table in tables]
+            np.testing.assert_allclose(values, means, rtol=1e-9)
+    low, high = frame["price"].quantile([0.025, 0.975])
+    assert (found["price"]["grid"][0], found["price"]["grid"][-1]) == pytest.approx((low, high))
+    assert found["kind"]["grid"][0] == frame["kind"].mode()[0]
+    sizes = [np.ptp(effect["center"]) for effect in found.values()]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_few_values_are_taken_as_they_are_and_one_has_no_effect():
+    frame = shops(200)
+    frame["big"] = (np.arange(200) % 3 == 0).astype(float)
+    frame["rare"] = (np.arange(200) == 7).astype(float)
+    model = fit_table(frame, task="shop", target="sales", features=["big", "rare"], base="linear")
+    (effect,) = effects(model, frame)
+    assert (effect["feature"], effect["grid"]) == ("big", [0.0, 1.0])
+
+
+def test_probabilities_and_counts_are_checked_on_held_out_rows(fit):
+    kind, frame, model = fit
+    found = model.results
+    if kind == "classes":
+        assert "calibration" not in found
+        checked = found["reliability"]
+        assert checked["class"] == "many"
+        assert sum(row["count"] for row in checked["bins"]) == len(frame)
+        share = sum(row["observed"] * row["count"] for row in checked["bins"]) / len(frame)
+        assert share == pytest.approx((frame["sales"] == "many").mean())
+    else:
+        assert "reliability" not in found
+        levels = [point["nominal"] for point in found["calibration"]]
+        assert levels == [0.5, 0.8, 0.9, 0.95]
+        for point in found["calibration"]:
+            assert point["observed"] == pytest.approx(point["nominal"], abs=0.08)
+
+
+def test_of_several_classes_the_predicted_one_is_checked():
+    shares = np.array([[0.6, 0.3, 0.1], [0.2, 0.1, 0.7], [np.nan] * 3, [0.05, 0.75, 0.2]])
+    y, classes = np.array(["a", "c", "a", "c"]), np.array(["a", "b", "c"])
+    rows = Rows(np.zeros((4, 1)), y, np.zeros(4, dtype=int), 1, classes=classes)
+    found = _reliability(rows, shares)
+    assert found["class"] is None
+    told = [(row["predicted"], row["observed"], row["count"]) for row in found["bins"]]
+    assert told == [(0.6, 1.0, 1), (0.725, 0.5, 2)]
+
+
+def test_true_probabilities_are_reliable_and_others_are_not():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=20_000)
+    happened = rng.uniform(size=20_000) < p
+    good, bad = reliability(p, happened), reliability(np.sqrt(p), happened)
+    assert good["off"] < 0.015 < 0.1 < bad["off"]
+    inside = [row["low"] <= row["predicted"] <= row["high"] for row in good["bins"]]
+    assert len(inside) == 10
+    assert sum(inside) >= 9
+    edge = reliability(np.array([0.0, 1.0]), np.array([False, True]))
+    assert [row["observed"] for row in edge["bins"]] == [0.0, 1.0]
