@@ -3,27 +3,31 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# One thread for each worker: with more they would wait for each other.
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal
+COVERAGE ?=
 OUT ?= crosslearning-demo
 
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test wheels docs bench clean
+.PHONY: help demo test test-all docs bench clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
 
 demo: $(VENV)/.run ## cross-learn on shipped data, and say what was learned and where the report is
 	$(BIN)/crosslearning demo --out $(OUT)
 
-test: $(VENV)/.dev ## run every check and every test
+test: $(VENV)/.dev ## lint, check types, and run all tests but the slow ones: before every commit
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --cov --cov-report term
+	$(PYTEST) -m 'not slow' $(COVERAGE)
 
-wheels: $(VENV)/.run ## install the wheel with each extra into an empty environment, and use it
+test-all: $(VENV)/.dev ## run the slow tests, and try the wheel with each extra in an empty environment
+	$(PYTEST) -m slow
 	$(BIN)/python .ci/wheels.py
 
 docs: $(VENV)/.docs ## build the documentation; warnings are errors

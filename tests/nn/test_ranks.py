@@ -18,7 +18,7 @@ from safetensors.torch import load_file  # noqa: E402
 from crosslearning.cli import main  # noqa: E402
 from tests.support.killed_rank import STEPS, train  # noqa: E402
 
-pytestmark = pytest.mark.ranks
+pytestmark = pytest.mark.slow  # processes of torch.distributed
 
 ROOT = Path(__file__).parents[2]
 TOGETHER = ["projection_is_bit_equal", "training"]

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from crosslearning.linear import CrossBayesianRidge
+from crosslearning.linear.persistence import model_of
 from crosslearning.tables import TableModel, check_folder, fit_table, predict_table
 from crosslearning.tables._basis import Rotation
 from crosslearning.tables.findings import spread
@@ -211,7 +212,9 @@ def test_predictions_are_those_of_the_estimator(regression, binary):
     np.testing.assert_allclose(said["std"], regression.residuals.std(mean, sd, seen))
     np.testing.assert_allclose(said["std"], sd, rtol=0.05)  # which is right in this table
     assert said["std"].iloc[8] > said["std"].iloc[0]  # how much tasks differ is added
-    shares = binary.estimator.predict_proba(binary.encode(new)[0], tasks=labels)
+    X = binary.encode(new)[0]
+    parts = binary.state.get("parts", [(1.0, None, binary.state)])  # a blend, or one model
+    shares = sum(weight * model_of(s).predict_proba(X, tasks=labels) for weight, _, s in parts)
     np.testing.assert_allclose(binary.predict(new).iloc[:, 1:], shares, atol=1e-12)
 
 
