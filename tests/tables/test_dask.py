@@ -14,8 +14,7 @@ import dask.dataframe as dd  # noqa: E402
 from crosslearning.cli import main  # noqa: E402
 from crosslearning.tables import TableModel, fit_files  # noqa: E402
 from crosslearning.tables import dask as cluster  # noqa: E402
-from tests.support.tables.test_passes import sold  # noqa: E402
-from tests.support.tables.test_streaming import assert_same, damaged, scores, shops, written  # noqa: E402
+from tests.support.chunked_tables import assert_same, damaged, scores, shops, sold, written  # noqa: E402
 
 FAST = ["--task", "shop", "--target", "sales"]
 

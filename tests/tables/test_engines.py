@@ -11,7 +11,7 @@ from crosslearning.tables._final import state_to_keep
 from crosslearning.tables._prepared import prepared
 from crosslearning.tables.candidates import candidates
 from crosslearning.tables.rows import fitted
-from tests.support.tables.test_streaming import written
+from tests.support.chunked_tables import written
 
 GIVEN = {"task": "shop", "target": "sales"}
 ROLES = {"weights": "weight", "time": None, "group": None}

@@ -10,21 +10,9 @@ import pytest
 from crosslearning.cli import main
 from crosslearning.tables import TableModel, _files, fit_files, fit_table, streaming
 from crosslearning.tables.rows import bounded
-from tests.support.tables.test_streaming import assert_same, scores, shops, written
+from tests.support.chunked_tables import assert_same, scores, shops, sold, written
 
 GIVEN = {"task": "shop", "target": "sales"}
-
-
-def sold(kind, rows=400, tasks=8):
-    """Shops with a class, a number of several, or a count in place of sales."""
-    frame = shops(rows, tasks).drop(columns="day")
-    rng = np.random.default_rng(1)
-    score = 0.3 * (frame["sales"] - frame["sales"].mean()) + rng.logistic(size=rows)
-    if kind == "count":
-        return frame.assign(sales=rng.poisson(np.exp(0.3 * score.clip(-4, 4))))
-    if kind == "classes":
-        return frame.assign(sales=np.array(["few", "many", "some"])[np.digitize(score, [-1, 1])])
-    return frame.assign(sales=np.where(score > 0, "high", "low"))
 
 
 @pytest.mark.parametrize("kind", ["two", "classes", "count"])

@@ -18,44 +18,7 @@ from crosslearning.tables._files import Files, is_large
 from crosslearning.tables._plan import Shown
 from crosslearning.tables._sums import try_sums
 from crosslearning.tables.candidates import candidates
-
-
-def shops(rows=600, tasks=12, seed=0):
-    """A table with numbers, gaps, categories, dates, and a target that differs by shop."""
-    rng = np.random.default_rng(seed)
-    task = rng.integers(tasks, size=rows)
-    frame = pd.DataFrame(
-        {
-            "shop": [f"s{k:02d}" for k in task],
-            "size": rng.normal(size=rows),
-            "age": np.where(rng.random(rows) < 0.1, np.nan, rng.normal(size=rows)),
-            "kind": rng.choice(["a", "b", "c"], size=rows),
-            "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(300, size=rows), "D"),
-        }
-    )
-    slope = rng.normal(size=tasks)
-    noise = 0.3 * rng.normal(size=rows)
-    frame["sales"] = slope[task] * frame["size"] + (frame["kind"] == "a") + task + noise
-    return frame
-
-
-def written(frame, folder, parts=3):
-    folder.mkdir(exist_ok=True)
-    for k, part in enumerate(np.array_split(np.arange(len(frame)), parts)):
-        frame.iloc[part].to_parquet(folder / f"part-{k}.parquet", index=False)
-    return folder
-
-
-def assert_same(one, other, tolerance=1e-8):
-    for name in ("coef_", "intercept_", "center_coef_", "task_covariances_"):
-        a, b = (model.state["fitted"][name] for model in (one, other))
-        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
-    assert one.state["fitted"]["tasks_"].tolist() == other.state["fitted"]["tasks_"].tolist()
-    assert one.encoder == other.encoder
-
-
-def scores(model):
-    return {row["name"]: row["score"] for row in model.results["models"]}
+from tests.support.chunked_tables import assert_same, damaged, scores, shops, written
 
 
 def test_chunks_give_the_model_that_memory_gives(tmp_path, monkeypatch):
@@ -156,24 +119,6 @@ def test_row_numbers_and_rare_levels_are_told_from_all_rows(tmp_path, monkeypatc
     assert model.encoder.levels["kind"] == ["a", "b", "c", "seldom"]
     note = "columns were recognised from 200 rows drawn at random, and medians in place of gaps"
     assert note in model.results["notes"]
-
-
-def damaged(frame, folder, how):
-    written(frame, folder)
-    last = folder / "part-2.parquet"
-    if how == "truncated":
-        last.write_bytes(last.read_bytes()[:-100])
-    elif how == "schema":
-        frame.iloc[400:].assign(size="large").to_parquet(last, index=False)
-    elif how == "lacking":
-        frame.iloc[400:].drop(columns="size").to_parquet(last, index=False)
-    elif how == "label":
-        frame.iloc[400:].assign(shop=lambda f: f["shop"].where(f.index != 599)).to_parquet(last)
-    elif how == "infinite":
-        frame.iloc[400:].assign(size=lambda f: f["size"].where(f.index != 599, np.inf)).to_parquet(
-            last
-        )
-    return folder
 
 
 @pytest.mark.parametrize(
