@@ -15,27 +15,9 @@ import crosslearning
 from crosslearning.cli import main
 from crosslearning.cli.app import app
 from crosslearning.paper.gaussian import experiment
+from tests.support.cli import check_failure, shell
 
 FAST = ["reproduce", "gaussian", "--realizations", "500"]
-
-
-def shell(*arguments, **environment):
-    code = "import sys; from crosslearning.cli import main; sys.exit(main())"
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        check=False,
-    )
-
-
-def check_failure(message, capsys):
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("Error: ")
-    assert captured.err.count("\n") == 1
-    assert message in captured.err
 
 
 def test_version(capsys):

@@ -1,23 +1,50 @@
-"""The demo in little: fewer icons, one epoch."""
+"""The demo: what it prints and writes, and that the commands in its report repeat its results."""
 
 import json
 from math import inf
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("torch", reason="the extra `torch` is not installed")
 
+from crosslearning import datasets
 from crosslearning.cli import main
+from tests.support.report_results import shops
+from tests.support.tinted_squares import TintedSquares
 
 
 @pytest.fixture
-def little(monkeypatch):
+def few_epochs(monkeypatch):
+    """Icons of fewer pixels, a part of them, and one epoch."""
     settings = {"image_size": 16, "epochs": 1, "epsilons": (0.0, inf), "train_fraction": 0.2}
     monkeypatch.setattr("crosslearning.cli.demo._SETTINGS", settings)
 
 
-@pytest.mark.usefixtures("little")
-def test_demo_says_what_was_learned_and_where_the_page_is(tmp_path, capsys, monkeypatch):
+@pytest.fixture
+def tiny_data(monkeypatch):
+    """Six schools that differ clearly, and squares instead of icons."""
+    frame = shops(6, 90).rename(columns={"shop": "school", "spending": "math"})
+    monkeypatch.setattr(datasets, "load_hsb82", lambda: SimpleNamespace(frame=frame))
+    monkeypatch.setattr(datasets, "load_icons65", TintedSquares)
+
+
+@pytest.mark.usefixtures("few_epochs", "tiny_data")
+def test_demo_says_what_was_learned_and_where_the_page_is(tmp_path, capsys):
+    assert main(["demo", "--out", str(tmp_path / "demo"), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    page = tmp_path / "demo" / "report.html"
+    assert printed["report"] == str(page)
+    for folder, name in (("1-schools", "schools"), ("2-icons", "icons")):
+        results = json.loads((tmp_path / "demo" / folder / "results.json").read_text())
+        assert printed[name].startswith(results["sentence"])
+        assert results["provenance"]["command"] in page.read_text().replace("&amp;", "&")
+    assert "two means" in page.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_epochs")
+def test_commands_in_the_report_of_the_demo_repeat_its_results(tmp_path, capsys, monkeypatch):
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     schools = json.loads((tmp_path / "demo" / "1-schools" / "results.json").read_text())

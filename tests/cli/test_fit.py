@@ -2,34 +2,50 @@
 
 import io
 import json
+import shutil
 import sys
 import warnings
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from types import SimpleNamespace
 
 import pytest
 
 from crosslearning.cli import main
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.tables import TableModel
-from tests.cli.test_cli import check_failure
+from tests.support.cli import check_failure
 from tests.support.tables import shops
 
-FAST = ["--task", "shop", "--target", "sales"]
+COLUMNS = ["--task", "shop", "--target", "sales"]
+FAST = [*COLUMNS, "--base", "linear", "--folds", "2"]
 FILES = ["coefficients.csv", "model.npz", "report.html", "results.json"]
+
+
+def write_table(folder):
+    frame = shops()
+    frame.loc[[5, 9], "sales"] = None
+    frame.to_csv(folder / "shops.csv", index=False)
+    return "shops.csv"
 
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    frame = shops()
-    frame.loc[[5, 9], "sales"] = None
-    frame.to_csv("shops.csv", index=False)
-    return "shops.csv"
+    return write_table(tmp_path)
 
 
-def test_it_prints_what_it_found_and_where_it_is(table, tmp_path, capsys):
-    assert main(["fit", table, *FAST]) == 0
-    captured = capsys.readouterr()
-    assert captured.err == ""
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A fit with the default settings: its folder, and what was printed."""
+    place, out, err = tmp_path_factory.mktemp("fitted"), io.StringIO(), io.StringIO()
+    with chdir(place), redirect_stdout(out), redirect_stderr(err):
+        assert main(["fit", write_table(place), *COLUMNS]) == 0
+    folder = place / "crosslearning-shops"
+    return SimpleNamespace(folder=folder, out=out.getvalue(), err=err.getvalue())
+
+
+def test_it_prints_what_it_found_and_where_it_is(fitted):
+    assert fitted.err == ""
     for text in (
         "sales by shop: regression (numbers with decimals), 118 rows, 4 tasks of 28 to 30 rows, ",
         "2 columns to learn from",
@@ -47,14 +63,14 @@ def test_it_prints_what_it_found_and_where_it_is(table, tmp_path, capsys):
         "crosslearning-shops/report.html",
         "crosslearning predict crosslearning-shops TABLE",
     ):
-        assert text in captured.out
-    assert sorted(path.name for path in (tmp_path / "crosslearning-shops").iterdir()) == FILES
+        assert text in fitted.out
+    assert sorted(path.name for path in fitted.folder.iterdir()) == FILES
 
 
 def test_scores_on_a_held_out_table_fit_into_80_columns(table, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     shops(80, 5, seed=1).to_csv("later.csv", index=False)
-    assert main(["fit", table, *FAST, "--base", "linear", "--holdout", "later.csv"]) == 0
+    assert main(["fit", table, *COLUMNS, "--base", "linear", "--holdout", "later.csv"]) == 0
     lines = capsys.readouterr().out.splitlines()
     (start,) = (k for k, line in enumerate(lines) if line.split()[:2] == ["held-out", "mean"])
     assert lines[start + 1].split() == ["squared", "error", "difference", "folds"]
@@ -93,7 +109,7 @@ def test_options_reach_the_fit(table, capsys):
 def test_lines_of_python_repeat_the_fit(table, tmp_path, capsys):
     """With the options that were given, and none of the others."""
     options = ["--category", "kind", "--base", "linear", "--seed", "3", "--folds", "3"]
-    arguments = ["fit", table, *FAST, *options]
+    arguments = ["fit", table, *COLUMNS, *options]
     assert main([*arguments, "--holdout", table, "--quiet", "--out", "a"]) == 0
     found = json.loads((tmp_path / "a" / "results.json").read_text())
     assert "epsilon" not in found["python"]
@@ -190,13 +206,12 @@ def test_usage_errors_are_one_line(arguments, message, table, tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == [table]
 
 
-def test_an_earlier_fit_survives_a_failure(table, tmp_path, capsys):
-    assert main(["fit", table, *FAST, "--quiet"]) == 0
-    before = {path.name: path.read_bytes() for path in (tmp_path / "crosslearning-shops").iterdir()}
+def test_an_earlier_fit_survives_a_failure(fitted, table, tmp_path, capsys):
+    folder = shutil.copytree(fitted.folder, tmp_path / "crosslearning-shops")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert main(["fit", table, *FAST, "--target", "day"]) == 2
     capsys.readouterr()
-    after = {path.name: path.read_bytes() for path in (tmp_path / "crosslearning-shops").iterdir()}
-    assert after == before
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_options_from_a_file(table, tmp_path, capsys):

@@ -11,7 +11,7 @@ import pytest
 
 from crosslearning.cli import main
 from crosslearning.tables import _files, fit_table
-from tests.cli.test_cli import check_failure
+from tests.support.cli import check_failure
 from tests.support.tables import shops
 
 NEW = (
@@ -26,7 +26,7 @@ NEW = (
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fits") / "fit"
-    fit_table(shops(), task="shop", target="sales").save(folder)
+    fit_table(shops(), task="shop", target="sales", base="linear", folds=2).save(folder)
     return folder
 
 

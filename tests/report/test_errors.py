@@ -45,7 +45,7 @@ def changed(content, path, value):
     ],
 )
 def test_results_that_are_not_ours_are_one_line(tmp_path, path, value, message):
-    folder = save(tmp_path, changed(table_results(), path, value))
+    folder = save(tmp_path, changed(table_results("bound"), path, value))
     with pytest.raises(ValueError, match=r"results\.json.* Create the results again") as caught:
         write(folder)
     assert message in str(caught.value)
@@ -113,7 +113,7 @@ def test_a_folder_without_results(tmp_path, capsys):
 
 
 def test_a_page_that_cannot_be_written(tmp_path, capsys):
-    folder = save(tmp_path / "results", table_results(range(3)))
+    folder = save(tmp_path / "results", table_results("bound"))
     (tmp_path / "file").write_text("mine")
     assert main(["report", str(folder), "--out", str(tmp_path / "file" / "page.html")]) == 2
     error = capsys.readouterr().err
@@ -123,7 +123,7 @@ def test_a_page_that_cannot_be_written(tmp_path, capsys):
 
 
 def test_the_command_says_where_the_page_is(tmp_path, capsys, monkeypatch):
-    folder = save(tmp_path, table_results(range(3)))
+    folder = save(tmp_path, table_results("bound"))
     assert main(["report", str(folder)]) == 0
     assert capsys.readouterr() == (f"Report  {folder / 'report.html'}\n", "")
     assert main(["report", str(folder), "--quiet"]) == 0
