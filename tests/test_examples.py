@@ -3,17 +3,21 @@
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
+from dataclasses import replace
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+
+from crosslearning.datasets import load_ames, load_hsb82
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 needs_torch = pytest.mark.skipif(not find_spec("torch"), reason="the extra torch is missing")
 
 
-def run(name: str, *arguments: str) -> str:
-    command = [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments]
+def run(name: str) -> str:
+    """Run an example as a program; return what it printed."""
+    command = [sys.executable, "-W", "error", str(EXAMPLES / name)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -24,9 +28,45 @@ def number(text: str, name: str) -> float:
     return float(re.search(rf"^ *{re.escape(name)} +(-?[\d.]+)", text, re.M)[1])
 
 
+def first_tasks(load, count):
+    """A loader of the first tasks of a table only."""
+
+    def some(*args, **options):
+        data = load(*args, **options)
+        rows = data.tasks.isin(data.tasks.unique()[:count]).to_numpy()
+        parts = {name: getattr(data, name)[rows] for name in ("X", "y", "tasks", "frame")}
+        return replace(data, **parts)
+
+    return some
+
+
+SHORT = {
+    "images.py": {"EPOCHS": 1, "RADII": [0.3]},
+    "scikit_learn.py": {"load_ames": first_tasks(load_ames, 4)},
+    "table.py": {"load_hsb82": first_tasks(load_hsb82, 4)},
+    "torch_loop.py": {"STEPS": 3},
+}
+
+
 def test_every_example_is_tested():
     tested = set(re.findall(r'run\("(\w+\.py)"', Path(__file__).read_text()))
     assert tested == {path.name for path in EXAMPLES.glob("*.py")}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_short_runs_print_a_result(name, tmp_path, capsys):
+    """The examples that take seconds, with less data or fewer steps, in this process."""
+    if name in ("images.py", "torch_loop.py"):
+        pytest.importorskip("torch", reason="the extra `torch` is not installed")
+    spec = spec_from_file_location(f"example_{name[:-3]}", EXAMPLES / name)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert vars(module).keys() >= SHORT[name].keys()
+    vars(module).update(SHORT[name])
+    module.main(*[tmp_path] * (name == "table.py"))
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert re.search(r" \d+\.\d\d", printed.out)
 
 
 def test_gaussian_means():
@@ -36,6 +76,7 @@ def test_gaussian_means():
     assert "Best radius: 0.25" in out
 
 
+@pytest.mark.slow
 def test_scikit_learn():
     out = run("scikit_learn.py")
     assert number(out, "cross-learned") < 0.95 * number(out, "one model for all")
@@ -43,6 +84,7 @@ def test_scikit_learn():
     assert 11 < number(out, "A new neighbourhood is predicted by the centre:") < 13
 
 
+@pytest.mark.slow
 @needs_torch
 def test_torch_loop():
     out = run("torch_loop.py")
@@ -52,6 +94,7 @@ def test_torch_loop():
     assert "farthest from centre 1.00" in out
 
 
+@pytest.mark.slow
 @needs_torch
 def test_images():
     out = run("images.py")
@@ -60,6 +103,7 @@ def test_images():
     assert separate > 2 / 8  # of eight things, chance gets one
 
 
+@pytest.mark.slow
 def test_table():
     out = run("table.py")
     assert out.startswith("These 25 tasks cannot tell whether sharing helps beyond one model")

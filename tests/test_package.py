@@ -101,7 +101,7 @@ project([[1.0], [2.0]], 0.1)
 frame = shops()
 CrossRidgeCV(cv=2, n_epsilons=2).fit(frame[["one"]], frame["sales"], tasks=frame["shop"])
 CrossLogisticRegression().fit(frame[["one"]], frame["sales"] > 0, tasks=frame["shop"])
-fit_table(frame, task="shop", target="sales").save({str(tmp_path)!r})
+fit_table(frame, task="shop", target="sales", folds=2).save({str(tmp_path)!r})
 print(len(TableModel.load({str(tmp_path)!r}).predict(frame)))
 from crosslearning.report import write
 write({str(tmp_path)!r})
@@ -128,7 +128,7 @@ def test_the_command_without_extras_is_one_line(block):
 
 
 def test_predictions_need_neither_torch_nor_scikit_learn(tmp_path):
-    fit_table(shops(), task="shop", target="sales").save(tmp_path)
+    fit_table(shops(), task="shop", target="sales", folds=2).save(tmp_path)
     shops().head(3).to_csv(tmp_path / "new.csv", index=False)  # with targets, to be scored
     code = (
         "import sys; from crosslearning.cli import main;"

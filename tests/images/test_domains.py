@@ -329,20 +329,6 @@ def test_the_default_cache(tree, tmp_path, monkeypatch):
     assert default_cache_dir() == tmp_path / ".cache" / "crosslearning"
 
 
-_KILLED = """
-import os, signal, sys
-from crosslearning.images import ImageDomains, _pixel_cache
-
-_pixel_cache._AT_A_TIME = 2
-
-def die(done, total):
-    if done >= 4:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-ImageDomains(sys.argv[1], cache_dir=sys.argv[2]).pixels(8, progress=die)
-"""
-
-
 def test_decoding_that_is_killed_starts_again(tmp_path):
     """A killed process leaves no file that is taken for decoded images."""
     root, cache = tmp_path / "images", tmp_path / "cache"
@@ -350,7 +336,9 @@ def test_decoding_that_is_killed_starts_again(tmp_path):
         path = root / "art" / "cup" / f"{k}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.full((9, 9, 3), 40 * k, np.uint8)).save(path)
-    command = [sys.executable, "-c", _KILLED, str(root), str(cache)]
+    command = [
+        sys.executable, "-m", "tests.support.killed_once", "decoding", str(root), str(cache),
+    ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, cwd=Path(__file__).parents[2], text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     (left,) = cache.iterdir()

@@ -10,7 +10,7 @@ import pytest
 
 from crosslearning.cli import main
 from crosslearning.images import ImageDomains, TrainingSettings
-from tests.cli.test_cli import check_failure
+from tests.support.cli import check_failure
 
 torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
 Image = pytest.importorskip("PIL.Image")
@@ -70,14 +70,14 @@ def probabilities(out, path, domain):
 
 
 def test_each_image_is_predicted_by_the_network_of_its_domain(trained, new):
-    found = predict(trained[1], new, top=3)
-    table = found.table
+    predictions = predict(trained[1], new, top=3)
+    table = predictions.table
     names = ["photo/bed/x.png", "photo/cup/x.png", "photo/pen/x.png", "sketch/chair/y.png"]
     assert table["path"].tolist() == [str(new / name) for name in names]
     assert table["domain"].tolist() == ["photo"] * 3 + [""]
     assert table["truth"].tolist() == [*CATEGORIES, ""]
-    assert found.by_centre == 1
-    assert found.unreadable == {str(new / "photo/bed/broken.png"): "UnidentifiedImageError"}
+    assert predictions.by_centre == 1
+    assert predictions.unreadable == {str(new / "photo/bed/broken.png"): "UnidentifiedImageError"}
     for row in table.to_dict("records"):
         expected = probabilities(trained[1], row["path"], row["domain"] or None)
         order = np.argsort(-expected)
@@ -85,16 +85,16 @@ def test_each_image_is_predicted_by_the_network_of_its_domain(trained, new):
         assert named == [CATEGORIES[k] for k in order]
         given = [row["probability"], row["probability_2"], row["probability_3"]]
         np.testing.assert_allclose(given, expected[order], rtol=1e-4)
-    assert found.accuracy == (table["category"] == table["truth"])[:3].mean()
+    assert predictions.accuracy == (table["category"] == table["truth"])[:3].mean()
 
 
 def test_the_domain_can_be_given_and_files_are_named_one_by_one(trained, new):
     files = [new / "sketch" / "chair" / "y.png", new / "photo" / "cup" / "x.png"]
     seen = []
-    found = predict(trained[1], files, task="art", progress=lambda *now: seen.append(now))
-    assert found.table["domain"].tolist() == ["art", "art"]
+    predictions = predict(trained[1], files, task="art", progress=lambda *now: seen.append(now))
+    assert predictions.table["domain"].tolist() == ["art", "art"]
     expected = [probabilities(trained[1], path, "art").max() for path in files]
-    np.testing.assert_allclose(found.table["probability"], expected, rtol=1e-4)
+    np.testing.assert_allclose(predictions.table["probability"], expected, rtol=1e-4)
     assert seen == [(2, 2)]
     assert predict(trained[1], files[:1]).accuracy is None
     assert predict(trained[1], files, task="film").by_centre == 2

@@ -1,4 +1,6 @@
-"""Laws of the split into training and test images."""
+"""Laws of the split into training, validation and test images."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,6 +9,8 @@ from hypothesis import strategies as st
 
 from crosslearning.datasets import ImageData, load_icons65
 from crosslearning.images import split, split_codes
+from crosslearning.images.splits import divide
+from tests.support.image_training import SMALL, Squares
 
 
 class Codes(ImageData):
@@ -18,11 +22,11 @@ class Codes(ImageData):
 
 @st.composite
 def tables(draw, alone=False):
-    n = draw(st.integers(1, 60))
-    codes = [draw(st.lists(st.integers(0, top), min_size=n, max_size=n)) for top in (2, 3)]
-    groups = st.integers(0, draw(st.integers(0, 70)))
-    codes.append(range(n) if alone else draw(st.lists(groups, min_size=n, max_size=n)))
-    return np.array(codes)
+    """Domains, categories and groups of up to 60 images; some with few groups, some with many."""
+    n, rng = draw(st.integers(1, 60)), np.random.default_rng(draw(st.integers(0, 2**32)))
+    codes = [rng.integers(0, draw(st.integers(0, top)), n, endpoint=True) for top in (2, 3)]
+    groups = rng.integers(0, draw(st.integers(0, 70)), n, endpoint=True)
+    return np.array([*codes, np.arange(n) if alone else groups])
 
 
 shares = st.sampled_from([0.5, 0.75, 0.8, 0.9])
@@ -141,3 +145,28 @@ def test_fractions_that_are_none(fraction):
     data = Codes(["a"] * 3, ["x"] * 3, range(3))
     with pytest.raises(ValueError, match="`train_fraction` is the share"):
         split(data, train_fraction=fraction)
+
+
+def test_parts_are_apart_and_the_test_part_stays():
+    data = Squares()
+    train, validation, test = divide(SMALL, data, seed=0)
+    everything = np.concatenate([*train, *validation, *test])
+    assert sorted(everything) == list(range(len(data)))
+    few = divide(replace(SMALL, train_fraction=0.5), data, seed=0)
+    for d in range(2):
+        np.testing.assert_array_equal(few[2][d], test[d])
+        assert set(few[0][d]) | set(few[1][d]) < set(train[d]) | set(validation[d])
+    assert any((a != b).any() for a, b in zip(divide(SMALL, data, seed=1)[2], test, strict=True))
+
+
+def test_a_domain_without_validation_images_is_refused():
+    with pytest.raises(ValueError, match=r"'art' has none in the \w+ part"):
+        divide(SMALL, Squares(each=1), seed=0)
+
+
+@pytest.mark.parametrize(("name", "only"), [("domains", "art"), ("categories", "bed")])
+def test_one_domain_or_category_is_refused(name, only):
+    data = Squares()
+    setattr(data, name, (only,))
+    with pytest.raises(ValueError, match=f"two or more {name}; there is only '{only}'"):
+        divide(SMALL, data, seed=0)

@@ -94,7 +94,7 @@ def test_draw_reads_only_the_files(config, tmp_path, monkeypatch):
 
 def labels(svg):
     """Texts of a picture with the boxes around them, about 0.6 of the height per letter."""
-    found = []
+    boxes = []
 
     def walk(element, x, y):
         moved = re.match(r"translate\(([-\d.e]+),([-\d.e]+)\)", element.get("transform", ""))
@@ -103,12 +103,12 @@ def labels(svg):
         if element.tag.endswith("text") and (text or "").strip():
             width = 0.6 * size * len(text)
             left = x - {"middle": width / 2, "end": width}.get(element.get("text-anchor"), 0)
-            found.append((text, left, y - 0.8 * size, left + width, y + 0.2 * size))
+            boxes.append((text, left, y - 0.8 * size, left + width, y + 0.2 * size))
         for child in element:
             walk(child, x, y)
 
     walk(ET.fromstring(svg), 0.0, 0.0)
-    return found
+    return boxes
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.1, 0.5, 1.0, math.sqrt(2), 1.45, 2.0, 3.2, 3.3, 8.0, 1e3])

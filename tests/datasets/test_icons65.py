@@ -6,7 +6,9 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from crosslearning.datasets import ImageData, load_icons65
+from crosslearning.datasets import Icons65, ImageData, load_icons65
+
+TABLE = files("crosslearning.datasets") / "data" / "icons65.csv"
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +30,7 @@ def test_sizes(icons):
 
 
 def test_labels_are_those_of_the_table(icons):
-    path = files("crosslearning.datasets") / "data" / "icons65.csv"
-    rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    rows = list(csv.DictReader(TABLE.read_text(encoding="utf-8").splitlines()))
     for k in (0, 1, 4000, 7530):
         assert icons.domains[icons.domain_codes[k]] == rows[k]["domain"]
         assert icons.categories[icons.category_codes[k]] == rows[k]["category"]
@@ -53,9 +54,10 @@ def test_sizes_that_are_none(icons, size):
 
 
 def test_fingerprint_changes_with_pixels_and_labels(icons):
-    first = icons.fingerprint
+    table = list(csv.DictReader(TABLE.read_text(encoding="utf-8").splitlines()))[:50]
+    first = Icons65(icons.images[:50], table).fingerprint
     assert len(first) == 64
-    other = load_icons65()
+    other = Icons65(icons.images[:50].copy(), table)
     other.images[0, 0, 0, 0] ^= 1
     assert other.fingerprint != first
     del other.fingerprint  # it is computed once

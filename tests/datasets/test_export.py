@@ -161,9 +161,9 @@ def test_command_list(capsys):
     for text in ("7,185", "160 (school)", "2,919", "25 (Neighborhood)", "7,531", "4 (domain)"):
         assert text in out
     assert main(["data", "list", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in found] == ["hsb82", "ames", "icons65"]
-    assert found[0]["licence"] == "a work of the US government"
+    listed = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in listed] == ["hsb82", "ames", "icons65"]
+    assert listed[0]["licence"] == "a work of the US government"
 
 
 @pytest.mark.parametrize("command", [["data"], ["data", "list"], ["data", "export"]])

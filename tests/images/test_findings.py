@@ -1,0 +1,191 @@
+"""From runs to results: accuracies, the chosen radius, paired comparisons, sentences and files."""
+
+import csv
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+from crosslearning.images._findings import chosen, compared, comparison, statement
+from crosslearning.images._results import assemble, common_pairs, worst_categories, write
+from crosslearning.images._runs import Runs, by_domain, macro, over_images
+from tests.support.image_training import CATEGORIES, DOMAINS, SMALL, read_results
+
+
+def counts(shares, images):
+    """Tables of runs that recognise these shares of the images; errors go one further."""
+    right = np.rint(images * np.asarray(shares)).astype(int)[..., None, None]
+    eye = np.eye(len(CATEGORIES), dtype=int)
+    return right * eye + (images - right) * np.roll(eye, 1, axis=1)
+
+
+def runs_at(epsilons, validation, test):
+    """Runs with these accuracies by radius, seed and domain."""
+    shape = np.shape(test)
+    radii = np.array(epsilons)[:, None, None]
+    return Runs(
+        DOMAINS,
+        CATEGORIES,
+        tuple(epsilons),
+        tuple(range(shape[1])),
+        images=np.array([[30, 60, 300]] * len(DOMAINS)),
+        validation=counts(validation, 20),
+        test=counts(test, 100),
+        distances=np.broadcast_to(np.clip(radii, 2e-7 * (radii > 0), 7.0), shape),
+        pulls=np.broadcast_to([0.25, 0.0], shape),
+        losses=np.broadcast_to([2.0, 1.0], (*shape[:2], 2)),
+        seconds=np.full(shape[:2], 3.0),
+    )
+
+
+def runs_of(accuracies, seeds=2):
+    """Runs from {radius: (validation, test)}, with a little more in later seeds."""
+    steps = np.arange(seeds)[:, None] * [[[0.1]], [[0.02]]]
+    shares = np.array(list(accuracies.values()))[:, :, None] + steps
+    validation, test = shares.swapaxes(0, 1)
+    return runs_at(list(accuracies), validation, test)
+
+
+USUAL = {
+    0.0: ([0.4, 0.4], [0.40, 0.50]),
+    0.1: ([0.5, 0.6], [0.44, 0.55]),
+    1.0: ([0.3, 0.7], [0.42, 0.58]),
+    math.inf: ([0.2, 0.2], [0.20, 0.40]),
+}
+
+
+def stored(folder, runs):
+    settings = replace(SMALL, epsilons=runs.epsilons, seeds=runs.seeds)
+    data = {"name": "squares", "fingerprint": "ff", "images": 60}
+    return write(folder, assemble(settings, runs, data), runs)
+
+
+def test_accuracies_are_over_categories_then_domains():
+    counts = np.array([[[9, 1, 0], [0, 1, 1], [0, 0, 0]], [[1, 0, 0], [0, 0, 0], [0, 0, 0]]])
+    np.testing.assert_allclose(by_domain(counts), [(0.9 + 0.5) / 2, 1.0])
+    assert macro(counts) == pytest.approx(0.85)
+    np.testing.assert_allclose(over_images(counts), [10 / 12, 1.0])
+    assert over_images(counts.sum(0)) == pytest.approx(11 / 13)
+
+
+def test_the_radius_is_chosen_by_validation_and_the_hindsight_is_shown():
+    runs = runs_of(USUAL)
+    choice = chosen(runs)
+    assert (choice["epsilon"], choice["between"]) == (0.1, 0.1)
+    assert choice["test"]["mean"] == pytest.approx(0.505)
+    assert choice["test"]["std"] == pytest.approx(0.02 / math.sqrt(2))
+    assert choice["best_on_test"] == 1.0
+    assert choice["best_test"]["mean"] == pytest.approx(0.51)
+
+
+def test_of_equal_radii_the_smallest_is_chosen():
+    same = ([0.5, 0.5], [0.5, 0.5])
+    assert chosen(runs_of({0.0: same, 0.1: same, math.inf: same}))["epsilon"] == 0.0
+
+
+def test_comparison_is_paired_over_seeds():
+    rows = {row["method"]: row for row in comparison(runs_of(USUAL))}
+    assert [row["epsilon"] for row in rows.values()] == [0.0, 0.1, math.inf]
+    assert rows["pooled"]["gain"] == pytest.approx(0.045)
+    assert rows["pooled"]["standard_error"] == pytest.approx(0.0, abs=1e-12)
+    assert rows["separate"]["gain"] == pytest.approx(0.195)
+    assert rows["cross"]["gain"] is None
+
+
+def test_two_standard_errors_of_three_seeds_are_no_proof():
+    pooled, cross = [0.40, 0.50, 0.45], [0.44, 0.51, 0.46]
+    test = np.repeat([pooled, cross], 2).reshape(2, 3, 2)
+    runs = runs_at([0.0, 0.1], np.full((2, 3, 2), 0.5), test)
+    rows = comparison(runs)
+    assert rows[0]["gain"] == pytest.approx(2 * rows[0]["standard_error"])
+    assert rows[0]["p_value"] == pytest.approx(ttest_rel(cross, pooled).pvalue)
+    text = statement(runs)
+    assert "These 3 runs cannot tell whether sharing helps" in text
+    assert "better than one pooled model, the best alternative, by 2.0 ± 1.0 points in test" in text
+
+
+def test_a_sweep_that_changes_nothing_proves_nothing():
+    same = ([0.5, 0.5], [0.5, 0.5])
+    assert comparison(runs_of({0.0: same, 0.1: same}))[0]["p_value"] == 1
+
+
+def test_what_was_not_run_is_not_compared():
+    one = runs_of({0.1: USUAL[0.1]}, seeds=1)
+    assert [row["method"] for row in comparison(one)] == ["cross"]
+    ends = runs_of({e: USUAL[e] for e in (0.0, math.inf)})
+    assert chosen(ends)["between"] is None
+    assert [row["gain"] for row in comparison(ends)] == [None, None]
+    assert compared(one) is compared(ends) is None
+
+
+@pytest.mark.parametrize(
+    ("best", "words"),
+    [
+        (0.0, "Pooling is best on the validation images (ε = 0)."),
+        (0.1, "Cross-learning is best on the validation images (ε = 0.1)."),
+        (math.inf, "Separate training is best on the validation images (ε = ∞)."),
+    ],
+)
+def test_the_statement_names_the_winner(best, words):
+    runs = runs_of(USUAL | {best: ([0.8, 0.8], USUAL[best][1])})
+    text = statement(runs)
+    assert text.startswith(words)
+    assert "Sharing helps: cross-learning is better than one pooled model by " in text
+    assert "The best on the test images, in hindsight, is ε = 1: 51.0 ± 1.4 %." in text
+
+
+@pytest.mark.parametrize("ties", [(0.0, 0.1, 1.0, math.inf), (0.0, 1.0), (0.1, math.inf)])
+def test_of_equal_radii_none_is_called_the_best(ties):
+    runs = runs_of(USUAL | {radius: ([0.8, 0.8], USUAL[radius][1]) for radius in ties})
+    radius = {0.0: "0", 0.1: "0.1"}[ties[0]]
+    start = "On the validation images several radii are equally good; the smallest is taken"
+    assert statement(runs).startswith(f"{start} (ε = {radius}). Its test accuracy is ")
+
+
+def test_the_statement_knows_its_limits():
+    worse = USUAL | {0.0: ([0.4, 0.4], [0.6, 0.6])}
+    one = runs_of(worse, seeds=1)
+    text = statement(one)
+    assert "One run cannot tell whether sharing helps: cross-learning is worse than one" in text
+    assert "points in test accuracy" in text
+    single = runs_of({0.1: USUAL[0.1]}, seeds=1)
+    text = statement(single)
+    assert text == "At ε = 0.1 the test accuracy is 49.5 %."
+
+
+def test_confusions():
+    counts = np.array([[[5, 3, 0], [0, 8, 1], [4, 0, 0]], [[1, 0, 0], [0, 0, 0], [0, 2, 0]]])
+    pairs = common_pairs(counts, DOMAINS, CATEGORIES, most=2)
+    assert pairs == [
+        {"domain": "art", "truth": "pen", "predicted": "bed", "count": 4, "of": 4},
+        {"domain": "art", "truth": "bed", "predicted": "cup", "count": 3, "of": 8},
+        {"domain": "photo", "truth": "pen", "predicted": "cup", "count": 2, "of": 2},
+    ]
+    worst = worst_categories(counts, CATEGORIES, most=2)
+    assert worst == {"categories": ["pen", "bed"], "counts": [[0, 4], [0, 6]], "totals": [6, 9]}
+
+
+def test_results_are_complete_and_plain(tmp_path):
+    runs = runs_of({1e-7: USUAL[0.1], **USUAL})
+    results = stored(tmp_path, runs)
+    assert results == read_results(tmp_path)
+    assert results["kind"] == "images"
+    assert [point["epsilon"] for point in results["path"]] == [1e-7, 0, 0.1, 1, "inf"]
+    assert results["path"][4]["distance"] == 7
+    assert results["path"][2]["domains"][0]["pull"] == 0.25
+    assert len(results["runs"]) == 10
+    assert results["notes"] == ["ε = 1e-7: too small for float32; distances are those of rounding."]
+    assert results["data"]["domains"][0] == {
+        "domain": "art", "images": 390, "train": 30, "validation": 60, "test": 300
+    }  # fmt: skip
+    category = results["categories"][0]
+    assert (category["domain"], category["category"], category["images"]) == ("art", "bed", 200)
+    assert category["accuracy"][2] == pytest.approx(0.45)
+    rows = list(csv.DictReader((tmp_path / "results.csv").read_text().splitlines()))
+    assert len(rows) == 5 * 2 * 2 * 3
+    assert {row["epsilon"] for row in rows} == {"1e-07", "0", "0.1", "1", "inf"}
+    right = sum(int(row["test_correct"]) for row in rows if row["epsilon"] == "inf")
+    images = sum(int(row["test_images"]) for row in rows if row["epsilon"] == "inf")
+    assert right / images == pytest.approx(results["path"][4]["test_images"]["mean"])
