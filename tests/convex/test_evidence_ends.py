@@ -38,31 +38,31 @@ def test_pooled_is_a_single_task(rows):
 def test_levels_share_the_coefficients(rows, model):
     X, y, tasks = rows
     target = y if model is CrossBayesianRidge else y > np.median(y)
-    found = model(covariance="levels").fit(X, target, tasks=tasks)
-    assert np.ptp(found.coef_, axis=0).max() < 1e-11  # rounding
-    assert np.ptp(found.intercept_) > 0.1
-    assert found.structure_ == "levels"
+    fitted = model(covariance="levels").fit(X, target, tasks=tasks)
+    assert np.ptp(fitted.coef_, axis=0).max() < 1e-11  # rounding
+    assert np.ptp(fitted.intercept_) > 0.1
+    assert fitted.structure_ == "levels"
 
 
 def test_separate_models_are_ridges_of_their_own(rows):
     X, y, tasks = rows
-    found = CrossBayesianRidge(covariance="separate").fit(X, y, tasks=tasks)
-    strength = (found.noise_sd_ / found.task_sd_[0] / found.feature_scale_[0]) ** 2
+    fitted = CrossBayesianRidge(covariance="separate").fit(X, y, tasks=tasks)
+    strength = (fitted.noise_sd_ / fitted.task_sd_[0] / fitted.feature_scale_[0]) ** 2
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     for task in (0, 7):
         own = tasks == task
         alone = Ridge(alpha=strength).fit(Z[own], y[own])
         expected = alone.predict(Z[own])
-        np.testing.assert_allclose(found.predict(X[own], tasks[own]), expected, atol=0.02)
-    assert np.abs(found.center_coef_ * found.feature_scale_).max() < 1e-3
+        np.testing.assert_allclose(fitted.predict(X[own], tasks[own]), expected, atol=0.02)
+    assert np.abs(fitted.center_coef_ * fitted.feature_scale_).max() < 1e-3
 
 
 def test_ends_of_a_family(rows):
     X, y, tasks = rows
     counts = np.random.default_rng(1).poisson(np.exp(np.clip(0.1 * y, -3, 3)))
-    found = [
+    models = [
         CrossBayesianGLM("poisson", covariance=end).fit(X, counts, tasks=tasks)
         for end in ("pooled", "levels", "separate")
     ]
-    assert [model.structure_ for model in found] == ["pooled", "levels", "separate"]
-    assert np.ptp(found[0].predict(np.tile(X[:1], (30, 1)), np.arange(30))) < 1e-11
+    assert [model.structure_ for model in models] == ["pooled", "levels", "separate"]
+    assert np.ptp(models[0].predict(np.tile(X[:1], (30, 1)), np.arange(30))) < 1e-11

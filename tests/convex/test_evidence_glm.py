@@ -21,8 +21,8 @@ from crosslearning.convex.families import (
 )
 from crosslearning.convex.laplace import laplace_fit
 from crosslearning.convex.posterior import EvidenceStatus, score_covariances
-from tests.convex.test_families import FAMILIES, named, targets
 from tests.support.evidence_oracles import Rows, log_evidence, new_tasks_of
+from tests.support.families import FAMILIES, named, targets
 
 
 def glm_rows(X, y, tasks, n_tasks, family, *, weights=None, offset=None, intercept=True):
@@ -256,8 +256,8 @@ def test_means_are_closer_to_those_of_quadrature_than_the_mode_is(family):
     density = np.exp(logs - logs.max())
     density /= density.sum()
     expected = [float((density * part).sum()) for part in (beta, levels[:, None], levels)]
-    found, mode = np.append(center, thetas), np.append(point.beta, point.thetas)
-    assert np.all(np.abs(found - expected) < 0.35 * np.abs(mode - expected))
+    average, mode = np.append(center, thetas), np.append(point.beta, point.thetas)
+    assert np.all(np.abs(average - expected) < 0.35 * np.abs(mode - expected))
 
 
 @pytest.mark.parametrize("family", [Bernoulli(), Poisson(), Gamma(), Multinomial(4)], ids=named)

@@ -74,7 +74,7 @@ def test_averages_over_separable_classes_are_near_the_exact_integral(n_classes):
 
 
 @pytest.mark.filterwarnings("ignore:`fit` got no `tasks`")
-@pytest.mark.parametrize("load", [load_iris, load_wine])
+@pytest.mark.parametrize("load", [load_iris, pytest.param(load_wine, marks=pytest.mark.slow)])
 def test_held_out_classes_are_predicted_as_well_as_by_a_tuned_model(load):
     X, y = load(return_X_y=True)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)

@@ -39,8 +39,8 @@ def test_encloses_and_is_supported(points):
     ],
 )
 def test_known_balls(points, center, radius):
-    found, measured = smallest_enclosing_ball(points)
-    np.testing.assert_allclose(found, center, atol=1e-12)
+    computed, measured = smallest_enclosing_ball(points)
+    np.testing.assert_allclose(computed, center, atol=1e-12)
     assert measured == pytest.approx(radius, abs=1e-12)
 
 

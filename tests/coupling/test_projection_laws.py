@@ -15,9 +15,10 @@ seeds = st.integers(0, 2**32 - 1)
 free_or_given = st.booleans()
 
 
-@settings(max_examples=400)
-@given(cases())
-def test_optimal_feasible_complementary_balanced(case):
+many = settings(max_examples=400)
+
+
+def assert_laws_of_projection(case):
     result = case.solve()
     laws.assert_optimal(case, result)
     laws.assert_feasible(case, result)
@@ -25,12 +26,34 @@ def test_optimal_feasible_complementary_balanced(case):
     laws.assert_total_preserved(case, result)
 
 
-@settings(max_examples=400)
-@given(cases(ball=False))
-def test_prox_is_optimal(case):
+def assert_laws_of_prox(case):
     result = case.solve()
     laws.assert_optimal(case, result)
     laws.assert_total_preserved(case, result)
+
+
+@given(cases())
+def test_optimal_feasible_complementary_balanced(case):
+    assert_laws_of_projection(case)
+
+
+@pytest.mark.slow
+@many
+@given(cases())
+def test_optimal_feasible_complementary_balanced_in_many_cases(case):
+    assert_laws_of_projection(case)
+
+
+@given(cases(ball=False))
+def test_prox_is_optimal(case):
+    assert_laws_of_prox(case)
+
+
+@pytest.mark.slow
+@many
+@given(cases(ball=False))
+def test_prox_is_optimal_in_many_cases(case):
+    assert_laws_of_prox(case)
 
 
 @given(cases())

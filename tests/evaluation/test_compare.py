@@ -43,17 +43,19 @@ def by_hand(model, data, metric, probabilities=False, cv=3):
 def test_the_ends_are_the_estimator_at_radius_0_and_without_a_bound(average):
     data = random_data(0, SIZES, 2)
     model = CrossRidge(0.5, stiffness=0.1)
-    found = compare(model, data.X, data.y, data.tasks, cv=3, average=average)
-    assert found.methods == ("pooled", "separate", "cross")
+    comparison = compare(model, data.X, data.y, data.tasks, cv=3, average=average)
+    assert comparison.methods == ("pooled", "separate", "cross")
     for name, own in {
         "pooled": CrossRidge(0.0), "separate": CrossRidge(np.inf), "cross": model
     }.items():  # fmt: skip
         expected = -by_hand(own, data, mean_squared_error)
-        np.testing.assert_allclose(found.tasks[name], expected, rtol=1e-6)
+        np.testing.assert_allclose(comparison.tasks[name], expected, rtol=1e-6)
         weights = None if average == "tasks" else SIZES
-        assert found.summary["score"][name] == pytest.approx(np.average(expected, weights=weights))
-    assert found.rows.tolist() == list(SIZES)
-    assert found.nested
+        assert comparison.summary["score"][name] == pytest.approx(
+            np.average(expected, weights=weights)
+        )
+    assert comparison.rows.tolist() == list(SIZES)
+    assert comparison.nested
 
 
 def fitted_to_one(estimator, data):
@@ -65,7 +67,7 @@ def fitted_to_one(estimator, data):
 @pytest.mark.parametrize("estimator", [CrossBayesianRidge(), Ridge()])
 def test_estimators_that_no_radius_frees_are_fitted_on_all_tasks_and_on_each(estimator):
     data = random_data(0, (9, 8, 6), 2)
-    found = compare(estimator, data.X, data.y, data.tasks, cv=3)
+    comparison = compare(estimator, data.X, data.y, data.tasks, cv=3)
     folds = within_task_folds(data.tasks, 3, 0)
     pooled, separate = np.zeros((2, 3))
     for fold in range(3):
@@ -76,32 +78,32 @@ def test_estimators_that_no_radius_frees_are_fitted_on_all_tasks_and_on_each(est
             alone = fitted_to_one(estimator, others)
             pooled[task] -= np.sum((rows.y - everything.predict(rows.X)) ** 2)
             separate[task] -= np.sum((rows.y - alone.predict(rows.X)) ** 2)
-    np.testing.assert_allclose(found.tasks["pooled"], pooled / (9, 8, 6), rtol=1e-9)
-    np.testing.assert_allclose(found.tasks["separate"], separate / (9, 8, 6), rtol=1e-9)
+    np.testing.assert_allclose(comparison.tasks["pooled"], pooled / (9, 8, 6), rtol=1e-9)
+    np.testing.assert_allclose(comparison.tasks["separate"], separate / (9, 8, 6), rtol=1e-9)
 
 
 def test_separate_classifiers_ask_the_pooled_one_where_a_task_has_one_class():
     data = random_data(2, (12, 10, 8), 2, 2)
     y = np.where(data.tasks == 2, 0, data.y)
-    found = compare(LogisticRegression(), data.X, y, data.tasks, cv=3)
-    assert np.isfinite(found.tasks["separate"]).all()
-    assert found.tasks["separate"].iloc[2] == pytest.approx(found.tasks["pooled"].iloc[2])
+    comparison = compare(LogisticRegression(), data.X, y, data.tasks, cv=3)
+    assert np.isfinite(comparison.tasks["separate"]).all()
+    assert comparison.tasks["separate"].iloc[2] == pytest.approx(comparison.tasks["pooled"].iloc[2])
 
 
 def test_classes_are_scored_by_their_log_loss():
     data = random_data(1, (12, 14, 10), 2, 2)
     model = CrossLogisticRegression(0.5)
-    found = compare(model, data.X, data.y, data.tasks, cv=3, rivals=["pooled"])
+    comparison = compare(model, data.X, data.y, data.tasks, cv=3, rivals=["pooled"])
     classes = np.unique(data.y)
     expected = by_hand(model, data, lambda y, p: -log_loss(y, p, labels=classes), True)
-    np.testing.assert_allclose(found.tasks["cross"], expected, rtol=1e-6)
+    np.testing.assert_allclose(comparison.tasks["cross"], expected, rtol=1e-6)
     right = compare(model, data.X, data.y, data.tasks, cv=3, rivals="pooled", scoring="accuracy")
     folds = within_task_folds(data.tasks, 3, 0, data.y)
     correct = np.zeros(len(data.y))
     for fold in range(3):
         rest, own = data.take(folds != fold), data.take(folds == fold)
-        said = model.fit(rest.X, rest.y, tasks=rest.tasks).predict(own.X, own.tasks)
-        correct[folds == fold] = said == own.y
+        predicted = model.fit(rest.X, rest.y, tasks=rest.tasks).predict(own.X, own.tasks)
+        correct[folds == fold] = predicted == own.y
     expected = [
         accuracy_score(np.ones(n), correct[data.tasks == t]) for t, n in enumerate((12, 14, 10))
     ]
@@ -118,26 +120,26 @@ def test_rivals_may_be_any_estimators():
         "free": CrossRidge(np.inf),
         "separate": "separate",
     }
-    found = compare(CrossRidge(0.3), frame, data.y, labels, cv=KFold(4), rivals=rivals)
-    assert found.methods == (*rivals, "cross")
-    assert found.tasks.index.tolist() == ["x", "y", "z"]
-    np.testing.assert_allclose(found.tasks["free"], found.tasks["separate"])
+    comparison = compare(CrossRidge(0.3), frame, data.y, labels, cv=KFold(4), rivals=rivals)
+    assert comparison.methods == (*rivals, "cross")
+    assert comparison.tasks.index.tolist() == ["x", "y", "z"]
+    np.testing.assert_allclose(comparison.tasks["free"], comparison.tasks["separate"])
     errors = np.empty(len(data.y))
     for train, test in KFold(4).split(data.X):
         errors[test] = (data.y[test] - data.y[train].mean()) ** 2
     expected = [-errors[data.tasks == task].mean() for task in range(3)]
-    np.testing.assert_allclose(found.tasks["mean"], expected)
-    assert "cross" in str(found)
+    np.testing.assert_allclose(comparison.tasks["mean"], expected)
+    assert "cross" in str(comparison)
 
 
 def test_an_estimator_that_chooses_does_so_within_the_training_part():
     data = random_data(3, (8, 9, 10), 2)
     model = CrossRidgeCV([0.0, 0.5, np.inf], alphas=[1.0], cv=2, metric="standard")
-    found = compare(model, data.X, data.y, data.tasks, cv=3)
-    np.testing.assert_allclose(found.tasks["cross"], -by_hand(model, data, mean_squared_error))
+    comparison = compare(model, data.X, data.y, data.tasks, cv=3)
+    np.testing.assert_allclose(comparison.tasks["cross"], -by_hand(model, data, mean_squared_error))
     pooled = CrossRidge(0.0)
     np.testing.assert_allclose(
-        found.tasks["pooled"], -by_hand(pooled, data, mean_squared_error), rtol=1e-6
+        comparison.tasks["pooled"], -by_hand(pooled, data, mean_squared_error), rtol=1e-6
     )
 
 
@@ -147,9 +149,9 @@ def test_a_class_may_be_missing_from_a_training_part():
     y[0] = "rare"
     model = CrossLogisticRegression(0.5)
     rivals = {"shares": DummyClassifier(strategy="prior"), "plain": LogisticRegression()}
-    found = compare(model, data.X, y, data.tasks, cv=2, rivals=rivals)
-    assert np.isfinite(found.scores).all()
-    assert (found.scores < 0).all()
+    comparison = compare(model, data.X, y, data.tasks, cv=2, rivals=rivals)
+    assert np.isfinite(comparison.scores).all()
+    assert (comparison.scores < 0).all()
 
 
 def test_it_is_found_at_the_top():

@@ -3,6 +3,7 @@
 import pickle
 import re
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,6 +20,7 @@ INF = np.inf
 CLOSE = 1e-5  # scores come from rough fits
 SIZES = (20, 15, 12)
 FAST = {"n_epsilons": 3, "cv": 3, "alphas": [1.0]}
+FASTEST = {"epsilons": [0.0, 1.0], "cv": 2, "alphas": [1.0], "metric": "standard"}
 estimators = pytest.mark.parametrize("estimator", [CrossRidgeCV, CrossLogisticRegressionCV])
 
 
@@ -39,7 +41,7 @@ def assert_same(left, right):
 @parametrize_with_checks(
     [
         CrossRidgeCV(n_epsilons=2, cv=2, alphas=[1.0]),
-        CrossLogisticRegressionCV(n_epsilons=2, cv=2, alphas=[1.0]),
+        CrossLogisticRegressionCV([0.0, 1.0], cv=2, alphas=[1.0], metric="standard"),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
@@ -147,9 +149,14 @@ def test_one_standard_error_of_a_bounded_spring_stays_within_it():
     assert model.epsilon_ <= plain.epsilon_
 
 
-def test_jobs_change_nothing():
+@pytest.mark.parametrize(
+    "backend",
+    ["threading", pytest.param("loky", marks=pytest.mark.slow)],  # starts processes
+)
+def test_jobs_change_nothing(backend):
     data = data_for(CrossRidgeCV)
-    models = [data.fitted(CrossRidgeCV(**FAST, n_jobs=n_jobs)) for n_jobs in (None, 2)]
+    with joblib.parallel_config(backend):
+        models = [data.fitted(CrossRidgeCV(**FAST, n_jobs=n_jobs)) for n_jobs in (None, 2)]
     assert_same(*models)
 
 
@@ -186,10 +193,10 @@ def test_weights_are_repeated_rows(estimator, average):
 def test_task_column_and_one_task(estimator):
     data = data_for(estimator)
     frame = pd.DataFrame(data.X, columns=["a", "b"]).assign(school=data.tasks)
-    model = estimator(**FAST, task_column="school").fit(frame, data.y)
-    assert_same(model, estimator(**FAST).fit(frame[["a", "b"]], data.y, tasks=data.tasks))
+    model = estimator(**FASTEST, task_column="school").fit(frame, data.y)
+    assert_same(model, estimator(**FASTEST).fit(frame[["a", "b"]], data.y, tasks=data.tasks))
     assert model.feature_names_in_.tolist() == ["a", "b"]
-    results = cross_validate(model, frame, data.y, error_score="raise")
+    results = cross_validate(model, frame, data.y, cv=2, error_score="raise")
     assert np.isfinite(results["test_score"]).all()
     alone = estimator(**FAST).fit(data.X, data.y, tasks=[0] * len(data.y))
     assert alone.epsilons_.tolist() == [0.0, INF]
@@ -200,7 +207,7 @@ def test_task_column_and_one_task(estimator):
 def test_routing(estimator):
     data = data_for(estimator)
     with sklearn.config_context(enable_metadata_routing=True):
-        model = estimator(**FAST).set_fit_request(tasks=True).set_score_request(tasks=True)
+        model = estimator(**FASTEST).set_fit_request(tasks=True).set_score_request(tasks=True)
         folds = KFold(2, shuffle=True, random_state=0)
         params = {"tasks": data.tasks}
         results = cross_validate(model, data.X, data.y, cv=folds, params=params)
@@ -209,7 +216,7 @@ def test_routing(estimator):
     assert search.best_estimator_.tasks_.tolist() == [0, 1, 2]
     for k, (train, test) in enumerate(folds.split(data.X)):
         own, held_out = data.take(train), data.take(test)
-        score = own.fitted(estimator(**FAST)).score(held_out.X, held_out.y, held_out.tasks)
+        score = own.fitted(estimator(**FASTEST)).score(held_out.X, held_out.y, held_out.tasks)
         assert results["test_score"][k] == pytest.approx(score)
         assert search.cv_results_[f"split{k}_test_score"][0] == pytest.approx(score)
 

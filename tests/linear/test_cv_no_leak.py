@@ -34,11 +34,23 @@ def verdict(seed, n_classes, metric):
     return model.fit(X, y, tasks=tasks).comparison_.verdict("pooled")
 
 
+def assert_seldom_better(n_classes, n_tables, metric):
+    verdicts = np.array([verdict(seed, n_classes, metric) for seed in range(n_tables)])
+    assert np.sum(verdicts > 0) <= binom.ppf(0.95, n_tables, LEVEL)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["standard", "learned"])
 @pytest.mark.parametrize(("n_classes", "n_tables"), [(None, 50), (2, 30), (3, 20)])
 def test_permuted_tasks_seldom_seem_to_gain(n_classes, n_tables, metric):
-    verdicts = np.array([verdict(seed, n_classes, metric) for seed in range(n_tables)])
-    assert np.sum(verdicts > 0) <= binom.ppf(0.95, n_tables, LEVEL)
+    assert_seldom_better(n_classes, n_tables, metric)
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "metric"), [(None, "standard"), (None, "learned"), (2, "standard")]
+)
+def test_permuted_tasks_seldom_seem_to_gain_in_a_few_tables(n_classes, metric):
+    assert_seldom_better(n_classes, 8, metric)
 
 
 def random_labels(seed, classes):
@@ -52,23 +64,26 @@ def random_labels(seed, classes):
     return X, signal + rng.normal(size=len(X)), tasks
 
 
+SEEDS = {CrossRidgeCV: (4, 15, 27, 31, 32, 33, 38), CrossLogisticRegressionCV: (11, 18)}
+
+
 @pytest.mark.parametrize(
-    ("kind", "seeds"),
+    ("kind", "seed"),
     [
-        (CrossRidgeCV, (4, 15, 27, 31, 32, 33, 38)),
-        (CrossLogisticRegressionCV, (11, 18)),
+        pytest.param(kind, seed, marks=[pytest.mark.slow] * (seed != seeds[0]))
+        for kind, seeds in SEEDS.items()
+        for seed in seeds
     ],
 )
-def test_what_is_pooled_ties_with_pooled(kind, seeds):
+def test_what_is_pooled_ties_with_pooled(kind, seed):
     """The rival has the same ridge strengths; if no radius but 0 pays, it is the same model."""
-    for seed in seeds:
-        model = kind(n_epsilons=6)
-        X, y, tasks = random_labels(seed, kind is CrossLogisticRegressionCV)
-        found = model.fit(X, y, tasks=tasks).comparison_
-        assert model.epsilon_ == 0.0
-        assert found.ties("pooled")
-        assert found.effect is Effect.POOL
-        assert "exactly as good, and better than separate models" in found.sentence()
+    model = kind(n_epsilons=6)
+    X, y, tasks = random_labels(seed, kind is CrossLogisticRegressionCV)
+    comparison = model.fit(X, y, tasks=tasks).comparison_
+    assert model.epsilon_ == 0.0
+    assert comparison.ties("pooled")
+    assert comparison.effect is Effect.POOL
+    assert "exactly as good, and better than separate models" in comparison.sentence()
 
 
 def test_what_is_separate_ties_with_separate():
@@ -97,13 +112,14 @@ def tossed(seed, cv):
         n_epsilons=6, alphas=[1.0], cv=cv, metric=metric, random_state=seed
     )
     X, y, tasks = coins(seed)
-    found = model.fit(X, y, tasks=tasks).comparison_
-    losses = -found.tasks["cross"]
-    return losses.mean(), losses.std() / np.sqrt(N_SHOPS), found.verdict("pooled")
+    comparison = model.fit(X, y, tasks=tasks).comparison_
+    losses = -comparison.tasks["cross"]
+    return losses.mean(), losses.std() / np.sqrt(N_SHOPS), comparison.verdict("pooled")
 
 
-def test_coins_cannot_be_predicted():
-    runs = np.array([tossed(seed, cv=5) for seed in range(8)])
+@pytest.mark.parametrize("n_seeds", [3, pytest.param(8, marks=pytest.mark.slow)])
+def test_coins_cannot_be_predicted(n_seeds):
+    runs = np.array([tossed(seed, cv=5) for seed in range(n_seeds)])
     loss, error, verdicts = runs.T
     assert all(loss > np.log(2) - 3 * error)
     assert loss.mean() > np.log(2) - 2 * loss.std(ddof=1) / np.sqrt(len(loss))

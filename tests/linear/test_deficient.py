@@ -156,7 +156,9 @@ def test_every_school_is_deficient_with_school_features():
     assert np.isfinite(data.fitted(CrossRidge(INF, alpha=0.0)).epsilon_max_)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 3.0, 10.0, 30.0])
+@pytest.mark.parametrize(
+    "epsilon", [0.01, 0.3, 1.0, 3.0, pytest.param(10.0, marks=pytest.mark.slow), 30.0]
+)
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_tasks_that_miss_classes(epsilon, alpha):
     data = random_data(4, (40, 30, 20), 2, 3)

@@ -29,14 +29,7 @@ def data_for(estimator, seed=0, sizes=(20, 15, 12)):
 
 
 @pytest.mark.filterwarnings("ignore:`fit` got no `tasks`")  # the checks have none
-@parametrize_with_checks(
-    [
-        CrossRidge(),
-        CrossRidge(BLOCKS, stiffness=0.1),
-        CrossLogisticRegression(),
-        CrossLogisticRegression(BLOCKS, stiffness=0.1),
-    ]
-)
+@parametrize_with_checks([CrossRidge(), CrossLogisticRegression(BLOCKS, stiffness=0.1)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

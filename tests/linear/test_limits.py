@@ -127,8 +127,8 @@ def test_standardised_pooled_is_a_pipeline():
 def test_zero_radius_wins_over_spring_and_tension(estimator):
     data = random_data(3, (40, 30, 20), 2, 2)
     pooled = data.fitted(estimator(0.0))
-    held = data.fitted(estimator(0.0, stiffness=2.0, tension=1.0))
-    np.testing.assert_allclose(held.coef_, pooled.coef_, atol=PREDICTION)
+    tethered = data.fitted(estimator(0.0, stiffness=2.0, tension=1.0))
+    np.testing.assert_allclose(tethered.coef_, pooled.coef_, atol=PREDICTION)
     blocks = data.fitted(estimator({"coef": 0, "intercept": 0}))
     np.testing.assert_allclose(blocks.coef_, pooled.coef_, atol=PREDICTION)
 
@@ -197,8 +197,8 @@ def test_spring_solves_a_linear_system():
         K[20:, 20:] = 5 * np.diag(kappa)
         solution = np.linalg.lstsq(K, np.append(right.ravel(), np.zeros(4)), rcond=None)[0]
         np.testing.assert_allclose(thetas, solution[:20].reshape(5, 4), atol=1e-8)
-        held = kappa > 0
-        np.testing.assert_allclose(center[held], solution[20:][held], atol=1e-8)
+        tied = kappa > 0
+        np.testing.assert_allclose(center[tied], solution[20:][tied], atol=1e-8)
 
 
 @pytest.mark.parametrize("task_weights", ["samples", "equal"])

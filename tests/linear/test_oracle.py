@@ -129,8 +129,7 @@ def test_options_and_weights(estimator, tether, standardize, fit_intercept):
         assert_as_good_as_clarabel(model, data)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
-@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize(("standardize", "alpha"), [(True, 0.0), (False, 1.0)])
 @pytest.mark.parametrize("tether", ["ball", "spring", "tension", "all", "two balls", "shared coef"])
 def test_ridge_on_schools(tether, standardize, alpha):
     assert_as_good_as_clarabel(
@@ -147,7 +146,13 @@ def test_logistic_on_schools(tether):
     assert_as_good_as_clarabel(CrossLogisticRegression(**TETHERS[tether], alpha=0.1), data)
 
 
-@pytest.mark.parametrize("tether", TETHERS)
+QUICK = ("ball", "tension", "two balls", "two mixtures")
+
+
+@pytest.mark.parametrize(
+    "tether",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in TETHERS],
+)
 def test_ridge_on_houses(tether):
     columns = ["Lot_Area", "Year_Built", "Gr_Liv_Area", "Garage_Cars"]
     houses = load_ames(numeric_only=True)

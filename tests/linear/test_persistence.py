@@ -99,7 +99,7 @@ def test_everything_comes_back(tmp_path, model, classes):
 
 
 @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS.keys())
-@pytest.mark.parametrize("kind", ["ridge", "logistic cv"])
+@pytest.mark.parametrize("kind", ["ridge", "ridge cv of springs"])
 def test_labels_come_back(tmp_path, kind, labels):
     model, X, tasks = fitted(*MODELS[kind], labels)
     model.save(tmp_path / "model")

@@ -59,22 +59,22 @@ def test_the_information_is_the_variance_of_the_slope_under_normal_noise(level):
     assert slope.var() == pytest.approx(curvature.mean(), rel=0.01)
 
 
-def test_tails_of_tasks_of_real_pupils():
+@pytest.mark.parametrize("level", [pytest.param(0.05, marks=pytest.mark.slow), 0.95])
+def test_tails_of_tasks_of_real_pupils(level):
     pupils = load_hsb82()
     X, y, tasks = pupils.X.to_numpy(), pupils.y.to_numpy(), np.asarray(pupils.tasks)
     test = np.random.default_rng(0).random(len(y)) < 0.5
-    for level in (0.05, 0.95):
-        model = CrossBayesianGLM("quantile", quantile=level, covariance="block")
-        own = model.fit(X[~test], y[~test], tasks[~test]).predict(X[test], tasks[test])
-        assert np.mean(y[test] <= own) == pytest.approx(level, abs=0.011)  # three standard errors
-        pooled = QuantileRegressor(quantile=level, alpha=0.0).fit(X[~test], y[~test])
-        losses = [
-            mean_pinball_loss(y[test], p, alpha=level) for p in (own, pooled.predict(X[test]))
-        ]
-        assert losses[0] < 1.001 * losses[1]
+    model = CrossBayesianGLM("quantile", quantile=level, covariance="block")
+    predicted = model.fit(X[~test], y[~test], tasks[~test]).predict(X[test], tasks[test])
+    assert np.mean(y[test] <= predicted) == pytest.approx(level, abs=0.011)  # 3 standard errors
+    pooled = QuantileRegressor(quantile=level, alpha=0.0).fit(X[~test], y[~test])
+    losses = [
+        mean_pinball_loss(y[test], p, alpha=level) for p in (predicted, pooled.predict(X[test]))
+    ]
+    assert losses[0] < 1.001 * losses[1]
 
 
-@pytest.mark.parametrize("level", [0.2, 0.9])
+@pytest.mark.parametrize("level", [pytest.param(0.2, marks=pytest.mark.slow), 0.9])
 def test_the_pooled_limit_is_that_of_linear_programming(level):
     # Spread that grows with a feature, so that the slopes of quantiles differ.
     rng = np.random.default_rng(1)

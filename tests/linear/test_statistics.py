@@ -51,8 +51,8 @@ def summed(data, folds=None, n_chunks=4):
 def assert_same(model, other, names, tol=SAME):
     assert model.tasks_.tolist() == other.tasks_.tolist()
     for name in names:
-        found, expected = np.asarray(getattr(model, name)), np.asarray(getattr(other, name))
-        np.testing.assert_allclose(found, expected, rtol=tol, atol=tol, err_msg=name)
+        actual, expected = np.asarray(getattr(model, name)), np.asarray(getattr(other, name))
+        np.testing.assert_allclose(actual, expected, rtol=tol, atol=tol, err_msg=name)
 
 
 @pytest.mark.parametrize("data", [weighted(), pupils()], ids=["weighted", "hsb82"])
@@ -110,8 +110,8 @@ def test_a_choice_for_schools():
     model = CrossRidgeCV(n_epsilons=4).fit_statistics(summed(data, folds))
     rows = data.fitted(CrossRidgeCV(n_epsilons=4, cv=PredefinedSplit(folds)))
     assert_same(model, rows, FITTED + CHOSEN)
-    found, expected = (m.comparison_.summary.to_numpy(float) for m in (model, rows))
-    np.testing.assert_allclose(found, expected, rtol=SAME, atol=SAME)
+    actual, expected = (m.comparison_.summary.to_numpy(float) for m in (model, rows))
+    np.testing.assert_allclose(actual, expected, rtol=SAME, atol=SAME)
 
 
 def test_units_far_apart_cost_no_digits():

@@ -39,6 +39,13 @@ class Rows:
         )
 
 
+def weighted_rows(seed, **kinds):
+    """Random rows with random weights."""
+    rows = Rows.random(seed, **kinds)
+    weights = np.random.default_rng(seed + 1).uniform(0.2, 3.0, size=len(rows.y))
+    return Rows(rows.X, rows.y, rows.tasks, weights)
+
+
 def flat_columns(p, *, all_flat=False):
     return np.arange(p) >= (0 if all_flat else p - 1)
 

@@ -1,4 +1,4 @@
-"""The evidence against dense Gaussians, differences, EM, and its exact limits."""
+"""The fit that maximises the evidence: posterior, EM, exact limits, invariances, awkward data."""
 
 from dataclasses import replace
 
@@ -7,11 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosslearning.convex._marginal import Marginal
-from crosslearning.convex._scoring import Structured, groups
-from crosslearning.convex._thin_marginal import ThinMarginal
 from crosslearning.convex._working import GLMRows
-from crosslearning.convex.evidence import GaussianData, evidence_fit
+from crosslearning.convex.evidence import evidence_fit
 from crosslearning.convex.families import Gaussian
 from crosslearning.convex.moments import Moments
 from crosslearning.convex.posterior import EvidenceStatus, quadratic_forms, score_covariances
@@ -23,85 +20,10 @@ from tests.support.evidence_oracles import (
     log_evidence,
     new_tasks_of,
     posterior,
+    weighted_rows,
 )
 
 SEEDS = st.integers(0, 2**32 - 1)
-
-
-def weighted_rows(seed, **kinds):
-    rows = Rows.random(seed, **kinds)
-    weights = np.random.default_rng(seed + 1).uniform(0.2, 3.0, size=len(rows.y))
-    return Rows(rows.X, rows.y, rows.tasks, weights)
-
-
-def data_of(rows, flat, weights=None):
-    return GaussianData(rows.moments, np.ones(rows.n_tasks) if weights is None else weights, flat)
-
-
-def random_root(seed, p):
-    """A square root of a covariance: diagonal, diagonal with zeros, or full."""
-    rng = np.random.default_rng(seed)
-    diagonal = 10.0 ** rng.uniform(-2, 1, size=p)
-    kind = seed % 3
-    if kind == 1:
-        diagonal[rng.integers(p)] = 0.0
-    return rng.normal(size=(p, p)) if kind == 2 else diagonal
-
-
-@given(SEEDS, st.booleans())
-@settings(max_examples=30)
-def test_log_evidence_is_that_of_the_marginal_gaussian(seed, all_flat):
-    rows = weighted_rows(seed)
-    flat = flat_columns(3, all_flat=all_flat)
-    root, ratio = random_root(seed, 3), 10.0 ** np.random.default_rng(seed).uniform(-2, 2)
-    point = data_of(rows, flat).at(root, ratio)
-    S = np.diag(root**2) if root.ndim == 1 else root @ root.T
-    noise = point.noise
-    expected = log_evidence(rows, noise * S, noise, noise * ratio, flat)
-    assert point.value == pytest.approx(expected, rel=1e-9, abs=1e-7)
-    for other in (0.9, 1.1):  # the noise is the best for these ratios
-        there = noise * other
-        assert log_evidence(rows, there * S, there, there * ratio, flat) < expected
-
-
-@given(SEEDS)
-@settings(max_examples=30)
-def test_slopes_are_those_of_differences(seed):
-    rows = weighted_rows(seed)
-    rng = np.random.default_rng(seed)
-    data = data_of(rows, flat_columns(3), rng.uniform(0.5, 2.0, size=rows.n_tasks))
-    root, ratio, h = rng.normal(size=(3, 3)), 1.5, 1e-5
-    point = data.at(root, ratio)
-    direction = rng.normal(size=(3, 3))
-    up, down = (data.at(root + s * h * direction, ratio).value for s in (1, -1))
-    along = 2.0 * np.sum(point.slope_of_covariance @ root * direction)
-    assert along == pytest.approx((up - down) / (2 * h), rel=1e-5, abs=1e-5)
-    up, down = (data.at(root, ratio + s * h).value for s in (1, -1))
-    assert point.slope_of_ratio.sum() == pytest.approx((up - down) / (2 * h), rel=1e-5, abs=1e-5)
-
-
-def test_the_slope_at_a_variance_of_zero_is_one_sided_and_finite():
-    rows = Rows.random(3)
-    data = data_of(rows, flat_columns(3))
-    for j in range(3):
-        variances = np.array([0.3, 0.2, 0.1])
-        variances[j] = 0.0
-        point = data.at(np.sqrt(variances), 1.0)
-        variances[j] = h = 1e-7
-        slope = (data.at(np.sqrt(variances), 1.0).value - point.value) / h
-        assert point.slope_of_covariance[j, j] == pytest.approx(slope, rel=1e-3)
-
-
-def test_each_column_may_have_its_own_prior():
-    rows, flat = weighted_rows(3), flat_columns(3)
-    data, root, ratio, h = data_of(rows, flat), random_root(3, 3), np.array([0.3, 2.0, 1.0]), 1e-5
-    point = data.at(root, ratio)
-    S = root @ root.T if root.ndim == 2 else np.diag(root**2)
-    expected = log_evidence(rows, point.noise * S, point.noise, point.noise * ratio, flat)
-    assert point.value == pytest.approx(expected, abs=1e-8)
-    steps = h * np.eye(3)
-    rise = [data.at(root, ratio + d).value - data.at(root, ratio - d).value for d in steps]
-    np.testing.assert_allclose(point.slope_of_ratio, np.array(rise) / (2 * h), atol=1e-6)
 
 
 @pytest.mark.parametrize("structure", ["block", "full"])
@@ -118,46 +40,6 @@ def test_the_units_of_a_block_do_not_matter(structure):
     if structure == "block":
         shared = evidence_fit(rows.moments, structure, tol=1e-9)
         assert fit.log_evidence >= shared.log_evidence
-
-
-@pytest.mark.parametrize(
-    ("structure", "blocks"), [("block", [0, 0, 0]), ("block", [1, 0, 0]), ("diagonal", [0, 0, 0])]
-)
-def test_the_observed_curvature_is_that_of_differences(structure, blocks):
-    rows = weighted_rows(0)
-    data = data_of(rows, flat_columns(3), np.array([1.0, 2.0, 1.0, 0.5, 1.0, 1.0]))
-    group = groups(structure, np.arange(3), np.array(blocks), intercept=True)
-    group = np.append(group, group.max() + 1 + np.array(blocks))
-    n = group.max() + 1
-
-    def at(variances):
-        return Structured(variances, np.zeros(n, dtype=bool), group, data.at)
-
-    x, h = np.array([1.5, 0.8, 1.2, 1.0, 2.0])[-n:], 1e-4
-    differences = np.array([(at(x - s).slope - at(x + s).slope) / (2 * h) for s in h * np.eye(n)])
-    np.testing.assert_allclose(at(x).observed, differences, rtol=1e-5, atol=1e-6)
-
-
-def test_the_expected_curvature_is_the_mean_of_the_observed_one():
-    rng = np.random.default_rng(0)
-    rows, flat = Rows.random(1, n_tasks=5, n=30), flat_columns(3, all_flat=True)
-    variances = np.array([0.5, 0.1, 1.0])
-    observed, expected = [], []
-    for _ in range(300):
-        thetas = rng.normal(size=(5, 3)) * np.sqrt(variances)
-        y = np.sum(rows.X * thetas[rows.tasks], axis=1) + rng.normal(size=30)
-        data = data_of(Rows(rows.X, y, rows.tasks, rows.weights), flat)
-        point = Structured(
-            np.append(variances, 1.0),
-            np.arange(4) == 3,
-            np.append(np.arange(3), [3, 3, 3]),
-            data.at,
-        )
-        observed.append(point.observed * point.point.noise)
-        expected.append(point.expected * point.point.noise)
-    unit = np.sqrt(np.diagonal(expected[0]))
-    gap = (np.mean(observed, axis=0) - np.mean(expected, axis=0)) / np.outer(unit, unit)
-    assert np.abs(gap).max() < 0.25
 
 
 @given(SEEDS)
@@ -406,16 +288,6 @@ def test_stopping_early_is_reported():
     assert fit.status is EvidenceStatus.MAX_ITER
 
 
-def test_groups_of_parameters():
-    columns, one = np.array([0, 0, 1, 1, 2, 2]), np.zeros(3, dtype=int)
-    np.testing.assert_array_equal(groups("block", columns, one, intercept=True), [0, 0, 0, 0, 1, 1])
-    np.testing.assert_array_equal(groups("block", columns, one, intercept=False), np.zeros(6))
-    np.testing.assert_array_equal(groups("diagonal", columns, one, intercept=True), columns)
-    np.testing.assert_array_equal(groups("block", one[:1], one, intercept=True), [0])
-    two = groups("block", columns, np.array([1, 0, 1]), intercept=True)
-    np.testing.assert_array_equal(two, [1, 1, 0, 0, 2, 2])
-
-
 def test_bad_input_is_named():
     moments = Rows.random(0).moments
     with pytest.raises(ValueError, match="'spherical'"):
@@ -424,36 +296,6 @@ def test_bad_input_is_named():
         evidence_fit(moments, task_weights=[1.0, 2.0])
     with pytest.raises(ValueError, match=r"smallest value -1\.0"):
         evidence_fit(moments, task_weights=-np.ones(6))
-
-
-@pytest.mark.parametrize("kind", [0, 1, 2])
-def test_few_rows_and_many_columns_take_the_smaller_side(kind):
-    rng = np.random.default_rng(kind)
-    n_tasks, p = 7, 24
-    tasks = np.repeat(np.arange(n_tasks), rng.integers(1, 11, size=n_tasks))
-    X = np.column_stack([rng.normal(size=(len(tasks), p - 1)), np.ones(len(tasks))])
-    X[:, 3] = 0.0
-    rows = Rows(X, 1e3 * rng.normal(size=len(tasks)), tasks, rng.uniform(0.5, 2, len(tasks)))
-    weights, flat = rng.uniform(0.5, 2, size=n_tasks), flat_columns(p)
-    data = data_of(rows, flat, weights)
-    root = random_root(kind, p)
-    group = groups("block", np.arange(p), np.zeros(p, dtype=int), intercept=True)
-    point = data.at(root, 1.5)
-    assert isinstance(point.marginal, ThinMarginal)
-    marginal = Marginal(data.moments.products, root, weights)
-    wide = data.point(marginal, point.precision)
-    for name in ("value", "slope_of_covariance", "slope_of_ratio", "expected", "observed"):
-        unit = np.abs(getattr(wide, name)).max()
-        np.testing.assert_allclose(
-            getattr(point, name) / unit, getattr(wide, name) / unit, atol=1e-8
-        )
-    pairs = [
-        (point.between_tasks(group), wide.between_tasks(group)),
-        (point.residuals, wide.residuals),
-        (point.marginal.information, marginal.information),
-    ]
-    for thin, full in pairs:
-        np.testing.assert_allclose(thin, full, atol=1e-8 * np.abs(full).max())
 
 
 @pytest.mark.parametrize("covariance", ["pooled", "levels", "block", "full", "separate"])
