@@ -21,6 +21,7 @@ LOSS = nn.CrossEntropyLoss()
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow  # a kill loop; below, exceptions interrupt runs
 def test_a_run_that_is_killed_ends_with_the_same_bits(tmp_path):
     command = [sys.executable, "-W", "error", "-m", "tests.support.killed_training", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=120)

@@ -64,7 +64,7 @@ def torchrun(n_ranks, *arguments, restarts=0):
 
 @pytest.mark.parametrize(("n_ranks", "checks"), [(2, ON_2), (4, ON_4)], ids=["2", "4"])
 def test_ranks(n_ranks, checks, tmp_path):
-    output = torchrun(n_ranks, "tests.support.rank_checks", tmp_path, *checks)
+    output = torchrun(n_ranks, "tests.support.rank_program", tmp_path, *checks)
     for rank in range(n_ranks):
         outcomes = json.loads((tmp_path / f"{rank}.json").read_text())
         assert list(outcomes) == checks

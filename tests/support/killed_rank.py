@@ -1,4 +1,4 @@
-"""A training run on ranks, one of which dies, run by `test_nn_ranks`.
+"""A training run on ranks, one of which dies, run by `tests/nn/test_ranks.py`.
 
 ``torchrun --max-restarts 1 … -m tests.support.killed_rank FOLDER EPOCHS`` trains with a checkpoint
 in FOLDER. The first time that it starts on two ranks, the second of them dies of SIGKILL when half

@@ -1,4 +1,4 @@
-"""A training run that is killed again and again, run as a program by `test_nn_checkpoint`.
+"""A training run that is killed again and again, run as a program by `tests/nn/test_checkpoint.py`.
 
 ``python -m tests.support.killed_training FOLDER`` trains once without interruption, and once with a
 checkpoint in processes that die of SIGKILL; both leave their parameters and history in FOLDER.

@@ -1,68 +1,28 @@
-"""Checks that run on every rank of a `torchrun`, started by `test_nn_ranks`.
-
-``torchrun … -m tests.support.rank_checks FOLDER NAME…`` runs the checks of these names in turn.
-Every rank leaves a file in FOLDER that says, for each, "passed" or what went wrong.
-"""
+"""Checks of models whose tasks are divided over ranks; `rank_program` runs them on every rank."""
 
 import copy
-import json
-import os
-import sys
-import traceback
 import warnings
-from datetime import timedelta
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from crosslearning import Tether
-from crosslearning.nn import TaskModels, _workspace, evaluate, fit
-
-TASKS = ("art", "clipart", "product", "real", "sketch")
-FOLDER = Path()
-ALIKE = 1e-6  # of parameters after training: other sums of the same numbers
-
-
-def mesh(*shape, names=("task", "data")):
-    return init_device_mesh("cpu", shape or (dist.get_world_size(),), mesh_dim_names=names)
-
-
-def spread():
-    """All ranks in one dimension."""
-    return mesh(names=("task",))
-
-
-def network(norm=True, dtype=torch.float32):
-    torch.manual_seed(0)
-    between = [nn.BatchNorm1d(17)] if norm else []
-    return nn.Sequential(nn.Linear(13, 17), *between, nn.ReLU(), nn.Linear(17, 3)).to(dtype)
-
-
-def step(models, number, scale=0.1):
-    """Move every task by an amount of its own, which is the same wherever the task is."""
-    for task in models.local_tasks:
-        generator = torch.Generator().manual_seed(1000 * number + models.tasks.index(task))
-        with torch.no_grad():
-            for value in models[task].state_dict().values():
-                if value.dtype.is_floating_point:
-                    change = torch.randn(value.shape, generator=generator, dtype=torch.float64)
-                    value += (scale * change).to(value.dtype)
-
-
-def assert_same(spread_models, models, atol=0.0):
-    """Local tasks and the centre are those of models in one process."""
-    pairs = [(spread_models[task], models[task]) for task in spread_models.local_tasks]
-    for one, other in [*pairs, (spread_models.center, models.center)]:
-        expected = other.state_dict()
-        for name, value in one.state_dict().items():
-            whole = value.full_tensor() if hasattr(value, "full_tensor") else value
-            torch.testing.assert_close(whole, expected[name], rtol=0.0, atol=atol)
+from crosslearning.nn import TaskModels, evaluate
+from tests.support.rank_models import (
+    ALIKE,
+    TASKS,
+    assert_same,
+    data,
+    mesh,
+    network,
+    spread,
+    step,
+    train,
+)
 
 
 def check_projection_is_bit_equal():
@@ -126,19 +86,6 @@ def check_not_finite():
     assert "of task 'sketch' are NaN or infinite; first in '3.weight'. Nothing" in messages[0]
     for value, was in zip(models.state_dict().values(), before, strict=True):
         assert torch.equal(value, was) or value.isnan().any()
-
-
-def data(rows=(40, 31, 17, 8, 3)):
-    generator = torch.Generator().manual_seed(5)
-    x = [torch.randn(n, 13, generator=generator) for n in rows]
-    return {task: (one, (one[:, :3] * (1 + i)).argmax(1)) for i, (task, one) in
-            enumerate(zip(TASKS, x, strict=True))}  # fmt: skip
-
-
-def train(models, given, optimizer="SGD", **options):
-    kind = getattr(torch.optim, optimizer)
-    arguments = {"batch_size": 4, "validation": data(), "metric": "accuracy", **options}
-    return fit(models, given, nn.CrossEntropyLoss(), lambda p: kind(p, lr=0.05), 2, **arguments)
 
 
 def noisy(x, generator):
@@ -205,10 +152,10 @@ def check_file():
     """A file of models on ranks is read by one process, and the other way round."""
     many = TaskModels(network(), TASKS, epsilon={"0": 0.1}, mesh=spread())
     step(many, 0), many.project()
-    many.save(FOLDER / "models.safetensors")
-    one = TaskModels.load(FOLDER / "models.safetensors", network())
+    many.save("models.safetensors")
+    one = TaskModels.load("models.safetensors", network())
     assert_same(many, one)
-    again = TaskModels.load(FOLDER / "models.safetensors", network(), mesh=spread())
+    again = TaskModels.load("models.safetensors", network(), mesh=spread())
     assert_same(again, one)
     for models in (again, one):
         step(models, 1), models.project()
@@ -298,136 +245,9 @@ def check_own_loop_on_2_by_2():
             assert torch.equal(value, other)
 
 
-def check_sharded(where=None):
-    """FSDP2: parameters of each model are divided over the ranks of a task."""
-    where = where or mesh(names=("data",))
-    one = TaskModels(network(False), TASKS, epsilon={"0": 0.2, "2": 0.1})
-    many = TaskModels(
-        network(False), TASKS, epsilon={"0": 0.2, "2": 0.1}, mesh=where, shard=fully_shard
-    )
-    assert_same(many, one)
-    for models in (one, many):
-        train(models, data(), "Adam")
-    assert_same(many, one, ALIKE)
-    np.testing.assert_allclose(many.distances(), one.distances(), rtol=1e-5)
-    assert evaluate(many, data()).equals(evaluate(one, data()))
-    expected = one.export("art")["0.weight"]
-    if "art" in many.local_tasks:
-        torch.testing.assert_close(many.export("art")["0.weight"], expected, rtol=0, atol=ALIKE)
-
-
-def check_shard_is_checked():
-    where = mesh(names=("data",))
-    given = {"tasks": TASKS, "epsilon": 0.1}
-    with pytest.raises(ValueError, match="needs a `mesh` with a dimension 'data'"):
-        TaskModels(network(), **given, mesh=spread(), shard=fully_shard)
-    with pytest.raises(ValueError, match=r"'0.weight' is not sharded. Use shard=fully_shard"):
-        TaskModels(network(), **given, mesh=where, shard=lambda module, mesh: None)  # noqa: ARG005
-    models = TaskModels(network(False), **given, mesh=where, shard=fully_shard)
-    with pytest.raises(ValueError, match="Sharded models cannot be converted"):
-        models.double()
-    with pytest.raises(ValueError, match="'threads' if they are not sharded; got 'threads'"):
-        train(models, data(), engine="threads")
-
-
 def check_data_elsewhere():
     """A task's data were given to a rank that does not hold it."""
     models = TaskModels(network(), TASKS, epsilon=0.1, mesh=spread())
     foreign = {task: rows for task, rows in data().items() if task not in models.local_tasks}
     with pytest.raises(ValueError, match="must be given to the rank that holds it; those of 'art'"):
         evaluate(models, foreign)
-
-
-def check_sharded_on_2_by_2():
-    check_sharded(mesh(2, 2))
-
-
-def check_empty_shards():
-    """One row of a block's only parameter, of which most ranks hold nothing."""
-    for where in (mesh(2, 2), mesh(1, 4)):
-        torch.manual_seed(0)
-        net = nn.Sequential(nn.Linear(13, 17), nn.Linear(17, 1, bias=False))
-        make = {"tasks": TASKS, "epsilon": {"0": 0.3, "1": 0.1}}
-        one, many = TaskModels(net, **make), TaskModels(net, **make, mesh=where, shard=fully_shard)
-        for models in (one, many):
-            for task in models.local_tasks:
-                torch.manual_seed(TASKS.index(task))
-                loss = models[task](torch.randn(8, 13)).square().mean()
-                loss.backward()
-            torch.optim.SGD(models.parameters(), lr=0.5).step()
-            models.project()
-        assert_same(many, one, ALIKE)
-        np.testing.assert_allclose(many.distances("1"), one.distances("1"), rtol=1e-5)
-
-
-def check_sharded_not_finite():
-    """Only one rank holds the shard with the NaN."""
-    models = TaskModels(
-        network(False), TASKS, epsilon=0.1, mesh=mesh(names=("data",)), shard=fully_shard
-    )
-    if dist.get_rank() == 0:
-        models["clipart"][0].weight.detach().to_local()[0, 0] = torch.nan
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
-        models.project()
-    messages = models._ranks.objects(str(caught.value))
-    assert len(set(messages)) == 1
-    assert "of task 'clipart' are NaN" in messages[0]
-
-
-def interrupted(where, path, **options):
-    """A run that stops after an epoch, and goes on in other models, on another mesh."""
-    same = {"patience": 3, "pooled_epochs": 1}
-    given = {"checkpoint": path, "checkpoint_every": 3, **same}
-    make = {"epsilon": {"0": 0.2}, **options}
-    one = TaskModels(network(False), TASKS, epsilon={"0": 0.2})
-    expected = train(one, data(), "Adam", **same)
-    first = TaskModels(network(False), TASKS, mesh=where[0], **make)
-    with pytest.raises(InterruptedError):
-        train(first, data(), "Adam", callbacks=[interrupt], **given)
-    many = TaskModels(network(False), TASKS, mesh=where[1], **make)
-    found = train(many, data(), "Adam", **given)
-    assert_same(many, one, ALIKE)
-    left, right = (each.tasks.drop(columns="task").to_numpy() for each in (found, expected))
-    np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
-    assert len(list(path.glob("step-*"))) == 1
-    train(many, data(), "Adam", **given)  # complete: it is only read
-    with pytest.raises(ValueError, match="belongs to another run: seed is 0 there and 1 here"):
-        train(many, data(), "Adam", seed=1, **given)
-
-
-def interrupt(record):
-    if record.step > 1:
-        raise InterruptedError
-
-
-def check_checkpoint():
-    """Resumed with the other way to divide tasks over ranks."""
-    n = dist.get_world_size()
-    interrupted((mesh(n, 1), mesh(1, n)), FOLDER / "checkpoint")
-
-
-def check_sharded_checkpoint():
-    n = dist.get_world_size()
-    interrupted((mesh(n, 1), mesh(1, n)), FOLDER / "sharded", shard=fully_shard)
-
-
-def main(folder, names):
-    global FOLDER
-    FOLDER = Path(folder)
-    torch.set_num_threads(1)
-    warnings.simplefilter("error")
-    _workspace._NARROWEST, _workspace._ELEMENTS = 64, 4 * 64  # several chunks in small networks
-    dist.init_process_group("gloo", timeout=timedelta(seconds=30))
-    outcomes = {}
-    for name in names:
-        try:
-            globals()[f"check_{name}"]()
-            outcomes[name] = "passed"
-        except Exception:
-            outcomes[name] = traceback.format_exc()
-    (FOLDER / f"{os.environ['RANK']}.json").write_text(json.dumps(outcomes))
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
