@@ -13,12 +13,12 @@ from sklearn.metrics import mean_poisson_deviance
 from crosslearning import CrossBayesianRidge
 from crosslearning.convex.families import Multinomial
 from crosslearning.tables import TableModel, fit_table
-from crosslearning.tables._basis import Basis, TaskMeans, Trees
-from crosslearning.tables._blending import blend_weights
-from crosslearning.tables._boosting import Boosting
-from crosslearning.tables._running import Trial
-from crosslearning.tables._spaces import Spaces
 from crosslearning.tables.forecast import _blended, _scored
+from crosslearning.tables.learners.blend import blend_weights
+from crosslearning.tables.learners.boosting import Boosting
+from crosslearning.tables.learners.features import Basis, TaskMeans, Trees
+from crosslearning.tables.learners.running import Trial
+from crosslearning.tables.learners.spaces import Spaces
 from crosslearning.tables.rows import NotFittedError, Rows, fitted
 from crosslearning.tables.splits import splits_of
 

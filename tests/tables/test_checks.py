@@ -5,7 +5,7 @@ import pytest
 
 from crosslearning.evaluation.calibration import reliability
 from crosslearning.tables import fit_table
-from crosslearning.tables._effects import effects
+from crosslearning.tables.effects import effects
 from crosslearning.tables.findings import _reliability
 from crosslearning.tables.rows import Rows
 from tests.support.tables import shops

@@ -11,11 +11,11 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
-from crosslearning.tables.columns import as_categories, as_numbers, column_of
-from crosslearning.tables.encoding import TableEncoder
-from crosslearning.tables.schema import check_tasks_of, features_of
+from crosslearning.tables.columns.encoder import TableEncoder
+from crosslearning.tables.columns.recognition import as_categories, as_numbers, column_of
+from crosslearning.tables.columns.schema import check_tasks_of, features_of
+from crosslearning.tables.columns.target import target_of
 from crosslearning.tables.splits import time_values
-from crosslearning.tables.target import target_of
 from tests.support.tables import shops
 
 ROWS = 100

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crosslearning.tables import _files, fit_files, fit_table
-from crosslearning.tables._final import state_to_keep
-from crosslearning.tables._prepared import prepared
-from crosslearning.tables.candidates import candidates
+from crosslearning.tables import fit_files, fit_table
+from crosslearning.tables.final import state_to_keep
+from crosslearning.tables.learners.candidates import candidates
+from crosslearning.tables.prepared import prepared
+from crosslearning.tables.reading import files as table_files
 from crosslearning.tables.rows import fitted
 from tests.support.chunked_tables import written
 
@@ -84,8 +85,8 @@ def in_memory(frame, chunks):
 def test_predictions_are_those_of_memory(tmp_path, monkeypatch, kind, source):
     frame = shops(kind)
     family = {"number": "gaussian", "count": "poisson"}.get(kind, "auto")
-    monkeypatch.setattr(_files, "_NUMBERS", 9 * 97)
-    monkeypatch.setattr(_files, "_BLOCK", 9000)
+    monkeypatch.setattr(table_files, "_NUMBERS", 9 * 97)
+    monkeypatch.setattr(table_files, "_BLOCK", 9000)
     place = written(frame, tmp_path / "shops", parts=2)
     if source == "csv":
         place = tmp_path / "shops.csv"

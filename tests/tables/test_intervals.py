@@ -6,7 +6,7 @@ import pytest
 from scipy.special import ndtri
 
 from crosslearning.tables import TableModel, fit_files, fit_table
-from crosslearning.tables._residuals import Residuals, calibrated
+from crosslearning.tables.residuals import Residuals, calibrated
 
 TRAINED = 2_400
 

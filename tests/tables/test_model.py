@@ -10,8 +10,8 @@ import pytest
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import model_of
 from crosslearning.tables import TableModel, check_folder, fit_table, predict_table
-from crosslearning.tables._basis import Rotation
 from crosslearning.tables.findings import spread
+from crosslearning.tables.learners.features import Rotation
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.splits import splits_of
 from tests.support.tables import shops

@@ -8,7 +8,6 @@ import pytest
 
 from crosslearning.cli import main
 from crosslearning.tables import (
-    _files,
     fit_files,
     fit_table,
     predict_files,
@@ -17,12 +16,13 @@ from crosslearning.tables import (
     read_verbatim,
     write_table,
 )
-from crosslearning.tables._numerals import evidence, mark_of, numbers_in
-from crosslearning.tables._survey import Survey
-from crosslearning.tables.columns import as_numbers, column_of
-from crosslearning.tables.encoding import TableEncoder
-from crosslearning.tables.schema import differ_in_case, looks_like_groups
-from crosslearning.tables.target import target_of
+from crosslearning.tables.columns.encoder import TableEncoder
+from crosslearning.tables.columns.recognition import as_numbers, column_of
+from crosslearning.tables.columns.schema import differ_in_case, looks_like_groups
+from crosslearning.tables.columns.target import target_of
+from crosslearning.tables.engines.survey import Survey
+from crosslearning.tables.reading import files as table_files
+from crosslearning.tables.reading.numerals import evidence, mark_of, numbers_in
 from tests.support.tables import shops
 
 
@@ -97,7 +97,7 @@ def test_the_mark_is_found_in_the_column(texts, mark):
 def test_a_point_is_a_decimal_point_unless_all_speaks_against_it(text, values, tmp_path):
     assert as_numbers(read_table(io.BytesIO(text.encode()))["x"]).tolist() == values
     (tmp_path / "table.csv").write_text(text)
-    ((_, frame),) = _files.Files.of(str(tmp_path / "table.csv"), text=["g"]).chunks(["x"])
+    ((_, frame),) = table_files.Files.of(str(tmp_path / "table.csv"), text=["g"]).chunks(["x"])
     assert as_numbers(frame["x"]).tolist() == values
     out = io.BytesIO()
     write_table(read_verbatim(io.BytesIO(text.encode())).assign(p=0.5), out)
@@ -206,8 +206,8 @@ def test_a_row_is_predicted_by_the_mark_of_the_fit(loans):
 
 def test_a_table_in_chunks_is_read_as_in_memory(loans, tmp_path, monkeypatch):
     path, model = loans
-    monkeypatch.setattr(_files, "_NUMBERS", 6 * 50)
-    monkeypatch.setattr(_files, "_BLOCK", 2000)
+    monkeypatch.setattr(table_files, "_NUMBERS", 6 * 50)
+    monkeypatch.setattr(table_files, "_BLOCK", 2000)
     found = fit_files(path, task="stadt", target="zins")
     assert found.encoder.numbers == pytest.approx(model.encoder.numbers)
     assert found.encoder.ranges == model.encoder.ranges

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from crosslearning.cli import main
-from crosslearning.tables import TableModel, _files, fit_files, fit_table, streaming
+from crosslearning.tables import TableModel, fit_files, fit_table, streaming
+from crosslearning.tables.reading import files as table_files
 from crosslearning.tables.rows import bounded
 from tests.support.chunked_tables import assert_same, scores, shops, sold, written
 
@@ -37,7 +38,7 @@ def test_chunks_give_the_model_that_memory_gives(tmp_path, monkeypatch, kind):
     if kind == "count":
         assert estimator.largest_mean_ == expected.largest_mean_
         assert estimator.bounds_.tolist() == bounded(expected, frame["sales"]).bounds_.tolist()
-    monkeypatch.setattr(_files, "_NUMBERS", 6 * 61)
+    monkeypatch.setattr(table_files, "_NUMBERS", 6 * 61)
     chunks = fit_files(folder, **GIVEN, **family)
     assert_same(model, chunks, 1e-6)
     assert scores(chunks) == pytest.approx(scores(model), rel=1e-6)
@@ -118,7 +119,7 @@ def test_groups_are_left_out_whole(tmp_path, monkeypatch):
     model = fit_files(written(frame, tmp_path / "x"), **GIVEN, group="week")
     assert "on rows with a held-out week" in model.results["score"]["explanation"]
     assert "week" not in model.encoder.columns
-    monkeypatch.setattr(_files, "_NUMBERS", 300)
+    monkeypatch.setattr(table_files, "_NUMBERS", 300)
     assert scores(fit_files(tmp_path / "x", **GIVEN, group="week")) == pytest.approx(scores(model))
 
 
@@ -139,8 +140,8 @@ def test_days_come_first_in_every_chunk_if_they_do_in_one(tmp_path, monkeypatch)
     )
     frame.to_csv(tmp_path / "shops.csv", index=False)
     expected = fit_table(frame.reset_index(drop=True), **GIVEN, family="gaussian", base="linear")
-    monkeypatch.setattr(_files, "_NUMBERS", 300)
-    monkeypatch.setattr(_files, "_BLOCK", 2000)
+    monkeypatch.setattr(table_files, "_NUMBERS", 300)
+    monkeypatch.setattr(table_files, "_BLOCK", 2000)
     model = fit_files(tmp_path / "shops.csv", **GIVEN)
     assert model.encoder == expected.encoder
     assert model.encoder.day_first == ["day"]
@@ -153,7 +154,7 @@ def test_days_come_first_in_every_chunk_if_they_do_in_one(tmp_path, monkeypatch)
 def test_a_class_that_is_rare_is_one_and_one_that_is_unknown_is_refused(tmp_path, monkeypatch):
     frame = sold("two")
     frame.loc[399, "sales"] = "never"
-    monkeypatch.setattr("crosslearning.tables._survey._SAMPLE", 50)
+    monkeypatch.setattr("crosslearning.tables.engines.survey._SAMPLE", 50)
     model = fit_files(written(frame, tmp_path / "x"), **GIVEN)
     assert model.classes.tolist() == ["high", "low", "never"]
     flags = frame.assign(sales=frame["sales"] == "high")

@@ -12,12 +12,13 @@ from crosslearning import report
 from crosslearning.cli import main
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
-from crosslearning.tables import _files, fit_files, fit_table, predict_files, read_table
-from crosslearning.tables._dealing import deal
-from crosslearning.tables._files import Files, is_large
-from crosslearning.tables._plan import Shown
-from crosslearning.tables._sums import try_sums
-from crosslearning.tables.candidates import candidates
+from crosslearning.tables import fit_files, fit_table, predict_files, read_table
+from crosslearning.tables.engines.dealing import deal
+from crosslearning.tables.engines.plan import Shown
+from crosslearning.tables.learners.candidates import candidates
+from crosslearning.tables.learners.sums import try_sums
+from crosslearning.tables.reading import files as table_files
+from crosslearning.tables.reading.files import Files, is_large
 from tests.support.chunked_tables import assert_same, damaged, scores, shops, written
 
 
@@ -31,7 +32,7 @@ def test_chunks_give_the_model_that_memory_gives(tmp_path, monkeypatch):
     )
     np.testing.assert_allclose(whole.estimator.coef_, estimator.coef_, rtol=1e-8, atol=1e-8)
     assert whole.encoder == memory.encoder
-    monkeypatch.setattr(_files, "_NUMBERS", 6 * 57)
+    monkeypatch.setattr(table_files, "_NUMBERS", 6 * 57)
     pieces = fit_files(tmp_path / "one", task="shop", target="sales")
     assert_same(whole, pieces)
     assert scores(pieces) == pytest.approx(scores(whole), rel=1e-8)
@@ -48,8 +49,8 @@ def test_csv_is_understood_as_in_memory(tmp_path, monkeypatch):
     frame.loc[5, "sales"] = np.nan
     text = frame.to_csv(index=False, sep=";", decimal=",").replace(";a\n", "; a\n")
     (tmp_path / "shops.csv").write_text(text)
-    monkeypatch.setattr(_files, "_NUMBERS", 1000)
-    monkeypatch.setattr(_files, "_BLOCK", 5000)
+    monkeypatch.setattr(table_files, "_NUMBERS", 1000)
+    monkeypatch.setattr(table_files, "_BLOCK", 5000)
     model = fit_files(tmp_path / "shops.csv", task="shop", target="sales")
     parquet = fit_files(written(frame, tmp_path / "some"), task="shop", target="sales")
     assert model.state["fitted"]["tasks_"].tolist() == list(range(12))
@@ -113,7 +114,7 @@ def test_folds_begin_anywhere():
 def test_row_numbers_and_rare_levels_are_told_from_all_rows(tmp_path, monkeypatch):
     frame = shops(3000).assign(number=np.arange(3000))
     frame.loc[:11, "kind"] = "seldom"
-    monkeypatch.setattr("crosslearning.tables._survey._SAMPLE", 200)
+    monkeypatch.setattr("crosslearning.tables.engines.survey._SAMPLE", 200)
     model = fit_files(written(frame, tmp_path / "x"), task="shop", target="sales")
     assert "column number left out: it numbers the rows" in model.results["notes"]
     assert model.encoder.levels["kind"] == ["a", "b", "c", "seldom"]
@@ -144,7 +145,7 @@ def test_text_among_numbers_names_the_row(tmp_path, monkeypatch):
     lines = ["shop,size,sales", *(f"s{k % 3},{k}.5,{k * k % 7}" for k in range(500))]
     lines[400] = "s1,many,3"
     (tmp_path / "shops.csv").write_text("\n".join(lines) + "\n")
-    monkeypatch.setattr(_files, "_HEAD", 1000)
+    monkeypatch.setattr(table_files, "_HEAD", 1000)
     with pytest.raises(ValueError, match=r"shops.csv: row 400 .* invalid value 'many'"):
         fit_files(tmp_path / "shops.csv", task="shop", target="sales")
 
@@ -179,7 +180,7 @@ def test_large_files_are_read_in_chunks(tmp_path, monkeypatch):
     paths = [str(tmp_path / "data/part-0.parquet"), str(tmp_path / "a.csv")]
     assert [is_large(path) for path in paths] == [False, False]
     assert is_large(str(tmp_path / "data"))
-    monkeypatch.setattr(_files, "_LARGE", 1000)
+    monkeypatch.setattr(table_files, "_LARGE", 1000)
     assert [is_large(path) for path in paths] == [True, True]
 
 
@@ -240,8 +241,8 @@ def test_predictions_in_chunks_are_those_in_memory(tmp_path, monkeypatch, suffix
         frame.to_csv(path, index=False, na_rep="NA")
     else:
         path = written(frame, tmp_path / "data", parts=2)
-    monkeypatch.setattr(_files, "_NUMBERS", 6 * 91)
-    monkeypatch.setattr(_files, "_BLOCK", 9000)
+    monkeypatch.setattr(table_files, "_NUMBERS", 6 * 91)
+    monkeypatch.setattr(table_files, "_BLOCK", 9000)
     out = tmp_path / f"out{suffix}"
     predicted = predict_files(model, path, out)
     expected = model.predict(frame)
@@ -266,7 +267,7 @@ def test_predictions_are_written_in_full_or_not_at_all(tmp_path, capsys, monkeyp
     assert pq.read_metadata(out).num_rows == 600
     out.unlink()
     damaged(frame, tmp_path / "data", "infinite")
-    monkeypatch.setattr(_files, "_NUMBERS", 600)
+    monkeypatch.setattr(table_files, "_NUMBERS", 600)
     assert main(["predict", str(tmp_path / "fit"), str(tmp_path / "data"), "--out", str(out)])
     assert "part-2.parquet: Column 'size' must hold" in " ".join(capsys.readouterr().err.split())
     assert [path.name for path in tmp_path.iterdir()].count("predicted.parquet") == 0

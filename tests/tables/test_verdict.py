@@ -7,9 +7,9 @@ import pytest
 
 from crosslearning.evaluation.effect import Effect
 from crosslearning.evaluation.scores import Scores
-from crosslearning.tables._selection import choices
-from crosslearning.tables.candidates import SEPARATE_TREES, Candidate
-from crosslearning.tables.trials import Choice, Trials, best_choice
+from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate
+from crosslearning.tables.learners.selection import choices
+from crosslearning.tables.learners.trials import Choice, Trials, best_choice
 from crosslearning.tables.verdict import (
     beyond_linear,
     compared,

@@ -176,7 +176,7 @@ def fit(
     given = dict(locals())
     from crosslearning import report
     from crosslearning.tables import check_folder
-    from crosslearning.tables._options import on_command_line
+    from crosslearning.tables.options import on_command_line
 
     folder = out or Path(f"crosslearning-{'table' if table == '-' else _stem(table)}")
     try:
@@ -210,7 +210,7 @@ def _stem(table: str) -> str:
 def _fitted(given: dict[str, Any], say: Any) -> TableModel:
     """Fit a table in memory, or in chunks if it is large or on the workers of a scheduler."""
     from crosslearning.tables import fit_table, read_table
-    from crosslearning.tables._files import is_large
+    from crosslearning.tables.reading.files import is_large
 
     table, scheduler = given["table"], given["scheduler"]
     settings = {name: given[name] for name in _SHARED}

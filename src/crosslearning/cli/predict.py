@@ -106,7 +106,7 @@ def _refuse(what: str, other: str, **given: Any) -> None:
 def _predict_table(folder: Path, tables: list[str], coverage: float | None, out: str) -> Predicted:
     """Predict a table; a large one is written in chunks."""
     from crosslearning.tables import TableModel, is_text, predict_files, predict_table
-    from crosslearning.tables._files import is_large
+    from crosslearning.tables.reading.files import is_large
     from crosslearning.tables.writing import refuse_overwriting
 
     verbatim = out == "-" or is_text(Path(out))

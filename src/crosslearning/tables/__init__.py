@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from crosslearning.tables.model import TableModel, check_folder
 from crosslearning.tables.prediction import Predicted, predict_files, predict_table
-from crosslearning.tables.reading import read_table, read_verbatim
+from crosslearning.tables.reading.tables import read_table, read_verbatim
 from crosslearning.tables.writing import is_text, write_table
 
 if TYPE_CHECKING:

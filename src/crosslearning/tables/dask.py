@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from crosslearning.convex.passes import Pass, PassSums
 from crosslearning.convex.statistics import Statistics
 from crosslearning.extras import require
-from crosslearning.tables._files import Files, located
-from crosslearning.tables._plan import Plan, Shown
-from crosslearning.tables._survey import Survey, usable
+from crosslearning.tables.engines.plan import Plan, Shown
+from crosslearning.tables.engines.survey import Survey, usable
 from crosslearning.tables.model import TableModel
+from crosslearning.tables.reading.files import Files, located
 from crosslearning.tables.streaming import fit_engine
 
 __all__ = ["fit_files", "fit_table"]

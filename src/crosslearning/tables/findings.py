@@ -9,10 +9,10 @@ from scipy.special import chdtri
 
 from crosslearning.evaluation.calibration import reliability
 from crosslearning.evaluation.numbers import percent
-from crosslearning.tables._residuals import Residuals, calibrated
+from crosslearning.tables.learners.trials import Trials
+from crosslearning.tables.residuals import Residuals, calibrated
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import Splits
-from crosslearning.tables.trials import Trials
 
 Array = NDArray[np.float64]
 _UNIT = "per standard deviation of the column"

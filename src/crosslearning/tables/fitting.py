@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from crosslearning.tables._basis import BLOCKS
-from crosslearning.tables._effects import effects
-from crosslearning.tables._facts import Facts, facts_of
-from crosslearning.tables._final import Final, unweighted
-from crosslearning.tables._lines import lines
-from crosslearning.tables._options import option
-from crosslearning.tables._prepared import Prepared, check_settings, prepared
-from crosslearning.tables._running import Running
-from crosslearning.tables._spaces import Spaces
-from crosslearning.tables.candidates import BASES, SEPARATE_TREES, based, candidates
+from crosslearning.tables.columns.target import only_family, quantile_asked
+from crosslearning.tables.effects import effects
+from crosslearning.tables.facts import Facts, facts_of
+from crosslearning.tables.final import Final, unweighted
 from crosslearning.tables.findings import left_out
+from crosslearning.tables.learners.candidates import BASES, SEPARATE_TREES, based, candidates
+from crosslearning.tables.learners.features import BLOCKS
+from crosslearning.tables.learners.running import Running
+from crosslearning.tables.learners.spaces import Spaces
+from crosslearning.tables.learners.trials import Trials
+from crosslearning.tables.lines import lines
 from crosslearning.tables.metrics import Metric, metric_of
 from crosslearning.tables.model import TableModel
+from crosslearning.tables.options import option
 from crosslearning.tables.parameters import coefficient_table
+from crosslearning.tables.prepared import Prepared, check_settings, prepared
 from crosslearning.tables.results import Fit, with_results
-from crosslearning.tables.target import only_family, quantile_asked
-from crosslearning.tables.trials import Trials
 
 
 def fit_table(

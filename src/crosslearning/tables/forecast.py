@@ -13,8 +13,8 @@ from crosslearning.convex.intervals import capped, limits
 from crosslearning.convex.posterior import score_covariances
 from crosslearning.convex.prediction import linear_scores
 from crosslearning.convex.scaling import Scaling
-from crosslearning.tables._basis import Basis
-from crosslearning.tables._residuals import Residuals
+from crosslearning.tables.learners.features import Basis
+from crosslearning.tables.residuals import Residuals
 
 Array = NDArray[np.float64]
 _AT_ONCE = 2**16  # rows

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.tables._options import option
-from crosslearning.tables.columns import as_numbers
+from crosslearning.tables.columns.labels import tidy
+from crosslearning.tables.columns.recognition import as_numbers
 from crosslearning.tables.forecast import forecast, probabilities
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.recognition import tidy
+from crosslearning.tables.options import option
 
 Array = NDArray[np.float64]
 _SMALLEST = 1e-12  # probability, or mean of a positive target, before a logarithm is taken

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from crosslearning.archive import read_archive, write_archive
 from crosslearning.convex.curves import Curves
-from crosslearning.tables._basis import Basis, Rotation, Stacked, TaskMeans, Trees
-from crosslearning.tables._residuals import Residuals
-from crosslearning.tables.encoding import TableEncoder
+from crosslearning.tables.columns.encoder import TableEncoder
+from crosslearning.tables.columns.labels import kept_as_text, of_another_kind, recognised, tidy
+from crosslearning.tables.columns.schema import check_names, require_columns
 from crosslearning.tables.forecast import forecast, main_part, probabilities, with_intervals
-from crosslearning.tables.recognition import kept_as_text, of_another_kind, recognised, tidy
-from crosslearning.tables.schema import check_names, require_columns
+from crosslearning.tables.learners.features import Basis, Rotation, Stacked, TaskMeans, Trees
+from crosslearning.tables.residuals import Residuals
 from crosslearning.tasks import TaskIndex
 
 _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.tables._basis import Rotation
+from crosslearning.tables.learners.features import Rotation
 
 Array = NDArray[np.float64]
 _MOST_LINES = 1_000_000  # of a file of coefficients

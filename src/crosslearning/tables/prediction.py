@@ -10,10 +10,10 @@ from typing import Any, BinaryIO
 
 import pandas as pd
 
-from crosslearning.tables._files import MISSING, Files, frame_of, located
 from crosslearning.tables.metrics import Scorer
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.reading import read_table, read_verbatim
+from crosslearning.tables.reading.files import MISSING, Files, frame_of, located
+from crosslearning.tables.reading.tables import read_table, read_verbatim
 from crosslearning.tables.writing import format_of, refuse_overwriting, writer
 
 

@@ -16,15 +16,15 @@ from crosslearning.evaluation import sentences
 from crosslearning.evaluation.choice import standard_error
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.plain import plain
-from crosslearning.tables._facts import Facts, guess_of
-from crosslearning.tables._final import Judge
+from crosslearning.tables.columns.schema import Features
+from crosslearning.tables.columns.target import Target
+from crosslearning.tables.facts import Facts, guess_of
+from crosslearning.tables.final import Judge
 from crosslearning.tables.findings import spread
+from crosslearning.tables.learners.trials import Trials, over_tasks, paired
 from crosslearning.tables.metrics import Metric, metric_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.parameters import coefficients, map_of, standardised
-from crosslearning.tables.schema import Features
-from crosslearning.tables.target import Target
-from crosslearning.tables.trials import Trials, over_tasks, paired
 from crosslearning.tables.verdict import (
     Verdict,
     beyond_linear,

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.tables.columns import (
+from crosslearning.tables.columns.recognition import (
     as_dates,
     as_numbers,
     has_days_first,

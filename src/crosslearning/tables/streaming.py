@@ -18,29 +18,29 @@ from sklearn.base import clone
 
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
-from crosslearning.tables._effects import effects
-from crosslearning.tables._facts import Facts, baseline_of
-from crosslearning.tables._files import Files, located
-from crosslearning.tables._final import state_to_keep, unscored, unweighted
-from crosslearning.tables._lines import lines
-from crosslearning.tables._options import option
-from crosslearning.tables._plan import Plan
-from crosslearning.tables._prepared import check_settings, weightless
-from crosslearning.tables._reader import Reader
-from crosslearning.tables._residuals import Residuals
-from crosslearning.tables._sums import COMPARED, facts_of, try_rows, try_sums
-from crosslearning.tables._survey import Survey, recognised
-from crosslearning.tables.candidates import Candidate, candidates
+from crosslearning.tables.columns.schema import Features, remarks, require_columns
+from crosslearning.tables.columns.target import Target, only_family
+from crosslearning.tables.effects import effects
+from crosslearning.tables.engines.files import Reader
+from crosslearning.tables.engines.plan import Plan
+from crosslearning.tables.engines.survey import Survey, recognised
+from crosslearning.tables.facts import Facts, baseline_of
+from crosslearning.tables.final import state_to_keep, unscored, unweighted
 from crosslearning.tables.findings import left_out, summary
+from crosslearning.tables.learners.candidates import Candidate, candidates
+from crosslearning.tables.learners.sums import COMPARED, facts_of, try_rows, try_sums
+from crosslearning.tables.learners.trials import Trials
+from crosslearning.tables.lines import lines
 from crosslearning.tables.metrics import Metric, Scorer, metric_of
 from crosslearning.tables.model import TableModel
+from crosslearning.tables.options import option
 from crosslearning.tables.parameters import coefficient_table
+from crosslearning.tables.prepared import check_settings, weightless
+from crosslearning.tables.reading.files import Files, located
+from crosslearning.tables.residuals import Residuals
 from crosslearning.tables.results import Fit, with_results
 from crosslearning.tables.rows import bounded, fitted
-from crosslearning.tables.schema import Features, remarks, require_columns
 from crosslearning.tables.splits import horizon, time_starts, time_values
-from crosslearning.tables.target import Target, only_family
-from crosslearning.tables.trials import Trials
 from crosslearning.tasks.estimators import as_objects
 
 _LEARNED = 2**14  # tasks that are enough for variances

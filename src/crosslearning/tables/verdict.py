@@ -11,8 +11,8 @@ from crosslearning.evaluation.effect import Effect
 from crosslearning.evaluation.numbers import capital, count, joined, number
 from crosslearning.evaluation.scores import Scores
 from crosslearning.evaluation.sentences import cannot_tell, chance, size
-from crosslearning.tables._basis import BLOCKS
-from crosslearning.tables.trials import Trials
+from crosslearning.tables.learners.features import BLOCKS
+from crosslearning.tables.learners.trials import Trials
 
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
 _ROUNDING = 1e-6

@@ -16,17 +16,17 @@ from sklearn.base import clone
 from crosslearning.convex._cells import Cells
 from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
-from crosslearning.tables._facts import Facts
-from crosslearning.tables._plan import Plan, Shown
-from crosslearning.tables._running import Running
-from crosslearning.tables._selection import choices
-from crosslearning.tables._spaces import Spaces
-from crosslearning.tables.candidates import Candidate
+from crosslearning.tables.engines.plan import Plan, Shown
+from crosslearning.tables.facts import Facts
 from crosslearning.tables.forecast import forecast
+from crosslearning.tables.learners.candidates import Candidate
+from crosslearning.tables.learners.running import Running
+from crosslearning.tables.learners.selection import choices
+from crosslearning.tables.learners.spaces import Spaces
+from crosslearning.tables.learners.trials import Choice, Trials, best_choice
 from crosslearning.tables.metrics import Metric
 from crosslearning.tables.rows import Rows, bounded
 from crosslearning.tables.splits import Splits
-from crosslearning.tables.trials import Choice, Trials, best_choice
 
 Array = NDArray[np.float64]
 COMPARED, _FEWEST = 50_000, 2_000  # tasks that are enough to compare models by,

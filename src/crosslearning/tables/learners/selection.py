@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.evaluation.scores import Scores
-from crosslearning.tables._blending import blend_weights
-from crosslearning.tables.candidates import Candidate
+from crosslearning.tables.learners.blend import blend_weights
+from crosslearning.tables.learners.candidates import Candidate
+from crosslearning.tables.learners.trials import Array, Choice, best_choice
 from crosslearning.tables.metrics import Metric, Said
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import Splits
-from crosslearning.tables.trials import Array, Choice, best_choice
 
 _MOST_BLENDED = 200_000  # rows
 

@@ -13,8 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
-from crosslearning.tables._options import option
-from crosslearning.tables.columns import (
+from crosslearning.tables.columns.recognition import (
     ID,
     ROW_NUMBER,
     Column,
@@ -23,6 +22,7 @@ from crosslearning.tables.columns import (
     is_ordered,
     listed_rows,
 )
+from crosslearning.tables.options import option
 from crosslearning.tasks import TaskIndex
 
 _LISTED = 20

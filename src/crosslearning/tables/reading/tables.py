@@ -20,7 +20,7 @@ import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from crosslearning.extras import require
-from crosslearning.tables._numerals import CODE, evidence
+from crosslearning.tables.reading.numerals import CODE, evidence
 
 _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 1 << 16  # bytes to recognise separator and decimal mark from

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from crosslearning.convex.deadline import check_deadline
-from crosslearning.tables._basis import Stacked, Trees
+from crosslearning.tables.learners.features import Stacked, Trees
 from crosslearning.tables.rows import NotFittedError, Rows
 from crosslearning.tables.splits import Splits
 from crosslearning.tasks import within_task_folds

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.linear import SplineFeatures
-from crosslearning.tables._basis import BLOCKS, Basis, TaskMeans
-from crosslearning.tables._boosting import Boosting
+from crosslearning.tables.learners.boosting import Boosting
+from crosslearning.tables.learners.features import BLOCKS, Basis, TaskMeans
 from crosslearning.tables.rows import Rows, fitted
 from crosslearning.tables.splits import Splits
 

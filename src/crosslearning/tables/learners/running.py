@@ -15,14 +15,14 @@ from crosslearning.convex.deadline import OutOfTimeError, deadline
 from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
 from crosslearning.linear import CrossBayesianRidge
-from crosslearning.tables._basis import BLOCKS
-from crosslearning.tables._selection import Selection, choices
-from crosslearning.tables._spaces import Spaces
-from crosslearning.tables.candidates import SEPARATE_TREES, Candidate, End
+from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate, End
+from crosslearning.tables.learners.features import BLOCKS
+from crosslearning.tables.learners.selection import Selection, choices
+from crosslearning.tables.learners.spaces import Spaces
+from crosslearning.tables.learners.trials import Choice, Trials
 from crosslearning.tables.metrics import Metric, plain_of
 from crosslearning.tables.rows import NotFittedError, Rows, bounded, fitted, told, without
 from crosslearning.tables.splits import Splits
-from crosslearning.tables.trials import Choice, Trials
 
 Array = NDArray[np.float64]
 _MOST_SUMS = 5e7  # numbers in the sums of tasks and folds; beyond, rows are summed again

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from crosslearning.convex.passes import Pass, PassSums
 from crosslearning.convex.statistics import Statistics
-from crosslearning.tables._dealing import deal, uniform
-from crosslearning.tables._survey import usable
-from crosslearning.tables.columns import as_numbers, first_of
-from crosslearning.tables.encoding import TableEncoder
+from crosslearning.tables.columns.encoder import TableEncoder
+from crosslearning.tables.columns.recognition import as_numbers, first_of
+from crosslearning.tables.columns.target import refuse_slips
+from crosslearning.tables.engines.dealing import deal, uniform
+from crosslearning.tables.engines.survey import usable
 from crosslearning.tables.metrics import weights_of
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import HELD_OUT, LATER, time_values
-from crosslearning.tables.target import refuse_slips
 
 
 class Shown(NamedTuple):

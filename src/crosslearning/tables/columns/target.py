@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.tables._options import option
-from crosslearning.tables.columns import as_numbers, column_of, first_of, is_date
+from crosslearning.tables.columns.recognition import as_numbers, column_of, first_of, is_date
+from crosslearning.tables.options import option
 
 Kind = Literal["regression", "classification"]
 KINDS = ("auto", "regression", "classification")

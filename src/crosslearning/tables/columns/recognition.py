@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
 
-from crosslearning.tables._numerals import CODE, look_alike, mark_of, numbers_in
+from crosslearning.tables.reading.numerals import CODE, look_alike, mark_of, numbers_in
 
 ROW_NUMBER = "it numbers the rows"
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.tables.columns import as_numbers
-from crosslearning.tables.encoding import counted
+from crosslearning.tables.columns.encoder import counted
+from crosslearning.tables.columns.recognition import as_numbers
 from crosslearning.tables.forecast import forecast, probabilities
 from crosslearning.tables.model import TableModel
 

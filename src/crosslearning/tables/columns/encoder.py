@@ -12,9 +12,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
-from crosslearning.tables._numerals import mark_of
-from crosslearning.tables.columns import as_categories, as_dates, as_numbers, has_days_first
-from crosslearning.tables.target import Target
+from crosslearning.tables.columns.recognition import (
+    as_categories,
+    as_dates,
+    as_numbers,
+    has_days_first,
+)
+from crosslearning.tables.columns.target import Target
+from crosslearning.tables.reading.numerals import mark_of
 
 _RARE = 10  # rows; levels with fewer are grouped,
 _RARE_SHARE = 0.02  # or with less than this share of the rows if that is less

@@ -9,9 +9,9 @@ import pandas as pd
 
 from crosslearning.convex.passes import Pass, PassSums
 from crosslearning.convex.statistics import Statistics
-from crosslearning.tables._files import Files, located
-from crosslearning.tables._plan import Plan, Shown
-from crosslearning.tables._survey import Survey
+from crosslearning.tables.engines.plan import Plan, Shown
+from crosslearning.tables.engines.survey import Survey
+from crosslearning.tables.reading.files import Files, located
 
 
 class Reader:

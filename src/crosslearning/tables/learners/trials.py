@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from crosslearning.evaluation.choice import nested
 from crosslearning.evaluation.scores import Scores
-from crosslearning.tables.candidates import Candidate, End
+from crosslearning.tables.learners.candidates import Candidate, End
 
 Array = NDArray[np.float64]
 _ROUNDING = 1e-9  # relative to the best score; smaller differences are ties

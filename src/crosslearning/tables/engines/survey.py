@@ -10,14 +10,20 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
-from crosslearning.tables._dealing import uniform
-from crosslearning.tables._options import option
-from crosslearning.tables._prepared import check_rows, kind_asked
-from crosslearning.tables.columns import ROW_NUMBER, as_numbers, column_of, has_days_first, is_date
-from crosslearning.tables.encoding import PARTS, TableEncoder, counted, levels_of
-from crosslearning.tables.recognition import tidy
-from crosslearning.tables.schema import Features, check_task_count, features_of, unlabelled
-from crosslearning.tables.target import Target, target_of
+from crosslearning.tables.columns.encoder import PARTS, TableEncoder, counted, levels_of
+from crosslearning.tables.columns.labels import tidy
+from crosslearning.tables.columns.recognition import (
+    ROW_NUMBER,
+    as_numbers,
+    column_of,
+    has_days_first,
+    is_date,
+)
+from crosslearning.tables.columns.schema import Features, check_task_count, features_of, unlabelled
+from crosslearning.tables.columns.target import Target, target_of
+from crosslearning.tables.engines.dealing import uniform
+from crosslearning.tables.options import option
+from crosslearning.tables.prepared import check_rows, kind_asked
 
 _SAMPLE = 50_000  # rows
 _MOST_LEVELS = 100_000  # distinct values to count; what has more is no category

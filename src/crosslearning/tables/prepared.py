@@ -7,13 +7,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.tables._basis import Rotation
-from crosslearning.tables._options import option
-from crosslearning.tables.encoding import TableEncoder
-from crosslearning.tables.metrics import weights_of
-from crosslearning.tables.recognition import tidy
-from crosslearning.tables.rows import Rows
-from crosslearning.tables.schema import (
+from crosslearning.tables.columns.encoder import TableEncoder
+from crosslearning.tables.columns.labels import tidy
+from crosslearning.tables.columns.schema import (
     Features,
     check_names,
     check_tasks_of,
@@ -21,8 +17,12 @@ from crosslearning.tables.schema import (
     remarks,
     require_columns,
 )
+from crosslearning.tables.columns.target import Target, target_of
+from crosslearning.tables.learners.features import Rotation
+from crosslearning.tables.metrics import weights_of
+from crosslearning.tables.options import option
+from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import Splits, splits_of
-from crosslearning.tables.target import Target, target_of
 from crosslearning.tasks import TaskIndex
 
 _FEWEST_ROWS = 10

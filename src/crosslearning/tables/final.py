@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from crosslearning.evaluation.numbers import count
 from crosslearning.evaluation.scores import Scores
 from crosslearning.linear.persistence import state_of
-from crosslearning.tables._facts import guessed
-from crosslearning.tables._spaces import Spaces
-from crosslearning.tables.candidates import SEPARATE_TREES, Candidate
+from crosslearning.tables.columns.labels import tidy
+from crosslearning.tables.columns.schema import require_columns
+from crosslearning.tables.facts import guessed
 from crosslearning.tables.forecast import blend
+from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate
+from crosslearning.tables.learners.spaces import Spaces
+from crosslearning.tables.learners.trials import Choice, Trials, over_tasks
 from crosslearning.tables.metrics import Metric, plain_of, said_of, weights_of
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.recognition import tidy
 from crosslearning.tables.rows import fitted
-from crosslearning.tables.schema import require_columns
-from crosslearning.tables.trials import Choice, Trials, over_tasks
 from crosslearning.tasks.estimators import as_objects
 
 

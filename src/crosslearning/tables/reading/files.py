@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from crosslearning.extras import require
-from crosslearning.tables._numerals import mark_of
-from crosslearning.tables.columns import as_numbers, column_of, slips_note
-from crosslearning.tables.reading import dialect_of, read_table
-from crosslearning.tables.target import refuse_slips
+from crosslearning.tables.columns.recognition import as_numbers, column_of, slips_note
+from crosslearning.tables.columns.target import refuse_slips
+from crosslearning.tables.reading.numerals import mark_of
+from crosslearning.tables.reading.tables import dialect_of, read_table
 
 _NUMBERS = 2**23  # in a chunk
 _LARGE = 2**25  # numbers in a file; larger ones are read in chunks
