@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy.special import ndtri
 
+from crosslearning.convex.residuals import Residuals, calibrated
 from crosslearning.tables import TableModel, fit_files, fit_table
-from crosslearning.tables.residuals import Residuals, calibrated
 
 TRAINED = 2_400
 

@@ -19,15 +19,10 @@ from crosslearning.convex.intervals import capped, limits, predictive_interval
 from crosslearning.convex.losses import Loss, quadratic_loss
 from crosslearning.convex.posterior import quadratic_forms
 from crosslearning.convex.prediction import linear_scores
+from crosslearning.convex.residuals import conformal_quantile, summary
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear._bayesian import CrossBayesianModel
-from crosslearning.linear._conformal import (
-    left_out_rows,
-    left_out_scores,
-    left_out_tasks,
-    quantile,
-    summary,
-)
+from crosslearning.linear._conformal import left_out_rows, left_out_scores, left_out_tasks
 from crosslearning.linear._estimator import checked_offset
 from crosslearning.linear._targets import RealTarget
 from crosslearning.linear._threads import one_blas_thread
@@ -150,8 +145,9 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
                 "Conformal intervals need errors on held-out rows, but this model was fitted from "
                 "sums. Fit it from rows, or use method='evidence'."
             )
-        seen = quantile(self.calibration_["seen"], coverage)
-        unseen = quantile(self.calibration_.get("unseen", self.calibration_["seen"]), coverage)
+        seen = conformal_quantile(self.calibration_["seen"], coverage)
+        errors = self.calibration_.get("unseen", self.calibration_["seen"])
+        unseen = conformal_quantile(errors, coverage)
         reach = np.where(codes >= 0, seen, unseen) * sd
         return limits(family, mean - reach, mean + reach)
 

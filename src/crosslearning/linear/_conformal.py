@@ -15,7 +15,6 @@ from crosslearning.convex.posterior import quadratic_forms
 from crosslearning.tether import Array
 
 _LEAST = 1e-6  # of what is left of a row's own variance without it
-_LEVELS = np.linspace(0.0, 1.0, 2001)
 
 
 def left_out_rows(
@@ -69,18 +68,3 @@ def _studentised(
 ) -> Array:
     mean, spread = family.predictive(score, variance, dispersion)
     return np.asarray(np.abs(y - mean) / np.sqrt(spread))
-
-
-def summary(errors: Array, weights: Array) -> Array:
-    """Quantiles of weighted errors, at most 2,001 of them."""
-    used = weights > 0
-    levels = _LEVELS if np.count_nonzero(used) >= len(_LEVELS) else np.linspace(0, 1, used.sum())
-    return np.asarray(
-        np.quantile(errors[used], levels, weights=weights[used], method="inverted_cdf")
-    )
-
-
-def quantile(errors: Array, coverage: float) -> float:
-    """Return the split-conformal quantile."""
-    rank = min(int(np.ceil(coverage * (len(errors) + 1))), len(errors))
-    return float(np.sort(errors)[rank - 1])
