@@ -96,5 +96,5 @@ def test_probabilities_of_separable_classes_are_confident_and_add_up():
     p = model.predict_proba(X)
     assert model.n_iter_ < 25  # the observed curvature is negative here
     np.testing.assert_allclose(p.sum(axis=0), np.bincount(y), rtol=0.01)
-    mode = softmax(model._scored(X, None)[0], axis=1)
+    mode = softmax(model._scores(X, None), axis=1)
     assert log_loss(y, p) <= log_loss(y, mode) + 0.03

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.metrics import mean_poisson_deviance
 from crosslearning import CrossBayesianRidge
 from crosslearning.convex.families import Multinomial
 from crosslearning.tables import TableModel, fit_table
-from crosslearning.tables.forecast import _blended, _scored
+from crosslearning.tables.forecast import _members
 from crosslearning.tables.learners.blend import blend_weights
 from crosslearning.tables.learners.boosting import Boosting
 from crosslearning.tables.learners.features import Basis, TaskMeans, Trees
@@ -328,13 +329,13 @@ def test_new_tasks_have_intervals_that_know_of_unknown_means(classes):
     codes = np.searchsorted(cuts, frame["y"] + 0.0 * rng.normal(size=len(frame)))
     frame["y"] = np.array(["a", "b", "c"])[codes]
     model = fit_fully(frame[known], task="g", target="y", base="splines")
-    state = model.state
-    part = next(own for own in _blended(state, *model.encode(new)[:1], np.full(len(new), -1)))
-    assert part.guessed.any()
-    (_, spread), *_ = _scored(part, np.full(len(new), -1))
-    (_, less), *_ = _scored(part._replace(guessed=None), np.full(len(new), -1))
-    coef = np.diff(part.state["fitted"]["center_coef_"], axis=0)  # contrasts of classes
-    gap = coef @ part.guessed @ coef.T
+    X, codes = model.encode(new)[0], np.full(len(new), -1)
+    member = _members(model.state, X, codes)[0]
+    predictor, certain = member.predictor, replace(member.predictor, feature_covariance=None)
+    assert predictor.feature_covariance.any()
+    spread, less = (p.score_covariances(member.X, codes) for p in (predictor, certain))
+    coef = np.diff(predictor.coef[-1], axis=0)  # contrasts of classes
+    gap = coef @ predictor.feature_covariance @ coef.T
     basis = np.diff(Multinomial(classes).basis, axis=0)
     np.testing.assert_allclose(basis @ (spread - less)[0] @ basis.T, gap, rtol=1e-6)
 

@@ -26,8 +26,8 @@ from crosslearning.convex.laplace import laplace_fit, new_task_means, new_tasks
 from crosslearning.convex.losses import FamilyLoss, Loss, quadratic_loss
 from crosslearning.convex.metric import Metric
 from crosslearning.convex.passes import Passed, laplace_passes, loss_of_pass
-from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus, score_covariances
-from crosslearning.convex.prediction import linear_scores
+from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus
+from crosslearning.convex.predict import Predictor
 from crosslearning.convex.scaling import Scaling
 from crosslearning.convex.statistics import Statistics
 from crosslearning.exceptions import ConvergenceWarning
@@ -242,11 +242,8 @@ class CrossBayesianModel(LinearModel):
             return sds[:, 0, :p], intercepts[:, 0]
         return sds[..., :p], intercepts
 
-    def _scored(self, X: Any, tasks: Any) -> tuple[Array, Array, NDArray[np.int64]]:
-        """Linear scores of rows, their covariances (rows, scores, scores), and task numbers."""
+    def _predictor(self, X: Any, tasks: Any) -> tuple[Predictor, Array, NDArray[np.int64]]:
+        """Return the predictor, and checked features and task numbers of rows."""
         check_is_fitted(self)
-        array, codes, _ = self._check_new_rows(X, tasks)
-        columns = self._scaling().columns(array, intercept=self.fit_intercept)
-        unseen = self.center_covariance_ + self.covariance_
-        spread = score_covariances(columns, codes, self.task_covariances_, unseen)
-        return linear_scores(vars(self), array, codes), spread, codes
+        features, codes, _ = self._check_new_rows(X, tasks)
+        return Predictor.of(vars(self)), features, codes

@@ -15,10 +15,9 @@ from crosslearning.convex._working import GLMRows
 from crosslearning.convex.design import TaskTable
 from crosslearning.convex.evidence import evidence_fit
 from crosslearning.convex.families import Gaussian, OneScore, Quantile, Student
-from crosslearning.convex.intervals import capped, limits, predictive_interval
 from crosslearning.convex.losses import Loss, quadratic_loss
 from crosslearning.convex.posterior import quadratic_forms
-from crosslearning.convex.prediction import linear_scores
+from crosslearning.convex.predict import central_interval, linear_scores, possible_ends
 from crosslearning.convex.residuals import conformal_quantile, summary
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear._bayesian import CrossBayesianModel
@@ -102,8 +101,9 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
             Whether to return the standard deviation of the targets too. It includes the noise, the
             uncertainty of the parameters and, for new tasks, the differences between tasks.
         """
-        mean, sd, _ = self._predictive(X, tasks, sample_offset)
-        return (mean, sd) if return_std else mean
+        predictor, features, codes = self._predictor(X, tasks)
+        rows = features, codes, checked_offset(sample_offset, len(features))
+        return predictor.moments(*rows) if return_std else predictor.means(*rows)
 
     def predict_interval(
         self,
@@ -137,32 +137,21 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
                 f"Intervals need two quantiles; got quantile={family.quantile} alone. Fit 0.05 and "
                 "0.95, for example: their predictions are the ends of 90 % intervals."
             )
-        mean, sd, codes = self._predictive(X, tasks, sample_offset)
+        predictor, features, codes = self._predictor(X, tasks)
+        offset = checked_offset(sample_offset, len(features))
+        mean, sd = predictor.moments(features, codes, offset)
         if method == "evidence":
-            return predictive_interval(family, mean, sd, self.noise_sd_**2, coverage)
+            return central_interval(family, mean, sd, predictor.dispersion, coverage)
         if not self.calibration_:
             raise ValueError(
                 "Conformal intervals need errors on held-out rows, but this model was fitted from "
                 "sums. Fit it from rows, or use method='evidence'."
             )
-        seen = conformal_quantile(self.calibration_["seen"], coverage)
-        errors = self.calibration_.get("unseen", self.calibration_["seen"])
-        unseen = conformal_quantile(errors, coverage)
-        reach = np.where(codes >= 0, seen, unseen) * sd
-        return limits(family, mean - reach, mean + reach)
-
-    def _predictive(
-        self, X: Any, tasks: Any, sample_offset: Any
-    ) -> tuple[Array, Array, NDArray[np.int64]]:
-        """Mean and standard deviation of targets, and the number of each row's task."""
-        scores, spread, codes = self._scored(X, tasks)
-        offset = checked_offset(sample_offset, len(scores))
-        family = self._family()
-        dispersion = self.noise_sd_**2 if family.has_dispersion else 1.0
-        spread = self.target_scale_**2 * spread[:, 0, 0]
-        mean, variance = family.predictive(scores[:, 0] + offset, spread, dispersion)
-        exposure = 1.0 if isinstance(family, Gaussian) else np.exp(offset)
-        return *capped(mean, np.sqrt(variance), self.largest_mean_ * exposure), codes
+        errors_of_known = self.calibration_["seen"]
+        errors_of_new = self.calibration_.get("unseen", errors_of_known)
+        quantiles = [conformal_quantile(e, coverage) for e in (errors_of_known, errors_of_new)]
+        reach = np.where(codes >= 0, *quantiles) * sd
+        return possible_ends(family, mean - reach, mean + reach)
 
     def _learn_target(self, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
         self.target_mean_, self.target_scale_ = 0.0, 1.0  # until more is known

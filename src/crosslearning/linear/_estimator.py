@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 
 from crosslearning.convex.design import TaskTable
 from crosslearning.convex.families import Family
-from crosslearning.convex.prediction import linear_scores
+from crosslearning.convex.predict import linear_scores
 from crosslearning.convex.scaling import Scaling
 from crosslearning.convex.statistics import Statistics
 from crosslearning.exceptions import ConvergenceWarning

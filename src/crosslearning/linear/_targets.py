@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.convex.families import Bernoulli, Multinomial, contrasts
+from crosslearning.convex.predict import family_of_classes
 from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
 from crosslearning.tether import Array, Indices
 
@@ -71,8 +72,7 @@ class ClassTarget(TaskClassifier):
         return codes
 
     def _family(self) -> Bernoulli | Multinomial:
-        n_classes = len(self.classes_)
-        return Bernoulli() if n_classes == 2 else Multinomial(n_classes)
+        return family_of_classes(len(self.classes_))
 
     def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         if len(self.classes_) == 2:

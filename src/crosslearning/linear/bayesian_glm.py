@@ -10,16 +10,9 @@ from typing import Any, ClassVar, Self
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from crosslearning.convex.families import (
-    Gamma,
-    Gaussian,
-    OneScore,
-    Poisson,
-    Quantile,
-    Student,
-    Tweedie,
-)
+from crosslearning.convex.families import OneScore
 from crosslearning.convex.passes import Passed
+from crosslearning.convex.predict import FAMILIES, family_of_numbers
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear._bayesian_regression import FARTHEST, BayesianRegression
 
@@ -94,7 +87,7 @@ class CrossBayesianGLM(BayesianRegression):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BayesianRegression._parameter_constraints,
-        "family": [StrOptions({"gaussian", "student", "poisson", "gamma", "tweedie", "quantile"})],
+        "family": [StrOptions(set(FAMILIES))],
         "df": [Interval(Real, 0, None, closed="neither")],
         "power": [Interval(Real, 1, 2, closed="neither")],
         "quantile": [Interval(Real, 0, 1, closed="neither")],
@@ -135,11 +128,4 @@ class CrossBayesianGLM(BayesianRegression):
         return partial(d2_pinball_score, alpha=self.quantile)
 
     def _family(self) -> OneScore:
-        if self.family == "student":
-            return Student(self.df)
-        if self.family == "tweedie":
-            return Tweedie(self.power)
-        if self.family == "quantile":
-            return Quantile(self.quantile)
-        plain: dict[str, OneScore] = {"gaussian": Gaussian(), "poisson": Poisson()}
-        return plain.get(self.family, Gamma())
+        return family_of_numbers(vars(self))

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crosslearning.convex.design import TaskTable
-from crosslearning.convex.families import Multinomial
 from crosslearning.convex.passes import Passed
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear._bayesian import CrossBayesianModel
@@ -93,14 +92,10 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
         return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
     def _class_scores(self, X: Any, tasks: Any) -> Array:
-        """Logarithms of the predictive probabilities."""
-        scores, spread, _ = self._scored(X, tasks)
-        family = self._family()
-        if isinstance(family, Multinomial):
-            return _logs(family.predictive(scores @ family.basis, spread))
-        score, variance = scores[:, 0], spread[:, 0, 0]
-        sides = [family.predictive(sign * score, variance)[0] for sign in (-1.0, 1.0)]
-        return _logs(np.column_stack(sides))
+        """Logarithms of the predictive probabilities, finite where these are 0 to rounding."""
+        predictor, features, codes = self._predictor(X, tasks)
+        probabilities = predictor.probabilities(features, codes)
+        return np.asarray(np.log(np.maximum(probabilities, np.finfo(np.float64).tiny)))
 
     def _fit(self, rows: TaskTable, offset: Array | None = None) -> None:
         counted = np.bincount(rows.y, rows.weights, len(self.classes_))
@@ -110,8 +105,3 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
                 f"{self.classes_[counted.argmin()]!r} has none. Drop its rows."
             )
         self._fit_likelihood(rows, offset)
-
-
-def _logs(probabilities: Array) -> Array:
-    """Logarithms, finite where a probability is 0 to rounding."""
-    return np.asarray(np.log(np.maximum(probabilities, np.finfo(np.float64).tiny)))

@@ -1,0 +1,249 @@
+"""Predictions of linear models, for estimators and for stored models alike.
+
+A row has Gaussian scores, whose means and covariances follow from the posterior of its task's
+parameters. Its target has a mean and a standard deviation, or its classes have probabilities, which
+are averages over these scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from crosslearning.convex.families import (
+    Bernoulli,
+    Family,
+    Gamma,
+    Gaussian,
+    Multinomial,
+    OneScore,
+    Poisson,
+    Quantile,
+    Student,
+    Tweedie,
+)
+from crosslearning.convex.posterior import score_covariances
+from crosslearning.convex.scaling import Scaling
+from crosslearning.tether import Array, Indices
+
+_AT_ONCE = 2**16  # rows
+_SMALLEST = 1e-12  # excess variance of a count, relative to its mean; of others, to its square
+_FAMILIES: dict[str, tuple[type[OneScore], tuple[str, ...]]] = {  # and names of their parameters
+    "gaussian": (Gaussian, ()),
+    "student": (Student, ("df",)),
+    "poisson": (Poisson, ()),
+    "gamma": (Gamma, ()),
+    "tweedie": (Tweedie, ("power",)),
+    "quantile": (Quantile, ("quantile",)),
+}
+FAMILIES = tuple(_FAMILIES)
+
+
+def family_of_numbers(attributes: Mapping[str, Any]) -> OneScore:
+    """Distribution of numeric targets, from a name in `FAMILIES`, ``family``, and its parameter."""
+    family, parameters = _FAMILIES[attributes.get("family", "gaussian")]
+    return family(*(attributes[name] for name in parameters))
+
+
+def family_of_classes(n_classes: int) -> Bernoulli | Multinomial:
+    """Distribution of a target that is one of several classes."""
+    return Bernoulli() if n_classes == 2 else Multinomial(n_classes)
+
+
+def family_of(attributes: Mapping[str, Any]) -> Family:
+    """Distribution of the targets of an estimator with these attributes."""
+    if "classes_" in attributes:
+        return family_of_classes(len(attributes["classes_"]))
+    return family_of_numbers(attributes)
+
+
+def linear_scores(attributes: Mapping[str, Any], X: Array, codes: Indices) -> Array:
+    """Scores of rows, shape (n_rows, n_scores), by an estimator with these attributes.
+
+    `codes` are the tasks of the rows; -1 is the centre.
+    """
+    return _linear_scores(*_with_center(attributes), X, codes)
+
+
+def _with_center(attributes: Mapping[str, Any]) -> tuple[Array, Array]:
+    """Coefficients (n_tasks + 1, n_scores, n_features) and intercepts, the centre's last."""
+    coef, center = attributes["coef_"], np.atleast_2d(attributes["center_coef_"])
+    level = np.reshape(attributes["center_intercept_"], (1, -1))
+    return (
+        np.concatenate([coef.reshape(len(coef), *center.shape), center[np.newaxis]]),
+        np.concatenate([attributes["intercept_"].reshape(len(coef), -1), level]),
+    )
+
+
+def _linear_scores(coef: Array, intercept: Array, X: Array, codes: Indices) -> Array:
+    # One score at a time: the coefficients of all rows at once could be large.
+    scores = [np.einsum("rp,rp->r", X, column[codes]) for column in coef.swapaxes(0, 1)]
+    return np.asarray(np.stack(scores, axis=1) + intercept[codes])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Predictor:
+    """What predictions of a Bayesian linear model need.
+
+    Codes of rows are the numbers of their tasks; -1 is a new task.
+
+    Attributes
+    ----------
+    family : Family
+        Distribution of the targets.
+    coef, intercept : array of shape (n_tasks + 1, n_scores, n_features), (n_tasks + 1, n_scores)
+        Parameters of the tasks and of the centre, which comes last; of three or more classes with
+        a score for each.
+    scaling, fit_intercept : Scaling, bool
+        From features to the columns that covariances belong to.
+    task_covariances, new_task_covariance : array of shape (..., n_parameters, n_parameters)
+        Covariances of the parameters of each task, and of a new one.
+    dispersion, target_scale, largest_mean : float
+        Dispersion of the targets, unit of the scores' standard deviations, and upper limit of
+        means.
+    feature_covariance : array of shape (n_features, n_features), optional
+        Covariance of the features of a new task that are guesses.
+    """
+
+    family: Family
+    coef: Array
+    intercept: Array
+    scaling: Scaling
+    fit_intercept: bool
+    task_covariances: Array
+    new_task_covariance: Array
+    dispersion: float
+    target_scale: float
+    largest_mean: float
+    feature_covariance: Array | None = None
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, Any], feature_covariance: Array | None = None) -> Self:
+        """Take the parameters and fitted attributes of an estimator."""
+        family, (coef, intercept) = family_of(attributes), _with_center(attributes)
+        return cls(
+            family=family,
+            coef=coef,
+            intercept=intercept,
+            scaling=Scaling(attributes["feature_mean_"], attributes["feature_scale_"]),
+            fit_intercept=attributes["fit_intercept"],
+            task_covariances=attributes["task_covariances_"],
+            new_task_covariance=attributes["center_covariance_"] + attributes["covariance_"],
+            dispersion=attributes["noise_sd_"] ** 2 if family.has_dispersion else 1.0,
+            target_scale=attributes.get("target_scale_", 1.0),
+            largest_mean=attributes.get("largest_mean_", np.inf),
+            feature_covariance=feature_covariance,
+        )
+
+    def scores(self, X: Array, codes: Indices) -> Array:
+        """Mean scores of rows, shape (n_rows, n_scores)."""
+        return _linear_scores(self.coef, self.intercept, X, codes)
+
+    def score_covariances(self, X: Array, codes: Indices) -> Array:
+        """Covariances of the scores of rows, shape (n_rows, n_scores, n_scores)."""
+        columns = self.scaling.columns(X, intercept=self.fit_intercept)
+        result = score_covariances(columns, codes, self.task_covariances, self.new_task_covariance)
+        if self.feature_covariance is not None:
+            coef = self.coef[-1]
+            if isinstance(self.family, Multinomial):
+                coef = self.family.basis.T @ coef
+            result[codes < 0] += coef @ self.feature_covariance @ coef.T
+        return result
+
+    def means(self, X: Array, codes: Indices, offset: Array | None = None) -> Array:
+        """Means of targets. Those of real numbers take no covariances."""
+        if not isinstance(self.family, Gaussian):
+            return self.moments(X, codes, offset)[0]
+        scores = self.scores(X, codes)[:, 0]
+        return scores if offset is None else scores + offset
+
+    def moments(self, X: Array, codes: Indices, offset: Array | None = None) -> tuple[Array, Array]:
+        """Means and standard deviations of targets; an offset is added to the score."""
+        assert isinstance(self.family, OneScore)
+        offset = np.zeros(len(X)) if offset is None else offset
+        mean, variance = np.empty(len(X)), np.empty(len(X))
+        for rows in _chunks(len(X)):
+            score = self.scores(X[rows], codes[rows])[:, 0] + offset[rows]
+            covariance = self.target_scale**2 * self.score_covariances(X[rows], codes[rows])
+            mean[rows], variance[rows] = self.family.predictive(
+                score, covariance[:, 0, 0], self.dispersion
+            )
+        exposure = 1.0 if isinstance(self.family, Gaussian) else np.exp(offset)
+        return _capped(mean, np.sqrt(variance), self.largest_mean * exposure)
+
+    def probabilities(self, X: Array, codes: Indices) -> Array:
+        """Probabilities of the classes, shape (n_rows, n_classes)."""
+        result = np.empty((len(X), self.family.n_scores + 1))
+        for rows in _chunks(len(X)):
+            scores = self.scores(X[rows], codes[rows])
+            covariances = self.score_covariances(X[rows], codes[rows])
+            result[rows] = _class_probabilities(self.family, scores, covariances)
+        return result
+
+
+def _chunks(n_rows: int) -> Iterator[slice]:
+    return (slice(start, start + _AT_ONCE) for start in range(0, n_rows, _AT_ONCE))
+
+
+def _class_probabilities(family: Family, scores: Array, covariances: Array) -> Array:
+    """Probabilities of classes, averaged over Gaussian scores."""
+    if isinstance(family, Multinomial):
+        return family.predictive(scores @ family.basis, covariances)
+    assert isinstance(family, Bernoulli)
+    score, variance = scores[:, 0], covariances[:, 0, 0]
+    return np.column_stack([family.predictive(sign * score, variance)[0] for sign in (-1.0, 1.0)])
+
+
+def _capped(mean: Array, sd: Array, largest: Array | float) -> tuple[Array, Array]:
+    """Shrink means beyond the largest one believed, and their standard deviations alike."""
+    share = np.minimum(1.0, largest / np.maximum(mean, np.finfo(np.float64).tiny))
+    return share * mean, share * sd
+
+
+def central_interval(
+    family: OneScore, mean: Array, sd: Array, dispersion: float, coverage: float
+) -> tuple[Array, Array]:
+    """Lower and upper end; of counts and positive targets by matching the first two moments.
+
+    `mean` and `sd` are those of the targets. Both tails have the same probability.
+    """
+    levels = np.array([[0.5 * (1.0 - coverage)], [0.5 * (1.0 + coverage)]])
+    lower, upper = _quantiles(family, mean, sd, dispersion, levels)
+    return lower, upper
+
+
+def possible_ends(family: Family, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Return ends that such targets can have: not negative, whole counts."""
+    if isinstance(family, Gaussian):
+        return lower, upper
+    lower = np.maximum(lower, 0.0)
+    if isinstance(family, Poisson):  # the same counts lie between them
+        lower = np.ceil(lower)
+        upper = np.maximum(np.floor(upper), lower)
+    return lower, upper
+
+
+def _quantiles(family: OneScore, mean: Array, sd: Array, dispersion: float, levels: Array) -> Array:
+    if isinstance(family, Student):
+        return np.asarray(mean + sd * stdtrit(family.df, levels))
+    if isinstance(family, Gaussian):
+        return np.asarray(mean + sd * ndtri(levels))
+    from scipy import stats  # takes long to import
+
+    variance = sd**2
+    if isinstance(family, Poisson):  # with gamma rates: negative binomial
+        excess = np.maximum(variance / mean - 1.0, _SMALLEST)
+        return np.asarray(stats.nbinom.ppf(levels, mean / excess, 1.0 / (1.0 + excess)))
+    zero = np.zeros_like(mean)  # probability of a target of 0
+    if isinstance(family, Tweedie):  # a sum of gammas may have no terms
+        power = family.power
+        zero = np.exp(-(mean ** (2.0 - power)) / (dispersion * (2.0 - power)))
+    positive = mean / (1.0 - zero)
+    spread = np.maximum((variance + mean**2) / (1.0 - zero) - positive**2, _SMALLEST * positive**2)
+    inner = np.clip((levels - zero) / (1.0 - zero), 0.0, 1.0)
+    ends = stats.gamma.ppf(inner, positive**2 / spread, scale=spread / positive)
+    return np.asarray(np.where(levels <= zero, 0.0, ends))
