@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         cross_logistic_path,
         cross_ridge_path,
     )
+    from crosslearning.tables.estimators import CrossClassifier, CrossRegressor, load
     from crosslearning.tether import Tether
 
 __version__ = "0.1.0"
@@ -36,8 +37,10 @@ __all__ = [
     "CrossBayesianGLM",
     "CrossBayesianLogisticRegression",
     "CrossBayesianRidge",
+    "CrossClassifier",
     "CrossLogisticRegression",
     "CrossLogisticRegressionCV",
+    "CrossRegressor",
     "CrossRidge",
     "CrossRidgeCV",
     "CrossStackingClassifier",
@@ -50,6 +53,7 @@ __all__ = [
     "compare",
     "cross_logistic_path",
     "cross_ridge_path",
+    "load",
     "project",
     "prox",
     "smallest_enclosing_ball",
@@ -63,6 +67,7 @@ _ROOMS = {
     **dict.fromkeys(
         ("Projection", "Status", "project", "prox", "smallest_enclosing_ball"), "coupling"
     ),
+    **dict.fromkeys(("CrossClassifier", "CrossRegressor", "load"), "tables.estimators"),
 }
 
 

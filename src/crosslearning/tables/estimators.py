@@ -1,0 +1,218 @@
+"""What ``crosslearning fit`` does, as scikit-learn estimators."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from numbers import Real
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from crosslearning.archive import read_archive
+from crosslearning.tables import TableModel
+from crosslearning.tables.estimator_base import ESTIMATOR, KIND, RESULTS, CrossTable, digest_of
+from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor, as_objects
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CrossRegressor(TaskRegressor, CrossTable):
+    """The best regression for related tasks that ``crosslearning fit`` can find for a table.
+
+    Linear models, curves and boosted trees, each as one pooled model, cross-learned and as separate
+    models, are compared on held-out rows. The best of them, or a blend, is fitted to all rows.
+
+    Parameters
+    ----------
+    task_column : str, optional
+        Column of X that holds the task labels, in place of the argument `tasks`.
+    numbers, categories : sequence of str, default=()
+        Columns of X to treat as numbers or as categories, whatever they look like.
+    family : {"auto", "gaussian", "student", "poisson", "gamma", "tweedie", "quantile"}
+        Distribution of the target, "auto" by default; "quantile" predicts a quantile of it.
+    quantile : float, optional
+        Level of ``family="quantile"``, between 0 and 1; 0.5 by default.
+    epsilon : float, default=inf
+        Largest distance of a task to the centre, in standard deviations between tasks.
+    metric : {"mse", "mae", "poisson-deviance", "gamma-deviance"}, optional
+        Score by which models are chosen; the mean squared error by default, or the pinball loss.
+    time : str, optional
+        Column of X that holds times: models are scored on later rows.
+    group : str, optional
+        Column of X that holds groups, which are held out as a whole and are not a feature.
+    folds : int, default=5
+        Number of folds.
+    base : {"auto", "linear", "splines", "boosting", "none"}, default="auto"
+        Features to try besides the columns; see :func:`crosslearning.tables.fit_table`.
+    time_budget : float, default=60.0
+        Seconds after which no further model is tried.
+    n_jobs : int, optional
+        Number of processes that try models; 1 by default, -1 for one per core.
+    random_state : int, RandomState or None, default=0
+        Seed of the folds.
+
+    Attributes
+    ----------
+    model_ : TableModel
+        The fitted model. Its `results` hold all findings, its `coefficients` those of the tasks.
+    candidates_ : DataFrame
+        One row per model tried, best first: ``name``, ``label``, ``end`` (how much tasks share),
+        ``score`` (errors are positive), ``standard_error``, and whether it was ``chosen``.
+    comparison_ : Comparison
+        The choice among all models, as "cross", compared with the same choice among pooled and
+        among separate models. With more than 2,000 tasks, a dict of what was recorded of it.
+    sentence_ : str
+        Whether sharing helps, and by how much.
+    tasks_ : array of shape (n_tasks,)
+        Labels of the tasks.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number and names of the columns of X, without `task_column`.
+
+    See Also
+    --------
+    crosslearning.tables.fit_table : The same for a table that includes task and target.
+
+    Examples
+    --------
+    >>> from crosslearning import CrossRegressor
+    >>> from crosslearning.datasets import load_hsb82
+    >>> pupils = load_hsb82().frame.head(400)
+    >>> X, y = pupils[["school", "ses", "female"]], pupils["math"]
+    >>> model = CrossRegressor(task_column="school", base="linear").fit(X, y)
+    >>> lower, upper = model.predict_interval(X, coverage=0.8)
+    >>> model.predict(X).shape, bool((lower < upper).all())
+    ((400,), True)
+    """
+
+    family: str = "auto"
+    quantile: float | None = None
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **CrossTable._parameter_constraints,
+        "family": [str],
+        "quantile": [Real, None],
+    }
+
+    def predict_interval(
+        self, X: ArrayLike, tasks: ArrayLike | str | None = None, coverage: float = 0.9
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the lower and upper ends of prediction intervals, two arrays of shape (n_rows,).
+
+        Parameters
+        ----------
+        X, tasks
+            As in `predict`.
+        coverage : float, default=0.9
+            Probability that a target lies in its interval.
+        """
+        check_is_fitted(self)
+        if self.model_.quantile is not None:
+            raise ValueError(
+                "A model with family='quantile' has no intervals. Fit one model for each end, such "
+                "as quantile=0.05 and quantile=0.95."
+            )
+        predictions = self._predictions(X, tasks, coverage)
+        return predictions["lower"].to_numpy(), predictions["upper"].to_numpy()
+
+    def _predict(self, X: Any, tasks: Any) -> NDArray[Any]:
+        return self._predictions(X, tasks)["prediction"].to_numpy()
+
+    def _measure(self) -> Callable[..., float]:
+        """Return R² or, for a quantile, D² of the pinball loss."""
+        level = self.model_.quantile
+        if level is None:
+            return super()._measure()
+        from sklearn.metrics import d2_pinball_score
+
+        return partial(d2_pinball_score, alpha=level)
+
+    def _options(self) -> dict[str, Any]:
+        own = {"kind": "regression", "family": self.family, "quantile": self.quantile}
+        return {**super()._options(), **own}
+
+    def _learn_target(self, y: NDArray[Any]) -> Any:
+        return np.asarray(y, dtype=np.float64)
+
+
+class CrossClassifier(TaskClassifier, CrossTable):
+    """The best classification for related tasks that ``crosslearning fit`` can find for a table.
+
+    Parameters and attributes are those of :class:`CrossRegressor`, without `family` and `quantile`
+    and with ``classes_``. `metric` is one of "log-loss" (the default), "accuracy" and "auc". There
+    may be at most 50 classes.
+
+    Examples
+    --------
+    >>> from crosslearning import CrossClassifier
+    >>> from crosslearning.datasets import load_hsb82
+    >>> pupils = load_hsb82().frame.head(400)
+    >>> X, y = pupils[["ses", "female", "math"]], pupils["minority"]
+    >>> model = CrossClassifier(base="linear").fit(X, y, tasks=pupils["school"])
+    >>> model.predict_proba(X.head(2), tasks=pupils["school"].head(2)).shape
+    (2, 2)
+    """
+
+    def predict_proba(
+        self, X: ArrayLike, tasks: ArrayLike | str | None = None
+    ) -> NDArray[np.float64]:
+        """Probabilities of the classes, shape (n_rows, n_classes); parameters as in `predict`."""
+        predictions = self._predictions(X, tasks)
+        return predictions[[f"probability_{label}" for label in self.classes_]].to_numpy()
+
+    def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
+        return self.predict_proba(X, tasks)
+
+    def _options(self) -> dict[str, Any]:
+        return {**super()._options(), "kind": "classification"}
+
+    def _learn_target(self, y: NDArray[Any]) -> Any:
+        # Text that is marked as categories is never mistaken for numbers.
+        codes = self._learn_classes(y)
+        return pd.Categorical.from_codes(codes, pd.Index([f"{label}" for label in self.classes_]))
+
+
+def load(folder: str | os.PathLike[str]) -> CrossRegressor | CrossClassifier:
+    """Read a fitted estimator from a folder, without unpickling.
+
+    Parameters
+    ----------
+    folder : path
+        What :meth:`CrossRegressor.save` or the command ``crosslearning fit`` wrote. The latter
+        becomes an estimator with a `task_column`, whose features are the columns that the model
+        uses.
+
+    Returns
+    -------
+    CrossRegressor or CrossClassifier
+        Its predictions are those of the estimator that was saved.
+    """
+    path = Path(folder)
+    model = TableModel.load(path)
+    if (path / RESULTS).is_file():
+        results = json.loads((path / RESULTS).read_text(encoding="utf-8"))
+        model = replace(model, results=results)
+    state = _state(path, model)
+    kind = CrossRegressor if model.classes is None else CrossClassifier
+    estimator = kind(**state["parameters"])
+    estimator.__dict__.update(state["fitted"], model_=model)
+    return estimator
+
+
+def _state(folder: Path, model: TableModel) -> dict[str, Any]:
+    """Return parameters and fitted attributes of an estimator, unless they are of another fit."""
+    if (folder / ESTIMATOR).is_file():
+        state: dict[str, Any] = read_archive(folder / ESTIMATOR, KIND)
+        if state["model"] == digest_of(folder):
+            return state
+    names = as_objects(list(model.encoder.columns))
+    fitted = {"n_features_in_": len(names), "feature_names_in_": names}
+    if model.classes is not None:
+        fitted["classes_"] = model.classes
+    return {"parameters": {"task_column": model.task}, "fitted": fitted}

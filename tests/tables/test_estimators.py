@@ -1,0 +1,329 @@
+"""CrossRegressor and CrossClassifier: the contract with scikit-learn, findings, files."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.metrics import d2_pinball_score
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import _num_samples
+
+import crosslearning
+from crosslearning import CrossClassifier, CrossRegressor
+from crosslearning.evaluation import Comparison
+from crosslearning.tables import TableModel, fit_table
+from tests.support.tables import shops
+
+QUICK = {"base": "linear", "folds": 2}
+FIRST = {**QUICK, "time_budget": 1e-9}  # only the first model, where it does not matter which
+WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
+kinds = pytest.mark.parametrize("kind", [CrossRegressor, CrossClassifier])
+
+
+class _TwoTasks:
+    """Fits every other row as a second task, and predicts by the centre, unless tasks are given."""
+
+    def fit(self, X, y, tasks=None, sample_weight=None):
+        tasks = np.arange(_num_samples(X)) % 2 if tasks is None else tasks
+        return super().fit(X, y, tasks, sample_weight)
+
+    def predict(self, X, tasks="center"):
+        return super().predict(X, tasks)
+
+    def score(self, X, y, tasks="center", sample_weight=None):
+        return super().score(X, y, tasks, sample_weight)
+
+
+class RegressorOfTwoTasks(_TwoTasks, CrossRegressor):
+    pass
+
+
+class ClassifierOfTwoTasks(_TwoTasks, CrossClassifier):
+    def predict_proba(self, X, tasks="center"):
+        return super().predict_proba(X, tasks)
+
+
+@parametrize_with_checks(
+    [kind(**FIRST) for kind in (RegressorOfTwoTasks, ClassifierOfTwoTasks)],
+    expected_failed_checks=lambda _: {WEIGHTS: "folds are of rows"},
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def rows_for(kind):
+    """Features with gaps, a category and useless columns; targets or classes; shops."""
+    frame = shops()
+    y = frame.pop("sales")
+    if kind is CrossClassifier:
+        y = pd.Series(np.where(y > y.median(), "10", "9"), name="sold")
+    return frame.drop(columns="shop"), y, frame["shop"]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """One fit of each kind, which tests only read."""
+    return {
+        kind: kind(**QUICK).fit(*rows_for(kind)[:2], tasks=rows_for(kind)[2])
+        for kind in (CrossRegressor, CrossClassifier)
+    }
+
+
+def outputs(model, X, tasks=None):
+    method = "predict_proba" if hasattr(model, "classes_") else "predict"
+    return getattr(model, method)(X, tasks)
+
+
+@kinds
+def test_findings_are_those_of_the_table(kind, fitted):
+    X, y, shop = rows_for(kind)
+    model, results = fitted[kind], fitted[kind].model_.results
+    assert results["title"] == f"{y.name} by shop"
+    assert model.sentence_ == results["sentence"]
+    assert model.tasks_.tolist() == ["s0", "s1", "s2", "s3"]
+    assert model.feature_names_in_.tolist() == list(X.columns)
+    assert model.n_features_in_ == len(X.columns)
+    table = fit_table(X.assign(shop=shop, **{y.name: y}), task="shop", target=y.name, **QUICK)
+    expected = table.predict(X.assign(shop=shop))
+    if kind is CrossRegressor:
+        assert np.array_equal(model.predict(X, tasks=shop), expected["prediction"])
+    else:
+        shares = expected[["probability_9", "probability_10"]].to_numpy()[:, ::-1]
+        np.testing.assert_allclose(model.predict_proba(X, tasks=shop), shares, rtol=1e-4)
+
+
+@kinds
+def test_candidates_are_the_models_tried(kind, fitted):
+    candidates = fitted[kind].candidates_
+    columns = ["name", "label", "end", "score", "standard_error", "chosen"]
+    assert candidates.columns.tolist() == columns
+    assert {"pooled", "levels", "cross", "separate"} <= set(candidates["end"])
+    assert candidates["score"].is_monotonic_increasing  # errors are positive
+    assert candidates["chosen"].sum() == 1
+    assert (candidates["standard_error"] > 0).all()
+
+
+@kinds
+def test_the_comparison_is_the_recorded_one(kind, fitted):
+    model, record = fitted[kind], fitted[kind].model_.results["comparison"]
+    comparison = model.comparison_
+    assert isinstance(comparison, Comparison)
+    assert comparison.labels.tolist() == model.tasks_.tolist()
+    recorded = pd.DataFrame(record["overall"]).set_index("method").rename_axis(None)
+    recorded["score"] *= -1  # greater is better
+    pd.testing.assert_frame_equal(comparison.summary, recorded, rtol=1e-6)
+    assert comparison.methods == ("pooled", "separate", "cross")
+
+
+def test_labels_of_a_comparison_keep_their_types():
+    X, y, shop = rows_for(CrossRegressor)
+    tasks = [(label, 1) for label in shop]
+    model = CrossRegressor(**FIRST).fit(X, y, tasks=tasks)
+    assert model.comparison_.labels.tolist() == model.tasks_.tolist() == sorted(set(tasks))
+
+
+def test_a_comparison_that_lists_some_tasks_stays_a_record(fitted):
+    model = clone(fitted[CrossRegressor])
+    model.model_ = pickle.loads(pickle.dumps(fitted[CrossRegressor].model_))
+    del model.model_.results["comparison"]["tasks"][0]
+    assert model.comparison_ is model.model_.results["comparison"]
+
+
+def test_tasks_beside_the_features_or_among_them(fitted):
+    X, y, shop = rows_for(CrossRegressor)
+    beside, frame = fitted[CrossRegressor], X.assign(shop=shop)
+    within = CrossRegressor(**QUICK, task_column="shop").fit(frame, y)
+    assert within.feature_names_in_.tolist() == list(X.columns)
+    assert np.array_equal(within.predict(frame), beside.predict(X, tasks=shop))
+    assert within.score(frame, y) == beside.score(X, y, tasks=shop) > 0.9
+
+
+@kinds
+def test_the_centre_predicts_new_tasks(kind, fitted):
+    X, _, shop = rows_for(kind)
+    new = outputs(fitted[kind], X, ["elsewhere"] * len(X))
+    assert np.array_equal(new, outputs(fitted[kind], X, "center"))
+    assert not np.array_equal(new, outputs(fitted[kind], X, shop))
+
+
+def test_intervals(fitted):
+    X, y, shop = rows_for(CrossRegressor)
+    model = fitted[CrossRegressor]
+    lower, upper = model.predict_interval(X, tasks=shop, coverage=0.8)
+    assert 0.7 < np.mean((lower <= y) & (y <= upper)) <= 0.95
+    wide = model.predict_interval(X, tasks="center", coverage=0.8)
+    assert np.all(wide[1] - wide[0] > upper - lower)
+    with pytest.raises(ValueError, match="`coverage` must lie between 0 and 1; got 2"):
+        model.predict_interval(X, tasks=shop, coverage=2)
+
+
+def test_quantiles():
+    X, y, shop = rows_for(CrossRegressor)
+    model = CrossRegressor(**QUICK, family="quantile", quantile=0.9).fit(X, y, tasks=shop)
+    predictions = model.predict(X, tasks=shop)
+    assert 0.8 < np.mean(y <= predictions) <= 0.97
+    assert model.score(X, y, tasks=shop) == d2_pinball_score(y, predictions, alpha=0.9)
+    with pytest.raises(ValueError, match=r"has no intervals\. Fit one model for each end"):
+        model.predict_interval(X, tasks=shop)
+
+
+def test_classes_keep_their_type_and_order(fitted):
+    X, y, shop = rows_for(CrossClassifier)
+    model = fitted[CrossClassifier]
+    assert model.classes_.tolist() == ["10", "9"]
+    shares = model.predict_proba(X, tasks=shop)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert np.array_equal(model.predict(X, tasks=shop), model.classes_[shares.argmax(axis=1)])
+    few = CrossClassifier(**FIRST)
+    for classes in ([9, 10], [False, True], [-1.0, 2.0]):
+        again = few.fit(X, np.where(y == "9", *classes), tasks=shop)
+        assert again.classes_.tolist() == sorted(classes)
+        assert again.predict(X, tasks=shop).dtype == np.array(classes).dtype
+        assert again.score(X, np.where(y == "9", *classes), tasks=shop) > 0.6
+
+
+def test_arrays_are_used_as_they_are():
+    rng = np.random.default_rng(0)
+    X, tasks = np.column_stack([np.arange(80), rng.normal(size=80)]), np.arange(80) % 4
+    y = 0.1 * X[:, 0] + tasks
+    model = CrossRegressor(**FIRST).fit(X, y, tasks=tasks)
+    assert model.model_.encoder.columns == ["x0", "x1"]  # x0 numbers the rows
+    frame = pd.DataFrame(X)  # whose columns have no names
+    again = clone(model).fit(frame, y, tasks=tasks)
+    assert np.array_equal(again.predict(X, tasks), again.predict(frame, tasks))
+    model.set_params(group="x0").fit(X, y, tasks=tasks)
+    assert model.model_.encoder.columns == ["x1"]
+
+
+def test_weights_times_and_names_that_are_taken():
+    X, y, shop = rows_for(CrossRegressor)
+    X = X.assign(target=1.0 * shop.index % 7, task=X["price"] ** 2)
+    model = CrossRegressor(base="linear", folds=2, time="row", numbers=["row"])
+    plain = clone(model).fit(X, y.to_numpy(), tasks=shop.to_numpy())
+    assert (plain.model_.task, plain.model_.target) == ("task_", "target_")
+    assert "on rows with a later row" in plain.model_.results["score"]["rows"]
+    assert plain.comparison_.n_tasks == 4
+    weight = np.linspace(0.1, 3.0, len(y))
+    weighted = clone(model).fit(X, y.to_numpy(), shop.to_numpy(), sample_weight=weight)
+    assert not np.array_equal(plain.predict(X, shop), weighted.predict(X, shop))
+    with pytest.raises(ValueError, match="must contain at least one non-zero number"):
+        model.fit(X, y, tasks=shop, sample_weight=np.zeros(len(y)))
+
+
+def test_grid_search_with_routing():
+    X, y, shop = rows_for(CrossRegressor)
+    folds = KFold(2, shuffle=True, random_state=0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = CrossRegressor(**QUICK, family="gaussian")
+        model.set_fit_request(tasks=True).set_score_request(tasks=True)
+        search = GridSearchCV(model, {"epsilon": [0.0, np.inf]}, cv=folds).fit(X, y, tasks=shop)
+        assert search.best_params_ == {"epsilon": np.inf}
+        assert search.score(X, y, tasks=shop) > 0.9
+
+
+def test_grid_search_over_bases_of_a_pipeline():
+    X, y, shop = rows_for(CrossRegressor)
+    scaled = make_column_transformer(
+        (StandardScaler(), ["price"]), remainder="passthrough", verbose_feature_names_out=False
+    ).set_output(transform="pandas")
+    pipeline = make_pipeline(scaled, CrossRegressor(folds=2, family="gaussian", task_column="shop"))
+    grid = {"crossregressor__base": ["linear", "splines"]}
+    frame = X.assign(shop=shop)
+    search = GridSearchCV(pipeline, grid, cv=KFold(2, shuffle=True, random_state=0)).fit(frame, y)
+    assert search.best_estimator_[-1].tasks_.tolist() == ["s0", "s1", "s2", "s3"]
+    assert search.score(frame, y) > 0.9
+
+
+@kinds
+def test_copies(kind, fitted):
+    X, _, shop = rows_for(kind)
+    model = fitted[kind]
+    assert clone(model).get_params() == model.get_params()
+    assert not hasattr(clone(model), "sentence_")
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(outputs(again, X, shop), outputs(model, X, shop))
+
+
+@kinds
+def test_saved_and_loaded(kind, fitted, tmp_path):
+    X, _, shop = rows_for(kind)
+    model, folder = fitted[kind], tmp_path / "fit"
+    model.save(folder)
+    again = crosslearning.load(folder)
+    assert type(again) is kind
+    assert again.get_params() == model.get_params()
+    assert np.array_equal(outputs(again, X, shop), outputs(model, X, shop))
+    assert again.sentence_ == model.sentence_
+    pd.testing.assert_frame_equal(again.candidates_, model.candidates_)
+    pd.testing.assert_frame_equal(again.comparison_.tasks, model.comparison_.tasks)
+    again.save(folder)
+    assert np.array_equal(outputs(crosslearning.load(folder), X, shop), outputs(model, X, shop))
+
+
+def test_a_table_that_was_fitted_otherwise_can_be_loaded(fitted, tmp_path):
+    X, y, shop = rows_for(CrossClassifier)
+    fitted[CrossRegressor].save(tmp_path)  # whose parameters do not apply to the next fit
+    frame = X.assign(shop=shop, sold=y)
+    fit_table(frame, task="shop", target="sold", **FIRST).save(tmp_path)
+    model = crosslearning.load(tmp_path)
+    assert model.feature_names_in_.tolist() == ["price", "kind"]
+    expected = TableModel.load(tmp_path).predict(frame)
+    used = frame[["price", "kind", "shop"]]
+    assert np.array_equal(model.predict(used).astype(str), expected["prediction"].astype(str))
+    (tmp_path / "results.json").unlink()
+    assert np.array_equal(crosslearning.load(tmp_path).predict(used), model.predict(used))
+    with pytest.raises(ValueError, match="holds no fit of a table"):
+        crosslearning.load(tmp_path / "nowhere")
+
+
+def test_report(fitted, tmp_path):
+    pytest.importorskip("altair")
+    page = fitted[CrossRegressor].report(tmp_path / "page.html")
+    assert page == tmp_path / "page.html"
+    text = page.read_text(encoding="utf-8")
+    assert "sales by shop" in text
+    assert "model.fit(X, y, tasks=tasks)" in text
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"numbers": ["prise"]}, "`numbers` must name columns of X; got 'prise'. The columns are "),
+        ({"time": "dai"}, "`time` must name columns of X; got 'dai'"),
+        ({"base": "trees"}, "`base` must be one of"),
+        ({"metric": "auc"}, "`metric` must be one of mse"),
+        ({"family": "normal"}, "`family` must be one of"),
+        ({"quantile": 0.5}, "`quantile` needs family='quantile'"),
+        ({"epsilon": -1.0}, "`epsilon` is a distance"),
+        ({"folds": 1}, "`folds` must be at least 2"),
+        ({"time_budget": 0}, "`time_budget` must be a positive number"),
+        ({"n_jobs": 0}, "'n_jobs' parameter of CrossRegressor must be"),
+        ({"random_state": -1}, "'random_state' parameter of CrossRegressor must be"),
+        ({"categories": "kind"}, "'categories' parameter of CrossRegressor must be"),
+    ],
+)
+def test_errors_name_the_parameter(parameters, message):
+    X, y, shop = rows_for(CrossRegressor)
+    with pytest.raises(ValueError, match=message):
+        CrossRegressor(**parameters).fit(X, y, tasks=shop)
+
+
+def test_errors_about_tasks(fitted):
+    X, y, shop = rows_for(CrossRegressor)
+    with pytest.raises(ValueError, match="got neither `tasks` nor `task_column`"):
+        CrossRegressor().fit(X, y)
+    with pytest.raises(ValueError, match="must have at least 2 labels; got one, 'a'"):
+        CrossRegressor().fit(X, y, tasks=["a"] * len(y))
+    with pytest.raises(ValueError, match="Task labels were given twice"):
+        CrossRegressor(task_column="shop").fit(X.assign(shop=shop), y, tasks=shop)
+    with pytest.raises(ValueError, match="Pass the labels as `tasks`, or tasks='center'"):
+        fitted[CrossRegressor].predict(X)
+    with pytest.raises(ValueError, match="`tasks` must have labels of the types in `fit`"):
+        fitted[CrossRegressor].predict(X, tasks=np.zeros(len(y)))
