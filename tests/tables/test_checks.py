@@ -5,8 +5,8 @@ import pytest
 
 from crosslearning.evaluation.calibration import reliability
 from crosslearning.tables import fit_table
+from crosslearning.tables.checks import _reliability
 from crosslearning.tables.effects import effects
-from crosslearning.tables.findings import _reliability
 from crosslearning.tables.rows import Rows
 from tests.support.tables import shops
 
@@ -34,20 +34,20 @@ def fit(request):
 
 def test_effects_are_averages_over_the_rows(fit):
     _, frame, model = fit
-    found = {effect["feature"]: effect for effect in effects(model, frame)}
+    found = {effect.feature: effect for effect in effects(model, frame)}
     assert set(found) == {"price", "kind"}
     column = "prediction" if model.classes is None else f"probability_{model.classes[-1]}"
     for name, effect in found.items():
-        labels = {None: effect["center"], **{t["task"]: t["values"] for t in effect["tasks"]}}
+        labels = {None: effect.center, **{t.task: t.values for t in effect.tasks}}
         assert len(labels) == 1 + frame["shop"].nunique()
         for label, values in labels.items():
-            tables = [frame.assign(**{name: value, "shop": label}) for value in effect["grid"]]
+            tables = [frame.assign(**{name: value, "shop": label}) for value in effect.grid]
             means = [model.predict(table)[column].mean() for table in tables]
             np.testing.assert_allclose(values, means, rtol=1e-9)
     low, high = frame["price"].quantile([0.025, 0.975])
-    assert (found["price"]["grid"][0], found["price"]["grid"][-1]) == pytest.approx((low, high))
-    assert found["kind"]["grid"][0] == frame["kind"].mode()[0]
-    sizes = [np.ptp(effect["center"]) for effect in found.values()]
+    assert (found["price"].grid[0], found["price"].grid[-1]) == pytest.approx((low, high))
+    assert found["kind"].grid[0] == frame["kind"].mode()[0]
+    sizes = [np.ptp(effect.center) for effect in found.values()]
     assert sizes == sorted(sizes, reverse=True)
 
 
@@ -57,7 +57,7 @@ def test_few_values_are_taken_as_they_are_and_one_has_no_effect():
     frame["rare"] = (np.arange(200) == 7).astype(float)
     model = fit_table(frame, task="shop", target="sales", features=["big", "rare"], base="linear")
     (effect,) = effects(model, frame)
-    assert (effect["feature"], effect["grid"]) == ("big", [0.0, 1.0])
+    assert (effect.feature, effect.grid) == ("big", (0.0, 1.0))
 
 
 def test_probabilities_and_counts_are_checked_on_held_out_rows(fit):
@@ -83,9 +83,11 @@ def test_of_several_classes_the_predicted_one_is_checked():
     y, classes = np.array(["a", "c", "a", "c"]), np.array(["a", "b", "c"])
     rows = Rows(np.zeros((4, 1)), y, np.zeros(4, dtype=int), 1, classes=classes)
     found = _reliability(rows, shares)
-    assert found["class"] is None
-    told = [(row["predicted"], row["observed"], row["count"]) for row in found["bins"]]
-    assert told == [(0.6, 1.0, 1), (0.725, 0.5, 2)]
+    assert found.class_ is None
+    assert [(row.predicted, row.observed, row.count) for row in found.bins] == [
+        (0.6, 1.0, 1),
+        (0.725, 0.5, 2),
+    ]
 
 
 def test_true_probabilities_are_reliable_and_others_are_not():

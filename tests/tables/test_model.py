@@ -7,13 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from crosslearning.evaluation.records import from_json
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import model_of
 from crosslearning.tables import TableModel, check_folder, fit_table, predict_table
-from crosslearning.tables.findings import spread
+from crosslearning.tables.findings import Findings
 from crosslearning.tables.learners.features import Rotation
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.splits import splits_of
+from crosslearning.tables.spread import spread
 from tests.support.tables import shops
 
 FILES = ["coefficients.csv", "model.npz", "results.json"]
@@ -39,7 +41,7 @@ def binary():
 def test_results_say_what_was_found(regression):
     found = regression.results
     assert found == json.loads(json.dumps(found, allow_nan=False))
-    assert (found["kind"], found["version"], found["title"]) == ("table", 2, "sales by shop")
+    assert (found["kind"], found["version"], found["title"]) == ("table", 3, "sales by shop")
     assert (found["target_kind"], found["target_rule"]) == ("regression", "numbers with decimals")
     methods = [row["method"] for row in found["comparison"]["overall"]]
     assert methods == ["pooled", "separate", "cross"]
@@ -149,12 +151,13 @@ def test_coefficients_are_those_of_standardised_features(regression):
     found, model = regression.results["coefficients"], regression.estimator
     X = regression.encoder.encode(shops())
     standardised = (X - model.feature_mean_) / model.feature_scale_
-    tasks = np.array(found["tasks"])[np.arange(120) % 4]
-    intercepts = np.array(found["intercept"]["tasks"])[np.arange(120) % 4]
+    (predictor,) = found["predictors"]
+    tasks = np.array(predictor["tasks"])[np.arange(120) % 4]
+    intercepts = np.array(predictor["intercept"]["tasks"])[np.arange(120) % 4]
     expected = np.einsum("ij,ij->i", standardised, tasks) + intercepts
     predicted = regression.predict(shops())["prediction"]
     np.testing.assert_allclose(predicted, expected, rtol=1e-6)
-    assert len(found["features"]) == len(found["center"]) == X.shape[1]
+    assert len(found["features"]) == len(predictor["center"]) == X.shape[1]
 
 
 def _listed(model):
@@ -267,10 +270,10 @@ def test_a_variance_that_columns_share_is_told_once():
     y = np.sum(slopes[:, :2] * X[:, :2], axis=1) + 2 * slopes[:, 2] + rng.normal(size=600)
     model = CrossBayesianRidge(covariance="block").fit(X, y, tasks=tasks)
     found = spread(model, ["a", "b", "c"], None, "y", ["c"])
-    level, shared = found["shown"]
-    assert (level["what"], shared["what"]) == ("level", "the effect of every column")
-    assert shared["columns"] == ["a", "b"]
-    assert shared["low"] < 1 < shared["high"] < 1.4  # more certain than one column alone
+    level, shared = found.shown
+    assert (level.what, shared.what) == ("level", "the effect of every column")
+    assert shared.columns == ("a", "b")
+    assert shared.low < 1 < shared.high < 1.4  # more certain than one column alone
 
 
 def test_few_tasks_give_no_interval():
@@ -280,9 +283,9 @@ def test_few_tasks_give_no_interval():
     y = x + 5 * tasks + rng.normal(size=60)
     model = CrossBayesianRidge(covariance="levels").fit(x[:, None], y, tasks=tasks)
     found = spread(model, ["x"], None, "y", [])
-    assert found["level"]["sd"] > 0
-    assert (found["level"]["low"], found["level"]["high"]) == (None, None)
-    assert [row["what"] for row in found["shown"]] == ["level"]
+    assert found.level.sd > 0
+    assert (found.level.low, found.level.high) == (None, None)
+    assert [row.what for row in found.shown] == ["level"]
 
 
 def test_a_bound_counts_standard_deviations_of_the_tasks():
@@ -316,7 +319,7 @@ def test_two_classes(binary):
     )
     assert found["score"]["name"] == "log loss"
     assert found["score"]["baseline"] == pytest.approx(guess_of_shares(classes(["few", "many"])))
-    assert found["coefficients"]["class"] == "many"
+    assert [part["class"] for part in found["coefficients"]["predictors"]] == ["many"]
     assert found["typical_error"]["what"] == "percent correct"
     assert 50 < found["typical_error"]["value"] <= 100
     predicted = binary.predict(shops())
@@ -330,8 +333,8 @@ def test_three_classes():
     frame = classes(["a", "b", "c"])
     given = {"task": "shop", "target": "sales", "features": ["price"]}
     found = fit_table(frame, **given, base="linear").results
-    assert [part["class"] for part in found["coefficients"]["classes"]] == ["a", "b", "c"]
-    centers = [part["center"] for part in found["coefficients"]["classes"]]
+    assert [part["class"] for part in found["coefficients"]["predictors"]] == ["a", "b", "c"]
+    centers = [part["center"] for part in found["coefficients"]["predictors"]]
     np.testing.assert_allclose(np.sum(centers, axis=0), 0, atol=1e-9)
 
 
@@ -566,10 +569,10 @@ def test_more_columns_than_rows():
     model = fit_table(frame, task="g", target="y", epsilon=100.0)  # one model, no blend
     assert model.rotation is not None
     found = model.results
-    assert len(found["coefficients"]["center"]) == len(found["spread"]["features"]) == 400
+    (part,) = found["coefficients"]["predictors"]
+    assert len(part["center"]) == len(found["spread"]["features"]) == 400
     again = model.predict(frame.head(3))
     Z = (model.encoder.encode(frame.head(3)) - model.rotation.mean) / model.rotation.scale
-    part = found["coefficients"]
     expected = [Z[i] @ np.array(part["tasks"])[i] + part["intercept"]["tasks"][i] for i in range(3)]
     np.testing.assert_allclose(again["prediction"], expected, rtol=1e-6, atol=1e-6)
 
@@ -785,7 +788,9 @@ def test_what_is_saved_comes_back(name, tmp_path, request):
     for _ in range(2):  # an earlier fit is written anew
         model.save(folder)
         assert sorted(path.name for path in folder.iterdir()) == FILES
-    assert json.loads((folder / "results.json").read_text()) == model.results
+    stored = json.loads((folder / "results.json").read_text())
+    assert stored == model.results
+    assert from_json(Findings, stored) == model.findings
     (folder / "results.json").unlink()  # a model needs none to predict
     for place in (folder, folder / "model.npz"):
         again = TableModel.load(place)

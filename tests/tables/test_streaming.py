@@ -194,8 +194,10 @@ def test_files_may_differ_in_the_size_of_numbers(tmp_path):
 
 
 def test_of_many_tasks_the_ends_and_some_are_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr("crosslearning.tables.results._MOST_TASKS", 60)
-    monkeypatch.setattr("crosslearning.tables.results._ENDS", (slice(None, 5), slice(-5, None)))
+    monkeypatch.setattr("crosslearning.tables.describe_tasks.MOST_TASKS", 60)
+    monkeypatch.setattr(
+        "crosslearning.tables.describe_tasks._ENDS", (slice(None, 5), slice(-5, None))
+    )
     rng = np.random.default_rng(0)
     task = np.repeat(np.arange(300), 6)
     x = rng.normal(size=1800)
@@ -213,7 +215,8 @@ def test_of_many_tasks_the_ends_and_some_are_listed(tmp_path, monkeypatch):
     listed = [row["task"] for row in found["tasks"]]
     assert 40 < len(listed) <= 60
     assert [row["task"] for row in found["comparison"]["tasks"]] == listed
-    assert len(found["coefficients"]["tasks"]) == len(found["map"]["tasks"]) == len(listed)
+    (predictor,) = found["coefficients"]["predictors"]
+    assert len(predictor["tasks"]) == len(found["map"]["tasks"]) == len(listed)
     distances = model.state["fitted"]["distances_"]
     assert set(np.argsort(distances)[-5:]) <= set(listed)
     assert sum(row["count"] for row in found["gain_counts"]) >= 290

@@ -7,6 +7,7 @@ import pytest
 
 from crosslearning.evaluation.effect import Effect
 from crosslearning.evaluation.scores import Scores
+from crosslearning.evaluation.sentences import Measure
 from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate
 from crosslearning.tables.learners.selection import choices
 from crosslearning.tables.learners.trials import Choice, Trials, best_choice
@@ -25,6 +26,7 @@ LABELS = {
     "cross": "cross-learned",
     "separate": "separate models",
 }
+ERROR = Measure("mean squared error")
 NOISE = np.resize([0.1, -0.1, 0.05, -0.05], 20)
 
 
@@ -44,13 +46,17 @@ def trials(**errors):
     return Trials(tried, scores, scores, choices(tried, choice))
 
 
-def judged(made):
+def comparison_of(made):
     n_tasks = made.scores.values.shape[2]
-    return verdict_of(compared(made, np.arange(n_tasks), np.full(n_tasks, 9)), made)
+    return compared(made, np.arange(n_tasks), np.full(n_tasks, 9))
+
+
+def judged(made):
+    return verdict_of(comparison_of(made), made)
 
 
 def text_of(made):
-    return sentence(judged(made), made, "mean squared error")
+    return sentence(judged(made), comparison_of(made), made, ERROR)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +75,9 @@ def test_sharing_is_judged_against_both_ends(errors, effect, against):
     )
     verdict = judged(made)
     assert (verdict.effect, verdict.against) == (effect, against)
+    gains = errors[against] - min(errors.values())
+    assert verdict.gain == pytest.approx(gains, abs=0.1)
+    assert (verdict.helped, verdict.hurt, verdict.n_tasks) == (20 * (gains > 0), 0, 20)
 
 
 def test_tasks_differ_where_separate_models_may_do_as_well():
@@ -95,7 +104,7 @@ def test_what_curves_bring_is_not_credited_to_sharing():
     assert made.chosen.name == "cross_splines"
     assert verdict.effect is Effect.UNDECIDED
     assert labels_of(made)["pooled"] == "one pooled model with curves"
-    beyond = beyond_linear(made, verdict.comparison, "mean squared error")
+    beyond = beyond_linear(made, comparison_of(made), ERROR)
     start = "With curves, the model is better than linear models chosen in the same way by 2.0"
     assert beyond.startswith(start)
 

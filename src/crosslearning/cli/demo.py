@@ -65,16 +65,14 @@ def _schools(folder: Path, seed: int, say: Say) -> str:
         f"crosslearning fit pupils/hsb82.csv --task school --target math --seed {seed}",
     )
     model.save(folder)
-    return _findings(model.results)
-
-
-def _findings(results: dict[str, Any]) -> str:
-    """Verdict, how much tasks differ, and who gains most."""
-    level = results["spread"]["level"]
-    most = "".join(f" {remark['lead']}: {remark['text']}" for remark in results["remarks"][:1])
+    findings = model.findings
+    assert findings is not None  # unlike those of a stored model
+    assert findings.spread is not None
+    level = findings.spread.level
+    most = "".join(f" {remark.lead}: {remark.text}" for remark in findings.remarks[:1])
     return (
-        f"{results['sentence']} Schools differ in their level by a standard deviation of "
-        f"{level['sd']:.2g} ({level['low']:.2g} to {level['high']:.2g}).{most}"
+        f"{findings.sentence} Schools differ in their level by a standard deviation of "
+        f"{level.sd:.2g} ({level.low:.2g} to {level.high:.2g}).{most}"
     )
 
 

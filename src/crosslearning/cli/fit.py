@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -186,11 +187,7 @@ def fit(
     with spinner(show=not (quiet or as_json)) as say, warnings_in_a_line(show=not quiet):
         say(f"Reading {table}")
         with on_command_line():
-            model = _fitted(given, say)
-        for name, path in (("TABLE", table), ("HOLDOUT", holdout)):
-            if path not in (None, "-"):
-                written = model.results["python"].replace(f'"{name}"', repr(path))
-                model.results["python"] = written
+            model = _with_paths(_fitted(given, say), {"TABLE": table, "HOLDOUT": holdout})
         say("Writing model and report")
         model.save(folder)
         page = report.write(folder, formats=formats or ())
@@ -198,6 +195,16 @@ def fit(
         typer.echo(json.dumps(model.results, indent=2))
     elif not quiet:
         print_fit(model, folder, page)
+
+
+def _with_paths(model: TableModel, paths: dict[str, str | None]) -> TableModel:
+    """Put paths in place of the words that stand for them in the lines of Python."""
+    assert model.findings is not None  # unlike those of a stored model
+    python = model.findings.python
+    for word, path in paths.items():
+        if path not in (None, "-"):
+            python = python.replace(f'"{word}"', repr(path))
+    return replace(model, findings=replace(model.findings, python=python))
 
 
 def _stem(table: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from math import isfinite
+from reprlib import repr as brief
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -81,7 +82,7 @@ def _read_scalar(kind: Any, value: Any, path: str) -> Any:
     if issubclass(kind, Enum):
         names = {member.name.lower(): member for member in kind}
         if value not in names:
-            raise ValueError(f"{path} must be one of {', '.join(names)}; got {value!r}")
+            raise ValueError(f"{path} must be one of {', '.join(names)}; got {brief(value)}")
         return names[value]
     accepted = int | float if kind is float else kind
     if isinstance(value, bool) and kind is not bool:  # which Python takes for a number
@@ -113,7 +114,7 @@ def _stored(kind: Any) -> tuple[dict[str, tuple[str, Any]], list[str]]:
 
 def _required(kind: Any, value: Any, path: str, words: str) -> Any:
     if not isinstance(value, kind):
-        raise ValueError(f"{path or 'the content'} must be {words}; got {value!r}")
+        raise ValueError(f"{path or 'the content'} must be {words}; got {brief(value)}")
     return value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,17 @@ _FEWEST = 3  # rows of a task whose gain is worth telling
 NAMES = {"pooled": "one pooled model", "separate": "separate models", "cross": "cross-learned"}
 
 
-def verdict(comparison: Comparison, score: str = "score") -> str:
+class Measure(NamedTuple):
+    """What scores are called, and whether they are shares, which are written in per cent."""
+
+    words: str
+    percent: bool = False
+
+
+def verdict(comparison: Comparison, score: Measure | None = None) -> str:
     """Say whether sharing helps compared with the best rival, and how certain that is.
 
-    `score` names the scores; negative scores are errors, written without a sign, and accuracies are
-    written in per cent.
+    `score` names the scores; negative scores are errors, written without a sign.
     """
     effect, rival = comparison.effect, comparison.best_rival
     if effect is Effect.NOTHING:
@@ -54,7 +60,7 @@ def verdict(comparison: Comparison, score: str = "score") -> str:
     )
 
 
-def _of_tie(comparison: Comparison, score: str) -> str:
+def _of_tie(comparison: Comparison, score: Measure | None) -> str:
     """Compare pooled with separate models, since cross-learning is as good as the better."""
     if comparison.effect is Effect.POOL:
         return (
@@ -87,23 +93,30 @@ def _unit(comparison: Comparison) -> str:
     return "task" if comparison.runs is None else "run"
 
 
-def size(comparison: Comparison, rival: str, score: str, *, again: bool = False) -> str:
+def size(comparison: Comparison, rival: str, score: Measure | None, *, again: bool = False) -> str:
     """Write a gain with its standard error and its unit; more briefly `again` in a sentence."""
-    pairs = comparison.paired(rival)
-    if "accuracy" in score:
+    pairs, percent = comparison.paired(rival), score is not None and score.percent
+    if percent:
         gain, error = f"{abs(100 * pairs.gain):.1f}", f"{100 * pairs.standard_error:.1f}"
     else:
         gain, error = number(abs(pairs.gain)), number(pairs.standard_error, 2)
     if pairs.n > 1:
         gain += f" ± {error}"
-    caveat = _caveat(comparison, rival, 100.0 if "accuracy" in score else 1.0)
-    if score == "score":
-        return f"{gain} in score" + f" ({caveat})" * bool(caveat)
+    caveat = _caveat(comparison, rival, 100.0 if percent else 1.0)
+    if score is None:
+        return f"{gain} in score ({caveat})" if caveat else f"{gain} in score"
+    if percent:
+        gain += " points"
     mine, other = (_written(comparison.score(m), score) for m in (comparison.subject, rival))
-    known = f"; standard error paired over {pairs.n:,} {_unit(comparison)}s" * (pairs.n > 1)
-    known = known * (not again) + f"; {caveat}" * bool(caveat)
-    gain += " points" * ("accuracy" in score) + f" in {score}" * (not again)
-    return f"{gain} ({mine} against {other}{known})"
+    details = [f"{mine} against {other}"]
+    if not again:
+        gain += f" in {score.words}"
+        if pairs.n > 1:
+            unit = _unit(comparison)
+            details.append(f"standard error paired over {pairs.n:,} {unit}s")
+    if caveat:
+        details.append(caveat)
+    return f"{gain} ({'; '.join(details)})"
 
 
 def _caveat(comparison: Comparison, rival: str, unit: float) -> str:
@@ -122,12 +135,16 @@ def _caveat(comparison: Comparison, rival: str, unit: float) -> str:
     return f"95 % interval by Student's t: {' to '.join(number(end, 2) for end in ends)}"
 
 
-def _written(value: float, score: str) -> str:
-    return f"{100 * value:.1f} %" if "accuracy" in score else number(abs(value))
+def _written(value: float, score: Measure) -> str:
+    return f"{100 * value:.1f} %" if score.percent else number(abs(value))
 
 
 def extremes(
-    comparison: Comparison, kind: str, score: str, row: str = "row", shared: str = "cross-learned"
+    comparison: Comparison,
+    kind: str,
+    score: Measure,
+    row: str = "row",
+    shared: str = "cross-learned",
 ) -> list[dict[str, str]]:
     """Say which task gains most over its separate model, and which loses most, if any.
 
@@ -142,15 +159,15 @@ def extremes(
     pooled = scores.get("pooled", alone)
     telling = ~np.isnan(cross - alone) & (comparison.rows >= _FEWEST)
     gains = np.where(telling, cross - alone, 0.0)
-    found = []
+    remarks = []
     for k, verb in ((gains.argmax(), "gains"), (gains.argmin(), "loses")):
         if gains[k] > 0 if verb == "gains" else gains[k] < 0:
             rows = int(comparison.rows[k])
             before, after = _written(alone[k], score), _written(cross[k], score)
-            size = f"{rows:,} {row}{'s' * (rows > 1)}"
-            text = f"{score} {before} alone, {after} {shared}"
+            text = f"{score.words} {before} alone, {after} {shared}"
             if pooled[k] > cross[k]:  # a gain to be had without cross-learning
                 text += f", {_written(pooled[k], score)} pooled"
-            text += f" ({size})."
-            found.append({"lead": f"{named(kind, comparison.labels[k])} {verb} most", "text": text})
-    return found
+            text += f" ({rows:,} {row if rows == 1 else f'{row}s'})."
+            lead = f"{named(kind, comparison.labels[k])} {verb} most"
+            remarks.append({"lead": lead, "text": text})
+    return remarks

@@ -16,6 +16,7 @@ from crosslearning.evaluation.numbers import spread as written
 from crosslearning.images._runs import Runs, by_domain, over_images
 
 _ENDS = {"pooled": 0.0, "separate": math.inf}
+_ACCURACY = sentences.Measure("test accuracy", percent=True)
 _WINNERS = {0.0: "Pooling", math.inf: "Separate training"}
 
 
@@ -93,7 +94,7 @@ def statement(runs: Runs) -> str:
         between = runs.epsilons[places(runs)["cross"]]
         if between != epsilon:
             said.append(f"Of the radii between 0 and ∞, ε = {radius_name(between)} is best.")
-        said.append(sentences.verdict(found, "test accuracy"))
+        said.append(sentences.verdict(found, _ACCURACY))
     if choice["best_on_test"] != epsilon:
         place, hindsight = radius_name(choice["best_on_test"]), written(choice["best_test"])
         said.append(f"The best on the test images, in hindsight, is ε = {place}: {hindsight}.")
@@ -103,7 +104,7 @@ def statement(runs: Runs) -> str:
 def who_gains_most(runs: Runs) -> list[dict[str, str]]:
     """Name the domain that gains most from sharing, if any does."""
     found = compared(runs)
-    said = sentences.extremes(found, "domain", "test accuracy", "test image") if found else []
+    said = sentences.extremes(found, "domain", _ACCURACY, "test image") if found else []
     return [remark for remark in said if "gains" in remark["lead"]]
 
 

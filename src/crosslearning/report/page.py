@@ -13,7 +13,7 @@ from typing import Any
 from crosslearning.extras import require
 from crosslearning.files import default_cache_dir, replacing
 from crosslearning.report.chapters.chapter import Chapter, figures_in
-from crosslearning.report.reading import Results, read
+from crosslearning.report.reading import Results, invalid, read
 
 
 def write(
@@ -86,11 +86,8 @@ def chapter(results: Results) -> Chapter:
         with debug_mode(False):  # to check every chart against the schema takes half of the time
             return {"gaussian": gaussian, "table": table, "images": images}[results.kind](results)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(
-            f"{results.path} does not contain valid {results.kind} results "
-            f"({type(error).__name__}: {error}). Create the results again with this version of "
-            "crosslearning."
-        ) from error
+        why = f"{type(error).__name__}: {error}"
+        raise invalid(results.path, results.kind, why) from error
 
 
 def _render(chapters: list[Chapter]) -> str:

@@ -8,15 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_VERSIONS = {"table": 2, "images": 1}
+from crosslearning.evaluation.records import from_json
+from crosslearning.tables.findings import VERSION, Findings
+
+_VERSIONS = {"table": VERSION, "images": 1}
 
 
 class Results(NamedTuple):
-    """The results in one file."""
+    """The results in one file: findings of a table, else a dictionary."""
 
     kind: str
     path: Path
-    content: dict[str, Any]
+    content: Any
 
 
 def read(folder: Path) -> list[Results]:
@@ -47,7 +50,22 @@ def _in(folder: Path) -> Iterator[Results]:
                 f"{path} must be results of {known}; got {kind!r}, version {version!r}. Create the "
                 "results again with this version of crosslearning."
             )
-        yield Results(str(kind), path, content)
+        yield Results(str(kind), path, _findings(path, content) if kind == "table" else content)
+
+
+def _findings(path: Path, content: dict[str, Any]) -> Findings:
+    try:
+        return from_json(Findings, content, path.name)
+    except ValueError as error:
+        raise invalid(path, "table", str(error)) from error
+
+
+def invalid(path: Path, kind: str, why: str) -> ValueError:
+    """Say that a file does not hold what it should."""
+    return ValueError(
+        f"{path} does not contain valid {kind} results ({why}). Create the results again with this "
+        "version of crosslearning."
+    )
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from crosslearning.tables.columns.encoder import counted
 from crosslearning.tables.columns.recognition import as_numbers
 from crosslearning.tables.forecast import forecast, probabilities
 from crosslearning.tables.model import TableModel
+from crosslearning.tables.model_findings import PartialEffect, TaskEffect
 
 _MOST_COLUMNS, _MOST_TASKS, _MOST_LEVELS, _GRID = 12, 60, 12, 21
 _CENTRAL = (0.025, 0.975)  # quantiles of a column
@@ -18,7 +19,7 @@ _NUMBERS, _MOST_ROWS = 2**24, 200  # to predict from in all, and rows to average
 _NODES = 64  # that probabilities of three or more classes are averaged over, or more
 
 
-def effects(model: TableModel, frame: pd.DataFrame) -> list[dict[str, Any]]:
+def effects(model: TableModel, frame: pd.DataFrame) -> tuple[PartialEffect, ...]:
     """Effects at the centre and in some tasks, for the columns with the largest ones at the centre.
 
     For classes it is the effect on the probability of the last one. The other columns are those of
@@ -26,7 +27,7 @@ def effects(model: TableModel, frame: pd.DataFrame) -> list[dict[str, Any]]:
     """
     grids = _grids(model, frame)
     if not grids:
-        return []
+        return ()
     labels, names = model._tasks.labels, list(grids)
     shown = np.arange(0, len(labels), -(-len(labels) // _MOST_TASKS))
     ends = np.cumsum([0, *map(len, grids.values())])
@@ -42,19 +43,20 @@ def effects(model: TableModel, frame: pd.DataFrame) -> list[dict[str, Any]]:
         tasks[i, points] = _averaged(model, X[points], task)
     classes = model.classes
     what = model.predicts if classes is None else f"probability of {model.target} = {classes[-1]}"
-    return [
-        {
-            "feature": names[k],
-            "what": what,
-            "grid": grids[names[k]],
-            "center": center[parts[k]],
-            "tasks": [
-                {"task": labels[i], "values": values[parts[k]]}
+    return tuple(
+        PartialEffect(
+            feature=names[k],
+            what=what,
+            probability=classes is not None,
+            grid=tuple(grids[names[k]]),
+            center=tuple(center[parts[k]]),
+            tasks=tuple(
+                TaskEffect(task=labels[i], values=tuple(values[parts[k]]))
                 for i, values in zip(shown, tasks, strict=True)
-            ],
-        }
+            ),
+        )
         for k in order
-    ]
+    )
 
 
 def _spread_evenly(model: TableModel, frame: pd.DataFrame, n_points: int) -> pd.DataFrame:

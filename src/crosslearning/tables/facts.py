@@ -37,8 +37,9 @@ def baseline_of(rows: Rows, splits: Splits, metric: Metric) -> float:
     by_split = []
     for train, test in splits.parts:
         part = rows.take(test)
-        said = guessed(rows.take(train), len(test), metric)
-        by_split.append(metric.of_tasks(part.y, said, part.given_weights, part.codes, rows.n_tasks))
+        guess = guessed(rows.take(train), len(test), metric)
+        score = metric.of_tasks(part.y, guess, part.given_weights, part.codes, rows.n_tasks)
+        by_split.append(score)
     scores, weights = (np.stack(part) for part in zip(*by_split, strict=True))
     return metric.shown(float(np.nanmean(Scores(["guess"], scores[np.newaxis], weights).by_task)))
 

@@ -1,145 +1,292 @@
-"""What a fitted model says about its table: spread of tasks, calibration."""
+"""What was found in a table: records of what ``results.json`` holds.
 
-from collections.abc import Sequence
-from typing import Any
+Errors are positive. None stands for what is undefined, such as the score of a task without
+held-out rows. Only the standard library is imported, so that stored models predict at once.
+"""
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.special import chdtri
+from __future__ import annotations
 
-from crosslearning.evaluation.calibration import reliability
-from crosslearning.evaluation.numbers import percent
-from crosslearning.tables.learners.trials import Trials
-from crosslearning.tables.residuals import Residuals, calibrated
-from crosslearning.tables.rows import Rows
-from crosslearning.tables.splits import Splits
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-Array = NDArray[np.float64]
-_UNIT = "per standard deviation of the column"
-_MOST_SHOWN = 2_000
-_FEWEST = 2.0  # degrees of freedom of an interval
-_UNKNOWN: dict[str, float | None] = {"low": None, "high": None}
+from crosslearning.evaluation.effect import Effect
+from crosslearning.tables.model_findings import (
+    Bound,
+    Coefficients,
+    Coverage,
+    Label,
+    Map,
+    PartialEffect,
+    Prediction,
+    Reliability,
+    Spread,
+    TaskRow,
+)
+
+VERSION = 3
 
 
-def spread(
-    model: Any, names: list[str], axes: Array | None, target: str, constant: list[str]
-) -> dict[str, Any]:
-    """How much tasks differ in each coefficient, per standard deviation of its column.
+@dataclass(frozen=True, kw_only=True)
+class Remark:
+    """A sentence with a lead."""
 
-    With 95 % intervals (chi-square), whose degrees of freedom are the effective number of tasks
-    minus one: a task counts as far as its own rows, not the other tasks, determine its coefficient.
-    Columns with a common variance add up theirs, and `shown`, the largest first and without
-    `constant` columns, lists them once. There is no interval with too few degrees of freedom.
+    lead: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """Numbers of tasks, of those that were scored, and of rows; rows of a task."""
+
+    tasks: int
+    compared: int
+    rows: int
+    smallest: int
+    largest: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """The metric, by which models are chosen, and its value for a guess and for the choice.
+
+    `rows` says on which rows.
     """
-    p = model.n_features_in_
-    covariance, own = model.covariance_, model.task_covariances_
-    q = len(covariance) // (p + 1)
-    variances, known = _by_column(covariance[np.newaxis], p, q, axes), _by_column(own, p, q, axes)
-    ratio = np.divide(known, variances, out=np.ones_like(known), where=variances > 0)
-    effective = np.maximum(np.clip(1.0 - ratio, 0.0, 1.0).sum(axis=0) - 1.0, 0.0)
-    sds = getattr(model, "target_scale_", 1.0) * np.sqrt(variances[0])
-    center = np.reshape(model.center_coef_ * model.feature_scale_, (-1, p))
-    center = center[-1] if axes is None else axes @ center[-1]
-    kinds: dict[str, list[int]] = {}
-    for j, name in enumerate(names):
-        if name not in constant and sds[j] > 0:
-            kinds.setdefault(f"{sds[j]:.9g}", []).append(j)
-    groups = [*kinds.values(), [-1]]
-    intervals = {j: _interval(sds[j], effective[group].sum()) for group in groups for j in group}
-    features = [
-        {"feature": name, "sd": sds[j], **intervals.get(j, _UNKNOWN), "center": center[j]}
-        | {"unit": _UNIT}
-        for j, name in enumerate(names)
-    ]
-    level: dict[str, Any] = {"sd": sds[-1], **intervals[-1]}
-    shown = [{"what": "level", "columns": [], **level}] if sds[-1] > 0 else []
-    for group in sorted(kinds.values(), key=lambda group: -sds[group[0]]):
-        every = "every column" if len(group) == sum(map(len, kinds.values())) else "each of "
-        every += f"{len(group)} columns" * (every != "every column")
-        what = names[group[0]] if len(group) == 1 else f"the effect of {every}"
-        shown.append({"what": what, "columns": [names[j] for j in group], **features[group[0]]})
-    classes, logarithmic = hasattr(model, "classes_"), _logarithmic(model)
-    silent = classes or logarithmic or _of_quantile(model)
-    return {
-        "level": level,
-        "noise": {"sd": None if silent else model.noise_sd_},
-        "features": features,
-        "shown": shown,
-        "unit": "log-odds" if classes else "the logarithm of " * logarithmic + target,
-        "factor": np.exp(sds[-1]) if logarithmic else None,
-        "epsilon": model.epsilon_ if np.isfinite(model.epsilon_) else None,
-    }
+
+    metric: str
+    name: str
+    greater_is_better: bool
+    baseline: float | None
+    nested: float | None
+    rows: str
+    explanation: str
 
 
-def _interval(sd: float, freedom: float) -> dict[str, float | None]:
-    if freedom < _FEWEST:
-        return _UNKNOWN
-    low, high = (sd * np.sqrt(freedom / chdtri(freedom, tail)) for tail in (0.025, 0.975))
-    return {"low": low, "high": high}
+@dataclass(frozen=True, kw_only=True)
+class ModelScore:
+    """A model that was tried, and how much worse it is than the chosen one.
 
-
-def _logarithmic(model: Any) -> bool:
-    return getattr(model, "family", "gaussian") in ("poisson", "gamma", "tweedie")
-
-
-def _of_quantile(model: Any) -> bool:
-    return getattr(model, "family", "gaussian") == "quantile"
-
-
-def _by_column(covariances: Array, p: int, q: int, axes: Array | None) -> Array:
-    """Variances of coefficients of standardised columns and of the level, averaged over scores."""
-    blocks = covariances.reshape(len(covariances), p + 1, q, p + 1, q)
-    matrix = np.einsum("njqkq->njk", blocks) / q
-    own = np.einsum("njj->nj", matrix)
-    if axes is not None:
-        coef = np.einsum("fj,njk,fk->nf", axes, matrix[:, :p, :p], axes, optimize=True)
-        own = np.column_stack([coef, own[:, p:]])
-    return np.asarray(np.maximum(own, 0.0))
-
-
-def left_out(
-    trials: Trials, rows: Rows, splits: Splits, labels: Sequence[Any], seed: int
-) -> tuple[Residuals | None, dict[str, Any]]:
-    """Errors of held-out rows, which intervals follow from; and whether predictions hold there."""
-    predictions = trials.predictions[trials.chosen.name]
-    if rows.classes is not None:
-        return None, {"reliability": _reliability(rows, predictions)}
-    if _of_quantile(trials.chosen.estimator):
-        known = np.isfinite(predictions)
-        below = np.average(rows.y[known] <= predictions[known], weights=rows.given_weights[known])
-        note = f"{percent(below)} of the held-out targets are at most their prediction"
-        return None, {"notes": [note]}
-    sds = trials.sds[trials.chosen.name]
-    known = np.isfinite(predictions) & np.isfinite(sds) & (rows.given_weights > 0)
-    tests = [test[known[test]] for _, test in splits.parts]
-    parts = [(rows.take(test), predictions[test], sds[test]) for test in tests if len(test)]
-    return summary(parts, labels, np.random.default_rng(seed))
-
-
-def summary(
-    parts: list[tuple[Rows, Array, Array]], labels: Sequence[Any], rng: np.random.Generator
-) -> tuple[Residuals, dict[str, Any]]:
-    """Errors, coverage of intervals and examples, of rows, means and deviations of each split."""
-    y = np.concatenate([rows.y for rows, *_ in parts])
-    means = np.concatenate([means for _, means, _ in parts])
-    codes = np.concatenate([rows.codes for rows, *_ in parts])
-    shown = [
-        {"actual": y[k], "predicted": means[k], "task": labels[codes[k]]}
-        for k in np.sort(rng.permutation(len(y))[:_MOST_SHOWN])
-    ]
-    numbers = [(rows.y, means, sds) for rows, means, sds in parts]
-    residuals, coverage = calibrated(numbers, 0.0 if y.min() >= 0 else -np.inf)
-    return residuals, {"calibration": coverage, "predicted": shown}
-
-
-def _reliability(rows: Rows, shares: Array) -> dict[str, Any]:
-    """Check probabilities of two classes for the second, of more for the predicted one.
-
-    They are NaN for rows that were not held out.
+    `kind` is one of pooled, levels, cross and separate. If scores are those on another table,
+    `folds` is the score in the folds.
     """
-    classes, known = np.asarray(rows.classes), np.isfinite(shares).all(axis=1)
-    shares, true = shares[known], np.searchsorted(classes, rows.y[known])
-    two = len(classes) == 2
-    guess = np.ones_like(true) if two else shares.argmax(axis=1)
-    checked = reliability(shares[np.arange(len(true)), guess], true == guess)
-    return {"class": classes[1] if two else None, **checked}
+
+    name: str
+    label: str
+    kind: str
+    score: float | None
+    folds: float | None = None
+    standard_error: float | None
+    difference: float | None
+    difference_error: float | None
+    seconds: float
+    chosen: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A model in a blend."""
+
+    name: str
+    label: str
+    weight: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenModel:
+    """The model that is kept, and its parts: itself, or those of a blend.
+
+    `task_means` says whether a part knows the means that columns have in every task.
+    """
+
+    name: str
+    label: str
+    why: str
+    parts: tuple[Part, ...]
+    task_means: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelError:
+    """Typical error of a model."""
+
+    name: str
+    label: str
+    value: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypicalError:
+    """Error of the chosen model, which comes first, and of the others, in units of the target.
+
+    If `percent_correct`, values are percentages of predictions that are correct.
+    """
+
+    value: float | None
+    unit: str
+    rows: tuple[ModelError, ...]
+    what: str
+    percent_correct: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Horizon:
+    """How far ahead models were tested: column of times, whether dates, reach, and last moment."""
+
+    column: str
+    date: bool
+    reach: str
+    until: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What comparing the choice among all models with that among models at one end says of sharing.
+
+    `gain` is over the end `against`, with its standard error paired over tasks; `helped` and `hurt`
+    count the tasks, of `n_tasks`, for which the choice is better and worse.
+    """
+
+    effect: Effect
+    against: str
+    gain: float | None
+    standard_error: float | None
+    helped: int
+    hurt: int
+    n_tasks: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodScore:
+    """Score of a choice, and what the choice among all models gains over it."""
+
+    method: str
+    score: float | None
+    gain: float | None
+    standard_error: float | None
+    helped: int
+    hurt: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskScores:
+    """Scores of a task: the choices among pooled, among separate and among all models."""
+
+    task: Label
+    rows: int
+    pooled: float | None = None
+    separate: float | None = None
+    cross: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonSummary(Verdict):
+    """A verdict, and the scores that it rests on; `labels` name the choices by method."""
+
+    overall: tuple[MethodScore, ...]
+    tasks: tuple[TaskScores, ...]
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GainCount:
+    """A bin of a histogram of gains; `gain` has the sign of its middle."""
+
+    low: float
+    high: float
+    gain: float
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holdout:
+    """Rows of the held-out table, and scores on it by name of the model."""
+
+    rows: int
+    scores: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsedColumn:
+    """A column that is learned from."""
+
+    name: str
+    type: str
+    levels: int
+    missing: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """How findings came about; `rows` without a task or target were `dropped`."""
+
+    command: str
+    seed: int
+    seconds: float
+    dropped: int
+    versions: Mapping[str, str]
+    fingerprint: str
+    rows: int
+    columns: tuple[UsedColumn, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What was fitted, how, and what was noticed on the way."""
+
+    kind: str
+    version: int
+    created: str
+    title: str
+    target: str
+    task: str
+    estimator: str
+    target_kind: str
+    target_rule: str
+    family: str | None
+    horizon: Horizon | None
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    command: str
+    python: str
+    provenance: Provenance
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFindings:
+    """The tasks of the described model; `chosen` has the bound by block, if there is one."""
+
+    size: Size
+    tasks: tuple[TaskRow, ...]
+    spread: Spread | None
+    coefficients: Coefficients
+    constant_within_tasks: tuple[str, ...]
+    map: Map
+    chosen: Mapping[str, Bound] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings(About, TaskFindings):
+    """All that was found.
+
+    Of very many tasks, `gain_counts` are those of all, and other records list some.
+    """
+
+    sentence: str
+    beyond_linear: str | None
+    remarks: tuple[Remark, ...]
+    score: Score
+    models: tuple[ModelScore, ...]
+    chosen_model: ChosenModel
+    described_model: str
+    typical_error: TypicalError
+    comparison: ComparisonSummary
+    gain_counts: tuple[GainCount, ...] | None = None
+    holdout: Holdout | None = None
+    effects: tuple[PartialEffect, ...]
+    calibration: tuple[Coverage, ...] = ()
+    predicted: tuple[Prediction, ...] = ()
+    reliability: Reliability | None = None
+
+    @property
+    def scored_on_holdout(self) -> bool:
+        """Whether scores are those on another table; if that was read in chunks, they are not."""
+        return self.models[0].folds is not None

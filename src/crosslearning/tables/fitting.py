@@ -3,16 +3,17 @@
 import time as clock
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from crosslearning.tables.checks import left_out
 from crosslearning.tables.columns.target import only_family, quantile_asked
+from crosslearning.tables.describe import with_findings
 from crosslearning.tables.effects import effects
 from crosslearning.tables.facts import Facts, facts_of
 from crosslearning.tables.final import Final, unweighted
-from crosslearning.tables.findings import left_out
+from crosslearning.tables.fit import Fit
 from crosslearning.tables.learners.candidates import BASES, SEPARATE_TREES, based, candidates
 from crosslearning.tables.learners.features import BLOCKS
 from crosslearning.tables.learners.running import Running
@@ -24,7 +25,7 @@ from crosslearning.tables.model import TableModel
 from crosslearning.tables.options import option
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.prepared import Prepared, check_settings, prepared
-from crosslearning.tables.results import Fit, with_results
+from crosslearning.tables.residuals import Residuals
 
 
 def fit_table(
@@ -175,13 +176,14 @@ def fit_table(
         warnings.simplefilter("always")
         say(f"Fitting the best model, {trials.chosen.label}, on all rows", 1.0)
         final = Final(spaces, trials, data.labels)
-        model, findings = _kept(data, final, scored, seed)
+        residuals, checks = left_out(trials, data.rows, data.splits, data.labels.tolist(), seed)
+        model = _kept(data, final, scored, residuals)
         judge = None if held_out is None else final.judged(model, scored, held_out, weights)
     notes = [
         *spaces.notes,
         *running.notes,
         *_missing(trials),
-        *findings.pop("notes", []),
+        *checks.notes,
         *unweighted(weights, held_out),
     ]
     settings = {
@@ -193,10 +195,20 @@ def fit_table(
         "notes": [*data.notes, *notes],
     }
     fit = Fit(
-        model, final.model(trials.described), data.goal, data.features, trials, data.splits.words,
-        _facts(data, scored), settings, final.model(trials.spreading), judge,
-    )  # fmt: skip
-    return with_results(fit, findings, caught, lines(fit_table, given, trials.described.label))
+        model=model,
+        estimator=final.model(trials.described),
+        target=data.goal,
+        features=data.features,
+        trials=trials,
+        words=data.splits.words,
+        facts=_facts(data, scored),
+        settings=settings,
+        checks=checks,
+        effects=effects(model, data.table) if data.rotation is None else (),
+        sharing=final.model(trials.spreading),
+        held_out=judge,
+    )
+    return with_findings(fit, caught, lines(fit_table, given, trials.described.label))
 
 
 def _check(base: str, time_budget: float, jobs: int, level: float | None) -> None:
@@ -244,26 +256,20 @@ def _listed(labels: list[str]) -> str:
     return labels[0] if len(labels) == 1 else f"{labels[0]} (and {len(labels) - 1} more)"
 
 
-def _kept(
-    data: Prepared, final: Final, metric: Metric, seed: int
-) -> tuple[TableModel, dict[str, Any]]:
-    """Return the model to keep, and what it says of the table."""
-    trials, labels = final.trials, data.labels.tolist()
-    residuals, findings = left_out(trials, data.rows, data.splits, labels, seed)
-    described = final.model(trials.described)
-    model = TableModel(
+def _kept(data: Prepared, final: Final, metric: Metric, residuals: Residuals | None) -> TableModel:
+    """Return the model to keep."""
+    described = final.model(final.trials.described)
+    return TableModel(
         data.task,
         data.goal.name,
         metric.name,
         data.encoder,
         data.rotation,
-        final.state(trials.parts),
+        final.state(final.trials.parts),
         residuals,
         coefficients=coefficient_table(described, data.encoder.feature_names, data.rotation),
         horizon=data.splits.horizon,
     )
-    findings["effects"] = effects(model, data.table) if data.rotation is None else []
-    return model, findings
 
 
 def _spaces(data: Prepared, only: bool, base: str, seed: int) -> Spaces:

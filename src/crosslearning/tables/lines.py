@@ -19,20 +19,19 @@ def lines(function: Callable[..., Any], given: dict[str, Any], described: str) -
         for name, parameter in signature(function).parameters.items()
         if name not in _ASIDE and not _is(given[name], parameter.default)
     ]
-    return "\n".join(
-        [
-            f"from crosslearning.tables import {function.__name__}{', read_table' * from_frame}",
-            "",
-            *[f'frame = read_table("TABLE"{text})'] * from_frame,
-            f"model = {function.__name__}(",
-            "    frame," if from_frame else '    "TABLE",',
-            *options,
-            ")",
-            'print(model.results["sentence"])',
-            f"print(model.coefficients)  # of the model: {described}",
-            *["predictions = model.predict(frame)"] * from_frame,
-        ]
-    )
+    call = [
+        f"model = {function.__name__}(",
+        "    frame," if from_frame else '    "TABLE",',
+        *options,
+        ")",
+        'print(model.results["sentence"])',
+        f"print(model.coefficients)  # of the model: {described}",
+    ]
+    start = f"from crosslearning.tables import {function.__name__}"
+    if not from_frame:
+        return "\n".join([start, "", *call])
+    read, predict = f'frame = read_table("TABLE"{text})', "predictions = model.predict(frame)"
+    return "\n".join([f"{start}, read_table", "", read, *call, predict])
 
 
 def _written(name: str, value: Any, text: str, from_frame: bool) -> str:

@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from crosslearning.archive import read_archive, write_archive
 from crosslearning.convex.curves import Curves
+from crosslearning.evaluation.records import to_json
 from crosslearning.tables.columns.encoder import TableEncoder
 from crosslearning.tables.columns.labels import kept_as_text, of_another_kind, recognised, tidy
 from crosslearning.tables.columns.schema import check_names, require_columns
+from crosslearning.tables.findings import Findings
 from crosslearning.tables.forecast import forecast, main_part, probabilities, with_intervals
 from crosslearning.tables.learners.features import Basis, Rotation, Stacked, TaskMeans, Trees
 from crosslearning.tables.residuals import Residuals
@@ -52,8 +54,8 @@ class TableModel:
     residuals : Residuals, optional
         Errors of held-out rows, which intervals and standard deviations are based on; None for
         classes and quantiles.
-    results : dict
-        What was found: the contents of ``results.json``. Empty after :meth:`load`.
+    findings : Findings, optional
+        What was found: the records of ``results.json``. None after :meth:`load`.
     coefficients : DataFrame, optional
         Coefficients in the units of the table: ``task``, ``class`` (of classes), ``feature``,
         ``coefficient`` and its posterior ``standard_deviation`` where that is known; the centre
@@ -71,7 +73,7 @@ class TableModel:
     rotation: Rotation | None
     state: dict[str, Any]
     residuals: Residuals | None
-    results: dict[str, Any] = field(default_factory=dict)
+    findings: Findings | None = None
     coefficients: pd.DataFrame | None = None
     horizon: dict[str, Any] | None = None
 
@@ -79,6 +81,11 @@ class TableModel:
         size = f"n_tasks={len(self._tasks.labels)}, n_columns={len(self.encoder.columns)}"
         named = f"target={self.target!r}, task={self.task!r}, class={self.state['class']!r}"
         return f"TableModel({named}, {size})"
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """What was found as plain data: the contents of ``results.json``; empty after a load."""
+        return {} if self.findings is None else to_json(self.findings)
 
     @cached_property
     def estimator(self) -> Any:
@@ -224,7 +231,7 @@ class TableModel:
                 parts = Path(temporary)
                 content = {name: getattr(self, name) for name in _PARTS}
                 write_archive(parts / _MODEL, _KIND, content, _CLASSES)
-                if self.results:
+                if self.findings is not None:
                     (parts / _RESULTS).write_text(json.dumps(self.results, allow_nan=False) + "\n")
                 if self.coefficients is not None:
                     self.coefficients.to_csv(parts / _COEFFICIENTS, index=False)

@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.tables.learners.features import Rotation
+from crosslearning.tables.model_findings import Coefficients, Intercept, Map, Predictor
 
 Array = NDArray[np.float64]
 _MOST_LINES = 1_000_000  # of a file of coefficients
@@ -26,8 +27,8 @@ def standardised(model: Any, axes: Array | None) -> tuple[Array, Array]:
     `axes` turn the features of the model into those of the table. The centre comes last.
     """
     coef, intercept = _with_center(model, "coef_"), _with_center(model, "intercept_")[..., 0]
-    own = coef * model.feature_scale_ if axes is None else coef @ axes.T
-    return own, intercept + coef @ model.feature_mean_
+    scaled = coef * model.feature_scale_ if axes is None else coef @ axes.T
+    return scaled, intercept + coef @ model.feature_mean_
 
 
 def coefficient_table(
@@ -54,32 +55,30 @@ def coefficient_table(
     return pd.DataFrame(columns)
 
 
-def coefficients(model: Any, coef: Array, intercept: Array, names: list[str]) -> dict[str, Any]:
+def coefficients(model: Any, coef: Array, intercept: Array, names: list[str]) -> Coefficients:
     """List standardised parameters by feature; for more than two classes, by class."""
-    scores = [
-        {
-            "center": own[-1],
-            "tasks": own[:-1],
-            "intercept": {"center": levels[-1], "tasks": levels[:-1]},
-        }
-        for own, levels in zip(coef.swapaxes(0, 1), intercept.T, strict=True)
+    n_scores = coef.shape[1]
+    classes = model.classes_[-n_scores:] if hasattr(model, "classes_") else [None]
+    predictors = [
+        Predictor(
+            class_=label,
+            center=slopes[-1],
+            tasks=slopes[:-1],
+            intercept=Intercept(center=levels[-1], tasks=levels[:-1]),
+        )
+        for label, slopes, levels in zip(
+            classes, coef.swapaxes(0, 1).tolist(), intercept.T.tolist(), strict=True
+        )
     ]
-    if not hasattr(model, "classes_"):
-        return {"features": names, **scores[0]}
-    if len(scores) == 1:
-        return {"features": names, "class": model.classes_[1], **scores[0]}
-    classes = [
-        {"class": label, **score} for label, score in zip(model.classes_, scores, strict=True)
-    ]
-    return {"features": names, "classes": classes}
+    return Coefficients(features=tuple(names), predictors=tuple(predictors))
 
 
-def map_of(coef: Array, intercept: Array, some: NDArray[np.intp]) -> dict[str, Any]:
+def map_of(coef: Array, intercept: Array, some: NDArray[np.intp]) -> Map:
     """Project some tasks onto the plane through the centre that shows most of their distances."""
     everyone = np.hstack([coef.reshape(len(coef), -1), intercept])
     left, sizes, _ = np.linalg.svd(everyone[:-1] - everyone[-1], full_matrices=False)
     total = float(np.sum(sizes**2))
-    return {
-        "tasks": left[some, :2] * sizes[:2],
-        "explained": float(np.sum(sizes[:2] ** 2)) / total if total > 0 else 1.0,
-    }
+    return Map(
+        tasks=(left[some, :2] * sizes[:2]).tolist(),
+        explained=float(np.sum(sizes[:2] ** 2)) / total if total > 0 else 1.0,
+    )

@@ -18,15 +18,18 @@ from sklearn.base import clone
 
 from crosslearning.convex.statistics import Statistics
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
+from crosslearning.tables.checks import Checks, left_out, summary
 from crosslearning.tables.columns.schema import Features, remarks, require_columns
 from crosslearning.tables.columns.target import Target, only_family
+from crosslearning.tables.describe import with_findings
 from crosslearning.tables.effects import effects
 from crosslearning.tables.engines.files import Reader
 from crosslearning.tables.engines.plan import Plan
 from crosslearning.tables.engines.survey import Survey, recognised
 from crosslearning.tables.facts import Facts, baseline_of
 from crosslearning.tables.final import state_to_keep, unscored, unweighted
-from crosslearning.tables.findings import left_out, summary
+from crosslearning.tables.findings import Holdout
+from crosslearning.tables.fit import Fit
 from crosslearning.tables.learners.candidates import Candidate, candidates
 from crosslearning.tables.learners.sums import COMPARED, facts_of, try_rows, try_sums
 from crosslearning.tables.learners.trials import Trials
@@ -38,7 +41,6 @@ from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.prepared import check_settings, weightless
 from crosslearning.tables.reading.files import Files, located
 from crosslearning.tables.residuals import Residuals
-from crosslearning.tables.results import Fit, with_results
 from crosslearning.tables.rows import bounded, fitted
 from crosslearning.tables.splits import horizon, time_starts, time_values
 from crosslearning.tasks.estimators import as_objects
@@ -121,16 +123,14 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
     tried = candidates(
         goal.kind, goal.family, shape, only=only, epsilon=settings.epsilon, n_scores=n_scores
     )
-    model, trials, facts, (residuals, findings), caught = _chosen(
-        engine, plan, labels, tried, metric
-    )
+    model, trials, facts, (residuals, checks), caught = _chosen(engine, plan, labels, tried, metric)
     result = TableModel(
         plan.task, plan.target, metric.name, encoder, None, state_to_keep(model), residuals,
         coefficients=coefficient_table(model, encoder.feature_names), horizon=plan.horizon,
     )  # fmt: skip
-    findings["effects"], more = effects(result, sample), list[str]()
+    holdout, more = None, list[str]()
     if settings.held_out is not None:
-        findings["holdout"], more = _held_out(result, settings, trials.chosen.name)
+        holdout, more = _held_out(result, settings, trials.chosen.name)
     provenance = {
         "command": settings.command,
         "seed": settings.seed,
@@ -144,10 +144,21 @@ def fit_engine(engine: Any, given: dict[str, Any]) -> TableModel:
             *more,
         ],
     }
-    sharing = None if trials.chosen.end == "separate" else model
-    fit = Fit(result, model, goal, used, trials, plan.words, facts, provenance, sharing)
-    python = lines(fit_files, vars(settings), trials.chosen.label)
-    return with_results(fit, findings, caught, python)
+    fit = Fit(
+        model=result,
+        estimator=model,
+        target=goal,
+        features=used,
+        trials=trials,
+        words=plan.words,
+        facts=facts,
+        settings=provenance,
+        checks=checks,
+        effects=effects(result, sample),
+        sharing=None if trials.chosen.end == "separate" else model,
+        holdout=holdout,
+    )
+    return with_findings(fit, caught, lines(fit_files, vars(settings), trials.chosen.label))
 
 
 def _looked(
@@ -229,9 +240,9 @@ def _chosen(
     labels: NDArray[Any],
     tried: list[Candidate],
     metric: Metric,
-) -> tuple[Any, Trials, Facts, tuple[Residuals | None, dict[str, Any]], list[Any]]:
+) -> tuple[Any, Trials, Facts, tuple[Residuals | None, Checks], list[Any]]:
     """Sum rows, and fit the best model: it, trials, facts, findings on some rows, and warnings."""
-    found: tuple[Residuals | None, dict[str, Any]]
+    found: tuple[Residuals | None, Checks]
     sums, shown = engine.sums(plan)
     total, names, ends = sums.total(), plan.encoder.feature_names, shown.ends
     if not len(ends):
@@ -269,9 +280,7 @@ def _passed(engine: Any, plan: Plan, model: Any, total: Statistics, ends: NDArra
     return model if plan.classes is not None else bounded(model, ends)
 
 
-def _held_out(
-    model: TableModel, settings: SimpleNamespace, name: str
-) -> tuple[dict[str, Any], list[str]]:
+def _held_out(model: TableModel, settings: SimpleNamespace, name: str) -> tuple[Holdout, list[str]]:
     """Score the chosen model on another table, chunk by chunk; and notes."""
     files = Files.of(str(settings.held_out), text=model.text_columns)
     columns, weights = [model.task, model.target, *model.encoder.columns], settings.weights
@@ -282,7 +291,7 @@ def _held_out(
             scorer.add(frame)
     if not scorer.weights.any():
         raise unscored(scorer.metric, scorer.rows)
-    return {"rows": scorer.rows, "scores": {name: scorer.score["score"]}}, notes
+    return Holdout(rows=scorer.rows, scores={name: scorer.score["score"]}), notes
 
 
 def _notes(survey: Survey, sample: pd.DataFrame, plan: Plan, facts: Facts) -> list[str]:

@@ -1,6 +1,5 @@
 """What a comparison of models says about sharing, and about learners: values, then words."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,9 @@ from crosslearning.evaluation.comparison import Comparison
 from crosslearning.evaluation.effect import Effect
 from crosslearning.evaluation.numbers import capital, count, joined, number
 from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.sentences import cannot_tell, chance, size
+from crosslearning.evaluation.sentences import Measure, cannot_tell, chance, size
+from crosslearning.tables.findings import Verdict
+from crosslearning.tables.learners.candidates import Candidate
 from crosslearning.tables.learners.features import BLOCKS
 from crosslearning.tables.learners.trials import Trials
 
@@ -18,18 +19,6 @@ _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it
 _ROUNDING = 1e-6
 _RIVALS = ("pooled", "separate")
 _FEATURES = {"curved": "curves", "means": "task means", "stacked": "boosted trees"}
-
-
-@dataclass(frozen=True, eq=False)
-class Verdict:
-    """What comparing the choice among all models with that among models at one end says of sharing.
-
-    `against` is the end that the choice is first compared with.
-    """
-
-    effect: Effect
-    against: str
-    comparison: Comparison
 
 
 def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Comparison:
@@ -42,21 +31,34 @@ def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Compar
 
 def verdict_of(comparison: Comparison, trials: Trials) -> Verdict:
     """Judge sharing, learner for learner: rivals have the same learners at another end."""
+    effect = _effect(comparison, trials)
+    against = comparison.best_rival if effect is Effect.HELPS else "pooled"
+    pairs, (helped, hurt) = comparison.paired(against), comparison.served(against)
+    return Verdict(
+        effect=effect,
+        against=against,
+        gain=pairs.gain,
+        standard_error=pairs.standard_error,
+        helped=helped,
+        hurt=hurt,
+        n_tasks=comparison.n_tasks,
+    )
+
+
+def _effect(comparison: Comparison, trials: Trials) -> Effect:
     if not any(c.end in ("cross", "levels") for c in trials.candidates):
-        return Verdict(Effect.NOTHING, "pooled", comparison)
+        return Effect.NOTHING
     pooled, end = _sign(comparison, "pooled"), trials.chosen.end
     separate = _sign(comparison, "separate") if "separate" in comparison.methods else 0
     if end == "pooled":
-        return Verdict(Effect.POOL, "pooled", comparison)
-    if pooled > 0 and end == "separate":
-        return Verdict(Effect.HURTS, "pooled", comparison)
-    if pooled > 0 and separate > 0:
-        return Verdict(Effect.HELPS, comparison.best_rival, comparison)
+        return Effect.POOL
     if pooled > 0:
-        return Verdict(Effect.DIFFER, "pooled", comparison)
+        if end == "separate":
+            return Effect.HURTS
+        return Effect.HELPS if separate > 0 else Effect.DIFFER
     unsure = pooled == 0 and not _negligible(comparison, "pooled")
     better = comparison.paired("pooled").gain > 0
-    return Verdict(Effect.UNDECIDED if unsure and better else Effect.POOL, "pooled", comparison)
+    return Effect.UNDECIDED if unsure and better else Effect.POOL
 
 
 def _sign(comparison: Comparison, rival: str) -> int:
@@ -69,34 +71,35 @@ def _negligible(comparison: Comparison, rival: str) -> bool:
     return abs(gain) <= _NEGLIGIBLE * abs(score)
 
 
-def sentence(verdict: Verdict, trials: Trials, metric: str) -> str:
+def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Measure) -> str:
     """Say whether sharing helps; on a held-out table also whether the kept model does best."""
-    text, best = _on_sharing(verdict, trials, metric), trials.best
+    text, best = _on_sharing(verdict, comparison, trials, score), trials.best
     if trials.kept is None:
         return text
     text = f"On the held-out table, {text[0].lower()}{text[1:]}"
-    compared = verdict.comparison
     scores = trials.scores.of([best.name, trials.kept.name])
-    against = Comparison.of(scores, compared.labels, compared.rows, nested=False)
+    against = Comparison.of(scores, comparison.labels, comparison.rows, nested=False)
     behind = against.paired(best.name).gain < 0 and not _negligible(against, best.name)
-    ahead = _than(against, best.name, best.label, metric, chance(against, best.name))
+    ahead = _than(against, best.name, best.label, score, chance(against, best.name))
     if behind and _sign(against, best.name) < 0:
         name = _named(trials, "all")
         return f"On the held-out table, the model that is kept loses: {name} is {ahead}."
-    if not behind or best.label in labels_of(trials).values():  # which the text compares with
+    mentioned = [_single(trials, name) for name in (*_RIVALS, "all") if name in trials.choices]
+    if not behind or best in mentioned:
         return text
     return f"{text} The model that is kept does not do best there: it is {ahead}."
 
 
-def _on_sharing(verdict: Verdict, trials: Trials, metric: str) -> str:
-    comparison, effect, name = verdict.comparison, verdict.effect, _named(trials, "all")
-    subject = f"{name} {'are' if name.startswith('separate models') else 'is'}"
+def _on_sharing(verdict: Verdict, comparison: Comparison, trials: Trials, score: Measure) -> str:
+    effect, single = verdict.effect, _single(trials, "all")
+    plural = single is not None and single.end == "separate"
+    subject = f"{_named(trials, 'all')} {'are' if plural else 'is'}"
     if effect is Effect.NOTHING:
         return "Nothing can be said about sharing: no model that shares was fitted."
 
     def than(rival: str, *, sure: bool = True, again: bool = False) -> str:
         doubt = "" if sure else chance(comparison, rival)
-        return _than(comparison, rival, _named(trials, rival), metric, doubt, again=again)
+        return _than(comparison, rival, _named(trials, rival), score, doubt, again=again)
 
     separate = "separate" in comparison.methods
     if effect is Effect.POOL and trials.chosen.end == "pooled":
@@ -114,13 +117,13 @@ def _on_sharing(verdict: Verdict, trials: Trials, metric: str) -> str:
         Effect.HURTS: "Separate models are best here",
         Effect.UNDECIDED: f"{cannot_tell(comparison, 'pooled')} beyond one model",
         Effect.POOL: "Sharing among these tasks does not help beyond one model, as far as "
-        f"{count(comparison.n_tasks, 'task')} can tell",
+        f"{count(verdict.n_tasks, 'task')} can tell",
     }
     sure = effect is not Effect.POOL
     return f"{starts[effect]}: {subject} {than(verdict.against, sure=sure)}."
 
 
-def beyond_linear(trials: Trials, comparison: Comparison, metric: str) -> str | None:
+def beyond_linear(trials: Trials, comparison: Comparison, score: Measure) -> str | None:
     """Say what curves, task means and trees bring, if the chosen model has them."""
     bases = {trials.named(name).base for name in trials.parts} - {"linear"}
     blocks = {block for base in bases for block in BLOCKS[base]}
@@ -131,7 +134,7 @@ def beyond_linear(trials: Trials, comparison: Comparison, metric: str) -> str | 
     scores = Scores(["linear", "all"], values, trials.scores.weights)
     against = Comparison.of(scores, comparison.labels, comparison.rows)
     rival = "linear models chosen in the same way"
-    ahead = _than(against, "linear", rival, metric, chance(against, "linear"))
+    ahead = _than(against, "linear", rival, score, chance(against, "linear"))
     return f"With {joined(words)}, the model is {ahead}."
 
 
@@ -144,30 +147,41 @@ def labels_of(trials: Trials) -> dict[str, str]:
     }
 
 
-def _label(trials: Trials, name: str) -> str:
+def _single(trials: Trials, name: str) -> Candidate | None:
+    """Return the model that has all the weight of a choice, if there is one."""
     weights = trials.choices[name].weights
-    if len(weights) == 1:
-        return trials.named(next(iter(weights))).label
+    return trials.named(next(iter(weights))) if len(weights) == 1 else None
+
+
+def _label(trials: Trials, name: str) -> str:
+    if single := _single(trials, name):
+        return single.label
     kind = f"{name} models" if name in _RIVALS else "models"
-    return f"the blend of {len(weights)} {kind}"
+    return f"the blend of {len(trials.choices[name].weights)} {kind}"
 
 
 def _named(trials: Trials, name: str) -> str:
     """Name a choice within a sentence."""
-    label = _label(trials, name)
+    label, single = _label(trials, name), _single(trials, name)
     label = label.replace(", ", " and ").replace("cross-learned", "cross-learning")
-    return f"the model with {label}" if label.startswith("common slopes") else label
+    return f"the model with {label}" if single and single.end == "levels" else label
 
 
 def _than(
-    comparison: Comparison, rival: str, name: str, metric: str, doubt: str, *, again: bool = False
+    comparison: Comparison,
+    rival: str,
+    name: str,
+    score: Measure,
+    doubt: str,
+    *,
+    again: bool = False,
 ) -> str:
     """Write "better than" or "worse than" a rival, by how much, and what casts doubt on it."""
     gain = comparison.paired(rival).gain
     if abs(gain) <= _ROUNDING * abs(comparison.score(rival)):
         return f"as good as {name}"
     word = "better" if gain > 0 else "worse"
-    return f"{word} than {name} by {size(comparison, rival, metric, again=again)}{doubt}"
+    return f"{word} than {name} by {size(comparison, rival, score, again=again)}{doubt}"
 
 
 def reason(trials: Trials, words: str) -> str:

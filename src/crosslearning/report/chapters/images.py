@@ -56,14 +56,17 @@ def images(results: Results) -> Chapter:
                 }
                 for row in content.get("baselines", [])
             ],
-            "trust": found and reliability_figure(found, "images", "category"),
+            "trust": found
+            and reliability_figure("category", found["class"], found["bins"], "images"),
             "off": found and f"{100 * found['off']:.1f}",
             "examples": content.get("examples", []),
             **_confusion(content["confusion"]),
             "improvement": _improvement(content.get("improvement")),
             "reported": _reported(content),
             "provenance": provenance(
-                content, **settings, **{"data fingerprint": data["fingerprint"]}
+                created=content["created"],
+                **content["provenance"],
+                facts={"data fingerprint": data["fingerprint"], **settings},
             ),
         },
     )

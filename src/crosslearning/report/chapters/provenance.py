@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crosslearning.evaluation.numbers import duration
 
 
-def provenance(content: dict[str, Any], **facts: Any) -> dict[str, Any]:
-    """Return the command, settings, versions and columns."""
-    stored = content["provenance"]
-    rows = {name: f"{stored[name]:,}" for name in ("rows", "dropped") if name in stored}
-    known = {
-        "made": content["created"].replace("T", " "),
-        "estimator": content.get("estimator"),
-        "seed": stored.get("seed"),
-        **rows,
-        "data fingerprint": stored.get("fingerprint"),
-        **facts,
-        "time spent": duration(stored["seconds"]),
-    }
+def provenance(
+    *,
+    created: str,
+    command: str,
+    versions: Mapping[str, str],
+    seconds: float,
+    facts: Mapping[str, Any],
+    columns: Sequence[Any] = (),
+    python: str | None = None,
+    predict: str | None = None,
+) -> dict[str, Any]:
+    """Return the command, settings, versions and columns; facts that are empty are omitted."""
+    listed = {"made": created.replace("T", " "), **facts, "time spent": duration(seconds)}
     return {
-        "command": stored["command"],
-        "python": content.get("python"),
-        "predict": None,
-        "facts": {name: value for name, value in known.items() if value not in (None, "")},
-        "versions": stored["versions"],
-        "columns": stored.get("columns", []),
+        "command": command,
+        "python": python,
+        "predict": predict,
+        "facts": {name: value for name, value in listed.items() if value not in (None, "")},
+        "versions": versions,
+        "columns": columns,
     }

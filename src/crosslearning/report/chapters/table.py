@@ -7,66 +7,93 @@ from pathlib import Path
 from typing import Any
 
 from crosslearning.evaluation.numbers import capital, count, number
+from crosslearning.evaluation.records import to_json
 from crosslearning.report.chapters.chapter import Chapter, Number
-from crosslearning.report.chapters.findings import checks, effects, judged_elsewhere, models, spread
+from crosslearning.report.chapters.findings import checks, effects, models, spread
 from crosslearning.report.chapters.parameters import coefficients, parameter_map
 from crosslearning.report.chapters.provenance import provenance
 from crosslearning.report.chapters.task_list import listed, task_figures
 from crosslearning.report.reading import Results
+from crosslearning.tables.findings import Findings, ModelScore
 
 
 def table(results: Results) -> Chapter:
     """Build the chapter on which model to use, who gains, and how tasks differ."""
-    content = results.content
-    tasks, size, chosen = listed(content), content["size"], content["chosen_model"]
-    higher, command = content["score"]["greater_is_better"], _predict(results.path.parent)
+    findings: Findings = results.content
+    size, chosen, command = findings.size, findings.chosen_model, _predict(results.path.parent)
     return Chapter(
         kind="table",
-        title=content["title"],
-        subtitle=f"{count(size['rows'], 'row')}, {count(size['tasks'], 'task')}: a model of "
-        f"{content['target']} for each {content['task']}",
-        sentence=content["sentence"],
+        title=findings.title,
+        subtitle=f"{count(size.rows, 'row')}, {count(size.tasks, 'task')}: a model of "
+        f"{findings.target} for each {findings.task}",
+        sentence=findings.sentence,
         numbers=(
-            Number("Use this model", chosen["label"], chosen["why"], words=True, command=command),
-            _error(content),
-            _helped(content),
+            Number("Use this model", chosen.label, chosen.why, words=True, command=command),
+            _error(findings),
+            _helped(findings),
         ),
-        remarks=_remarks(content),
-        warnings=content["warnings"],
-        notes=[f"{capital(note)}." for note in content["notes"]],
-        details={
-            "task": content["task"],
-            "target": content["target"],
-            "score": content["score"]["name"],
-            "labels": content["comparison"]["labels"],
-            "against": content["comparison"]["labels"][content["comparison"]["against"]],
-            "scored": content["score"]["rows"],
-            "held_out": judged_elsewhere(content),
-            "horizon": content["horizon"],
-            "better": "higher is better" if higher else "lower is better",
-            "models": models(content),
-            "checks": checks(content),
-            "counts": content["family"] == "poisson",
-            "spread": spread(content),
-            "coefficients": coefficients(content),
-            "effects": effects(content),
-            "effect_on": content["effects"][0]["what"] if content["effects"] else None,
-            "parts": len(chosen.get("parts", [])),
-            "task_means": any("means" in part["name"] for part in chosen.get("parts", [])),
-            "constant": content.get("constant_within_tasks", []),
-            **task_figures(content, tasks),
-            "map": parameter_map(content, tasks),
-            "provenance": provenance(content)
-            | {"predict": command and f"{command} --out predicted.csv"},
-        },
+        remarks=_remarks(findings),
+        warnings=list(findings.warnings),
+        notes=[f"{capital(note)}." for note in findings.notes],
+        details=_details(findings, command),
     )
 
 
-def _remarks(content: dict[str, Any]) -> list[dict[str, str]]:
+def _details(findings: Findings, command: str | None) -> dict[str, Any]:
+    tasks, score, comparison = listed(findings), findings.score, findings.comparison
+    chosen = findings.chosen_model
+    return {
+        "task": findings.task,
+        "target": findings.target,
+        "score": score.name,
+        "labels": comparison.labels,
+        "against": comparison.labels[comparison.against],
+        "scored": score.rows,
+        "held_out": findings.scored_on_holdout,
+        "horizon": findings.horizon,
+        "better": "higher is better" if score.greater_is_better else "lower is better",
+        "models": models(findings),
+        "checks": checks(findings),
+        "counts": findings.family == "poisson",
+        "spread": spread(findings),
+        "coefficients": coefficients(findings),
+        "effects": effects(findings),
+        "effect_on": findings.effects[0].what if findings.effects else None,
+        "parts": len(chosen.parts),
+        "task_means": chosen.task_means,
+        "constant": findings.constant_within_tasks,
+        **task_figures(findings, tasks),
+        "map": parameter_map(findings, tasks),
+        "provenance": _provenance(findings, command),
+    }
+
+
+def _provenance(findings: Findings, command: str | None) -> dict[str, Any]:
+    made = findings.provenance
+    return provenance(
+        created=findings.created,
+        command=made.command,
+        versions=made.versions,
+        seconds=made.seconds,
+        facts={
+            "estimator": findings.estimator,
+            "seed": made.seed,
+            "rows": f"{made.rows:,}",
+            "dropped": f"{made.dropped:,}",
+            "data fingerprint": made.fingerprint,
+        },
+        columns=made.columns,
+        python=findings.python,
+        predict=command and f"{command} --out predicted.csv",
+    )
+
+
+def _remarks(findings: Findings) -> list[dict[str, str]]:
     """Return what other features bring, and who gains and loses most."""
-    beyond = content["beyond_linear"]
-    first = [{"lead": "Beyond linear models", "text": beyond}] if beyond else []
-    return first + list(content["remarks"])
+    remarks = [to_json(remark) for remark in findings.remarks]
+    if findings.beyond_linear:
+        remarks.insert(0, {"lead": "Beyond linear models", "text": findings.beyond_linear})
+    return remarks
 
 
 def _predict(folder: Path) -> str | None:
@@ -76,34 +103,43 @@ def _predict(folder: Path) -> str | None:
     return f"crosslearning predict {shlex.quote(str(folder))} new.csv"
 
 
-def _error(content: dict[str, Any]) -> Number:
+def _error(findings: Findings) -> Number:
     """Return the expected error and those of the alternatives, in units of the target."""
-    typical = content["typical_error"]
-    correct = typical["what"] == "percent correct"
-    errors = {row["label"]: number(row["value"], 3) for row in typical["rows"]}
-    own, sign = typical["value"], 1 if correct else -1
-    better = any(sign * row["value"] > sign * own for row in typical["rows"])
-    name = "Predictions that are correct" if correct else "Typical error of a prediction"
-    best: dict[str, str] = {}  # of each kind
-    for model in content["models"]:
-        if not model["chosen"]:
-            best.setdefault(model["kind"], model["label"])
-    others = tuple((label, errors[label]) for label in best.values() if label in errors)
-    notes = [] if correct else [f"{typical['what']}, in units of {typical['unit']}"]
-    score = content["score"]["name"]
-    if better and not judged_elsewhere(content) and score != "mean squared error":
-        sure = ", which also counts how sure a prediction was" if score == "log loss" else ""
-        notes.append(f"models are chosen by {score}{sure}, and may rank differently here")
-    value = number(own, 3) + " %" * correct
+    typical, score = findings.typical_error, findings.score
+    values = {row.name: row.value for row in typical.rows}
+    best: dict[str, ModelScore] = {}  # of each kind
+    for model in findings.models:
+        if not model.chosen:
+            best.setdefault(model.kind, model)
+    others = tuple(
+        (model.label, number(values[model.name], 3))
+        for model in best.values()
+        if model.name in values
+    )
+    notes = []
+    if not typical.percent_correct:
+        notes.append(f"{typical.what}, in units of {typical.unit}")
+    if _may_rank_differently(findings):
+        sure = ", which also counts how sure a prediction was" if score.metric == "log-loss" else ""
+        notes.append(f"models are chosen by {score.name}{sure}, and may rank differently here")
+    name, value = "Typical error of a prediction", number(typical.value, 3)
+    if typical.percent_correct:
+        name, value = "Predictions that are correct", f"{value} %"
     return Number(name, value, capital("; ".join(notes)), others)
 
 
-def _helped(content: dict[str, Any]) -> Number:
+def _may_rank_differently(findings: Findings) -> bool:
+    """Whether a model that was not chosen has a better typical error, by another metric."""
+    typical, sign = findings.typical_error, 1 if findings.typical_error.percent_correct else -1
+    values = [sign * row.value for row in typical.rows if row.value is not None]
+    better = typical.value is not None and max(values) > sign * typical.value
+    return better and not findings.scored_on_holdout and findings.score.metric != "mse"
+
+
+def _helped(findings: Findings) -> Number:
     """Return how many tasks do better than with what the sentence compares with."""
-    comparison = content["comparison"]
-    rows = {row["method"]: row for row in comparison["overall"]}
-    rival, labels = rows[comparison["against"]], comparison["labels"]
-    note = f"do better with {labels['cross']} than with {labels[comparison['against']]}; "
-    note += f"{rival['hurt']:,} do worse"
-    helped = f"{rival['helped']:,} of {comparison['n_tasks']:,}"
+    comparison, labels = findings.comparison, findings.comparison.labels
+    note = f"do better with {labels['cross']} than with {labels[comparison.against]}; "
+    note += f"{comparison.hurt:,} do worse"
+    helped = f"{comparison.helped:,} of {comparison.n_tasks:,}"
     return Number("Tasks helped by sharing", helped, note)

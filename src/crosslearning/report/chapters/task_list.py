@@ -5,47 +5,50 @@ from __future__ import annotations
 from typing import Any
 
 from crosslearning.evaluation.numbers import named
+from crosslearning.evaluation.records import to_json
 from crosslearning.report.chapters.chapter import Figure
 from crosslearning.report.charts.tasks import dumbbells, gain_counts, gains
+from crosslearning.tables.findings import Findings
 
 _EITHER_END = 20
 _MOST_ROWS = 1000
 _MARKS = {"separate": "Circle", "cross": "Dot", "pooled": "Diamond"}
 
 
-def listed(content: dict[str, Any]) -> list[dict[str, Any]]:
+def listed(findings: Findings) -> list[dict[str, Any]]:
     """Return the rows of the tasks by descending gain, unscored ones last."""
-    sign = 1 if content["score"]["greater_is_better"] else -1
-    against = content["comparison"]["against"]
-    bounded = bool(content.get("chosen"))
-    forces = [task["force"]["all"] for task in content["tasks"]]
-    rounding = 1e-6 * max(forces, default=0.0)
-    fitted = {_key(task["task"]): task for task in content["tasks"]}
-    tasks = []
-    for task in content["comparison"]["tasks"]:
-        scored = task["cross"] is not None and task[against] is not None
-        bound = fitted.get(_key(task["task"]))
-        force = bound["force"]["all"] if bound else 0.0
-        tasks.append(
+    sign = 1 if findings.score.greater_is_better else -1
+    comparison, bounded = findings.comparison, findings.chosen is not None
+    rounding = 1e-6 * max((task.force["all"] or 0.0 for task in findings.tasks), default=0.0)
+    fitted = {key_of(task.task): task for task in findings.tasks}
+    rows = []
+    for task in comparison.tasks:
+        scores = {method: getattr(task, method) for method in comparison.labels}
+        cross, rival = scores["cross"], scores[comparison.against]
+        described = fitted.get(key_of(task.task))
+        force = (described and described.force["all"]) or 0.0
+        rows.append(
             {
-                **task,
-                "label": str(task["task"]),
-                "gain": sign * (task["cross"] - task[against]) if scored else None,
-                "distance": bound and bound["distance"]["all"],
+                "task": task.task,
+                "rows": task.rows,
+                **scores,
+                "label": str(task.task),
+                "gain": None if cross is None or rival is None else sign * (cross - rival),
+                "distance": described and described.distance["all"],
                 "force": force if bounded and force > rounding else 0.0,
             }
         )
-    return sorted(tasks, key=lambda task: (task["gain"] is None, -(task["gain"] or 0.0)))
+    return sorted(rows, key=lambda row: (row["gain"] is None, -(row["gain"] or 0.0)))
 
 
-def _key(label: Any) -> tuple[str, Any]:
+def key_of(label: Any) -> tuple[str, Any]:
     """Return a key that distinguishes 1, True and "1"."""
     return type(label).__name__, label
 
 
-def task_figures(content: dict[str, Any], tasks: list[dict[str, Any]]) -> dict[str, Any]:
+def task_figures(findings: Findings, tasks: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the charts of the tasks, the rows of their table, and those at their bound."""
-    labels = content["comparison"]["labels"]
+    labels = findings.comparison.labels
     scored = [
         {name: task[name] for name in ("label", "rows", *labels, "gain")}
         for task in tasks
@@ -53,24 +56,24 @@ def task_figures(content: dict[str, Any], tasks: list[dict[str, Any]]) -> dict[s
     ]
     half = _MOST_ROWS // 2
     shown = tasks if len(tasks) <= _MOST_ROWS else tasks[:half] + tasks[-half:]
-    held = [task for task in tasks if task["force"] > 0]
-    hardest = max(held, key=lambda task: task["force"], default={"label": ""})
+    at_bound = [task for task in tasks if task["force"] > 0]
+    hardest = max(at_bound, key=lambda task: task["force"], default={"label": ""})
     return {
-        "dumbbells": _dumbbells(content, scored) if scored else [],
-        "gains": _gains(content, scored) if scored else [],
+        "dumbbells": _dumbbells(findings, scored) if scored else [],
+        "gains": _gains(findings, scored) if scored else [],
         "rows": shown,
-        "hidden": content["size"]["tasks"] - len(shown),
-        "sampled": "gain_counts" in content,
-        "bounded": bool(content.get("chosen")),
-        "held": {
-            "count": len(held),
+        "hidden": findings.size.tasks - len(shown),
+        "sampled": findings.gain_counts is not None,
+        "bounded": findings.chosen is not None,
+        "at_bound": {
+            "count": len(at_bound),
             "of": len(tasks),
-            "first": named(content["task"], hardest["label"]),
+            "first": named(findings.task, hardest["label"]),
         },
     }
 
 
-def _dumbbells(content: dict[str, Any], tasks: list[dict[str, Any]]) -> list[Figure]:
+def _dumbbells(findings: Findings, tasks: list[dict[str, Any]]) -> list[Figure]:
     """Draw all tasks, or those with the largest and smallest gains if there are too many."""
     if len(tasks) <= 2 * _EITHER_END:
         parts = {"All, sorted by gain": tasks}
@@ -79,11 +82,11 @@ def _dumbbells(content: dict[str, Any], tasks: list[dict[str, Any]]) -> list[Fig
             f"The {_EITHER_END} that gain most": tasks[:_EITHER_END],
             f"The {_EITHER_END} that lose most or gain least": tasks[-_EITHER_END:],
         }
-    labels, against = content["comparison"]["labels"], content["comparison"]["against"]
+    labels, against = findings.comparison.labels, findings.comparison.against
     shown = [task[method] for part in parts.values() for task in part for method in labels]
     room = 0.04 * (max(shown) - min(shown) or 1.0)
     domain = (min(shown) - room, max(shown) + room)
-    words = {"name": content["score"]["name"], "kind": content["task"], "against": against}
+    words = {"name": findings.score.name, "kind": findings.task, "against": against}
     key = " ".join(f"{mark}: {labels[m]}." for m, mark in _MARKS.items() if m in labels)
     return [
         Figure(f"tasks-{k}", caption, dumbbells(part, domain, labels, **words), key)
@@ -91,15 +94,15 @@ def _dumbbells(content: dict[str, Any], tasks: list[dict[str, Any]]) -> list[Fig
     ]
 
 
-def _gains(content: dict[str, Any], tasks: list[dict[str, Any]]) -> list[Figure]:
+def _gains(findings: Findings, tasks: list[dict[str, Any]]) -> list[Figure]:
     """Draw gains against sizes; if some tasks stand for very many, a histogram of all gains."""
-    kind, bins = content["task"], content.get("gain_counts", [])
-    everyone = sum(row["count"] for row in bins)
+    kind, bins = findings.task, findings.gain_counts or ()
+    everyone = sum(part.count for part in bins)
     some = f" ({len(tasks):,} of {everyone:,})" if bins else ""
-    rival = content["comparison"]["labels"][content["comparison"]["against"]]
+    rival = findings.comparison.labels[findings.comparison.against]
     caption = f"Gain over {rival}, by size of the {kind}{some}; above 0, sharing helps"
     figures = [Figure("gains", caption, gains(tasks, kind=kind))]
     if bins:
         caption = f"Distribution of the gains of all {everyone:,}; right of 0, sharing helps"
-        figures.append(Figure("gain-counts", caption, gain_counts(bins, kind=kind)))
+        figures.append(Figure("gain-counts", caption, gain_counts(to_json(bins), kind=kind)))
     return figures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -16,7 +17,7 @@ _SHAPES = {"pooled": "diamond", "separate": "circle", "cross": "circle"}
 def dumbbells(
     tasks: Records,
     domain: tuple[float, float],
-    labels: dict[str, str],
+    labels: Mapping[str, str],
     *,
     name: str,
     kind: str,
