@@ -10,6 +10,7 @@ from crosslearning.tables.model_findings import Deviation, FeatureSpread, Noise,
 
 Array = NDArray[np.float64]
 _UNIT = "per standard deviation of the column"
+_LOGARITHMIC = ("poisson", "gamma", "tweedie")  # families whose models are of logarithms
 _FEWEST = 2.0  # degrees of freedom of an interval
 
 
@@ -49,19 +50,24 @@ def spread(
                 what=_words(columns, every), columns=tuple(columns), **vars(features[group[0]])
             )
         )
-    family = getattr(model, "family", "gaussian")
-    classes, logarithmic = hasattr(model, "classes_"), family in ("poisson", "gamma", "tweedie")
-    noiseless = classes or logarithmic or family == "quantile"
+    logarithmic = getattr(model, "family", "gaussian") in _LOGARITHMIC
     scale = f"the logarithm of {target}" if logarithmic else target
     return Spread(
         level=level,
-        noise=Noise(sd=None if noiseless else model.noise_sd_),
+        noise=_noise(model),
         features=tuple(features),
         shown=tuple(shown),
-        unit="log-odds" if classes else scale,
+        unit="log-odds" if hasattr(model, "classes_") else scale,
         factor=np.exp(sds[-1]) if logarithmic else None,
         epsilon=model.epsilon_ if np.isfinite(model.epsilon_) else None,
     )
+
+
+def _noise(model: Any) -> Noise:
+    """Return the standard deviation within tasks, which numbers with a constant one have."""
+    family = getattr(model, "family", "gaussian")
+    varies = family in (*_LOGARITHMIC, "quantile")
+    return Noise(sd=None if varies or hasattr(model, "classes_") else model.noise_sd_)
 
 
 def _variances(model: Any, axes: Array | None) -> tuple[Array, Array]:
