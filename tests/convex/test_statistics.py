@@ -267,18 +267,39 @@ def test_sum_adds_up_and_strangers_are_refused():
             wrong()
 
 
-def test_rows_of_cells_that_have_few_are_added_one_by_one():
+def test_chunks_with_few_rows_of_a_cell_are_the_whole():
     rng = np.random.default_rng(0)
     X, y = 1e8 + rng.normal(size=(60, 3)), rng.normal(size=60)
     tasks, folds, weights = np.arange(60) % 7, rng.integers(2, size=60), rng.random(60)
     whole = Statistics.of(X, y, tasks, sample_weight=weights, folds=folds)
-    one_by_one = Statistics.empty(np.arange(7), 3, 2)
+    in_chunks = Statistics.empty(np.arange(7), 3, 2)
     for part in np.array_split(rng.permutation(60), 12):
-        given = {"sample_weight": weights[part], "folds": folds[part]}
-        one_by_one.partial_fit(X[part], y[part], tasks[part], **given)
-    for name in ("counts", "weights", "log_weights", "means", "scatters"):
-        pair = getattr(one_by_one.cells, name), getattr(whole.cells, name)
+        rows = {"sample_weight": weights[part], "folds": folds[part]}
+        in_chunks.partial_fit(X[part], y[part], tasks[part], **rows)
+    for name in FIELDS:
+        pair = getattr(in_chunks.cells, name), getattr(whole.cells, name)
         np.testing.assert_allclose(*pair, rtol=1e-7, atol=1e-7)
+
+
+def test_chunks_with_cells_of_very_different_sizes_are_the_whole():
+    rng = np.random.default_rng(0)
+    n, n_tasks = 30_000, 3_000
+    tasks = (n_tasks * rng.random(n) ** 6).astype(int)  # from no rows to thousands
+    X, y, weights = rng.normal(5.0, 1.0, (n, 32)), rng.normal(size=n), rng.uniform(0.1, 2.0, n)
+    folds = rng.integers(2, size=n)
+    sums = Statistics.empty(np.arange(n_tasks), 32, 2)
+    for part in np.array_split(np.arange(n), [100, 101, 9_000]):
+        rows = {"sample_weight": weights[part], "folds": folds[part], "labels": sums.labels}
+        sums.partial_fit(X[part], y[part], tasks[part], **rows)
+    rows = np.column_stack([X, y])
+    counts = np.bincount(2 * tasks + folds, minlength=2 * n_tasks).reshape(n_tasks, 2)
+    np.testing.assert_array_equal(sums.cells.counts, counts)
+    for i in [0, *rng.choice(np.flatnonzero(counts.min(axis=1)), 100)]:
+        here = (tasks == i) & (folds == 1)
+        mean = np.average(rows[here], axis=0, weights=weights[here])
+        scatter = (rows[here] - mean).T @ (weights[here, None] * (rows[here] - mean))
+        np.testing.assert_allclose(sums.cells.means[i, 1], mean, rtol=1e-12)
+        np.testing.assert_allclose(sums.cells.scatters[i, 1], scatter, rtol=1e-8, atol=1e-11)
 
 
 def test_a_difference_has_no_rounding_errors_in_columns_that_do_not_vary():

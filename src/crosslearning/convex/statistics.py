@@ -25,7 +25,6 @@ from crosslearning.files import replacing
 from crosslearning.tether import Array, Indices
 
 _FORMAT = 1
-_SPARSE = 2  # rows of a cell, on average; fewer are added one by one
 
 
 class Statistics:
@@ -110,7 +109,7 @@ class Statistics:
         numbers from 0 to ``n_folds - 1``, random by default. Returns this object.
         """
         rows = checked_rows(X, y)
-        own, task = encode(tasks, labels, len(rows))
+        names, task = encode(tasks, labels, len(rows))
         weights = checked_weights(sample_weight, len(rows))
         if folds is None:
             fold = deal_folds(task, self.n_folds, np.random.default_rng([self.seed, self.n_rows]))
@@ -119,17 +118,9 @@ class Statistics:
         used = weights > 0
         if not used.all():
             rows, weights, task, fold = rows[used], weights[used], task[used], fold[used]
-        if len(own):
-            # Only cells with rows: a chunk has rows of few of the tasks.
-            cell = self._grown(own, rows.shape[1])[task] * self.n_folds + fold
-            present = np.zeros(self.cells.counts.size, dtype=bool)
-            present[cell] = True
-            found = np.flatnonzero(present)
-            if len(rows) < _SPARSE * len(found):
-                self.cells.flat.add_rows(cell, rows, weights)
-            else:
-                number = np.cumsum(present)[cell] - 1
-                self.cells.flat.add(found, Cells.of_rows(rows, weights, number, len(found)))
+        if len(names):
+            cell = self._grown(names, rows.shape[1])[task] * self.n_folds + fold
+            self.cells.flat.add_rows(cell, rows, weights)
         return self
 
     @property

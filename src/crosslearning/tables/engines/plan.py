@@ -117,8 +117,14 @@ class Plan(NamedTuple):
         elif self.group is not None:
             folds = self._of_groups(frame[self.group])
         X, y, codes = rows.X, rows.y, rows.codes
-        own = folds if sums.n_folds > 1 else None
-        sums.partial_fit(X, y, codes, sample_weight=rows.weights, folds=own)
+        sums.partial_fit(
+            X,
+            y,
+            codes,
+            labels=sums.labels,  # codes are positions: no search for distinct ones
+            sample_weight=rows.weights,
+            folds=folds if sums.n_folds > 1 else None,
+        )
         few = keys < self.row_share
         if self.task_share < 1:
             few &= uniform(codes, 0, self.seed) < self.task_share
