@@ -2,6 +2,7 @@
 
 Run ``python -m benchmarks.scale FOLDER`` with room for 5 GB; it writes results/scale.md and .png.
 Times are processor time of a process of its own, memory is its largest resident set.
+``--step sums`` prints the table of results/scale_sums.md in some minutes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,15 @@ CASES = {  # name: rows, columns, tasks, and what is wanted of seconds and GiB
 }
 ROWS = [10**5, 10**6, 2 * 10**6, 2 * 10**7]
 TASKS = [10**2, 10**4, 10**5, 10**6]  # of 20 rows
+SUMS = [  # rows, columns, tasks, folds
+    (2_000_000, 20, 100, 5),
+    (2_000_000, 20, 1_000, 5),
+    (2_000_000, 20, 10_000, 1),
+    (2_000_000, 20, 10_000, 5),
+    (2_000_000, 20, 100_000, 5),
+    (2_000_000, 5, 1_000_000, 5),
+]
+CHUNK = 400_000  # rows
 
 
 def made(folder: Path, rows: int, columns: int, tasks: int, part: int = 500_000) -> Path:
@@ -88,6 +98,34 @@ def step(what: str, path: Path) -> None:
     print(json.dumps(marks))
 
 
+def sums(folder: Path, rows: int, columns: int, tasks: int, folds: int) -> str:
+    """Measure, best of 3, reading the rows of a table and `partial_fit`; return a line."""
+    import pyarrow.parquet as pq
+
+    from crosslearning.convex.statistics import Statistics
+
+    path, rng = made(folder, rows, columns, tasks), np.random.default_rng(0)
+    fold, seconds = rng.integers(folds, size=CHUNK), []
+    for _ in range(3):
+        statistics, reading, adding = Statistics.empty(np.arange(tasks), columns, folds), 0.0, 0.0
+        for file in sorted(path.iterdir()):
+            started = time.process_time()
+            batches = list(pq.ParquetFile(file).iter_batches(CHUNK))
+            reading += time.process_time() - started
+            for batch in batches:
+                task, y, *features = (column.to_numpy() for column in batch.columns)
+                X = np.column_stack(features)
+                started = time.process_time()
+                statistics.partial_fit(
+                    X, y, task, labels=statistics.labels, folds=fold[: len(task)]
+                )
+                adding += time.process_time() - started
+        seconds.append((reading, adding))
+    read, add = np.min(seconds, axis=0)
+    shape = f"| {rows:,} | {columns} | {tasks:,} | {folds} |"
+    return f"{shape} {read:.2f} | {add:.2f} | {add / read:.1f} |"
+
+
 def workers(folder: Path) -> dict[int, float]:
     """Largest difference of parameters between files in chunks and Dask, by number of workers."""
     import distributed
@@ -112,10 +150,14 @@ def workers(folder: Path) -> dict[int, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--step", choices=["read", "fit", "workers"])
+    parser.add_argument("--step", choices=["read", "fit", "sums", "workers"])
     given = parser.parse_args()
     if given.step == "workers":
         print(json.dumps(workers(given.folder)))
+        return
+    if given.step == "sums":
+        for shape in SUMS:
+            print(sums(given.folder, *shape), flush=True)
         return
     if given.step:
         step(given.step, given.folder)
