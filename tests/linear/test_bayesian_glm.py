@@ -24,6 +24,19 @@ def test_students_noise_ignores_wild_targets():
     assert np.mean((plain - score) ** 2) > 10 * np.mean((robust - score) ** 2)
 
 
+def test_a_constant_column_is_no_column_whatever_the_weights():
+    """The weighted mean of a constant is that constant only to rounding."""
+    X, _, y, tasks = simulated(12, n_tasks=6, n=25)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    constant = np.column_stack([X, np.full(len(y), 2024.0)])
+    for family in ("student", "gaussian"):
+        with_it, without = (
+            CrossBayesianGLM(family).fit(features, y, tasks, sample_weight=weights)
+            for features in (constant, X)
+        )
+        np.testing.assert_allclose(with_it.coef_[:, :-1], without.coef_, rtol=1e-5, atol=1e-7)
+
+
 TARGETS = {
     "poisson": lambda mean, rng: rng.poisson(mean),
     "gamma": lambda mean, rng: rng.gamma(2.0, mean / 2.0),

@@ -19,8 +19,11 @@ class Scaling:
     @classmethod
     def of(cls, X: Array, weights: Array, *, center: bool, scale: bool) -> Scaling:
         """Weighted mean and standard deviation of each column; constant columns keep scale 1."""
-        total = weights.sum()
+        total, counted = weights.sum(), X[weights > 0]
         mean = weights @ X / total
+        # Rounding errors of a constant column would be taken for differences.
+        constant = (counted == counted[:1]).all(axis=0)
+        mean = np.where(constant, counted[0], mean) if len(counted) else mean
         deviation = np.ones(X.shape[1])
         if scale:
             spread = np.sqrt(weights @ (X - mean) ** 2 / total)
