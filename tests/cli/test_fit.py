@@ -165,24 +165,27 @@ def test_warnings_are_one_line(table, capsys, monkeypatch):
         (["shops.csv", *FAST, "--target", "day"], "holds dates, such as 2024-01-01"),
         (["shops.csv", *FAST, "--target", "one"], "must have at least 2 values; it has only 1"),
         (["shops.csv", *FAST, "--features", "price,note"], "'note' cannot be a feature"),
-        (["shops.csv", *FAST, "--epsilon", "-1"], "--epsilon is a distance and must be at least 0"),
-        (["shops.csv", *FAST, "--seed", "-1"], "--seed must be at least 0; got -1"),
-        (["shops.csv", *FAST, "--folds", "1"], "--folds must be at least 2; got 1"),
-        (["shops.csv", *FAST, "--jobs", "0"], "--jobs must be at least 1"),
-        (["shops.csv", *FAST, "--base", "deep"], "--base must be one of auto"),
-        (["shops.csv", *FAST, "--quantile", "0.5"], "--quantile needs --family quantile; got"),
-        (["shops.csv", *FAST, "--task", "kind"], "drop these rows with --drop-unlabelled."),
+        (
+            ["shops.csv", *FAST, "--epsilon", "-1"],
+            "Option epsilon must be a distance",
+        ),
+        (["shops.csv", *FAST, "--seed", "-1"], "Option seed must be at least 0; got -1"),
+        (["shops.csv", *FAST, "--folds", "1"], "Option folds must be at least 2; got 1"),
+        (["shops.csv", *FAST, "--jobs", "0"], "Option jobs must be at least 1"),
+        (["shops.csv", *FAST, "--base", "deep"], "Option base must be one of auto"),
+        (
+            ["shops.csv", *FAST, "--quantile", "0.5"],
+            "quantile needs family=quantile; got family=auto",
+        ),
+        (["shops.csv", *FAST, "--task", "kind"], "drop these rows with option drop_unlabelled."),
         (
             ["shops.csv", *FAST, "--target", "note", "--kind", "classification"],
             "may have at most 50; 'note' has 120 distinct values",
         ),
-        (["shops.csv", *FAST, "--kind", "ranking"], "--kind must be one of"),
-        (["shops.csv", *FAST, "--family", "normal"], "--family must be one of"),
-        (["shops.csv", *FAST, "--metric", "auc"], "--metric must be one of mse"),
-        (
-            ["shops.csv", *FAST, "--out", "shops.csv"],
-            "a folder. Name it with --out",
-        ),
+        (["shops.csv", *FAST, "--kind", "ranking"], "Option kind must be one of"),
+        (["shops.csv", *FAST, "--family", "normal"], "Option family must be one of"),
+        (["shops.csv", *FAST, "--metric", "auc"], "Option metric must be one of mse"),
+        (["shops.csv", *FAST, "--out", "shops.csv"], "shops.csv is a file. Choose a folder."),
         (["shops.csv", *FAST, "--out", "."], "is not empty and holds no fit of a table"),
     ],
 )
@@ -217,7 +220,7 @@ def test_an_earlier_fit_survives_a_failure(fitted, table, tmp_path, capsys):
 def test_options_from_a_file(table, tmp_path, capsys):
     config = tmp_path / "fit.toml"
     config.write_text('task = "shop"\ntarget = "sales"\nfeatures = ["price"]\n')
-    config.write_text(config.read_text() + 'base = "linear"\nformats = ["svg"]\n')
+    config.write_text(config.read_text() + 'base = "linear"\nformat = ["svg"]\n')
     assert main(["fit", table, "--config", str(config), "--json", "--seed", "2"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [column["name"] for column in found["provenance"]["columns"]] == ["price"]
@@ -229,4 +232,4 @@ def test_options_from_a_file(table, tmp_path, capsys):
     assert "'tsak' is not one. See --help." in capsys.readouterr().err
     config.write_text("task")
     assert main(["fit", table, "--config", str(config)]) == 2
-    assert "as TOML" in capsys.readouterr().err
+    assert "it is not TOML" in capsys.readouterr().err

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from crosslearning.cli import main
-from crosslearning.tables import _files, fit_table
+from crosslearning.tables import fit_table
+from crosslearning.tables.reading import files as table_files
 from tests.support.cli import check_failure
 from tests.support.tables import shops
 
@@ -181,7 +182,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
 @pytest.mark.parametrize("large", [False, True])
 def test_the_table_itself_is_not_overwritten(folder, new, tmp_path, capsys, monkeypatch, large):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_files, "_LARGE", 0 if large else 10**9)
+    monkeypatch.setattr(table_files, "_LARGE", 0 if large else 10**9)
     for name in (str(new), "new.csv", "../" + tmp_path.name + "/new.csv"):
         assert main(["predict", str(folder), str(new), "-o", name]) == 2
         check_failure(f"{name} is the table itself, which would be lost.", capsys)

@@ -12,7 +12,8 @@ from crosslearning.report.chapters.chapter import Figure, figures_in
 from crosslearning.report.charts.effects import partial_effect
 from crosslearning.report.charts.export import export
 from crosslearning.report.page import chapter
-from crosslearning.report.reading import Results
+from crosslearning.report.reading import read
+from crosslearning.tables.model_findings import PartialEffect
 from tests.support.html_page import Page
 from tests.support.report_results import images_results, save, table_results
 
@@ -109,15 +110,21 @@ def test_charts_are_files_beside_the_page_if_asked_for(tmp_path):
 
 def test_every_chart_has_a_name_of_its_own(tmp_path, table_page, images_page):
     for page, content in ((table_page, table_results()), (images_page, images_results())):
-        found = chapter(Results(content["kind"], tmp_path / "results.json", content))
-        names = [figure.name for figure in figures_in(found.details)]
+        (results,) = read(save(tmp_path / content["kind"], content))
+        names = [figure.name for figure in figures_in(chapter(results).details)]
         assert len(set(names)) == len(names) == len(page.charts)
         assert all(re.fullmatch("[a-z]+(-[a-z0-9]+)*", name) for name in names)
 
 
 def test_years_have_no_comma(tmp_path):
-    effect = {"feature": "year", "what": "spending", "grid": [1960.0, 1970.0, 2000.0]}
-    effect |= {"center": [1200.0, 15_000.0, 30_000.0], "tasks": []}
+    effect = PartialEffect(
+        feature="year",
+        what="spending",
+        probability=False,
+        grid=(1960.0, 1970.0, 2000.0),
+        center=(1200.0, 15_000.0, 30_000.0),
+        tasks=(),
+    )
     spec = partial_effect(effect, (1200.0, 30_000.0), kind="shop")
     (path,) = export(Figure("effect", "year", spec), tmp_path, ["svg"])
     labels = re.findall(r">([\d,.]+k?)<", path.read_text())

@@ -21,8 +21,8 @@ def with_more_tasks(content, times):
     """Repeat the tasks of results, with labels of their own."""
     for part in (content["comparison"]["tasks"], content["tasks"]):
         part[:] = [row | {"task": 1000 * k + row["task"]} for k in range(times) for row in part]
-    coefficients = content["coefficients"]
-    for part in (coefficients, coefficients["intercept"], content["map"]):
+    (predictor,) = content["coefficients"]["predictors"]
+    for part in (predictor, predictor["intercept"], content["map"]):
         part["tasks"] = part["tasks"] * times
     content["size"] |= {"tasks": len(content["tasks"]), "compared": len(content["tasks"])}
     return content
@@ -96,8 +96,8 @@ def test_no_task_scored_and_no_task_at_its_bound(tmp_path):
 def test_very_many_tasks_and_columns_stay_small(tmp_path):
     content = with_more_tasks(table_results(), 45)  # 2,025, a sample of 20,000
     content["size"]["tasks"] = 20_000
-    part = content["coefficients"]
-    part["features"] = [f"column {j}" for j in range(25)]
+    (part,) = content["coefficients"]["predictors"]
+    content["coefficients"]["features"] = [f"column {j}" for j in range(25)]
     part["center"] = (part["center"] * 13)[:25]
     part["tasks"] = [(row * 13)[:25] for row in part["tasks"]]
     gains = [{"low": k / 5, "high": (k + 1) / 5, "gain": k, "count": 2000} for k in range(-5, 5)]

@@ -17,8 +17,8 @@ from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.forecast import _members
 from crosslearning.tables.learners.blend import blend_weights
 from crosslearning.tables.learners.boosting import Boosting
-from crosslearning.tables.learners.features import Basis, TaskMeans, Trees
-from crosslearning.tables.learners.running import Trial
+from crosslearning.tables.learners.features import TaskMeans, Trees
+from crosslearning.tables.learners.search import CrossValidation
 from crosslearning.tables.learners.spaces import Spaces
 from crosslearning.tables.rows import NotFittedError, Rows, fitted
 from crosslearning.tables.splits import splits_of
@@ -197,6 +197,7 @@ assert not {{"sklearn", "skops", "torch"}} & set(sys.modules)
     assert ran.stdout == "1\n"
 
 
+@pytest.mark.slow
 def test_a_base_does_not_extrapolate_wildly():
     model = fit_fully(curved(step=True), task="g", target="y", base="boosting")
     far = pd.DataFrame({"x": [1e3, -1e3], "z": [2.0, 2.0], "g": "t1"})
@@ -226,18 +227,20 @@ def test_what_there_is_no_time_for_is_not_tried():
     assert found["sentence"] == (
         "Nothing can be said about sharing: no model that shares was fitted."
     )
-    assert note.endswith("a larger `time_budget` tries them")
+    assert note.endswith("a larger option time_budget tries them")
     assert (
         "models were compared on 1 of 5 parts of the rows, since fits take long" in found["notes"]
     )
     for budget in (0.0, -1.0, float("nan")):
-        with pytest.raises(ValueError, match="`time_budget` must be a positive number of seconds"):
+        with pytest.raises(ValueError, match="Option time_budget must be a positive"):
             fit_table(curved(), task="g", target="y", time_budget=budget)
-    with pytest.raises(ValueError, match="`base` must be one of auto, linear, splines"):
+    with pytest.raises(ValueError, match="Option base must be one of auto, linear, splines"):
         fit_fully(curved(), task="g", target="y", base="trees")
 
 
-@pytest.mark.parametrize("labels", [["a", "b"], ["a", "b", "c"]])
+@pytest.mark.parametrize(
+    "labels", [["a", "b"], pytest.param(["a", "b", "c"], marks=pytest.mark.slow)]
+)
 def test_classes_on_trees(labels, tmp_path):
     frame = curved(rows=60, step=True)
     cut = np.quantile(frame["y"], np.linspace(0, 1, len(labels) + 1)[1:-1])
@@ -252,21 +255,24 @@ def test_classes_on_trees(labels, tmp_path):
     pd.testing.assert_frame_equal(TableModel.load(tmp_path / "model").predict(frame), said)
 
 
+@pytest.mark.slow
 def test_time_and_groups_with_trees():
     frame = curved(step=True).assign(year=np.repeat(np.arange(2000, 2010), 32))
-    later = fit_fully(frame, task="g", target="y", time="year", base="boosting").results
+    fast = {"task": "g", "target": "y", "base": "boosting", "folds": 3}
+    later = fit_fully(frame, **fast, time="year").results
     assert later["models"][0]["score"] < 1.0
-    wards = fit_fully(frame.rename(columns={"year": "ward"}), task="g", target="y", group="ward")
+    wards = fit_fully(frame.rename(columns={"year": "ward"}), **fast, group="ward")
     assert wards.results["models"][0]["score"] < 1.0
 
 
+@pytest.mark.slow
 def test_counts_on_trees_and_a_held_out_table():
     rng = np.random.default_rng(0)
     frame, new = curved(step=True), curved(1, step=True)
     for part in (frame, new):
         part["y"] = rng.poisson(np.exp(0.5 * part["y"].clip(upper=5.0)))
-    metric = "poisson-deviance"
-    model = fit_fully(frame, task="g", target="y", metric=metric, held_out=new)
+    fast = {"metric": "poisson-deviance", "base": "boosting", "folds": 3}
+    model = fit_fully(frame, task="g", target="y", **fast, held_out=new)
     scores = model.results["holdout"]["scores"]
     name = model.results["chosen_model"]["name"]
     assert set(scores) == {m["name"] for m in model.results["models"]}
@@ -309,7 +315,7 @@ def test_means_of_tasks():
     np.testing.assert_allclose(means.spread, np.cov(rest, aweights=weights[used], ddof=0))
 
 
-@pytest.mark.parametrize("classes", [0, 3])
+@pytest.mark.parametrize("classes", [0, pytest.param(3, marks=pytest.mark.slow)])
 def test_new_tasks_have_intervals_that_know_of_unknown_means(classes):
     """A new task's mean is a guess: 90 % of its targets are within their intervals all the same."""
     rng, n_new = np.random.default_rng(2), 400
@@ -340,22 +346,15 @@ def test_new_tasks_have_intervals_that_know_of_unknown_means(classes):
     np.testing.assert_allclose(basis @ (spread - less)[0] @ basis.T, gap, rtol=1e-6)
 
 
-def test_models_stored_before_there_were_task_means_are_read():
-    model = fit_fully(curved(step=True), task="g", target="y", base="boosting")
-    basis = model.state["basis"]
-    assert basis.stacked is not None
-    assert Basis(*list(vars(basis).values())[:4]).stacked is basis.stacked
-
-
 def test_a_model_that_cannot_be_fitted_is_left_out_and_a_note_says_why(monkeypatch):
-    fit = Trial._model
+    fit = CrossValidation._model
 
     def failing(self, candidate, *rest):
         if candidate.base == "splines":
             raise NotFittedError("it is tired")
         return fit(self, candidate, *rest)
 
-    monkeypatch.setattr(Trial, "_model", failing)
+    monkeypatch.setattr(CrossValidation, "_model", failing)
     results = fit_fully(curved(), task="g", target="y", base="splines").results
     assert all("splines" not in model["name"] for model in results["models"])
     (note,) = (note for note in results["notes"] if note.startswith("left out"))
@@ -379,7 +378,7 @@ def test_other_errors_are_not_hidden(monkeypatch):
     def failing(*_):
         raise ValueError("a fault")
 
-    monkeypatch.setattr(Trial, "_model", failing)
+    monkeypatch.setattr(CrossValidation, "_model", failing)
     with pytest.raises(ValueError, match="a fault"):
         fit_fully(curved(), task="g", target="y", base="linear")
 
@@ -408,6 +407,7 @@ def test_means_that_are_the_same_in_all_tasks_are_no_features():
     assert np.isfinite(fitted(CrossBayesianRidge(), spaces.of("means", None)).log_evidence_)
 
 
+@pytest.mark.slow
 def test_levels_that_depend_on_task_means(tmp_path):
     frame, rest = grouped(), grouped(between=0.0)
     train, test = frame[:180], frame[180:]
@@ -429,6 +429,7 @@ def test_levels_that_depend_on_task_means(tmp_path):
     assert not [name for name in names if "means" in name]
 
 
+@pytest.mark.slow
 def test_trees_alone_are_tried_on_few_rows():
     frame = curved(step=True, tasks=4, rows=30)
     names = {one["name"] for one in fit_fully(frame, task="g", target="y").results["models"]}

@@ -101,3 +101,11 @@ def test_true_probabilities_are_reliable_and_others_are_not():
     assert sum(inside) >= 9
     edge = reliability(np.array([0.0, 1.0]), np.array([False, True]))
     assert [row["observed"] for row in edge["bins"]] == [0.0, 1.0]
+
+
+def test_tasks_do_not_differ_in_effects_of_columns_that_are_constant_within_them():
+    frame = shops().assign(region=lambda f: f["shop"].map({"s0": "a", "s1": "a"}).fillna("b"))
+    model = fit_table(frame, task="shop", target="sales", base="linear", folds=2)
+    by_column = {effect.feature: effect for effect in model.findings.effects}
+    assert by_column["region"].tasks == ()
+    assert len(by_column["price"].tasks) == 4

@@ -12,9 +12,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 from crosslearning.tables.columns.encoder import TableEncoder
+from crosslearning.tables.columns.features import features_of
 from crosslearning.tables.columns.recognition import as_categories, as_numbers, column_of
-from crosslearning.tables.columns.schema import check_tasks_of, features_of
 from crosslearning.tables.columns.target import target_of
+from crosslearning.tables.settings import FitSettings
 from crosslearning.tables.splits import time_values
 from tests.support.tables import shops
 
@@ -133,9 +134,8 @@ def test_a_kind_that_is_asked_for():
         (pd.date_range("2024", periods=3), "regression", "holds dates"),
         ([1, 1, 1], "auto", "must have at least 2 values; it has only 1"),
         ([f"text {i}" for i in range(60)], "auto", "at most 50; 'y' has 60 distinct values"),
-        (np.arange(60), "classification", "or predict numbers with kind=.regression"),
+        (np.arange(60), "classification", "or use option kind=regression"),
         (["a", "b"], "regression", "must hold finite numbers; got 'a' in 2 rows: 1, 2"),
-        ([1, 2], "ranking", "`kind` must be one of auto, regression, classification; got"),
         ([*map(str, range(99)), "n/k"], "auto", "holds numbers except for 'n/k' in 1 row: 100"),
         ([1.0, np.inf, 2.0], "auto", "finite numbers"),
     ],
@@ -174,19 +174,6 @@ def test_features_that_are_asked_for():
 def test_features_that_are_refused(wanted, message):
     with pytest.raises(ValueError, match=message):
         features_of(shops(), "shop", "sales", wanted)
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (["a", None, "b", None], "it has none in 2 rows: 2, 4 "),
-        (["a", "a"], "at least 2 labels; got one, 'a'"),
-        ([1.5, 2.5, 3.5], "must repeat; got 3 different labels"),
-    ],
-)
-def test_tasks_that_are_refused(labels, message):
-    with pytest.raises(ValueError, match=message):
-        check_tasks_of(pd.Series(labels, name="shop"))
 
 
 def test_encoding_fills_in_flags_and_groups():
@@ -328,9 +315,10 @@ def test_encoding_is_that_of_scikit_learn(seed):
 
 
 def test_families_that_are_refused():
-    with pytest.raises(
-        ValueError, match=r"`family` must be one of auto, gaussian, .* got 'normal'"
+    for wrong, message in (
+        ({"family": "normal"}, "Option family must be one of auto, gaussian, .* got 'normal'"),
+        ({"kind": "ranking"}, "Option kind must be one of auto, regression, classification; got"),
+        ({"family": "poisson", "kind": "classification"}, "is for numbers, not classes"),
     ):
-        target_of(pd.Series([1, 2, 3], name="y"), family="normal")
-    with pytest.raises(ValueError, match="is for numbers, not classes"):
-        target_of(pd.Series([1, 2, 3], name="y"), "classification", "poisson")
+        with pytest.raises(ValueError, match=message):
+            FitSettings(task="g", target="y", **wrong)

@@ -48,6 +48,7 @@ def test_intervals_hold_for_small_and_for_large_predictions(fit):
             assert inside.iloc[rows].mean() == pytest.approx(coverage, abs=0.05)
 
 
+@pytest.mark.usefixtures("little_room")
 def test_intervals_of_chunks_follow_the_prediction_too(tmp_path):
     frame = prices(np.random.default_rng(0))
     frame.head(TRAINED).to_csv(tmp_path / "prices.csv", index=False)

@@ -17,8 +17,8 @@ from crosslearning.tables import (
     write_table,
 )
 from crosslearning.tables.columns.encoder import TableEncoder
+from crosslearning.tables.columns.features import differ_in_case, looks_like_groups
 from crosslearning.tables.columns.recognition import as_numbers, column_of
-from crosslearning.tables.columns.schema import differ_in_case, looks_like_groups
 from crosslearning.tables.columns.target import target_of
 from crosslearning.tables.engines.survey import Survey
 from crosslearning.tables.reading import files as table_files
@@ -204,6 +204,7 @@ def test_a_row_is_predicted_by_the_mark_of_the_fit(loans):
     assert "Köln;20.000 €;1.234;k.A.;5.0;".encode("cp1252") in out.getvalue()
 
 
+@pytest.mark.usefixtures("little_room")
 def test_a_table_in_chunks_is_read_as_in_memory(loans, tmp_path, monkeypatch):
     path, model = loans
     monkeypatch.setattr(table_files, "_NUMBERS", 6 * 50)
@@ -235,6 +236,7 @@ def test_text_in_new_tables_is_missing_however_much_it_is(loans):
         model.predict(new.assign(menge=np.inf))
 
 
+@pytest.mark.usefixtures("little_room")
 def test_targets_and_weights_have_one_mark_in_all_chunks(tmp_path):
     rng = np.random.default_rng(0)
     shown = rng.integers(1_000, 5_000, 80)
@@ -331,7 +333,7 @@ def test_rows_without_a_task_are_counted_apart(tmp_path, capsys):
     frame.to_csv(tmp_path / "shops.csv", index=False)
     given = ["--task", "shop", "--target", "sales", "--out", str(tmp_path / "fit")]
     assert main(["fit", str(tmp_path / "shops.csv"), *given]) == 2
-    assert "or drop these rows with --drop-unlabelled." in capsys.readouterr().err
+    assert "or drop these rows with option drop_unlabelled." in capsys.readouterr().err
     asked = {"task": "shop", "target": "sales", "features": ["price"], "base": "linear"}
     notes = fit_table(frame, **asked, drop_unlabelled=True).results["notes"]
     assert notes[:2] == ["1 row without a task left out", "3 rows without a target left out"]

@@ -10,7 +10,7 @@ from sklearn.metrics import mean_pinball_loss
 
 from crosslearning.cli import main
 from crosslearning.tables import TableModel, fit_files, fit_table
-from tests.cli.test_cli import check_failure
+from tests.support.cli import check_failure
 from tests.support.tables import shops
 
 LEVEL = 0.9
@@ -104,11 +104,20 @@ def test_coverage_is_refused(fitted, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--quantile", "0.9"], "--quantile needs --family quantile; got 'auto'"),
-        (["--family", "quantile", "--quantile", "1"], "must lie between 0 and 1; got 1.0"),
-        (["--family", "quantile", "--quantile", "nan"], "must lie between 0 and 1; got nan"),
+        (["--quantile", "0.9"], "Option quantile needs family=quantile; got family=auto"),
+        (
+            ["--family", "quantile", "--quantile", "1"],
+            "must be between 0 and 1; got 1.0",
+        ),
+        (
+            ["--family", "quantile", "--quantile", "nan"],
+            "must be between 0 and 1; got nan",
+        ),
         (["--family", "quantile", "--metric", "mae"], "is pinball-loss; got 'mae'. Omit it"),
-        (["--family", "quantile", "--base", "boosting"], "--base boosting is not for --family"),
+        (
+            ["--family", "quantile", "--base", "boosting"],
+            "base=boosting is not for family",
+        ),
         (["--family", "quantile", "--kind", "classification"], "is for numbers, not classes"),
     ],
 )
@@ -119,11 +128,12 @@ def test_bad_options_are_one_line(options, message, tmp_path, monkeypatch, capsy
     check_failure(message, capsys)
 
 
+@pytest.mark.usefixtures("little_room")
 def test_chunks_are_refused(tmp_path, capsys):
     shops().to_parquet(tmp_path / "a.parquet")
     asked = {"task": "shop", "target": "sales"}
-    with pytest.raises(ValueError, match="family='quantile' needs all rows in memory"):
+    with pytest.raises(ValueError, match="Option family=quantile needs all rows in memory"):
         fit_files(tmp_path, **asked, family="quantile")
-    options = ["--task", "shop", "--target", "sales", "--quantile", "0.9"]
+    options = ["--task", "shop", "--target", "sales", "--family", "quantile"]
     assert main(["fit", str(tmp_path), *options]) == 2
-    check_failure("--quantile 0.9 needs all rows in memory", capsys)
+    check_failure("Option family=quantile needs all rows in memory", capsys)

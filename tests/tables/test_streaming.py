@@ -14,14 +14,15 @@ from crosslearning.convex.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import fit_files, fit_table, predict_files, read_table
 from crosslearning.tables.engines.dealing import deal
-from crosslearning.tables.engines.plan import Shown
+from crosslearning.tables.engines.plan import Collected, Kept
 from crosslearning.tables.learners.candidates import candidates
-from crosslearning.tables.learners.sums import try_sums
+from crosslearning.tables.learners.sums import compare_by_sums
 from crosslearning.tables.reading import files as table_files
 from crosslearning.tables.reading.files import Files, is_large
 from tests.support.chunked_tables import assert_same, damaged, scores, shops, written
 
 
+@pytest.mark.usefixtures("little_room")
 def test_chunks_give_the_model_that_memory_gives(tmp_path, monkeypatch):
     frame = shops()
     whole = fit_files(written(frame, tmp_path / "one", parts=1), task="shop", target="sales")
@@ -44,6 +45,7 @@ def test_chunks_give_the_model_that_memory_gives(tmp_path, monkeypatch):
         np.testing.assert_allclose(np.hstack(ours), np.hstack(theirs), rtol=1e-6)
 
 
+@pytest.mark.usefixtures("little_room")
 def test_csv_is_understood_as_in_memory(tmp_path, monkeypatch):
     frame = shops().drop(columns="day").assign(shop=lambda f: f["shop"].str[1:].astype(int))
     frame.loc[5, "sales"] = np.nan
@@ -66,9 +68,14 @@ def test_scores_of_sums_are_those_of_rows():
     folds, _ = deal(codes, np.zeros(5, dtype=np.int64), 3, seed=0)
     sums = Statistics.of(X, y, codes, folds=folds)
     tried = candidates("regression", "gaussian", X.shape, only=True, epsilon=np.inf)
-    shown = Shown(X, y, codes, folds, np.ones(300), np.array([y.min(), y.max()]))
+    unused, ends = np.zeros(300), np.array([y.min(), y.max()])
+    kept = Kept(
+        X=X, y=y, codes=codes, folds=folds, weights=np.ones(300), times=unused, groups=unused,
+        ends=ends,
+    )  # fmt: skip
     parts = [([k for k in range(3) if k != s], s) for s in range(3)]
-    trials, _, facts = try_sums(tried, sums, sums.total(), shown, parts, ["a", "b"], lambda _: None)
+    data = Collected(kept, sums)
+    trials, _, baseline, _ = compare_by_sums(tried, data, parts, lambda _: None)
     for m, candidate in enumerate(tried):
         for s in range(3):
             train, test = folds != s, folds == s
@@ -79,9 +86,7 @@ def test_scores_of_sums_are_those_of_rows():
     guess = [(y[folds == s] - y[folds != s].mean()) ** 2 for s in range(3)]
     squares = np.concatenate(guess)
     order = np.concatenate([codes[folds == s] for s in range(3)])
-    assert facts.baseline == pytest.approx(
-        np.mean([squares[order == task].mean() for task in range(5)])
-    )
+    assert baseline == pytest.approx(np.mean([squares[order == task].mean() for task in range(5)]))
 
 
 @given(
@@ -111,6 +116,7 @@ def test_folds_begin_anywhere():
     np.testing.assert_allclose(np.quantile(keys, [0.1, 0.5, 0.9]), [0.1, 0.5, 0.9], atol=0.01)
 
 
+@pytest.mark.usefixtures("little_room")
 def test_row_numbers_and_rare_levels_are_told_from_all_rows(tmp_path, monkeypatch):
     frame = shops(3000).assign(number=np.arange(3000))
     frame.loc[:11, "kind"] = "seldom"
@@ -150,10 +156,11 @@ def test_text_among_numbers_names_the_row(tmp_path, monkeypatch):
         fit_files(tmp_path / "shops.csv", task="shop", target="sales")
 
 
+@pytest.mark.usefixtures("little_room")
 def test_what_needs_all_rows_is_refused(tmp_path):
     frame = shops().assign(sales=lambda f: np.exp(f["sales"] / 9))
     folder, given = written(frame, tmp_path / "x"), {"task": "shop", "target": "sales"}
-    with pytest.raises(ValueError, match="family='gamma' needs all rows in memory"):
+    with pytest.raises(ValueError, match="Option family=gamma needs all rows in memory"):
         fit_files(folder, **given, family="gamma")
     with pytest.raises(ValueError, match="by time or by group"):
         fit_files(folder, **given, time="day", group="kind")
@@ -163,6 +170,7 @@ def test_what_needs_all_rows_is_refused(tmp_path):
         fit_files(tmp_path / "*.parquet", **given)
 
 
+@pytest.mark.usefixtures("little_room")
 def test_the_command_reads_patterns_in_chunks(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written(shops(), tmp_path / "data")
@@ -170,7 +178,9 @@ def test_the_command_reads_patterns_in_chunks(tmp_path, capsys, monkeypatch):
     assert "Sharing helps" in capsys.readouterr().out
     assert (tmp_path / "crosslearning-data" / "report.html").stat().st_size < 3e6
     assert main(["fit", "data", "--task", "shop", "--target", "sales", "--base", "splines"])
-    assert "--base splines needs all rows in memory" in " ".join(capsys.readouterr().err.split())
+    assert "Option base=splines needs all rows in memory" in " ".join(
+        capsys.readouterr().err.split()
+    )
 
 
 def test_large_files_are_read_in_chunks(tmp_path, monkeypatch):
@@ -193,6 +203,7 @@ def test_files_may_differ_in_the_size_of_numbers(tmp_path):
     assert [frame["a"].tolist() for frame in read] == [[1, 2], [3]]
 
 
+@pytest.mark.usefixtures("little_room")
 def test_of_many_tasks_the_ends_and_some_are_listed(tmp_path, monkeypatch):
     monkeypatch.setattr("crosslearning.tables.describe_tasks.MOST_TASKS", 60)
     monkeypatch.setattr(
@@ -260,6 +271,7 @@ def test_predictions_in_chunks_are_those_in_memory(tmp_path, monkeypatch, suffix
     assert predicted.score == pytest.approx(model.score(frame))
 
 
+@pytest.mark.usefixtures("little_room")
 def test_predictions_are_written_in_full_or_not_at_all(tmp_path, capsys, monkeypatch):
     frame = shops()
     model = fit_files(written(frame, tmp_path / "data"), task="shop", target="sales")

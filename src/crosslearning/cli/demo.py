@@ -67,13 +67,15 @@ def _schools(folder: Path, seed: int, say: Say) -> str:
     model.save(folder)
     findings = model.findings
     assert findings is not None  # unlike those of a stored model
-    assert findings.spread is not None
-    level = findings.spread.level
-    most = "".join(f" {remark.lead}: {remark.text}" for remark in findings.remarks[:1])
-    return (
-        f"{findings.sentence} Schools differ in their level by a standard deviation of "
-        f"{level.sd:.2g} ({level.low:.2g} to {level.high:.2g}).{most}"
-    )
+    sentences = [findings.sentence]
+    if findings.spread is not None and findings.spread.level.low is not None:
+        level = findings.spread.level
+        sentences.append(
+            f"Schools differ in their level by a standard deviation of {level.sd:.2g} "
+            f"({level.low:.2g} to {level.high:.2g})."
+        )
+    sentences += [f"{remark.lead}: {remark.text}" for remark in findings.remarks[:1]]
+    return " ".join(sentences)
 
 
 def _icons(folder: Path, seed: int, say: Say) -> str:

@@ -1,12 +1,14 @@
-"""The command ``crosslearning fit``: from a table to a model, a verdict and a report."""
+"""The command ``crosslearning fit``: read a table, fit it, save the model, write the report."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import shlex
 import sys
 import tomllib
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,19 +18,56 @@ from crosslearning.cli.common import AsJson, Formats, Quiet
 from crosslearning.cli.completion import columns, one_of
 from crosslearning.cli.fit_output import print_fit
 from crosslearning.cli.progress import spinner, warnings_in_a_line
+from crosslearning.tables.settings import FitSettings
 
 if TYPE_CHECKING:
     from crosslearning.tables import TableModel
 
+_LISTS = ("features", "numbers", "categories")
 
-Names = list[str] | None
-_METRICS = "mse, mae, poisson-deviance, gamma-deviance; log-loss, accuracy, auc"
-_FAMILIES = ("auto", "gaussian", "student", "poisson", "gamma", "tweedie", "quantile")
-# Options of tables in memory and of those read in chunks.
-_SHARED = (
-    "task", "target", "kind", "family", "epsilon", "metric", "weights", "time", "group", "folds",
-    "drop_unlabelled", "seed",
-)  # fmt: skip
+
+def _flag(option: Field[Any]) -> str:
+    """Name an option on the command line."""
+    return option.metadata["flag"] or option.name
+
+
+def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a fit, with their help, before its own."""
+    own = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    hints = inspect.get_annotations(command, eval_str=True)
+    added = [_parameter(option) for option in fields(FitSettings)]
+    first, *rest = (p.replace(kind=p.KEYWORD_ONLY, annotation=hints[p.name]) for p in own)
+    parameters = [first, *added, *rest]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    return command
+
+
+def _parameter(option: Field[Any]) -> inspect.Parameter:
+    """Return an option as a parameter that Typer understands."""
+    about, name = option.metadata, _flag(option)
+    complete = columns if about["column"] else one_of(*about["choices"])
+    kind: Any = list[str] | None if option.name in _LISTS else _TYPES[str(option.type)]
+    names = (f"--{name.replace('_', '-')}",) if kind is bool else ()
+    default = None if option.name in _LISTS else option.default
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if default is MISSING else default,
+        annotation=Annotated[
+            kind, typer.Option(*names, help=about["help"], autocompletion=complete)
+        ],
+    )
+
+
+_TYPES: dict[str, Any] = {
+    "str": str,
+    "str | None": str | None,
+    "float": float,
+    "float | None": float | None,
+    "int": int,
+    "bool": bool,
+}
 
 
 def _from_file(context: typer.Context, path: Path | None) -> Path | None:
@@ -37,18 +76,25 @@ def _from_file(context: typer.Context, path: Path | None) -> Path | None:
         try:
             given = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise ValueError(f"Cannot read {path} as TOML: {error}. See --help.") from error
-        given = {name.replace("-", "_"): value for name, value in given.items()}
-        known = {str(option.name) for option in context.command.params} - {"table", "config"}
-        strange = sorted(set(given) - known)
+            reason = getattr(error, "strerror", None) or f"it is not TOML: {error}"
+            raise ValueError(f"Cannot read {path}: {reason}. Check the file.") from error
+        options = {
+            flag.lstrip("-").replace("-", "_"): option
+            for option in context.command.params
+            for flag in option.opts
+            if flag.startswith("--") and option.name != "config"
+        }
+        named = {name.replace("-", "_"): value for name, value in given.items()}
+        strange = sorted(set(named) - set(options))
         if strange:
             raise ValueError(
                 f"{path} must hold options of the command; {strange[0]!r} is not one. See --help."
             )
-        context.default_map = given
+        context.default_map = {str(options[name].name): value for name, value in named.items()}
     return path
 
 
+@_with_options
 def fit(
     table: Annotated[
         str,
@@ -57,93 +103,9 @@ def fit(
             "'part-*.parquet'; - for standard input."
         ),
     ],
-    task: Annotated[
-        str,
-        typer.Option(
-            help="Column of the task (group) that a row belongs to.", autocompletion=columns
-        ),
-    ],
-    target: Annotated[str, typer.Option(help="Column to predict.", autocompletion=columns)],
-    features: Annotated[
-        Names,
-        typer.Option(
-            help="Feature columns, a,b,c or repeated; by default all others.",
-            autocompletion=columns,
-        ),
-    ] = None,
-    number: Annotated[
-        Names, typer.Option(help="Columns to treat as numbers.", autocompletion=columns)
-    ] = None,
-    category: Annotated[
-        Names,
-        typer.Option(
-            help="Columns to treat as categories, such as numeric codes.", autocompletion=columns
-        ),
-    ] = None,
-    kind: Annotated[
-        str,
-        typer.Option(
-            help="Kind of target: regression, classification or auto.",
-            autocompletion=one_of("auto", "regression", "classification"),
-        ),
-    ] = "auto",
-    family: Annotated[
-        str,
-        typer.Option(
-            help=f"Distribution of a numeric target: {', '.join(_FAMILIES)}.",
-            autocompletion=one_of(*_FAMILIES),
-        ),
-    ] = "auto",
-    quantile: Annotated[
-        float | None,
-        typer.Option(help="Level of --family quantile, between 0 and 1; 0.5 by default."),
-    ] = None,
-    epsilon: Annotated[
-        float,
-        typer.Option(
-            help="Largest distance of a task to the centre, in standard deviations between tasks."
-        ),
-    ] = float("inf"),
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Score by which models are chosen: {_METRICS}. The Poisson deviance asks for "
-            "models of counts.",
-            autocompletion=one_of(*_METRICS.replace(";", ",").split(", ")),
-        ),
-    ] = None,
-    weights: Annotated[
-        str | None, typer.Option(help="Column of row weights.", autocompletion=columns)
-    ] = None,
-    time: Annotated[
-        str | None,
-        typer.Option(help="Column of times: test on later rows.", autocompletion=columns),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(help="Column of groups that are held out as a whole.", autocompletion=columns),
-    ] = None,
     holdout: Annotated[
         str | None, typer.Option(help="Another table on which to score the models.")
     ] = None,
-    folds: Annotated[int, typer.Option(help="Number of folds.")] = 5,
-    base: Annotated[
-        str,
-        typer.Option(
-            help="Features besides the columns: splines, boosting (predictions of boosted trees), "
-            "linear or none (no others), or auto (all, and task means, where they may help).",
-            autocompletion=one_of("auto", "linear", "splines", "boosting", "none"),
-        ),
-    ] = "auto",
-    time_budget: Annotated[
-        float, typer.Option(help="Seconds after which no further model is tried.")
-    ] = 60.0,
-    drop_unlabelled: Annotated[
-        bool, typer.Option("--drop-unlabelled", help="Drop rows without a task.")
-    ] = False,
-    jobs: Annotated[
-        int, typer.Option(help="Number of processes that try models; -1 for one per core.")
-    ] = 1,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -152,8 +114,7 @@ def fit(
             help="Folder for model, results and report; crosslearning-TABLE by default.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 0,
-    config: Annotated[
+    config: Annotated[  # noqa: ARG001 - its callback does the work
         Path | None,
         typer.Option(
             help="TOML file of options that are not given here, such as task = 'school'.",
@@ -168,26 +129,21 @@ def fit(
     formats: Formats = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Fit one model per task to a table, and say whether sharing between tasks helps.
 
     Column types are recognised, and missing values imputed and flagged. How much tasks differ is
     learned from the table, and the best of several models on held-out rows is kept.
     """
-    given = dict(locals())
     from crosslearning import report
     from crosslearning.tables import check_folder
-    from crosslearning.tables.options import on_command_line
 
     folder = out or Path(f"crosslearning-{'table' if table == '-' else _stem(table)}")
-    try:
-        check_folder(folder)
-    except ValueError as error:
-        raise ValueError(f"{error} Name it with --out.") from error
+    check_folder(folder)
     with spinner(show=not (quiet or as_json)) as say, warnings_in_a_line(show=not quiet):
         say(f"Reading {table}")
-        with on_command_line():
-            model = _with_paths(_fitted(given, say), {"TABLE": table, "HOLDOUT": holdout})
+        model = _fitted(table, holdout, scheduler, options, say)
         say("Writing model and report")
         model.save(folder)
         page = report.write(folder, formats=formats or ())
@@ -197,16 +153,6 @@ def fit(
         print_fit(model, folder, page)
 
 
-def _with_paths(model: TableModel, paths: dict[str, str | None]) -> TableModel:
-    """Put paths in place of the words that stand for them in the lines of Python."""
-    assert model.findings is not None  # unlike those of a stored model
-    python = model.findings.python
-    for word, path in paths.items():
-        if path not in (None, "-"):
-            python = python.replace(f'"{word}"', repr(path))
-    return replace(model, findings=replace(model.findings, python=python))
-
-
 def _stem(table: str) -> str:
     """Return the name of a file or folder without suffixes."""
     path = Path(table)
@@ -214,50 +160,38 @@ def _stem(table: str) -> str:
     return name.split(".")[0] or "table"
 
 
-def _fitted(given: dict[str, Any], say: Any) -> TableModel:
+def _fitted(
+    table: str, holdout: str | None, scheduler: str | None, given: dict[str, Any], say: Any
+) -> TableModel:
     """Fit a table in memory, or in chunks if it is large or on the workers of a scheduler."""
-    from crosslearning.tables import fit_table, read_table
+    from crosslearning import tables
     from crosslearning.tables.reading.files import is_large
 
-    table, scheduler = given["table"], given["scheduler"]
-    settings = {name: given[name] for name in _SHARED}
-    settings |= {"command": shlex.join(["crosslearning", *sys.argv[1:]]), "progress": say}
+    text = tuple(given["category"] or ())
+    shared = {"command": shlex.join(["crosslearning", *sys.argv[1:]]), "progress": say}
     if scheduler is not None or (table != "-" and is_large(table)):
-        in_memory = {"base": ("auto", "linear", "none"), "jobs": (1,), "quantile": (None,)}
-        for option, possible in in_memory.items():
-            if given[option] not in possible:
-                raise ValueError(
-                    f"--{option} {given[option]} needs all rows in memory, but this table is read "
-                    "in chunks. Omit the option, or fit a part of the table."
-                )
-        settings |= _columns(given, set()) | {"held_out": given["holdout"]}
-        if scheduler is not None:
-            from crosslearning.tables import dask
+        options = _options(given, set()) | shared
+        if scheduler is None:
+            return tables.fit_files(table, held_out=holdout, **options)
+        from crosslearning.tables import dask
 
-            return dask.fit_files(table, scheduler=scheduler, **settings)
-        from crosslearning.tables import fit_files
-
-        return fit_files(table, **settings)
-    text, holdout = given["category"] or (), given["holdout"]
-    frame = read_table(sys.stdin.buffer if table == "-" else table, text=text)
-    settings |= {name: given[name] for name in ("base", "time_budget", "jobs", "quantile")}
-    settings |= _columns(given, set(frame.columns))
-    held_out = None if holdout is None else read_table(holdout, text=text)
-    return fit_table(frame, held_out=held_out, **settings)
+        return dask.fit_files(table, scheduler=scheduler, held_out=holdout, **options)
+    frame = tables.read_table(sys.stdin.buffer if table == "-" else table, text=text)
+    held_out: Any = holdout
+    if holdout is not None and not is_large(holdout):
+        held_out = tables.read_table(holdout, text=text)
+    options = _options(given, set(frame.columns)) | shared
+    return tables.fit_table(frame, held_out=held_out, **options)
 
 
-def _columns(given: dict[str, Any], known: set[str]) -> dict[str, list[str] | None]:
-    """Split lists of columns at commas, except in names that are `known`."""
-    found: dict[str, list[str] | None] = {"features": None}
-    for name, option in (
-        ("features", "features"),
-        ("numbers", "number"),
-        ("categories", "category"),
-    ):
-        if given[option] is not None or name != "features":
-            found[name] = [
+def _options(given: dict[str, Any], known: set[str]) -> dict[str, Any]:
+    """Name options as a fit does; split lists of columns at commas, except in `known` names."""
+    options = {option.name: given[_flag(option)] for option in fields(FitSettings)}
+    for name in _LISTS:
+        if options[name] is not None:
+            options[name] = tuple(
                 part
-                for item in given[option] or []
+                for item in options[name]
                 for part in ([item] if item in known else map(str.strip, item.split(",")))
-            ]
-    return found
+            )
+    return {name: value for name, value in options.items() if value is not None}

@@ -3,16 +3,30 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from crosslearning.tables.model import TableModel, check_folder
-from crosslearning.tables.prediction import Predicted, predict_files, predict_table
-from crosslearning.tables.reading.tables import read_table, read_verbatim
-from crosslearning.tables.writing import is_text, write_table
-
 if TYPE_CHECKING:
-    from crosslearning.tables.fitting import fit_table
-    from crosslearning.tables.streaming import fit_files
+    from crosslearning.tables.fitting import fit_files, fit_table
+    from crosslearning.tables.model import TableModel, check_folder
+    from crosslearning.tables.prediction import Predicted, predict_files, predict_table
+    from crosslearning.tables.reading import read_table, read_verbatim
+    from crosslearning.tables.settings import FitSettings
+    from crosslearning.tables.writing import is_text, write_table
 
+_PLACES = {
+    "FitSettings": "settings",
+    "Predicted": "prediction",
+    "TableModel": "model",
+    "check_folder": "model",
+    "fit_files": "fitting",
+    "fit_table": "fitting",
+    "is_text": "writing",
+    "predict_files": "prediction",
+    "predict_table": "prediction",
+    "read_table": "reading",
+    "read_verbatim": "reading",
+    "write_table": "writing",
+}
 __all__ = [
+    "FitSettings",
     "Predicted",
     "TableModel",
     "check_folder",
@@ -26,11 +40,9 @@ __all__ = [
     "write_table",
 ]
 
-_FITS = {"fit_table": "fitting", "fit_files": "streaming"}
-
 
 def __getattr__(name: str) -> Any:
-    """Import scikit-learn, which takes long, only to fit."""
-    if name in _FITS:
-        return getattr(import_module(f"{__name__}.{_FITS[name]}"), name)
+    """Import a part when it is used: scikit-learn takes long, and is needed only to fit."""
+    if name in _PLACES:
+        return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

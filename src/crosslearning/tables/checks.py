@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning.convex.residuals import Residuals, calibrated
 from crosslearning.evaluation.calibration import reliability
 from crosslearning.evaluation.numbers import percent
 from crosslearning.tables.learners.trials import Trials
 from crosslearning.tables.model_findings import Coverage, Prediction, Reliability, ReliabilityBin
-from crosslearning.tables.residuals import Residuals, calibrated
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import Splits
 

@@ -70,7 +70,7 @@ def _findings(fit: Fit, about: About) -> Findings:
         score=describe_models.score(fit),
         models=describe_models.models(fit),
         chosen_model=describe_models.chosen_model(fit),
-        described_model=trials.described.label,
+        described_model=fit.trials.described.label,
         typical_error=describe_models.typical_error(fit),
         comparison=comparison_summary(verdict, comparison, trials, fit.metric, shown),
         gain_counts=gain_counts(gains) if len(shown) < len(gains) else None,

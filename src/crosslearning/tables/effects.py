@@ -1,5 +1,6 @@
 """Partial effects: predictions as one column changes, averaged over rows of the table."""
 
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Any
 
@@ -19,11 +20,14 @@ _NUMBERS, _MOST_ROWS = 2**24, 200  # to predict from in all, and rows to average
 _NODES = 64  # that probabilities of three or more classes are averaged over, or more
 
 
-def effects(model: TableModel, frame: pd.DataFrame) -> tuple[PartialEffect, ...]:
+def effects(
+    model: TableModel, frame: pd.DataFrame, constant: Collection[str] = ()
+) -> tuple[PartialEffect, ...]:
     """Effects at the centre and in some tasks, for the columns with the largest ones at the centre.
 
     For classes it is the effect on the probability of the last one. The other columns are those of
-    rows spread evenly over the table, whose predictions are averaged.
+    rows spread evenly over the table, whose predictions are averaged. Tasks cannot differ in the
+    effect of a column whose features are `constant` within all of them.
     """
     grids = _grids(model, frame)
     if not grids:
@@ -53,6 +57,7 @@ def effects(model: TableModel, frame: pd.DataFrame) -> tuple[PartialEffect, ...]
             tasks=tuple(
                 TaskEffect(task=labels[i], values=tuple(values[parts[k]]))
                 for i, values in zip(shown, tasks, strict=True)
+                if not set(model.encoder.features_of(names[k])) <= set(constant)
             ),
         )
         for k in order

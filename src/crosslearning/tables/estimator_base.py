@@ -6,7 +6,7 @@ import json
 import os
 from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from numbers import Integral, Real
 from pathlib import Path
@@ -30,7 +30,9 @@ from sklearn.utils.validation import (
 from crosslearning.archive import write_archive
 from crosslearning.evaluation import Comparison
 from crosslearning.evaluation.plain import plain
+from crosslearning.evaluation.records import to_json
 from crosslearning.tables import fit_table
+from crosslearning.tables.findings import Findings
 from crosslearning.tasks import check_tasks
 from crosslearning.tasks.estimators import (
     as_objects,
@@ -113,8 +115,9 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
             # A column of a matrix is meant as a feature, even if it looks like a row number.
             others = (*roles.values(), self.group)
             features = [name for name in table.columns if name not in others]
-        self.model_ = fit_table(table, features=features, **roles, **self._options())
-        self.model_.results["python"] = self._python()
+        model = fit_table(table, features=features, **roles, **self._options())
+        assert model.findings is not None  # unlike those of a stored model
+        self.model_ = replace(model, findings=replace(model.findings, python=self._python()))
         return self
 
     def _table(
@@ -207,20 +210,27 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         return as_objects(self.model_.estimator.tasks_)
 
     @property
+    def _findings(self) -> Findings:
+        check_is_fitted(self)
+        if self.model_.findings is None:
+            raise AttributeError("This model was saved without its results.")
+        return self.model_.findings
+
+    @property
     def sentence_(self) -> str:
         """Whether sharing helps, and by how much, in words."""
-        return str(self.model_.results["sentence"])
+        return self._findings.sentence
 
     @property
     def candidates_(self) -> pd.DataFrame:
         """The models that were tried, best first."""
-        models = pd.DataFrame(self.model_.results["models"])
+        models = pd.DataFrame([vars(model) for model in self._findings.models])
         return models.rename(columns={"kind": "end"})[_CANDIDATE]
 
     @property
     def comparison_(self) -> Comparison | dict[str, Any]:
         """The choice among all models, compared with that among pooled and separate models."""
-        return _comparison(self.model_.results, self.tasks_)
+        return _comparison(self._findings, self.tasks_)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the fitted model to a folder, without pickle; :func:`crosslearning.load` reads it.
@@ -262,13 +272,13 @@ def digest_of(folder: Path) -> str:
     return sha256((folder / _MODEL).read_bytes()).hexdigest()
 
 
-def _comparison(results: dict[str, Any], labels: NDArray[Any]) -> Comparison | dict[str, Any]:
+def _comparison(findings: Findings, labels: NDArray[Any]) -> Comparison | dict[str, Any]:
     """Rebuild the comparison from its record, unless that lists only some of the tasks."""
-    record: dict[str, Any] = results["comparison"]
-    if len(record["tasks"]) < results["size"]["compared"]:
+    record: dict[str, Any] = to_json(findings.comparison)
+    if len(record["tasks"]) < findings.size.compared:
         return record
     methods = tuple(row["method"] for row in record["overall"])
-    sign = 1.0 if results["score"]["greater_is_better"] else -1.0
+    sign = 1.0 if findings.score.greater_is_better else -1.0
     table = pd.DataFrame(record["tasks"])
     scores = sign * table[list(methods)].to_numpy(dtype=np.float64).T
     known = {repr(plain(label)): label for label in labels}

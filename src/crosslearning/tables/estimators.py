@@ -17,8 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.archive import read_archive
+from crosslearning.evaluation.records import from_json
 from crosslearning.tables import TableModel
 from crosslearning.tables.estimator_base import ESTIMATOR, KIND, RESULTS, CrossTable, digest_of
+from crosslearning.tables.findings import Findings
 from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor, as_objects
 
 
@@ -166,6 +168,13 @@ class CrossClassifier(TaskClassifier, CrossTable):
         predictions = self._predictions(X, tasks)
         return predictions[[f"probability_{label}" for label in self.classes_]].to_numpy()
 
+    def predict_log_proba(
+        self, X: ArrayLike, tasks: ArrayLike | str | None = None
+    ) -> NDArray[np.float64]:
+        """Logarithms of `predict_proba`."""
+        smallest = np.finfo(np.float64).tiny
+        return np.asarray(np.log(np.maximum(self.predict_proba(X, tasks), smallest)))
+
     def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
         return self.predict_proba(X, tasks)
 
@@ -196,8 +205,8 @@ def load(folder: str | os.PathLike[str]) -> CrossRegressor | CrossClassifier:
     path = Path(folder)
     model = TableModel.load(path)
     if (path / RESULTS).is_file():
-        results = json.loads((path / RESULTS).read_text(encoding="utf-8"))
-        model = replace(model, results=results)
+        stored = json.loads((path / RESULTS).read_text(encoding="utf-8"))
+        model = replace(model, findings=from_json(Findings, stored))
     state = _state(path, model)
     kind = CrossRegressor if model.classes is None else CrossClassifier
     estimator = kind(**state["parameters"])

@@ -1,12 +1,13 @@
 """What results need to know about the rows of a table."""
 
 import hashlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tables.metrics import Metric, Said
 from crosslearning.tables.rows import Rows
@@ -22,14 +23,41 @@ class Facts(NamedTuple):
     fingerprint: str
     compared: NDArray[np.intp]
 
+    @property
+    def notes(self) -> list[str]:
+        """Say if some tasks decided for all."""
+        some, of = len(self.compared), len(self.counts)
+        return [f"models were compared on {some:,} of {of:,} tasks"] if some < of else []
 
-def facts_of(
-    frame: pd.DataFrame, rows: Rows, splits: Splits, metric: Metric, names: list[str]
-) -> Facts:
+
+def facts_of_rows(rows: Rows, splits: Splits, metric: Metric, names: list[str]) -> Facts:
     """Look at rows in memory; `names` are those of the features, if they are columns."""
-    counts = np.bincount(rows.codes, minlength=rows.n_tasks)
-    score, everyone = baseline_of(rows, splits, metric), np.arange(rows.n_tasks)
-    return Facts(counts, score, _constant(rows, names), _fingerprint(frame), everyone)
+    digest = hashlib.sha256(np.ascontiguousarray(rows.X).tobytes())
+    digest.update(rows.codes.tobytes())
+    digest.update(pd.util.hash_array(rows.y).tobytes())
+    return Facts(
+        counts=np.bincount(rows.codes, minlength=rows.n_tasks),
+        baseline=baseline_of(rows, splits, metric),
+        constant=_constant(rows, names),
+        fingerprint=digest.hexdigest(),
+        compared=np.arange(rows.n_tasks),
+    )
+
+
+def facts_of_sums(
+    total: Statistics, names: list[str], baseline: float, tasks: NDArray[np.intp]
+) -> Facts:
+    """Look at sums of all rows, of which the rows of some tasks were scored."""
+    squares = np.einsum("nfjj->j", total.cells.scatters)[:-1]
+    digest = hashlib.sha256(total.cells.counts.tobytes())
+    digest.update(np.ascontiguousarray(total.cells.means).tobytes())
+    return Facts(
+        counts=total.counts,
+        baseline=baseline,
+        constant=[name for name, square in zip(names, squares, strict=True) if square == 0],
+        fingerprint=digest.hexdigest(),
+        compared=tasks,
+    )
 
 
 def baseline_of(rows: Rows, splits: Splits, metric: Metric) -> float:
@@ -46,12 +74,14 @@ def baseline_of(rows: Rows, splits: Splits, metric: Metric) -> float:
 
 def guessed(rows: Rows, n_rows: int, metric: Metric) -> Said:
     """Predict the mean, quantile or class frequencies of some rows for others."""
+    y, weights = rows.counted, rows.given_weights[rows.given_weights > 0]
     if metric.quantile is not None:
-        guess = np.asarray(np.quantile(rows.y, metric.quantile))
+        how: Any = {} if rows.weights is None else {"weights": weights, "method": "inverted_cdf"}
+        guess = np.asarray(np.quantile(y, metric.quantile, **how))
     elif rows.classes is None:
-        guess = np.asarray(rows.y.mean())
+        guess = np.asarray(np.average(y, weights=weights))
     else:
-        counts = np.maximum((rows.y[:, np.newaxis] == rows.classes).sum(axis=0), 0.5)
+        counts = np.maximum(weights @ (y[:, np.newaxis] == rows.classes), 0.5)
         guess = counts / counts.sum()
     return Said.of(np.repeat(guess[np.newaxis], n_rows, axis=0), rows.classes)
 
@@ -69,11 +99,3 @@ def _constant(rows: Rows, names: list[str]) -> list[str]:
     first = np.zeros(rows.n_tasks, dtype=np.intp)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     return [name for j, name in enumerate(names) if np.array_equal(X[:, j], X[first[codes], j])]
-
-
-def _fingerprint(frame: pd.DataFrame) -> str:
-    """SHA-256 of the values and the names of the columns."""
-    digest = hashlib.sha256("\n".join(frame.columns).encode())
-    for name in frame.columns:
-        digest.update(pd.util.hash_pandas_object(frame[name], index=False).to_numpy().tobytes())
-    return digest.hexdigest()

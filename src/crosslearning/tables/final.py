@@ -1,18 +1,23 @@
-"""The models of all rows, and what is kept of them."""
+"""The models that are kept, fitted to all rows: from rows in memory, from sums, or by passes."""
 
-from collections.abc import Container
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import clone
 
+from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.numbers import count
 from crosslearning.evaluation.scores import Scores
+from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
+from crosslearning.tables.columns.features import require_columns
 from crosslearning.tables.columns.labels import tidy
-from crosslearning.tables.columns.schema import require_columns
+from crosslearning.tables.engines import Engine
+from crosslearning.tables.engines.plan import Plan
 from crosslearning.tables.facts import guessed
 from crosslearning.tables.forecast import blend
 from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate
@@ -20,35 +25,14 @@ from crosslearning.tables.learners.spaces import Spaces
 from crosslearning.tables.learners.trials import Choice, Trials, over_tasks
 from crosslearning.tables.metrics import Metric, plain_of, said_of, weights_of
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.rows import fitted
+from crosslearning.tables.rows import bounded, fitted
 from crosslearning.tasks.estimators import as_objects
 
-
-def state_to_keep(model: Any) -> dict[str, Any]:
-    """Return what predictions need."""
-    state = state_of(model)
-    state["fitted"].pop("calibration_", None)  # intervals use the errors of held-out rows
-    return state
-
-
-def unweighted(weights: str | None, held_out: Container[str] | None) -> list[str]:
-    """Say that a held-out table, or its columns, lacks the weights."""
-    if weights is None or held_out is None or weights in held_out:
-        return []
-    return [f"the held-out table has no column {weights}: its rows have equal weights"]
-
-
-def unscored(metric: Metric, n_rows: int) -> ValueError:
-    """Say that a held-out table has nothing to score by."""
-    return ValueError(
-        f"No task of the held-out table can be scored by {metric.words}: it has "
-        f"{count(n_rows, 'row')} with a target{', and perhaps too few classes' * bool(n_rows)}. "
-        f"Hold out another table{', or choose another metric' * bool(n_rows)}."
-    )
+_LEARNED = 2**14  # tasks that are enough for variances
 
 
 class Judge(NamedTuple):
-    """Trials whose scores decide what is said; their tasks, rows, score of a guess, and words."""
+    """Trials whose scores decide the verdict; their tasks, rows, score of a guess, and words."""
 
     trials: Trials
     labels: NDArray[Any]
@@ -57,31 +41,88 @@ class Judge(NamedTuple):
     words: str
 
 
-class Final:
-    """Models of all rows, each fitted once."""
+def unscored(metric: Metric, n_rows: int) -> ValueError:
+    """Say that a held-out table has nothing to score by."""
+    why, remedy = "", ""
+    if n_rows:
+        why, remedy = ", and perhaps too few classes", ", or choose another metric"
+    return ValueError(
+        f"No task of the held-out table can be scored by {metric.words}: it has "
+        f"{count(n_rows, 'row')} with a target{why}. Hold out another table{remedy}."
+    )
+
+
+def _state(model: Any) -> dict[str, Any]:
+    """Return what predictions need."""
+    state = state_of(model)
+    state["fitted"].pop("calibration_", None)  # intervals use the errors of held-out rows
+    return state
+
+
+class FromSums:
+    """Linear models fitted to sums of all rows, or by passes over them, each once."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        plan: Plan,
+        trials: Trials,
+        total: Statistics,
+        ends: NDArray[np.float64],
+        labels: NDArray[Any],
+    ) -> None:
+        self.engine, self.plan, self.trials = engine, plan, trials
+        self.total, self.ends, self.labels = total, ends, labels
+        self._fitted: dict[str, Any] = {}
+
+    def model(self, candidate: Candidate) -> Any:
+        """Fit on all rows."""
+        if candidate.name not in self._fitted:
+            model, plan = clone(candidate.estimator), self.plan
+            if isinstance(model, CrossBayesianRidge):
+                model.fit_statistics(self.total, learn_from=_LEARNED)
+            else:
+                counts = isinstance(model, CrossBayesianGLM)
+                about = self.ends.max() if counts else plan.classes
+                over = partial(self.engine.pass_over, plan)
+                model.fit_passes(self.total, over, about, learn_from=_LEARNED)
+            model.tasks_ = self.labels
+            if plan.classes is None:
+                bounded(model, self.ends)
+            self._fitted[candidate.name] = model
+        return self._fitted[candidate.name]
+
+    def state(self, weights: dict[str, float]) -> dict[str, Any]:
+        """Return what predictions of the one model need."""
+        (name,) = weights
+        return _state(self.model(self.trials.named(name)))
+
+
+class FromRows:
+    """Models of all learners fitted to all rows in memory, each once."""
 
     def __init__(self, spaces: Spaces, trials: Trials, labels: NDArray[Any]) -> None:
         self.spaces, self.trials, self.labels = spaces, trials, labels
-        self._known: dict[str, Any] = {}
+        self._fitted: dict[str, Any] = {}
 
     def model(self, candidate: Candidate) -> Any:
         """Fit on all rows."""
         name = candidate.name
-        if name not in self._known:
+        if name not in self._fitted:
             rows = self.spaces.of(candidate.base, None)
-            self._known[name] = fitted(candidate.estimator, rows, self.labels)
-        return self._known[name]
+            self._fitted[name] = fitted(candidate.estimator, rows, self.labels)
+        return self._fitted[name]
 
     def state(self, weights: dict[str, float]) -> dict[str, Any]:
         """Return what predictions of a blend of models need."""
         used = [(c, weights[c.name]) for c in self.trials.candidates if c.name in weights]
-        states = [state_to_keep(self.model(c)) for c, _ in used]
+        states = [_state(self.model(c)) for c, _ in used]
         bases = {c.base for c, _ in used} - {"linear"}
         if not bases and len(used) == 1:
             return states[0]
         basis = self.spaces.final(bases) if bases else None
         seen = [None if c.base == "linear" else basis and basis.seen(c.base) for c, _ in used]
-        parts = [(w, columns, own) for (_, w), columns, own in zip(used, seen, states, strict=True)]
+        parts = [(w, columns, one) for (_, w), columns, one in zip(used, seen, states, strict=True)]
         return blend(parts, basis)
 
     @property

@@ -129,12 +129,13 @@ class TypicalError:
 
 @dataclass(frozen=True, kw_only=True)
 class Horizon:
-    """How far ahead models were tested: column of times, whether dates, reach, and last moment."""
+    """How far ahead models were tested: column of times, reach, last moment, and kind of dates."""
 
     column: str
     date: bool
     reach: str
     until: float
+    day_first: bool
 
 
 @dataclass(frozen=True, kw_only=True)

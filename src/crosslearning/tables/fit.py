@@ -6,7 +6,7 @@ from typing import Any
 
 from crosslearning.evaluation.sentences import Measure
 from crosslearning.tables.checks import Checks
-from crosslearning.tables.columns.schema import Features
+from crosslearning.tables.columns.features import Features
 from crosslearning.tables.columns.target import Target
 from crosslearning.tables.facts import Facts
 from crosslearning.tables.final import Judge

@@ -2,46 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from inspect import signature
-from typing import Any
+from math import inf
+from typing import TYPE_CHECKING, Any
 
-_ASIDE = ("frame", "source", "command", "progress")
+import pandas as pd
 
+if TYPE_CHECKING:
+    import os
 
-def lines(function: Callable[..., Any], given: dict[str, Any], described: str) -> str:
-    """Write the call of `fit_table` or `fit_files`; TABLE and HOLDOUT stand for the files."""
-    categories = list(given["categories"])
-    text = f", text={categories}" if categories else ""
-    from_frame = "frame" in signature(function).parameters
-    options = [
-        f"    {name}={_written(name, given[name], text, from_frame)},"
-        for name, parameter in signature(function).parameters.items()
-        if name not in _ASIDE and not _is(given[name], parameter.default)
-    ]
-    call = [
-        f"model = {function.__name__}(",
-        "    frame," if from_frame else '    "TABLE",',
-        *options,
-        ")",
-        'print(model.results["sentence"])',
-        f"print(model.coefficients)  # of the model: {described}",
-    ]
-    start = f"from crosslearning.tables import {function.__name__}"
-    if not from_frame:
-        return "\n".join([start, "", *call])
-    read, predict = f'frame = read_table("TABLE"{text})', "predictions = model.predict(frame)"
-    return "\n".join([f"{start}, read_table", "", read, *call, predict])
+    from crosslearning.tables.engines import Engine
+    from crosslearning.tables.settings import FitSettings
 
 
-def _written(name: str, value: Any, text: str, from_frame: bool) -> str:
-    if name != "held_out":
-        return repr(value)
-    return f'read_table("HOLDOUT"{text})' if from_frame else '"HOLDOUT"'
+def lines(
+    settings: FitSettings,
+    engine: Engine,
+    held_out: pd.DataFrame | str | os.PathLike[str] | None,
+    described: str,
+) -> str:
+    """Write the call of the function that an engine belongs to."""
+    text = f", text={list(settings.categories)}" if settings.categories else ""
+    options = [f"    {name}={_written(value)}," for name, value in settings.changed()]
+    if isinstance(held_out, pd.DataFrame):
+        other = held_out.attrs.get("source", "HOLDOUT")
+        options.append(f"    held_out=read_table({other!r}{text}),")
+    elif held_out is not None:
+        options.append(f"    held_out={str(held_out)!r},")
+    module, name = engine.function.rsplit(".", 1)
+    read = engine.function == "crosslearning.tables.fit_table"
+    frame = [f"frame = read_table({engine.source!r}{text})"] if read else []
+    return "\n".join(
+        [
+            f"from {module} import {name}{', read_table' if read else ''}",
+            "",
+            *frame,
+            f"model = {name}(",
+            "    frame," if name == "fit_table" else f"    {engine.source!r},",
+            *options,
+            ")",
+            'print(model.results["sentence"])',
+            f"print(model.coefficients)  # of the model: {described}",
+            *(["predictions = model.predict(frame)"] if read else []),
+        ]
+    )
 
 
-def _is(value: Any, default: Any) -> bool:
-    """Whether an option is as it would be if nobody asked; lists may be empty."""
-    if isinstance(value, list | tuple):
-        return not value and default == ()
-    return value is default or (isinstance(value, str | float | int) and bool(value == default))
+def _written(value: Any) -> str:
+    if isinstance(value, tuple):
+        return repr(list(value))
+    return 'float("inf")' if value == inf else repr(value)

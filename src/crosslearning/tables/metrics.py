@@ -11,7 +11,7 @@ from crosslearning.tables.columns.labels import tidy
 from crosslearning.tables.columns.recognition import as_numbers
 from crosslearning.tables.forecast import forecast, probabilities
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.options import option
+from crosslearning.tables.settings import OF_CLASSES
 
 Array = NDArray[np.float64]
 _SMALLEST = 1e-12  # probability, or mean of a positive target, before a logarithm is taken
@@ -95,7 +95,6 @@ _ALL = (
     Metric("gamma-deviance", "gamma deviance", _gamma),
 )
 METRICS = {metric.name: metric for metric in _ALL}
-_OF_CLASSES = ("log-loss", "accuracy", "auc")
 
 
 def _pinball(level: float) -> Metric:
@@ -118,12 +117,12 @@ def metric_of(name: str | None, kind: str, quantile: float | None = None) -> Met
         return _pinball(quantile)
     classes = kind == "classification"
     chosen = name or ("log-loss" if classes else "mse")
-    known = [other for other in METRICS if (other in _OF_CLASSES) == classes]
+    known = [other for other in METRICS if (other in OF_CLASSES) == classes]
     if chosen not in known:
         other = "classification" if kind == "regression" else "regression"
         hint = f" Or ask for {other}." * (chosen in METRICS)
         raise ValueError(
-            f"{option('metric')} must be one of {', '.join(known)} for {kind}; got {name!r}.{hint}"
+            f"Option metric must be one of {', '.join(known)} for {kind}; got {name!r}.{hint}"
         )
     return METRICS[chosen]
 

@@ -19,17 +19,18 @@ from numpy.typing import NDArray
 
 from crosslearning.archive import read_archive, write_archive
 from crosslearning.convex.curves import Curves
+from crosslearning.convex.residuals import Residuals
 from crosslearning.evaluation.records import to_json
 from crosslearning.tables.columns.encoder import TableEncoder
+from crosslearning.tables.columns.features import check_names, require_columns
 from crosslearning.tables.columns.labels import kept_as_text, of_another_kind, recognised, tidy
-from crosslearning.tables.columns.schema import check_names, require_columns
 from crosslearning.tables.findings import Findings
 from crosslearning.tables.forecast import forecast, main_part, probabilities, with_intervals
 from crosslearning.tables.learners.features import Basis, Rotation, Stacked, TaskMeans, Trees
-from crosslearning.tables.residuals import Residuals
 from crosslearning.tasks import TaskIndex
 
 _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
+_BESIDE = (_RESULTS, _COEFFICIENTS, "report.html", "estimator.npz")
 _KIND = "table model"
 _PARTS = ("task", "target", "metric", "encoder", "rotation", "state", "residuals", "horizon")
 _CLASSES = (TableEncoder, Rotation, Basis, Curves, Stacked, TaskMeans, Trees, Residuals)
@@ -201,7 +202,11 @@ class TableModel:
         from crosslearning.tables.splits import time_values
 
         times = frame[known["column"]].dropna()
-        rows = int(np.sum(time_values(times) > known["until"])) if len(times) else 0
+        rows = (
+            int(np.sum(time_values(times, day_first=known["day_first"]) > known["until"]))
+            if len(times)
+            else 0
+        )
         until = f"{known['until']:.10g}"
         if known["date"]:
             until = str(pd.Timestamp(int(known["until"])).date())
@@ -235,9 +240,7 @@ class TableModel:
                     (parts / _RESULTS).write_text(json.dumps(self.results, allow_nan=False) + "\n")
                 if self.coefficients is not None:
                     self.coefficients.to_csv(parts / _COEFFICIENTS, index=False)
-                # Never leave the results of another model beside this one.
-                for name in (_RESULTS, _COEFFICIENTS):
-                    (path / name).unlink(missing_ok=True)
+                _forget_another(path, parts / _MODEL)
                 for part in sorted(parts.iterdir()):
                     part.replace(path / part.name)
         except BaseException as error:
@@ -260,6 +263,14 @@ class TableModel:
                 "fit was saved to."
             )
         return cls(**read_archive(file, _KIND, _CLASSES))
+
+
+def _forget_another(folder: Path, model: Path) -> None:
+    """Remove what belongs to another model in a folder than this one."""
+    old = folder / _MODEL
+    if old.is_file() and old.read_bytes() != model.read_bytes():
+        for name in _BESIDE:
+            (folder / name).unlink(missing_ok=True)
 
 
 def check_folder(folder: str | os.PathLike[str]) -> None:

@@ -16,23 +16,28 @@ from crosslearning.tables.columns.recognition import (
     is_date,
     listed_rows,
 )
+from crosslearning.tables.settings import FitSettings
 from crosslearning.tasks import within_task_folds
 
 Rows = NDArray[np.intp]
-LATER = "on rows with a later {} than the training rows, by at most {}"
-HELD_OUT = "on rows with a held-out {}"
 _DAY = 864e11  # nanoseconds
 _FEWEST = 2  # values of a column of times, or of groups
 
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Splits of the rows of a table."""
+    """Rows to train on and rows to test on, and the fold of each row if there are folds."""
 
     parts: list[tuple[Rows, Rows]]
-    words: str
     folds: NDArray[np.int64] | None = None
-    horizon: dict[str, Any] | None = None
+
+
+def hold_out_words(settings: FitSettings, horizon: dict[str, Any] | None) -> str:
+    """Say which rows models are tested on."""
+    if horizon is not None:
+        column, reach = horizon["column"], horizon["reach"]
+        return f"on rows with a later {column} than the training rows, by at most {reach}"
+    return f"on rows with a held-out {settings.group}" if settings.group else "on held-out rows"
 
 
 def splits_of(
@@ -41,37 +46,30 @@ def splits_of(
     seed: int,
     *,
     classes: NDArray[Any] | None = None,
-    time: pd.Series[Any] | None = None,
-    group: pd.Series[Any] | None = None,
+    parts: NDArray[np.intp] | None = None,
+    groups: NDArray[Any] | None = None,
 ) -> Splits:
-    """Divide rows within tasks, by time, or by groups that stay together."""
-    if time is not None and group is not None:
-        raise ValueError(
-            f"Rows can be held out by time or by group; got {time.name!r} and {group.name!r}. "
-            "Choose one of the two."
-        )
-    if time is not None:
-        return _later(time, n_splits)
-    if group is not None:
-        return _groups(group, n_splits, seed)
-    folds = within_task_folds(codes, min(n_splits, len(codes)), seed, classes)
-    return _of_folds(folds, "on held-out rows")
-
-
-def _of_folds(folds: NDArray[np.int64], words: str) -> Splits:
+    """Divide rows within tasks, by consecutive parts in time, or by groups that stay together."""
+    if parts is not None:
+        sides = [
+            (np.flatnonzero(parts < k), np.flatnonzero(parts == k))
+            for k in range(1, int(parts.max()) + 1)
+        ]
+        return Splits(sides)
+    if groups is None:
+        folds = within_task_folds(codes, min(n_splits, len(codes)), seed, classes)
+    else:
+        of_group, names = pd.factorize(groups)
+        if len(names) < _FEWEST:
+            raise ValueError(
+                f"A column of groups must have at least 2 values to hold some out; got "
+                f"{len(names)}. Choose another column."
+            )
+        dealt = np.random.default_rng(seed).permutation(len(names)) % min(n_splits, len(names))
+        folds = dealt[of_group].astype(np.int64)
     tests = [folds == k for k in range(int(folds.max()) + 1)]
-    return Splits([(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests], words, folds)
-
-
-def _groups(group: pd.Series[Any], n_splits: int, seed: int) -> Splits:
-    codes, labels = pd.factorize(group.astype(object).where(group.notna(), "(missing)"))
-    if len(labels) < _FEWEST:
-        raise ValueError(
-            f"The column {group.name!r} must have at least 2 values to hold groups out; got "
-            f"{len(labels)}. Choose another column."
-        )
-    dealt = np.random.default_rng(seed).permutation(len(labels)) % min(n_splits, len(labels))
-    return _of_folds(dealt[codes].astype(np.int64), HELD_OUT.format(group.name))
+    sides = [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests]
+    return Splits(sides, folds)
 
 
 def time_values(time: pd.Series[Any], *, day_first: bool | None = None) -> NDArray[Any]:
@@ -103,7 +101,9 @@ def time_starts(values: NDArray[Any], name: str, n_splits: int) -> NDArray[Any]:
     return np.asarray(moments[starts])
 
 
-def horizon(time: pd.Series[Any], values: NDArray[Any], starts: NDArray[Any]) -> dict[str, Any]:
+def horizon(
+    time: pd.Series[Any], values: NDArray[Any], starts: NDArray[Any], *, day_first: bool
+) -> dict[str, Any]:
     """Say how far ahead the parts from these moments on were tested, and until when."""
     before = [values[values < start].max() for start in starts]
     reach = float(np.max(np.append(before[1:], values.max()) - before))
@@ -113,16 +113,5 @@ def horizon(time: pd.Series[Any], values: NDArray[Any], starts: NDArray[Any]) ->
         "date": days,
         "reach": f"{reach / _DAY:,.3g} days" if days else f"{reach:.4g}",
         "until": float(values.max()) + reach,
+        "day_first": day_first,
     }
-
-
-def _later(time: pd.Series[Any], n_splits: int) -> Splits:
-    """Predict equal parts of the later half of the rows, each from everything before it."""
-    values = time_values(time)
-    starts = time_starts(values, str(time.name), n_splits)
-    part = np.searchsorted(starts, values, side="right")
-    parts = [
-        (np.flatnonzero(part < k), np.flatnonzero(part == k)) for k in range(1, len(starts) + 1)
-    ]
-    found = horizon(time, values, starts)
-    return Splits(parts, LATER.format(time.name, found["reach"]), horizon=found)

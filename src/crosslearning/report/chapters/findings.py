@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from textwrap import wrap
 from typing import Any
 
@@ -30,7 +29,7 @@ def models(findings: Findings) -> Figure:
     limit = _FAR * behind[len(behind) // 2]
     name, right = findings.score.name, not findings.score.greater_is_better
     rows = [_placed(model, difference > limit, right) for difference, model in tried]
-    where = "on the held-out table" if findings.scored_on_holdout else "nested"
+    where = "on the held-out table" if findings.scored_on_holdout else "on held-out rows"
     key = "Bars: one standard error of the difference from the chosen model."
     chart = model_errors(rows, name=name, right=right)
     return Figure("models", f"{capital(name)} of every model, {where}", chart, key)
@@ -86,11 +85,7 @@ def spread(findings: Findings) -> dict[str, Any] | None:
 
 def effects(findings: Findings) -> list[Figure]:
     """Draw partial effects on a common vertical axis."""
-    constant = findings.constant_within_tasks  # tasks cannot differ in the effects of these
-    drawn = [
-        replace(effect, tasks=()) if effect.feature in constant else effect
-        for effect in findings.effects
-    ]
+    drawn = findings.effects
     lines = [line for e in drawn for line in (e.center, *(task.values for task in e.tasks))]
     values = [value for line in lines for value in line]
     return [

@@ -46,7 +46,7 @@ def atlas(tasks: Records, *, kind: str) -> Spec:
     tall = reach * height / _SIDE
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-reach, reach], nice=False))
     y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-tall, tall], nice=False))
-    hover = tips(label=kind, rows=("rows", ","), gain=("gain over separate", GAIN))
+    hover = tips(label=kind, rows=("rows", ","), gain=("gain", GAIN))
     size = alt.Size("rows:Q", scale=alt.Scale(range=[18, 160]), legend=None)
     points = chart(tasks).mark_point(filled=True, opacity=0.7)
     return spec(

@@ -143,15 +143,16 @@ class TableEncoder:
     @property
     def feature_names(self) -> list[str]:
         """Names of the encoded features, such as ``ses``, ``ses missing`` and ``sex=female``."""
-        return [
-            *self.numbers,
-            *(f"{name} missing" for name in self.flagged),
-            *(
-                f"{name}={_OTHER if level is None else level}"
-                for name, levels in self.levels.items()
-                for level in _shown(levels)
-            ),
-        ]
+        flags = [f"{name} missing" for name in self.flagged]
+        levels = [feature for name in self.levels for feature in self.features_of(name)]
+        return [*self.numbers, *flags, *levels]
+
+    def features_of(self, column: str) -> list[str]:
+        """Names of the features of a column of numbers or categories."""
+        if column not in self.levels:
+            return [column]
+        levels = _shown(self.levels[column])
+        return [f"{column}={_OTHER if level is None else level}" for level in levels]
 
     def encode(self, frame: pd.DataFrame, *, strict: bool = True) -> NDArray[np.float64]:
         """Encode the rows of a table as finite numbers.

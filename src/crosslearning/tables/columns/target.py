@@ -10,11 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.tables.columns.recognition import as_numbers, column_of, first_of, is_date
-from crosslearning.tables.options import option
 
 Kind = Literal["regression", "classification"]
-KINDS = ("auto", "regression", "classification")
-FAMILIES = ("auto", "gaussian", "student", "poisson", "gamma", "tweedie", "quantile")
 
 _MOST_CLASSES = 50
 _LARGEST_COUNT = 30  # mean of counts; larger ones are treated as any numbers
@@ -47,7 +44,6 @@ def target_of(
     >>> target_of(pd.Series([0, 1, 1, 0, 2, 7])).family
     'poisson'
     """
-    kind = _asked(kind, family)
     name = column.name
     if is_date(column):
         raise ValueError(
@@ -68,44 +64,12 @@ def target_of(
     values = as_numbers(column)
     refuse_slips(column, values)
     _refuse_values(str(name), values, family, metric)
-    if only_family(family, metric):
-        asked = family if family != "auto" else "poisson"
-        because = f"{asked}, as {'asked' if family != 'auto' else 'the metric implies'}"
-        return Target(str(name), found, values, because, asked)
+    if family != "auto":
+        return Target(str(name), found, values, f"{family}, as asked", family)
+    if metric == "poisson-deviance":
+        return Target(str(name), found, values, "poisson, as the metric implies", "poisson")
     family, because = _family(values)
     return Target(str(name), found, values, why if why == "as asked" else because, family)
-
-
-def _asked(kind: str, family: str) -> str:
-    """Return the kind that is asked for; a family implies numbers."""
-    for name, value, known in (("kind", kind, KINDS), ("family", family, FAMILIES)):
-        if value not in known:
-            raise ValueError(f"{option(name)} must be one of {', '.join(known)}; got {value!r}.")
-    if family == "auto":
-        return kind
-    if kind == "classification":
-        raise ValueError(
-            f"{option('family', family)} is for numbers, not classes. Omit one of them."
-        )
-    return "regression"
-
-
-def only_family(family: str, metric: str | None) -> bool:
-    """Whether models of one family are asked for; the Poisson deviance is about means above 0."""
-    return family != "auto" or metric == "poisson-deviance"
-
-
-def quantile_asked(family: str, quantile: float | None) -> float | None:
-    """Return the level of the quantile to predict, 0.5 by default; None for means."""
-    if family != "quantile":
-        if quantile is not None:
-            raise ValueError(
-                f"{option('quantile')} needs {option('family', 'quantile')}; got {family!r}."
-            )
-        return None
-    if quantile is not None and not 0.0 < quantile < 1.0:
-        raise ValueError(f"{option('quantile')} must lie between 0 and 1; got {quantile}.")
-    return 0.5 if quantile is None else quantile
 
 
 def _recognised(column: pd.Series[Any], distinct: int) -> tuple[Kind, str]:
@@ -120,8 +84,8 @@ def refuse_slips(column: pd.Series[Any], values: NDArray[np.float64]) -> None:
     if len(slips):
         raise ValueError(
             f"The target {column.name!r} holds numbers except for "
-            f"{first_of(slips)}. Correct or delete these values, or ask for "
-            f"classes with {option('kind', 'classification')}."
+            f"{first_of(slips)}. Correct or delete these values, or ask for classes with option "
+            "kind=classification."
         )
 
 
@@ -155,11 +119,10 @@ def _classes(column: pd.Series[Any], distinct: int) -> NDArray[Any]:
     recognised = column_of(column)
     if distinct > _MOST_CLASSES:
         because = f" ({recognised.reason})" if recognised.reason else ""
-        numbers = option("kind", "regression")
         raise ValueError(
             f"A target of classes may have at most {_MOST_CLASSES}; {column.name!r} has "
             f"{distinct:,} distinct values{because}. Group them or choose another column"
-            + (f", or predict numbers with {numbers}." if recognised.type == "number" else ".")
+            + (", or use option kind=regression." if recognised.type == "number" else ".")
         )
     if recognised.type != "number" or recognised.note:
         return column.astype(object).map(str).to_numpy(dtype=object)

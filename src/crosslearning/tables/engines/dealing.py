@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# What random numbers are for: the same seed gives independent ones.
+SAMPLE, FOLD, ROW, TASK, GROUP = range(5)
+_PURPOSES = 8
 _MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of SplitMix64
 
 
-def uniform(a: Any, b: Any, seed: int) -> NDArray[np.float64]:
-    """Numbers from 0 to 1 that depend on two whole numbers and a seed alone (SplitMix64)."""
+def uniform(a: Any, b: Any, seed: int, purpose: int) -> NDArray[np.float64]:
+    """Numbers from 0 to 1 by two whole numbers, a seed and a purpose alone (SplitMix64)."""
     x, y, z = map(np.uint64, _MIX)
     mixed = np.asarray(a, dtype=np.uint64) * x + np.asarray(b, dtype=np.uint64) * y
-    mixed = mixed + np.array([seed], dtype=np.uint64) * z
+    mixed = mixed + np.array([_PURPOSES * seed + purpose], dtype=np.uint64) * z
     mixed = (mixed ^ (mixed >> np.uint64(30))) * y
     mixed = (mixed ^ (mixed >> np.uint64(27))) * z
     return np.asarray((mixed ^ (mixed >> np.uint64(31))) / 2.0**64)
@@ -36,5 +39,5 @@ def deal(
     number += seen[codes]
     seen += sizes
     group, place = np.divmod(number, n_folds)
-    start = np.asarray(n_folds * uniform(codes, group, 2 * seed), dtype=np.intp)
-    return (place + start) % n_folds, uniform(codes, number, 2 * seed + 1)
+    start = np.asarray(n_folds * uniform(codes, group, seed, FOLD), dtype=np.intp)
+    return (place + start) % n_folds, uniform(codes, number, seed, ROW)

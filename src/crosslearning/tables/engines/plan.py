@@ -1,9 +1,10 @@
-"""How the rows of a large table become numbers and folds, chunk by chunk."""
+"""How the rows of a table become numbers, sums and folds, chunk by chunk."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,155 +15,250 @@ from crosslearning.convex.statistics import Statistics
 from crosslearning.tables.columns.encoder import TableEncoder
 from crosslearning.tables.columns.recognition import as_numbers, first_of
 from crosslearning.tables.columns.target import refuse_slips
-from crosslearning.tables.engines.dealing import deal, uniform
+from crosslearning.tables.engines.dealing import GROUP, TASK, deal, uniform
 from crosslearning.tables.engines.survey import usable
 from crosslearning.tables.metrics import weights_of
 from crosslearning.tables.rows import Rows
-from crosslearning.tables.splits import HELD_OUT, LATER, time_values
+from crosslearning.tables.settings import FitSettings
+from crosslearning.tables.splits import Splits, hold_out_words, splits_of, time_values
+
+Array = NDArray[np.float64]
 
 
-class Shown(NamedTuple):
-    """Rows that are kept: features, targets, tasks, folds and weights; and `ends` of all targets.
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Rows of a chunk that stay in memory; `ends` are the extremes of all targets that count."""
 
-    These are the smallest and largest of each chunk, of rows of positive weight.
-    """
-
-    X: NDArray[np.float64]
-    y: NDArray[np.float64]
+    X: Array
+    y: Array
     codes: NDArray[np.intp]
     folds: NDArray[np.intp]
-    weights: NDArray[np.float64]
-    ends: NDArray[np.float64]
+    weights: Array
+    times: NDArray[Any]
+    groups: NDArray[Any]
+    ends: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """Rows that stay in memory, of all chunks, and the sums of all rows by task and fold."""
+
+    kept: Kept
+    sums: Statistics
 
     @classmethod
-    def of(cls, parts: Sequence[Shown]) -> Shown:
-        """Put parts together."""
-        return cls(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    def of(cls, parts: Sequence[Kept], sums: Statistics) -> Collected:
+        """Put chunks together."""
+        columns = {
+            one.name: np.concatenate([getattr(part, one.name) for part in parts])
+            for one in fields(Kept)
+        }
+        return cls(Kept(**columns), sums)
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan:
     """What to do with each chunk of a table.
 
-    `classes` are those of the target, if it has any. Rows are dealt to `n_folds` folds at random,
-    by the values of the column `group`, or by the first moments `starts` of the column `time`, in
-    which days may come first. Models are compared by sums, or by rows; a random `task_share` of
-    the tasks, and `row_share` of their rows, is kept.
+    Attributes
+    ----------
+    settings : FitSettings
+        Columns of tasks, targets, weights, times and groups, number of folds, and the seed.
+    encoder : TableEncoder
+        Turns columns into features.
+    labels : Index
+        Labels of the tasks, as they are written.
+    classes : array, optional
+        Classes of the target.
+    complete : bool
+        Whether all rows are kept, so that nothing needs to be summed.
+    summed_by_fold : bool
+        Whether models are compared by sums, not by rows.
+    task_share, row_share : float
+        Shares of the tasks, and of their rows, to keep.
+    starts : array
+        First moments of the parts that later rows are divided into.
+    horizon : dict, optional
+        How far ahead models are tested.
+    day_first : bool
+        Whether dates of the column of times begin with a day.
     """
 
-    task: str
-    target: str
-    weights: str | None
-    drop: bool
+    settings: FitSettings
     encoder: TableEncoder
     labels: pd.Index[Any]
     classes: NDArray[Any] | None
-    n_folds: int
-    seed: int
-    group: str | None = None
-    time: str | None = None
-    starts: NDArray[Any] = np.empty(0)
-    horizon: dict[str, Any] | None = None
-    day_first: bool = False
-    by_rows: bool = False
+    complete: bool
+    summed_by_fold: bool = False
     task_share: float = 1.0
     row_share: float = 1.0
+    starts: NDArray[Any] = field(default_factory=lambda: np.empty(0))
+    horizon: dict[str, Any] | None = None
+    day_first: bool = False
 
     @property
     def columns(self) -> list[str]:
         """The columns that are needed."""
-        named = [self.task, self.target, *self.encoder.columns, self.weights, self.group, self.time]
-        return [name for name in dict.fromkeys(named) if name is not None]
+        given = self.settings
+        named = [given.task, given.target, *self.encoder.columns]
+        named += [name for name in (given.weights, given.group, given.time) if name is not None]
+        return list(dict.fromkeys(named))
 
     @property
-    def keeps_all(self) -> bool:
-        """Whether all rows are kept, so that models need no more passes over them."""
-        return self.by_rows and self.task_share == 1.0 and self.row_share > 1.0
+    def n_features(self) -> int:
+        """Number of encoded features."""
+        return len(self.encoder.feature_names)
+
+    @property
+    def n_folds(self) -> int:
+        """Number of parts that rows are divided into."""
+        return self.settings.folds if self.settings.time is None else len(self.starts) + 1
 
     @property
     def n_summed(self) -> int:
         """Number of folds whose sums are needed."""
-        return 1 if self.by_rows else self.n_folds
+        return self.n_folds if self.summed_by_fold else 1
 
     @property
     def parts(self) -> list[tuple[list[int], int]]:
         """Folds to learn from, and the one to test on, of each split."""
-        if self.time is not None:
+        if self.settings.time is not None:
             return [(list(range(k)), k) for k in range(1, self.n_folds)]
         return [([j for j in range(self.n_folds) if j != k], k) for k in range(self.n_folds)]
 
     @property
     def words(self) -> str:
         """What the splits test on."""
-        if self.horizon is not None:
-            return LATER.format(self.time, self.horizon["reach"])
-        return HELD_OUT.format(self.group) if self.group else "on held-out rows"
+        return hold_out_words(self.settings, self.horizon)
 
     def encoded(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, Rows]:
         """Rows with a target, and the same as numbers."""
-        frame, own, labels = usable(frame, self.task, self.target, drop=self.drop)
-        X, y = self.encoder.encode(frame), self._targets(frame[self.target])
-        codes = self.labels.get_indexer(pd.Index(labels))[own]
-        weights = (
-            None if self.weights is None else weights_of(frame, self.weights, self.encoder.marks)
+        given = self.settings
+        frame, codes, labels = usable(frame, given.task, given.target, drop=given.drop_unlabelled)
+        index, weights = pd.Index(labels, tupleize_cols=False), None
+        if given.weights is not None:
+            weights = weights_of(frame, given.weights, self.encoder.marks)
+        return frame, Rows(
+            X=self.encoder.encode(frame),
+            y=self._targets(frame[given.target]),
+            codes=self.labels.get_indexer(index)[codes],
+            n_tasks=len(self.labels),
+            weights=weights,
+            classes=self.classes,
         )
-        return frame, Rows(X, y, codes, len(self.labels), weights, self.classes)
 
-    def add_up(self, frame: pd.DataFrame, seen: NDArray[np.int64], sums: Statistics) -> Shown:
-        """Add rows to sums, having seen so many rows of each task; and keep some of them."""
+    def add(self, frame: pd.DataFrame, seen: NDArray[np.int64], sums: Statistics) -> Kept:
+        """Add rows to sums, having seen so many rows of each task, and keep some of them."""
         frame, rows = self.encoded(frame)
-        folds, keys = deal(rows.codes, seen, self.n_folds, self.seed)
-        if self.time is not None:
-            when = time_values(frame[self.time], day_first=self.day_first)
-            folds = np.searchsorted(self.starts, when, side="right")
-        elif self.group is not None:
-            folds = self._of_groups(frame[self.group])
-        X, y, codes = rows.X, rows.y, rows.codes
-        sums.partial_fit(
-            X,
-            y,
-            codes,
-            labels=sums.labels,  # codes are positions: no search for distinct ones
-            sample_weight=rows.weights,
-            folds=folds if sums.n_folds > 1 else None,
+        times, groups = self._times(frame), self._groups(frame)
+        keep, folds = np.ones(len(rows.y), dtype=bool), np.zeros(len(rows.y), dtype=np.intp)
+        if not self.complete:
+            folds, keys = deal(rows.codes, seen, self.n_folds, self.settings.seed)
+            if self.settings.time is not None:
+                folds = np.searchsorted(self.starts, times, side="right")
+            elif self.settings.group is not None:
+                folds = self._folds_of_groups(groups)
+            sums.partial_fit(
+                rows.X,
+                rows.y,
+                rows.codes,
+                # Of all tasks, codes are the positions; a part of a table may lack some.
+                labels=sums.labels if sums.n_tasks == len(self.labels) else None,
+                sample_weight=rows.weights,
+                folds=folds if sums.n_folds > 1 else None,
+            )
+            keep = (keys < self.row_share) & (rows.given_weights > 0)
+            if self.task_share < 1:
+                keep &= uniform(rows.codes, 0, self.settings.seed, TASK) < self.task_share
+        counted = rows.counted
+        return Kept(
+            X=rows.X[keep],
+            y=rows.y[keep],
+            codes=rows.codes[keep],
+            folds=folds[keep],
+            weights=rows.given_weights[keep],
+            times=times[keep],
+            groups=groups[keep],
+            ends=np.sort(counted)[[0, -1]] if len(counted) else np.empty(0),
         )
-        few = keys < self.row_share
-        if self.task_share < 1:
-            few &= uniform(codes, 0, self.seed) < self.task_share
-        ends = np.sort(rows.counted)[[0, -1]] if len(rows.counted) else np.empty(0)
-        return Shown(X[few], y[few], codes[few], folds[few], rows.given_weights[few], ends)
 
-    def passed(self, frame: pd.DataFrame, at: Pass) -> PassSums:
+    def sums_at(self, frame: pd.DataFrame, at: Pass) -> PassSums:
         """Sum rows at the parameters of a pass."""
         _, rows = self.encoded(frame)
         return at.sums(rows.X, rows.y, rows.codes, rows.weights)
 
-    def _targets(self, values: pd.Series[Any]) -> NDArray[np.float64]:
+    def rows_of(self, kept: Kept) -> tuple[Rows, Splits, NDArray[np.intp]]:
+        """Rows that were kept, their splits, and the tasks that they belong to."""
+        tasks, codes = np.unique(kept.codes, return_inverse=True)
+        y = kept.y if self.classes is None else self.classes[kept.y.astype(np.intp)]
+        weights = None if self.settings.weights is None else kept.weights
+        rows = Rows(kept.X, y, codes, len(tasks), weights, self.classes)
+        return rows, self._splits(kept, rows), tasks
+
+    def _splits(self, kept: Kept, rows: Rows) -> Splits:
+        given = self.settings
+        if self.complete:
+            return splits_of(
+                rows.codes,
+                given.folds,
+                given.seed,
+                classes=rows.y if rows.classes is not None else None,
+                parts=np.searchsorted(self.starts, kept.times, side="right")
+                if given.time
+                else None,
+                groups=kept.groups if given.group else None,
+            )
+        sides = (
+            (np.flatnonzero(np.isin(kept.folds, train)), np.flatnonzero(kept.folds == test))
+            for train, test in self.parts
+        )
+        parts = [(train, test) for train, test in sides if len(train) and len(test)]
+        if not parts:  # such as one group only
+            raise ValueError(
+                f"Testing {self.words} leaves nothing to train on. Hold out other rows."
+            )
+        folds = np.unique(kept.folds, return_inverse=True)[1]  # some have no rows
+        return Splits(parts, folds if given.time is None else None)
+
+    def _targets(self, values: pd.Series[Any]) -> Array:
         """Numbers, or the number of each row's class."""
         if self.classes is None:
             y = self._numbers(values)
             refuse_slips(values, y)
             return y
-        codes, found = pd.factorize(values)
-        distinct: Any = pd.Series(np.asarray(found))
+        codes, uniques = pd.factorize(values)
+        distinct: Any = pd.Series(np.asarray(uniques))
         if self.classes.dtype == object:
             distinct = distinct.astype(object).map(str)
         elif self.classes.dtype != bool:
-            distinct = self._numbers(distinct.rename(self.target))
+            distinct = self._numbers(distinct.rename(values.name))
         numbers = pd.Index(self.classes).get_indexer(pd.Index(distinct))[codes]
         if (numbers < 0).any():
             raise ValueError(
-                f"The target {self.target!r} must be one of "
-                f"{', '.join(map(str, self.classes))}; got {first_of(values[numbers < 0])}. "
-                "Correct the table."
+                f"The target {values.name!r} must be one of {', '.join(map(str, self.classes))}; "
+                f"got {first_of(values[numbers < 0])}. Correct the table."
             )
         return np.asarray(numbers, dtype=np.float64)
 
-    def _numbers(self, values: pd.Series[Any]) -> NDArray[np.float64]:
+    def _numbers(self, values: pd.Series[Any]) -> Array:
         return as_numbers(values, self.encoder.marks.get(str(values.name)))
 
-    def _of_groups(self, values: pd.Series[Any]) -> NDArray[np.intp]:
+    def _times(self, frame: pd.DataFrame) -> NDArray[Any]:
+        name = self.settings.time
+        if name is None:
+            return np.zeros(len(frame))
+        return time_values(frame[name], day_first=self.day_first)
+
+    def _groups(self, frame: pd.DataFrame) -> NDArray[Any]:
+        """Text of the group of each row."""
+        name = self.settings.group
+        if name is None:
+            return np.zeros(len(frame))
+        codes, uniques = pd.factorize(frame[name].astype(object), use_na_sentinel=False)
+        return np.array([str(group) for group in uniques], dtype=object)[codes]
+
+    def _folds_of_groups(self, groups: NDArray[Any]) -> NDArray[np.intp]:
         """Folds that depend on the group of a row alone."""
-        codes, found = pd.factorize(values.astype(object), use_na_sentinel=False)
-        names = np.array([str(name) for name in found], dtype=object)
-        hashed = pd.util.hash_array(names)
-        return (self.n_folds * uniform(hashed, 1, 2 * self.seed)).astype(np.intp)[codes]
+        codes, names = pd.factorize(groups)
+        random = uniform(pd.util.hash_array(names), 0, self.settings.seed, GROUP)
+        return (self.n_folds * random).astype(np.intp)[codes]

@@ -1,4 +1,4 @@
-"""A first look at a large table: labels, levels, gaps, and a sample of rows."""
+"""A first look at all rows of a table: labels, levels, gaps, and a sample of rows."""
 
 from __future__ import annotations
 
@@ -11,19 +11,12 @@ from numpy.typing import NDArray
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from crosslearning.tables.columns.encoder import PARTS, TableEncoder, counted, levels_of
+from crosslearning.tables.columns.features import unlabelled
 from crosslearning.tables.columns.labels import tidy
-from crosslearning.tables.columns.recognition import (
-    ROW_NUMBER,
-    as_numbers,
-    column_of,
-    has_days_first,
-    is_date,
-)
-from crosslearning.tables.columns.schema import Features, check_task_count, features_of, unlabelled
-from crosslearning.tables.columns.target import Target, target_of
-from crosslearning.tables.engines.dealing import uniform
-from crosslearning.tables.options import option
-from crosslearning.tables.prepared import check_rows, kind_asked
+from crosslearning.tables.columns.recognition import column_of, has_days_first, is_date
+from crosslearning.tables.engines.dealing import SAMPLE, uniform
+from crosslearning.tables.settings import FitSettings
+from crosslearning.tasks.estimators import as_objects
 
 _SAMPLE = 50_000  # rows
 _MOST_LEVELS = 100_000  # distinct values to count; what has more is no category
@@ -35,19 +28,35 @@ _WHOLE = r"0|-?[1-9]\d{0,14}"
 class Survey:
     """What is known of the rows seen so far; surveys of parts of a table can be added.
 
-    `drop` leaves out rows without a label; `n_rows` counts the rows to learn from, and `dropped`
-    the others, of which the `unlabelled` have a target. `labels` are distinct ones as written, and
-    `targets` distinct ones too, None if they are many; `missing` counts gaps by column, `levels`
-    counts by level and column, None for too many; `ranges` are those of columns of numbers, and
-    days come first in dates of `day_first`. Rows of the `sample`, in the order of the table, were
-    drawn at random by their `keys`.
+    Attributes
+    ----------
+    task, target, drop
+        Columns of tasks and targets, and whether to leave out rows without a label.
+    size : float
+        Largest number of rows in the sample.
+    decode : bool
+        Whether categorical columns are text that was read as such.
+    n_rows, dropped, unlabelled : int
+        Rows to learn from, and others; of these the unlabelled have a target.
+    labels, targets : array
+        Distinct labels, and distinct targets, None if they are many.
+    missing, levels, ranges : dict
+        By column: number of gaps, counts by level (None if these are too many), and ranges of
+        numbers.
+    day_first : set of str
+        Columns of dates that begin with a day.
+    sample, keys : DataFrame, array
+        Rows in the order of the table, drawn at random by their keys.
     """
 
     task: str
     target: str
     drop: bool = False
+    size: float = _SAMPLE
+    decode: bool = False
     n_rows: int = 0
     dropped: int = 0
+    unlabelled: int = 0
     labels: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     targets: NDArray[Any] | None = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     missing: dict[str, int] = field(default_factory=dict)
@@ -56,37 +65,40 @@ class Survey:
     day_first: set[str] = field(default_factory=set)
     sample: pd.DataFrame = field(default_factory=pd.DataFrame)
     keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    unlabelled: int = 0
+
+    @classmethod
+    def start(cls, settings: FitSettings, *, room: float, decode: bool = False) -> Survey:
+        """Begin a survey for an engine that may keep so many rows."""
+        size = max(room, _SAMPLE)
+        return cls(settings.task, settings.target, settings.drop_unlabelled, size, decode)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the sample has all rows."""
+        return len(self.sample) == self.n_rows
 
     def look(self, frame: pd.DataFrame, part: int, types: dict[str, str], seed: int) -> None:
         """Take rows of some part into account; `types` are those of columns that are known."""
         rows, _, labels = usable(frame, self.task, self.target, drop=self.drop)
-        keys = uniform(part, rows.index.to_numpy(), seed)
-        few = np.flatnonzero(keys < (self.keys.max() if len(self.keys) == _SAMPLE else 1.0))
-        few = few[_smallest(keys[few])]
-        some = rows.iloc[few]
-        texts = [name for name in some.columns if isinstance(some[name].dtype, pd.CategoricalDtype)]
+        keys = uniform(part, rows.index.to_numpy(), seed, SAMPLE)
+        few = np.flatnonzero(keys < (self.keys.max() if len(self.keys) == self.size else 1.0))
+        few = few[self._smallest(keys[few])]
         features = [name for name in frame.columns if name not in (self.task, self.target)]
-        counted_ones = [name for name in features if _is_category(rows[name], types.get(name))]
-        seen = Survey(
-            self.task,
-            self.target,
-            self.drop,
-            len(rows),
-            len(frame) - len(rows),
-            labels,
-            _few(np.asarray(rows[self.target].unique())),
-            {name: int(rows[name].isna().sum()) for name in features},
-            {name: _capped(counted(rows[name])) for name in counted_ones},
-            {
-                name: _range(rows[name])
-                for name in frame.columns
-                if is_numeric_dtype(rows[name].dtype)
-            },
-            {name for name in features if _has_days_first(rows[name])},
-            some.astype(dict.fromkeys(texts, object)),
-            keys[few],
-            int(frame[self.target].notna().sum()) - len(rows),
+        categories = [name for name in features if _is_category(rows[name], types.get(name))]
+        numbers = [name for name in frame.columns if is_numeric_dtype(rows[name].dtype)]
+        seen = replace(
+            self,
+            n_rows=len(rows),
+            dropped=len(frame) - len(rows),
+            unlabelled=int(frame[self.target].notna().sum()) - len(rows),
+            labels=labels,
+            targets=_few(np.asarray(rows[self.target].unique())),
+            missing={name: int(rows[name].isna().sum()) for name in features},
+            levels={name: _capped(counted(rows[name])) for name in categories},
+            ranges={name: _range(rows[name]) for name in numbers},
+            day_first={name for name in features if _has_days_first(rows[name])},
+            sample=_decoded(rows.iloc[few]) if self.decode else rows.iloc[few],
+            keys=keys[few],
         )
         self.add(seen)
 
@@ -115,24 +127,32 @@ class Survey:
             known = self.ranges.get(name, (low, high))
             self.ranges[name] = [min(low, known[0]), max(high, known[1])]
         keys = np.append(self.keys, other.keys)
-        best = _smallest(keys)
+        best = self._smallest(keys)
         both = [part for part in (self.sample, other.sample) if len(part)]
         if both:
             self.sample = pd.concat(both).iloc[best]
         self.keys = keys[best]
 
-    def tasks(self) -> tuple[pd.Index[Any], NDArray[Any]]:
-        """Labels as they are written, and as what they are, in order."""
-        written = pd.Index(self.labels)
-        meant = written
-        if pd.api.types.is_string_dtype(written) and written.str.fullmatch(_WHOLE).all():
-            meant = written.astype(np.int64)
-        order = meant.argsort()
-        return written[order], meant[order].to_numpy()
+    def tasks(self, *, text_labels: bool) -> tuple[pd.Index[Any], NDArray[Any]]:
+        """Labels as they are written, and as what they are, in order.
+
+        If all were read as text, whole numbers are numbers.
+        """
+        written = _index(self.labels)
+        labels = written
+        if text_labels and written.astype(str).str.fullmatch(_WHOLE).all():
+            labels = written.astype(np.int64)
+        try:
+            order = labels.argsort()
+        except TypeError:  # labels that cannot be compared stay in order of appearance
+            order = np.arange(len(labels))
+        return written[order], as_objects(list(labels[order]))
 
     def encoder(self, numbers: list[str], categories: list[str], dates: list[str]) -> TableEncoder:
         """Levels, gaps and ranges of all rows, medians and ranges of dates of the sample."""
         own = TableEncoder.of(self.sample, numbers, categories, dates)
+        if self.complete:
+            return own
         gaps = {name for name, count in self.missing.items() if count}
         gaps |= {f"{name} {part}" for name in gaps.intersection(dates) for part in PARTS}
         flagged = [name for name in own.numbers if name in gaps or name in own.flagged]
@@ -148,26 +168,44 @@ class Survey:
             own, flagged=flagged, levels=levels, rare=rare, ranges=ranges, day_first=days
         )
 
+    def _smallest(self, keys: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Positions of the smallest keys, as many as a sample has, in order."""
+        if len(keys) <= self.size:
+            return np.arange(len(keys))
+        return np.sort(np.argsort(keys, kind="stable")[: int(self.size)])
+
 
 _MAPS = ("missing", "levels", "ranges", "day_first")
+
+
+def _index(labels: NDArray[Any]) -> pd.Index[Any]:
+    return pd.Index(labels, tupleize_cols=False)
+
+
+def _decoded(rows: pd.DataFrame) -> pd.DataFrame:
+    """Turn text that was read as categories into strings."""
+    texts = [name for name in rows.columns if isinstance(rows[name].dtype, pd.CategoricalDtype)]
+    return rows.astype(dict.fromkeys(texts, object))
 
 
 def usable(
     frame: pd.DataFrame, task: str, target: str, *, drop: bool
 ) -> tuple[pd.DataFrame, NDArray[np.intp], NDArray[Any]]:
     """Rows with a target, the code of each one's task, and the label of each code."""
-    codes, found = pd.factorize(frame[task])
-    labels = tidy(pd.Series(np.asarray(found)))
+    codes, uniques = pd.factorize(frame[task])
+    labels = tidy(pd.Series(np.asarray(uniques)))
     empty = labels.isna().to_numpy()
     if empty.any():
         codes = np.where(empty[codes], -1, codes)
     keep = frame[target].notna().to_numpy()
     if drop:
-        keep &= codes >= 0
+        keep = keep & (codes >= 0)
+    if (codes[keep] < 0).any():
+        raise unlabelled(task, frame.index[keep & (codes < 0)])
     if not keep.all():
-        frame, codes = frame[keep], codes[keep]
-    if (codes < 0).any():
-        raise unlabelled(task, frame.index[codes < 0])
+        frame = frame[keep]
+        used, codes = np.unique(codes[keep], return_inverse=True)
+        labels = labels.iloc[used]
     return frame, codes, labels.to_numpy()
 
 
@@ -194,11 +232,6 @@ def _range(values: pd.Series[Any]) -> list[float]:
     return [np.inf, -np.inf] if np.isnan(ends[0]) else [float(end) for end in ends]
 
 
-def _smallest(keys: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Positions of the smallest keys, as many as a sample has, in order."""
-    return np.sort(np.argsort(keys, kind="stable")[:_SAMPLE])
-
-
 def _few(values: NDArray[Any]) -> NDArray[Any] | None:
     return values if len(values) <= _MOST_CLASSES else None
 
@@ -218,49 +251,3 @@ def _union(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     if not len(a):
         return pd.unique(b)
     return np.asarray(pd.unique(np.concatenate([a, b])))
-
-
-def recognised(
-    survey: Survey, sample: pd.DataFrame, settings: Any, types: dict[str, str]
-) -> tuple[Target, Features]:
-    """Recognise target and columns from a sample, and refuse what needs all rows at once."""
-    task, target, features = settings.task, settings.target, settings.features
-    check_rows(survey.n_rows, survey.n_rows + survey.dropped, target)
-    check_task_count(task, survey.labels, survey.n_rows)
-    kind = kind_asked(settings.kind, settings.family, types.pop(target, None))
-    values = sample[target]
-    if survey.targets is not None:  # rare ones may not be in the sample
-        rare = pd.Series(survey.targets, name=target)
-        values = pd.concat([values, rare[~rare.isin(values)]], ignore_index=True)
-    goal = target_of(values, kind, settings.family, settings.metric)
-    if settings.family in ("student", "gamma", "quantile"):
-        raise ValueError(
-            f"{option('family', settings.family)} needs all rows in memory, but this table is read "
-            "in chunks. Choose another family, or fit a part of the table."
-        )
-    if goal.family in ("student", "gamma"):
-        goal = replace(goal, family="gaussian")
-    excluded = (settings.weights, settings.group)
-    found = features_of(sample, task, target, features, excluded=excluded, types=types)
-    columns = [
-        replace(column, missing=survey.missing.get(column.name, column.missing))
-        for column in found.used
-    ]
-    numbered = [
-        replace(column, reason=ROW_NUMBER)
-        for column in columns
-        if features is None
-        and column.type == "number"
-        and _numbers_rows(sample[column.name], survey)
-    ]
-    names = {column.name for column in numbered}
-    used = tuple(column for column in columns if column.name not in names)
-    return goal, Features(used, (*found.ignored, *numbered))
-
-
-def _numbers_rows(values: pd.Series[Any], survey: Survey) -> bool:
-    """Whether a column seems to number the rows of the table that a sample was drawn from."""
-    if len(values) == survey.n_rows or values.isna().any() or not values.is_unique:
-        return False
-    numbers = as_numbers(values)
-    return not np.any(numbers % 1) and bool(np.ptp(numbers) < 2 * survey.n_rows)

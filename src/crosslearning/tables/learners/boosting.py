@@ -166,7 +166,7 @@ class Boosting:
 
     def _bounds(self) -> tuple[float, float]:
         """Bounds of the trees' scores: the range of the targets, a little wider."""
-        y, classes = self.rows.y, self.rows.classes
+        y, classes = self.rows.counted, self.rows.classes
         if classes is not None:
             least = 1.0 / (len(y) + 2.0)
             low, top = float(np.log(least)), float(np.log1p(-least))

@@ -20,7 +20,6 @@ from crosslearning.linear import (
 )
 
 End = Literal["pooled", "levels", "cross", "separate"]
-BASES = ("auto", "linear", "splines", "boosting", "none")
 _WIDE = 60  # coefficients; with more, tasks differ in those of a block by one variance
 _SLOW = 8  # features; with more, gamma models are too slow to try unless asked for
 _ROUGH = 1e-3  # tolerance of the log evidence there
@@ -152,6 +151,8 @@ def _models(
     other = "" if kind == "classification" or plain else _ROBUST.get(family, family)
     models = []
     for end in ends:
+        if end == "cross" and shared["epsilon"] == 0:
+            continue  # which is the pooled model
         covariance = end if end != "cross" else "block" if wide else "auto"
         settings = shared | {"covariance": covariance} | ({"tol": _ROUGH} if wide else {})
         settings |= {} if end == "cross" else {"epsilon": inf}

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from crosslearning.evaluation.choice import nested
 from crosslearning.evaluation.scores import Scores
-from crosslearning.tables.learners.candidates import Candidate, End
+from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate, End
 
 Array = NDArray[np.float64]
 _ROUNDING = 1e-9  # relative to the best score; smaller differences are ties
@@ -105,6 +105,23 @@ class Trials:
         values = self.choices["all"].scores[np.newaxis]
         return float(over_tasks(Scores(["all"], values, self.scores.weights))[0])
 
+    @property
+    def notes(self) -> list[str]:
+        """Say which models were not tried, or could not be compared, and why."""
+        notes = []
+        if self.skipped:
+            slow = "so that results may depend on the speed of the machine"
+            more = "a larger option time_budget tries them"
+            notes.append(f"no time for {_listed(self.skipped)}, {slow}: {more}")
+        for reason in dict.fromkeys(self.failed.values()):
+            labels = [label for label, why in self.failed.items() if why == reason]
+            notes.append(f"left out, since {reason}: {_listed(labels)}")
+        fitted = any(c.end == "separate" for c in self.candidates)
+        if fitted and "separate" not in self.choices:
+            label = SEPARATE_TREES.label
+            notes.append(f"nothing is said about separate models: {label} would take too long")
+        return notes
+
     def named(self, name: str) -> Candidate:
         """Return the candidate of this name."""
         return self.candidates[self.names.index(name)]
@@ -113,6 +130,10 @@ class Trials:
         linear = [k for k, c in enumerate(self.candidates) if c.base == "linear" and c.kept]
         preferred = [k for k in linear if self.candidates[k].end in ends] or linear
         return best_of([self.candidates[k] for k in preferred], self.means[preferred])
+
+
+def _listed(labels: list[str]) -> str:
+    return labels[0] if len(labels) == 1 else f"{labels[0]} (and {len(labels) - 1} more)"
 
 
 def best_of(candidates: Sequence[Candidate], means: Array) -> Candidate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import io
+import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from crosslearning.tables.columns.recognition import as_numbers, column_of, slip
 from crosslearning.tables.columns.target import refuse_slips
 from crosslearning.tables.reading.numerals import mark_of
 from crosslearning.tables.reading.tables import dialect_of, read_table
+from crosslearning.tables.settings import FitSettings
 
 _NUMBERS = 2**23  # in a chunk
 _LARGE = 2**25  # numbers in a file; larger ones are read in chunks
@@ -29,6 +31,7 @@ MISSING = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "?", ".", "-", "--",
 )  # fmt: skip
+_TEXT = (".csv", ".tsv", ".txt")
 _ROW = re.compile(r"In CSV column #\d+: Row #(\d+): (.*)", re.DOTALL)
 
 
@@ -42,6 +45,7 @@ class Files:
     `notes` tell what among it does not; in the `target` that is an error.
     """
 
+    source: str
     paths: tuple[Path, ...]
     types: dict[str, Any]
     text: dict[str, str] | None
@@ -62,7 +66,7 @@ class Files:
         with located(paths[0]), paths[0].open("rb") as stream:
             parquet = stream.read(4) == b"PAR1"
         if parquet:
-            return cls(paths, *_parquet_types(paths))
+            return cls(pattern, paths, *_parquet_types(paths))
         with located(paths[0]):
             types, options, written = _text_types(paths[0], text)
         marks = {name: mark_of(values) for name, values in written.items()}
@@ -70,8 +74,22 @@ class Files:
             slips_note(name, [*map(repr, values[np.isnan(as_numbers(values))].dropna().unique())])
             for name, values in written.items()
         ]
-        told = tuple(filter(None, notes))
-        return cls(paths, types, options, None, marks=marks, notes=told, target=target)
+        return cls(
+            source=pattern,
+            paths=paths,
+            types=types,
+            text=options,
+            n_rows=None,
+            marks=marks,
+            notes=tuple(filter(None, notes)),
+            target=target,
+        )
+
+    @classmethod
+    def for_fit(cls, source: str | os.PathLike[str], settings: FitSettings) -> Files:
+        """Open files for a fit; tasks and categories are text, and a number may be the target."""
+        target = None if settings.kind == "classification" else settings.target
+        return cls.of(str(source), text=[settings.task, *settings.categories], target=target)
 
     def chunks(self, columns: Sequence[str]) -> Iterator[tuple[Path, pd.DataFrame]]:
         """Read some columns, one file after the other; an index numbers the rows of a file."""
@@ -177,13 +195,16 @@ def _matching(pattern: str) -> tuple[Path, ...]:
     path = Path(pattern)
     if path.is_dir():
         inside = sorted(p for p in path.rglob("*") if p.is_file() and p.name[0] not in "._")
-        found = [p for p in inside if p.suffix == ".parquet"] or inside
-    else:
-        # Not Path.glob, which wants the folder apart from the pattern.
-        found = [path] if path.is_file() else [Path(p) for p in sorted(glob.glob(pattern))]  # noqa: PTH207
-    if not found:
+        text = [p for p in inside if p.name.removesuffix(".gz").endswith(_TEXT)]
+        paths = [p for p in inside if p.suffix == ".parquet"] or text
+        if not paths:
+            raise ValueError(f"The folder {path} holds no Parquet or CSV file. Check the path.")
+        return tuple(paths)
+    # Not Path.glob, which wants the folder apart from the pattern.
+    paths = [path] if path.is_file() else [Path(p) for p in sorted(glob.glob(pattern))]  # noqa: PTH207
+    if not paths:
         raise ValueError(f"No file matches {pattern}. Check the path.")
-    return tuple(found)
+    return tuple(paths)
 
 
 def _parquet_types(paths: Sequence[Path]) -> tuple[dict[str, Any], None, int]:

@@ -81,6 +81,8 @@ def _read(source: Any, options: dict[str, Any], text: Collection[str] | None) ->
         raise ValueError(f"Cannot read {name} as a table: {_reason(error)}") from error
     if not len(frame):
         raise ValueError(f"{name} has a header but no rows. Add rows.")
+    if not hasattr(source, "read"):
+        frame.attrs["source"] = name
     return frame
 
 

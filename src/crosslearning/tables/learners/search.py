@@ -1,4 +1,4 @@
-"""Candidates tried on held-out rows, one after the other or in several processes."""
+"""The search among candidates: out-of-fold predictions of each, until the budget ends."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,29 +26,32 @@ from crosslearning.tables.splits import Splits
 
 Array = NDArray[np.float64]
 _MOST_SUMS = 5e7  # numbers in the sums of tasks and folds; beyond, rows are summed again
-_MOST_SPREADS = 20_000  # rows with a predicted standard deviation
+_MOST_SDS = 20_000  # rows with a predicted standard deviation
 
 
-class Tried(NamedTuple):
-    """Predictions of all rows, standard deviations of some, NaN where there is none; seconds."""
+class FoldPredictions(NamedTuple):
+    """Out-of-fold predictions of all rows and standard deviations of some (else NaN); seconds."""
 
     predictions: Array
     sds: Array
     seconds: float
 
 
-class Trial:
+class CrossValidation:
     """Fits candidates on the training part of every split, and predicts the other."""
 
     def __init__(self, spaces: Spaces, splits: Splits, seed: int) -> None:
         self.spaces, self.splits = spaces, splits
-        rng, room = np.random.default_rng(seed), _MOST_SPREADS // len(splits.parts)
-        self.shown = [np.sort(rng.permutation(test)[:room]) for _, test in splits.parts]
+        rng, room = np.random.default_rng(seed), _MOST_SDS // len(splits.parts)
+        self.with_sds = [np.sort(rng.permutation(test)[:room]) for _, test in splits.parts]
         self.sums: dict[str, Statistics | None] = {}
 
-    def tried(
-        self, candidate: Candidate, moment: float, say: Callable[[float], object] = lambda _: None
-    ) -> Tried | str | None:
+    def within(
+        self,
+        candidate: Candidate,
+        moment: float,
+        report: Callable[[float], object] = lambda _: None,
+    ) -> FoldPredictions | str | None:
         """Try a candidate; or why it failed; or None if there is no time for it until a moment."""
         begun, n_splits = time.monotonic(), len(self.splits.parts)
         steps = self.of(candidate)
@@ -60,12 +63,13 @@ class Trial:
                     # The remaining splits, and all rows.
                     if begun + seconds + (n_splits - s) * seconds / (s + 1) > moment:
                         return None
-                    say((s + 1) / n_splits)
+                    if report is not None:
+                        report((s + 1) / n_splits)
         except OutOfTimeError:
             return None
         except NotFittedError as reason:
             return str(reason)
-        return Tried(predictions, sds, seconds)
+        return FoldPredictions(predictions, sds, seconds)
 
     def of(self, candidate: Candidate) -> Iterator[tuple[Array, Array]]:
         """Predictions of all rows and standard deviations of some, after each split."""
@@ -89,7 +93,7 @@ class Trial:
             predictions[test] = told(model, based.take(test), rows.classes)[0]
             if not np.isfinite(predictions[test]).all():
                 raise NotFittedError("its predictions are not finite")
-            if rows.classes is None and len(some := self.shown[s]):
+            if rows.classes is None and len(some := self.with_sds[s]):
                 sds[some] = told(model, based.take(some), None, spread=True)[1]
             yield predictions, sds
 
@@ -101,7 +105,8 @@ class Trial:
         if sums is None:
             model = fitted(estimator, rows.take(train))
         else:
-            model = bounded(clone(estimator).fit_statistics(without(sums, s)), rows.y[train])
+            model = clone(estimator).fit_statistics(without(sums, s))
+            bounded(model, rows.take(train).counted)
         center = np.atleast_2d(model.center_coef_)
         if "stacked" in BLOCKS.get(base, ()) and len(center) == 1 and center[0, -1] < 0:
             raise NotFittedError("predictions of trees get a negative weight")
@@ -119,7 +124,7 @@ class Trial:
         return self.sums[base]
 
 
-class Running:
+class CandidateSearch:
     """Tries candidates until a moment, in a number of processes, and chooses among them."""
 
     def __init__(
@@ -132,12 +137,12 @@ class Running:
         blend: bool = True,
         moment: float = np.inf,
         jobs: int = 1,
-        say: Callable[[str, float], object] = lambda *_: None,
+        progress: Callable[[str, float], object] = lambda *_: None,
     ) -> None:
-        self.trial = Trial(spaces, splits, seed)
+        self.validation = CrossValidation(spaces, splits, seed)
         self.metrics, self.blend = (metric, plain_of(metric, spaces.rows.classes)), blend
-        self.begun, self.moment, self.jobs, self.say = time.monotonic(), moment, jobs, say
-        self.tried: dict[Candidate, Tried] = {}
+        self.begun, self.moment, self.jobs, self.progress = time.monotonic(), moment, jobs, progress
+        self.outcomes: dict[Candidate, FoldPredictions] = {}
         self.skipped: list[Candidate] = []
         self.failed: dict[str, str] = {}
         self.notes: list[str] = []
@@ -146,18 +151,21 @@ class Running:
     def _latest(self) -> float:
         """When to stop, so that there is time to fit all rows as candidates so far were fitted."""
         n_splits = len(self.splits.parts)
-        return self.moment - sum(one.seconds / n_splits for one in self.tried.values())
+        return self.moment - sum(one.seconds / n_splits for one in self.outcomes.values())
 
     @property
     def splits(self) -> Splits:
         """The splits that candidates are tried on."""
-        return self.trial.splits
+        return self.validation.splits
 
     def first(self, candidate: Candidate) -> None:
         """Try a candidate whatever it takes, but on fewer splits if all would take too long."""
-        self.say(f"Trying {candidate.label}", 0.0)
-        steps = self.trial.of(candidate)
-        predictions, sds = next(steps)  # which later steps fill in
+        self.progress(f"Trying {candidate.label}", 0.0)
+        steps = self.validation.of(candidate)
+        try:
+            predictions, sds = next(steps)  # which later steps fill in
+        except NotFittedError as reason:
+            raise ValueError(f"No model can be fitted to these rows: {reason}.") from reason
         # As many as there is time for, and one more fit, of all rows.
         affordable = (self.moment - self.begun) / (time.monotonic() - self.begun) - 1.0
         n_splits = int(np.clip(affordable, 1, len(self.splits.parts)))
@@ -166,18 +174,18 @@ class Running:
         if n_splits < len(self.splits.parts):
             some = f"{n_splits} of {len(self.splits.parts)} parts of the rows"
             self.notes.append(f"models were compared on {some}, since fits take long")
-        self.trial.splits = replace(self.splits, parts=self.splits.parts[:n_splits])
-        self.tried[candidate] = Tried(predictions, sds, time.monotonic() - self.begun)
+        self.validation.splits = replace(self.splits, parts=self.splits.parts[:n_splits])
+        self.outcomes[candidate] = FoldPredictions(predictions, sds, time.monotonic() - self.begun)
 
     def more(self, candidates: Sequence[Candidate], share: tuple[float, float]) -> None:
         """Try candidates as far as there is time; `share` is the part of all work that they are."""
         if self.jobs == 1 or len(candidates) < 2:
             outcomes = self._in_turn(candidates, share)
         else:
-            self.say("Trying models", share[0])
+            self.progress("Trying models", share[0])
             self._grow(candidates)
             outcomes = Parallel(n_jobs=self.jobs, return_as="generator")(
-                delayed(self.trial.tried)(candidate, self._latest) for candidate in candidates
+                delayed(self.validation.within)(candidate, self._latest) for candidate in candidates
             )
         for candidate, outcome in zip(candidates, outcomes, strict=True):
             if outcome is None:
@@ -185,7 +193,7 @@ class Running:
             elif isinstance(outcome, str):
                 self.failed[candidate.label] = outcome
             else:
-                self.tried[candidate] = outcome
+                self.outcomes[candidate] = outcome
 
     def worth(self, candidates: Sequence[Candidate], helps: Callable[[Any], bool]) -> bool:
         """Whether to try candidates, by a test of an estimator for which there may be no time."""
@@ -200,7 +208,7 @@ class Running:
 
     def _in_turn(
         self, candidates: Sequence[Candidate], share: tuple[float, float]
-    ) -> Iterator[Tried | str | None]:
+    ) -> Iterator[FoldPredictions | str | None]:
         for m, candidate in enumerate(candidates):
             if candidate.learner in {late.learner for late in self.skipped}:
                 yield None  # of a learner that lacks an end nothing is said
@@ -208,9 +216,11 @@ class Running:
 
             def report(done: float, m: int = m, label: str = candidate.label) -> None:
                 begin, end = share
-                self.say(f"Trying {label}", begin + (end - begin) * (m + done) / len(candidates))
+                self.progress(
+                    f"Trying {label}", begin + (end - begin) * (m + done) / len(candidates)
+                )
 
-            yield self.trial.tried(candidate, self._latest, report)
+            yield self.validation.within(candidate, self._latest, report)
 
     def _grow(self, candidates: Sequence[Candidate]) -> None:
         """Grow the trees of all splits before processes need them, as far as there is time."""
@@ -218,7 +228,7 @@ class Running:
         for s in range(len(self.splits.parts)):
             if on_trees and time.monotonic() < self.moment:
                 with suppress(NotFittedError, OutOfTimeError), deadline(self._latest):
-                    self.trial.spaces.of(on_trees[0], s)
+                    self.validation.spaces.of(on_trees[0], s)
 
     def finish(self) -> Trials:
         """Choose among the candidates, and among those at each end."""
@@ -227,16 +237,18 @@ class Running:
         if any(c.separate_end[0] == SEPARATE_TREES.base for c in used):
             # Trees of each task are only compared with: they may take as long as all else did.
             now = time.monotonic()
-            self.say(f"Trying {SEPARATE_TREES.label}", 1.0)
-            outcome = self.trial.tried(SEPARATE_TREES, min(self._latest, 2 * now - self.begun))
-            if isinstance(outcome, Tried):
-                self.tried[SEPARATE_TREES] = outcome
+            self.progress(f"Trying {SEPARATE_TREES.label}", 1.0)
+            outcome = self.validation.within(
+                SEPARATE_TREES, min(self._latest, 2 * now - self.begun)
+            )
+            if isinstance(outcome, FoldPredictions):
+                self.outcomes[SEPARATE_TREES] = outcome
                 trials = self._trials()
         return _with_blend(trials, self._selection)
 
     @property
     def _selection(self) -> Selection:
-        return Selection(self.trial.spaces.rows, self.splits, self.metrics, self.blend)
+        return Selection(self.validation.spaces.rows, self.splits, self.metrics, self.blend)
 
     def _trials(self) -> Trials:
         selection, tried = self._selection, self._comparable()
@@ -259,13 +271,16 @@ class Running:
             failed=self.failed,
         )
 
-    def _comparable(self) -> dict[Candidate, Tried]:
+    def _comparable(self) -> dict[Candidate, FoldPredictions]:
         """Leave out learners, but for linear ones, that lack an end that others are compared at."""
-        ends = {end: {c.learner for c in self.tried if c.end == end} for end in ("pooled", "cross")}
-        whole = ends["pooled"] & ends["cross"] | {SEPARATE_TREES.learner, ("linear", "")}
-        lacking = [c for c in self.tried if c.learner not in whole]
+        ends = {
+            end: {c.learner for c in self.outcomes if c.end == end} for end in ("pooled", "cross")
+        }
+        both = ends["pooled"] & ends["cross"] if ends["cross"] else ends["pooled"]
+        whole = both | {SEPARATE_TREES.learner, ("linear", "")}
+        lacking = [c for c in self.outcomes if c.learner not in whole]
         self.failed |= {c.label: "other models of their kind are missing" for c in lacking}
-        return {c: one for c, one in self.tried.items() if c.learner in whole}
+        return {c: one for c, one in self.outcomes.items() if c.learner in whole}
 
 
 def _with_blend(trials: Trials, selection: Selection) -> Trials:

@@ -22,8 +22,6 @@ from crosslearning.tables.columns.recognition import (
     is_ordered,
     listed_rows,
 )
-from crosslearning.tables.options import option
-from crosslearning.tasks import TaskIndex
 
 _LISTED = 20
 _FEWEST_IDS = 50
@@ -62,7 +60,9 @@ def check_names(frame: pd.DataFrame) -> None:
         raise ValueError(f"Column names must differ; got {twice[0]!r} twice. Rename one of them.")
 
 
-def require_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> None:
+def require_columns(
+    frame: pd.DataFrame, names: Sequence[str], role: str, table: str = "The table"
+) -> None:
     """Refuse names of columns that do not exist; suggest similar ones."""
     absent = [name for name in names if name not in frame.columns]
     if not absent:
@@ -72,25 +72,16 @@ def require_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> Non
     listed = ", ".join(map(str, frame.columns[:_LISTED]))
     more = ", …" if len(frame.columns) > _LISTED else ""
     raise ValueError(
-        f"The table has no column {', '.join(map(repr, absent))} for {role}. {hint}"
+        f"{table} has no column {', '.join(map(repr, absent))} for {role}. {hint}"
         f"Its columns are {listed}{more}."
     )
-
-
-def check_tasks_of(labels: pd.Series[Any]) -> None:
-    """Refuse a task column with missing labels, with one task, or with one row per task."""
-    name, missing = labels.name, labels.isna()
-    if missing.any():
-        raise unlabelled(name, labels.index[missing])
-    check_task_count(str(name), TaskIndex.of(labels)[0].labels, len(labels))
 
 
 def unlabelled(task: Hashable, rows: pd.Index[Any]) -> ValueError:
     """Say which rows have no label."""
     return ValueError(
         f"The task column {task!r} must have a label in every row; it has none in "
-        f"{listed_rows(rows)}. Fill in the labels, or drop these rows with "
-        f"{option('drop_unlabelled', True)}."
+        f"{listed_rows(rows)}. Fill in the labels, or drop these rows with option drop_unlabelled."
     )
 
 
@@ -99,7 +90,7 @@ def check_task_count(name: str, labels: Sequence[Any] | NDArray[Any], n_rows: in
     if len(labels) < 2:
         raise ValueError(
             f"The task column {name!r} must have at least 2 labels; got one, "
-            f"{labels[0]!r}. A single task has nothing to share."
+            f"{next(iter(pd.Index(labels)))!r}. A single task has nothing to share."
         )
     if len(labels) == n_rows:
         raise ValueError(
@@ -197,7 +188,7 @@ def looks_like_time(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
     for name in names:
         if is_date(frame[name]) or _is_year(frame[name]):
             why = "rows were held out at random, which flatters forecasts"
-            return [f"column {name} looks like a time: {why}; {option('time')} tests on later rows"]
+            return [f"column {name} looks like a time: {why}; option time tests on later rows"]
     return []
 
 

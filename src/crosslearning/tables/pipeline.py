@@ -1,0 +1,309 @@
+"""The only order of work: settings and an engine in, a fitted and described model out."""
+
+from __future__ import annotations
+
+import os
+import time as clock
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from crosslearning.convex.residuals import Residuals
+from crosslearning.tables.checks import Checks, left_out, summary
+from crosslearning.tables.columns.features import require_columns
+from crosslearning.tables.describe import with_findings
+from crosslearning.tables.effects import effects
+from crosslearning.tables.engines import Engine
+from crosslearning.tables.engines.plan import Collected, Plan
+from crosslearning.tables.facts import Facts, baseline_of, facts_of_rows, facts_of_sums
+from crosslearning.tables.final import FromRows, FromSums, Judge, unscored
+from crosslearning.tables.findings import Holdout
+from crosslearning.tables.fit import Fit
+from crosslearning.tables.learners.candidates import Candidate, based, candidates
+from crosslearning.tables.learners.features import BLOCKS, Rotation
+from crosslearning.tables.learners.search import CandidateSearch
+from crosslearning.tables.learners.spaces import Spaces
+from crosslearning.tables.learners.sums import compare_by_sums
+from crosslearning.tables.learners.trials import Trials
+from crosslearning.tables.lines import lines
+from crosslearning.tables.metrics import Scorer
+from crosslearning.tables.model import TableModel
+from crosslearning.tables.model_findings import PartialEffect
+from crosslearning.tables.parameters import coefficient_table
+from crosslearning.tables.reading.files import Files, located
+from crosslearning.tables.schema import Schema, look
+from crosslearning.tables.settings import FitSettings
+
+Progress = Callable[[str, float], object]
+HeldOut = pd.DataFrame | str | os.PathLike[str]
+
+
+def fit(
+    engine: Engine,
+    settings: FitSettings,
+    *,
+    held_out: HeldOut | None = None,
+    command: str = "",
+    progress: Progress = lambda *_: None,
+) -> TableModel:
+    """Fit the table that an engine goes over."""
+    started = clock.monotonic()
+    progress("Looking at the columns", 0.0)
+    schema = look(engine, settings)
+    work = _Work(engine, schema, schema.plan(engine.room), progress)
+    _check_held_out(held_out, schema)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about models that may not be chosen
+        compared = work.compared(started + settings.time_budget)
+    trials, final = compared.trials, compared.final
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        progress(f"Fitting the best model, {trials.chosen.label}, on all rows", 1.0)
+        model = work.model(compared)
+        judge, holdout, notes = _judged(model, compared, schema, held_out)
+        described, sharing = final.model(trials.described), final.model(trials.spreading)
+    record = Fit(
+        model=model,
+        estimator=described,
+        target=schema.target,
+        features=schema.features,
+        trials=trials,
+        words=work.plan.words,
+        facts=compared.facts,
+        settings={
+            "command": command,
+            "seed": settings.seed,
+            "seconds": round(clock.monotonic() - started, 3),
+            "dropped": schema.survey.dropped,
+            "unlabelled": schema.survey.unlabelled,
+            "notes": [*engine.notes, *schema.notes, *compared.notes, *notes],
+        },
+        checks=compared.checks,
+        effects=compared.effects(model, schema.survey.sample),
+        sharing=sharing,
+        held_out=judge,
+        holdout=holdout,
+    )
+    python = lines(settings, engine, held_out, trials.described.label)
+    return with_findings(record, caught, python)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Compared:
+    """Models compared on held-out rows, how the best are fitted to all rows, and checks of it."""
+
+    trials: Trials
+    final: FromRows | FromSums
+    facts: Facts
+    residuals: Residuals | None
+    checks: Checks
+    notes: list[str]
+    rotation: Rotation | None = None
+
+    def effects(self, model: TableModel, sample: pd.DataFrame) -> tuple[PartialEffect, ...]:
+        """Return partial effects of columns, unless these are too many."""
+        return () if self.rotation else effects(model, sample, self.facts.constant)
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What a table holds, who goes over its rows, and what to do with them."""
+
+    engine: Engine
+    schema: Schema
+    plan: Plan
+    progress: Progress
+
+    def compared(self, moment: float) -> _Compared:
+        """Compare all models that there is time for until a moment."""
+        collected = self.engine.collect(self.plan)
+        if not len(collected.kept.ends):
+            weights = self.schema.settings.weights
+            raise ValueError(f"The weights in {weights!r} must not all be 0.")
+        if self.plan.summed_by_fold:
+            return self._by_sums(collected)
+        return self._by_rows(collected, moment if self.plan.complete else np.inf)
+
+    def _by_sums(self, collected: Collected) -> _Compared:
+        """Compare linear models of normal targets by sums of all rows."""
+        plan, schema, names = self.plan, self.schema, self.plan.encoder.feature_names
+        linear = self._linear(plan.n_features)
+        trials, predictions, baseline, tasks = compare_by_sums(
+            linear, collected, plan.parts, lambda text: self.progress(text, 0.5)
+        )
+        labels, rng = schema.labels[tasks].tolist(), np.random.default_rng(schema.settings.seed)
+        residuals, checks = summary(predictions[trials.chosen.name], labels, rng)
+        total = collected.sums.total()
+        facts = facts_of_sums(total, names, baseline, tasks)
+        return _Compared(
+            trials=trials,
+            final=FromSums(self.engine, plan, trials, total, collected.kept.ends, schema.labels),
+            facts=facts,
+            residuals=residuals,
+            checks=checks,
+            notes=facts.notes,
+        )
+
+    def _by_rows(self, collected: Collected, moment: float) -> _Compared:
+        """Compare models on rows in memory: linear ones unless these are all rows."""
+        plan, schema, settings = self.plan, self.schema, self.schema.settings
+        rows, splits, tasks = plan.rows_of(collected.kept)
+        rotation = Rotation.of(rows.X) if plan.complete else None
+        if rotation is not None:
+            rows = replace(rows, X=rotation.apply(rows.X))
+        base = settings.base if plan.complete and rotation is None else "linear"
+        poisson = schema.target.family == "poisson"
+        family = schema.target.family if settings.single_family or poisson else "gaussian"
+        spaces = Spaces(rows, splits, base, family, settings.seed)
+        search = CandidateSearch(
+            spaces,
+            splits,
+            schema.metric,
+            seed=settings.seed,
+            # A bound applies to a single model, and weights of a blend are those of means.
+            blend=plan.complete and settings.epsilon == np.inf and settings.level is None,
+            moment=moment,
+            jobs=settings.jobs,
+            progress=self.progress,
+        )
+        self._try(search, self._linear(rows.X.shape[1], rotated=rotation is not None))
+        trials = search.finish()
+        labels = schema.labels[tasks]
+        residuals, checks = left_out(trials, rows, search.splits, labels.tolist(), settings.seed)
+        notes = [*spaces.notes, *search.notes, *trials.notes, *checks.notes]
+        if plan.complete:
+            if rotation is not None and settings.base != "linear":
+                notes.insert(
+                    0, "only linear models of principal axes were tried: features are many"
+                )
+            names = plan.encoder.feature_names if rotation is None else []
+            facts = facts_of_rows(rows, search.splits, schema.metric, names)
+            final: FromRows | FromSums = FromRows(spaces, trials, labels)
+        else:
+            total, baseline = collected.sums.total(), baseline_of(rows, splits, schema.metric)
+            facts = facts_of_sums(total, plan.encoder.feature_names, baseline, tasks)
+            ends = collected.kept.ends
+            final = FromSums(self.engine, plan, trials, total, ends, schema.labels)
+            notes += facts.notes
+        return _Compared(
+            trials=trials,
+            final=final,
+            facts=facts,
+            residuals=residuals,
+            checks=checks,
+            notes=notes,
+            rotation=rotation,
+        )
+
+    def _linear(self, n_features: int, *, rotated: bool = False) -> list[Candidate]:
+        """Linear models at their ends, cheapest first."""
+        schema, settings, plan = self.schema, self.schema.settings, self.plan
+        family = schema.target.family
+        single = settings.single_family or (not plan.complete and family == "gaussian")
+        found = candidates(
+            schema.target.kind,
+            family,
+            (schema.survey.n_rows, n_features),
+            only=single,
+            epsilon=settings.epsilon,
+            n_scores=1 if plan.classes is None else len(plan.classes) - 1,
+            rotated=rotated,
+        )
+        return self._at_level(found)
+
+    def _at_level(self, tried: list[Candidate]) -> list[Candidate]:
+        """Let models predict the quantile that is wanted, if one is."""
+        level = self.schema.settings.level
+        for candidate in tried if level is not None else ():
+            candidate.estimator.set_params(quantile=level)
+        return tried
+
+    def _try(self, search: CandidateSearch, linear: list[Candidate]) -> None:
+        """Try linear models, then others whose features help, or that are wanted."""
+        settings, spaces = self.schema.settings, search.validation.spaces
+        n_scores = spaces.rows.n_scores
+        others = self._at_level(
+            based(self.schema.target.kind, spaces.family, spaces.blocks, settings.epsilon, n_scores)
+        )
+        search.first(linear[0])
+        search.more(linear[1:], share=(0.1, 0.4))
+        on_trees = spaces.trees_in_time if settings.base == "boosting" else spaces.trees_help
+        for block, helps in (("means", spaces.means_help), ("stacked", on_trees)):
+            on_block = [c for c in others if block in BLOCKS[c.base]]
+            if on_block and not search.worth(on_block, helps):
+                others = [c for c in others if c not in on_block]
+        search.more(others, share=(0.4, 1.0))
+
+    def model(self, compared: _Compared) -> TableModel:
+        """Fit the chosen model to all rows."""
+        schema, plan, trials = self.schema, self.plan, compared.trials
+        described = compared.final.model(trials.described)
+        return TableModel(
+            task=schema.settings.task,
+            target=schema.target.name,
+            metric=schema.metric.name,
+            encoder=plan.encoder,
+            rotation=compared.rotation,
+            state=compared.final.state(trials.parts),
+            residuals=compared.residuals,
+            coefficients=coefficient_table(
+                described, plan.encoder.feature_names, compared.rotation
+            ),
+            horizon=plan.horizon,
+        )
+
+
+def _check_held_out(held_out: HeldOut | None, schema: Schema) -> None:
+    """Refuse a held-out table before anything is fitted."""
+    if held_out is None:
+        return
+    if isinstance(held_out, pd.DataFrame):
+        columns = held_out.columns
+        if not schema.complete:
+            raise ValueError("A table that is read in chunks needs a path as its held-out table.")
+    else:
+        columns = pd.Index(Files.of(str(held_out)).types)
+        if schema.metric.name == "auc":
+            raise ValueError(
+                "A held-out table that is read in chunks has no area under a curve. Use another "
+                "metric."
+            )
+    header = pd.DataFrame(columns=columns)
+    task, table = schema.settings.task, "The held-out table"
+    require_columns(header, [schema.settings.target], "the target", table)
+    require_columns(header, [task, *schema.encoder.columns], "the model", table)
+
+
+def _judged(
+    model: TableModel, compared: _Compared, schema: Schema, held_out: HeldOut | None
+) -> tuple[Judge | None, Holdout | None, list[str]]:
+    """Score models on another table: all of them, or the chosen one if it is read in chunks."""
+    if held_out is None:
+        return None, None, []
+    weights, judge, holdout = schema.settings.weights, None, None
+    if isinstance(held_out, pd.DataFrame):
+        assert isinstance(compared.final, FromRows)
+        columns = list(held_out.columns)
+        judge = compared.final.judged(model, schema.metric, held_out, weights)
+    else:
+        files = Files.of(str(held_out), text=model.text_columns)
+        columns, scorer = list(files.types), _scored(model, files, weights)
+        scores = {compared.trials.chosen.name: scorer.score["score"]}
+        holdout = Holdout(rows=scorer.rows, scores=scores)
+    lacking = weights is not None and weights not in columns
+    note = f"the held-out table has no column {weights}: its rows have equal weights"
+    return judge, holdout, [note] if lacking else []
+
+
+def _scored(model: TableModel, files: Files, weights: str | None) -> Scorer:
+    """Score a model on files, chunk by chunk."""
+    columns, scorer = [model.task, model.target, *model.encoder.columns], Scorer(model, weights)
+    for path, frame in files.chunks([*columns, *([weights] if weights in files.types else [])]):
+        with located(path):
+            scorer.add(frame)
+    if not scorer.weights.any():
+        raise unscored(scorer.metric, scorer.rows)
+    return scorer

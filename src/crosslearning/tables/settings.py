@@ -1,0 +1,273 @@
+"""The options of a fit, each in one place: name, default, check and help.
+
+The functions that fit tables, the estimators, the command line, its configuration file and the
+lines of Python that repeat a fit are made from them. Messages speak of ``option folds`` wherever
+the value comes from.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields
+from difflib import get_close_matches
+from math import inf
+from numbers import Integral, Real
+from textwrap import indent, wrap
+from typing import Any, TypeVar
+
+KINDS = ("auto", "regression", "classification")
+FAMILIES = ("auto", "gaussian", "student", "poisson", "gamma", "tweedie", "quantile")
+BASES = ("auto", "linear", "splines", "boosting", "none")
+OF_NUMBERS = ("mse", "mae", "poisson-deviance", "gamma-deviance")
+OF_CLASSES = ("log-loss", "accuracy", "auc")
+OF_QUANTILES = ("pinball-loss",)
+_WIDTH = 92
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Check:
+    """A test of a value, and the rule that it must obey, in words."""
+
+    test: Callable[[Any], bool]
+    rule: str
+
+
+def option(
+    help: str,  # noqa: A002 - what everybody calls it
+    default: Any = MISSING,
+    *,
+    choices: tuple[str, ...] = (),
+    check: Check | None = None,
+    column: bool = False,
+    flag: str | None = None,
+) -> Any:
+    """Describe an option; its values may be names of a `column`, and its command line `flag`."""
+    about = {"help": help, "choices": choices, "check": check, "column": column, "flag": flag}
+    return field(default=default, metadata=about)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSettings:
+    """The options of :func:`crosslearning.tables.fit_table`."""
+
+    task: str = option(
+        "Column of the task (group) that a row belongs to: the school, the shop, the patient.",
+        column=True,
+    )
+    target: str = option(
+        "Column to predict: a number or a class. Strings, booleans and numbers with two distinct "
+        "values are classes.",
+        column=True,
+    )
+    features: tuple[str, ...] | None = option(
+        "Feature columns; by default all that hold numbers, categories or dates, except constants "
+        "and row numbers.",
+        None,
+        column=True,
+    )
+    numbers: tuple[str, ...] = option(
+        "Columns to treat as numbers.", (), column=True, flag="number"
+    )
+    categories: tuple[str, ...] = option(
+        "Columns to treat as categories, such as numeric codes.", (), column=True, flag="category"
+    )
+    kind: str = option(f"Kind of target: {', '.join(KINDS)}.", "auto", choices=KINDS)
+    family: str = option(
+        f"Distribution of a numeric target: {', '.join(FAMILIES)}. The metric poisson-deviance "
+        "implies poisson.",
+        "auto",
+        choices=FAMILIES,
+    )
+    quantile: float | None = option(
+        "Level of the family quantile, between 0 and 1; 0.5 by default.",
+        None,
+        check=Check(lambda value: value is None or 0.0 < value < 1.0, "between 0 and 1"),
+    )
+    epsilon: float = option(
+        "Largest distance of a task to the centre, in standard deviations between tasks: 0 is one "
+        "pooled model, inf no bound.",
+        inf,
+        check=Check(
+            lambda value: value >= 0, "a distance of at least 0 (0 pools, inf is no bound)"
+        ),
+    )
+    metric: str | None = option(
+        "Score by which models are chosen: mse (the default for numbers), mae, poisson-deviance, "
+        "gamma-deviance; log-loss (the default for classes), accuracy, auc. That of quantiles is "
+        "the pinball loss.",
+        None,
+        choices=(*OF_NUMBERS, *OF_CLASSES, *OF_QUANTILES),
+    )
+    weights: str | None = option("Column of row weights.", None, column=True)
+    time: str | None = option(
+        "Column of times: models are scored on later rows.", None, column=True
+    )
+    group: str | None = option("Column of groups that are held out as a whole.", None, column=True)
+    folds: int = option("Number of folds.", 5, check=Check(lambda value: value >= 2, "at least 2"))
+    base: str = option(
+        "Features besides the columns: splines, boosting (predictions of boosted trees), linear or "
+        "none (no others), or auto (all of these and means of tasks, where they may help).",
+        "auto",
+        choices=BASES,
+    )
+    time_budget: float = option(
+        "Seconds after which no further model is tried; fits in progress are given up.",
+        60.0,
+        check=Check(lambda value: value > 0, "a positive number of seconds"),
+    )
+    drop_unlabelled: bool = option("Drop rows without a task instead of refusing them.", False)
+    jobs: int = option(
+        "Number of processes that try models; -1 for one per core.",
+        1,
+        check=Check(lambda value: value >= 1 or value == -1, "at least 1, or -1 for one per core"),
+    )
+    seed: int = option("Seed of the folds.", 0, check=Check(lambda value: value >= 0, "at least 0"))
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value, about = getattr(self, one.name), one.metadata
+            choices, check = about["choices"], about["check"]
+            if isinstance(value, list) or (isinstance(value, str) and one.type.startswith("tuple")):
+                names = (value,) if isinstance(value, str) else tuple(value)
+                object.__setattr__(self, one.name, names)
+            self._check_type(one)
+            if choices and value is not None and value not in choices:
+                raise ValueError(
+                    f"Option {one.name} must be one of {', '.join(choices)}; got {value!r}."
+                )
+            if check and not check.test(value):
+                raise ValueError(f"Option {one.name} must be {check.rule}; got {value}.")
+        self._check_columns()
+        self._check_family()
+
+    def _check_type(self, one: Field[Any]) -> None:
+        value, (name, *optional) = getattr(self, one.name), str(one.type).split(" | ")
+        kind, words = _VALUES[name]
+        fits = isinstance(value, kind) and isinstance(value, bool) == (name == "bool")
+        if not (fits or (optional and value is None)):
+            raise ValueError(f"Option {one.name} must be {words}; got {value!r}.")
+
+    def _check_columns(self) -> None:
+        """Refuse columns in two roles."""
+        if self.task == self.target:
+            raise ValueError(f"Task and target must be two columns; got {self.task!r} for both.")
+        for role in ("time", "group"):
+            if getattr(self, role) in (self.task, self.target):
+                raise ValueError(
+                    f"Option {role} must name another column than task and target; got "
+                    f"{getattr(self, role)!r}."
+                )
+        if self.time is not None and self.group is not None:
+            raise ValueError(
+                f"Rows can be held out by time or by group; got {self.time!r} and {self.group!r}. "
+                "Choose one of the two."
+            )
+        if both := set(self.numbers) & set(self.categories):
+            raise ValueError(f"A column is a number or a category; got both for {min(both)!r}.")
+
+    def _check_family(self) -> None:
+        """Refuse options that contradict the family."""
+        if self.family != "auto" and self.kind == "classification":
+            raise ValueError(
+                f"Option family={self.family} is for numbers, not classes. Omit one of the two."
+            )
+        if self.family != "quantile" and self.quantile is not None:
+            raise ValueError(f"Option quantile needs family=quantile; got family={self.family}.")
+        if self.family == "quantile" and self.base == "boosting":
+            raise ValueError(
+                "Option base=boosting is not for family=quantile. Choose base=splines."
+            )
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> FitSettings:
+        """Take options by name; refuse names that are none, and suggest similar ones."""
+        names = [one.name for one in fields(cls)]
+        for name in options:
+            if name not in names:
+                near = get_close_matches(name, names, n=1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                raise TypeError(
+                    f"There is no option {name!r}.{hint} Options are {', '.join(names)}."
+                )
+        if missing := [name for name in ("task", "target") if name not in options]:
+            raise TypeError(f"Option {missing[0]} is missing. Pass the name of a column.")
+        return cls(**options)
+
+    @property
+    def level(self) -> float | None:
+        """Level of the quantile to predict; None for means."""
+        if self.family != "quantile":
+            return None
+        return 0.5 if self.quantile is None else self.quantile
+
+    @property
+    def single_family(self) -> bool:
+        """Whether models of one family are wanted; the Poisson deviance is about means above 0."""
+        return self.family != "auto" or self.metric == "poisson-deviance"
+
+    @property
+    def column_types(self) -> dict[str, str]:
+        """Types of the columns that are not to be recognised."""
+        return dict.fromkeys(self.numbers, "number") | dict.fromkeys(self.categories, "category")
+
+    @property
+    def target_kind(self) -> str:
+        """Kind of target that is wanted, perhaps as the type of its column."""
+        if self.family != "auto":
+            return "regression"
+        wanted = self.column_types.get(self.target)
+        if wanted is None or self.kind != "auto":
+            return self.kind
+        return {"number": "regression", "category": "classification"}[wanted]
+
+    def changed(self) -> Iterator[tuple[str, Any]]:
+        """Options that differ from their defaults, by name."""
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.default is MISSING or value != one.default:
+                yield one.name, value
+
+
+_VALUES: dict[str, tuple[Any, str]] = {
+    "str": (str, "a string"),
+    "int": (Integral, "a whole number"),
+    "float": (Real, "a number"),
+    "bool": (bool, "True or False"),
+    "tuple[str, ...]": (tuple, "a list of names"),
+}
+
+
+def options() -> tuple[Field[Any], ...]:
+    """Every option: its name, default, type and, in the metadata, what :func:`option` was told."""
+    return fields(FitSettings)
+
+
+def with_options(function: F) -> F:
+    """Give a function that takes ``**options`` their signature, and list them in its docstring."""
+    plain = inspect.signature(function)
+    kept = [p for p in plain.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    added = [
+        inspect.Parameter(
+            one.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if one.default is MISSING else one.default,
+            annotation=one.type,
+        )
+        for one in options()
+    ]
+    function.__signature__ = plain.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
+    if function.__doc__:
+        function.__doc__ = function.__doc__.replace("    {options}\n", _parameters_text())
+    return function
+
+
+def _parameters_text() -> str:
+    """List the options as a docstring does."""
+    lines = []
+    for one in options():
+        default = "" if one.default is MISSING else f", default={one.default!r}"
+        text = "\n".join(wrap(one.metadata["help"], _WIDTH))
+        lines.append(f"{one.name} : {one.type}{default}\n{indent(text, '    ')}\n")
+    return indent("".join(lines), "    ")

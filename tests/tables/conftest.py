@@ -1,0 +1,23 @@
+"""Fitted tables that tests only read, each fitted once."""
+
+import pytest
+
+from crosslearning.tables import fit_table
+from crosslearning.tables.engines import local
+from tests.support.tables import classes, shops
+
+
+@pytest.fixture(scope="session")
+def regression():
+    return fit_table(shops(), task="shop", target="sales", base="linear", command="a command")
+
+
+@pytest.fixture(scope="session")
+def binary():
+    return fit_table(classes(["few", "many"]), task="shop", target="sales", base="linear")
+
+
+@pytest.fixture
+def little_room(monkeypatch):
+    """Keep few rows of files in memory, so that models come from sums and passes."""
+    monkeypatch.setattr(local, "ROOM", 100)

@@ -1,0 +1,202 @@
+"""What a fit finds: results, coefficients, and how much tasks differ."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crosslearning.linear import CrossBayesianRidge
+from crosslearning.tables import TableModel, fit_table
+from crosslearning.tables.learners.features import Rotation
+from crosslearning.tables.parameters import coefficient_table
+from crosslearning.tables.spread import spread
+from tests.support.tables import classes, shops
+
+
+def test_results_say_what_was_found(regression):
+    found = regression.results
+    assert found == json.loads(json.dumps(found, allow_nan=False))
+    assert (found["kind"], found["version"], found["title"]) == ("table", 3, "sales by shop")
+    assert (found["target_kind"], found["target_rule"]) == ("regression", "numbers with decimals")
+    methods = [row["method"] for row in found["comparison"]["overall"]]
+    assert methods == ["pooled", "separate", "cross"]
+    assert [row["task"] for row in found["tasks"]] == ["s0", "s1", "s2", "s3"]
+    assert "chosen" not in found  # no bound was given
+    assert found["score"]["baseline"] > found["comparison"]["overall"][0]["score"] > 0
+    assert len(found["notes"]) == 4
+    provenance = found["provenance"]
+    assert (provenance["rows"], provenance["dropped"], provenance["seed"]) == (120, 0, 0)
+    assert found["command"] == provenance["command"] == "a command"
+    assert provenance["columns"] == [
+        {"name": "price", "type": "number", "levels": 0, "missing": 2},
+        {"name": "kind", "type": "category", "levels": 4, "missing": 3},
+    ]
+
+
+def test_a_model_is_shown_in_a_line(regression, tmp_path):
+    regression.save(tmp_path / "fit")
+    line = repr(regression)
+    assert line.startswith("TableModel(target='sales', task='shop', class='")
+    assert line.endswith(", n_tasks=4, n_columns=2)")
+    assert len(line) < 120
+    assert repr(TableModel.load(tmp_path / "fit")) == line
+
+
+def test_coefficients_are_those_of_standardised_features(regression):
+    found, model = regression.results["coefficients"], regression.estimator
+    X = regression.encoder.encode(shops())
+    standardised = (X - model.feature_mean_) / model.feature_scale_
+    (predictor,) = found["predictors"]
+    tasks = np.array(predictor["tasks"])[np.arange(120) % 4]
+    intercepts = np.array(predictor["intercept"]["tasks"])[np.arange(120) % 4]
+    expected = np.einsum("ij,ij->i", standardised, tasks) + intercepts
+    predicted = regression.predict(shops())["prediction"]
+    np.testing.assert_allclose(predicted, expected, rtol=1e-6)
+    assert len(found["features"]) == len(predictor["center"]) == X.shape[1]
+
+
+def _listed(model):
+    """Listed coefficients, one row per task."""
+    listed = model.coefficients.pivot_table("coefficient", "task", "feature")
+    return listed[[*model.encoder.feature_names, "(intercept)"]]
+
+
+def test_listed_coefficients_are_in_the_units_of_the_table(regression):
+    """Encoded columns times coefficients plus intercept are predictions, the centre's as well."""
+    rows = shops().assign(shop=["unheard of", *shops()["shop"][1:]])
+    X = regression.encoder.encode(rows)
+    own = _listed(regression).loc[["(centre)", *rows["shop"][1:]]].to_numpy()
+    said = np.sum(X * own[:, :-1], axis=1) + own[:, -1]
+    np.testing.assert_allclose(said, regression.predict(rows)["prediction"], rtol=1e-10)
+    deviations = regression.coefficients["standard_deviation"].to_numpy().reshape(5, -1)
+    assert np.isnan(deviations[:, -1]).all()
+    estimator = regression.estimator
+    np.testing.assert_array_equal(deviations[:-1, :-1], estimator.coef_sd_)
+    spread = np.sqrt(np.diag(estimator.center_covariance_))[:-1] / estimator.feature_scale_
+    np.testing.assert_allclose(deviations[-1, :-1], spread, rtol=1e-10)
+
+
+def test_listed_coefficients_of_classes_and_of_axes():
+    """Each class has its own; those of a wide table are of its columns, not of their axes."""
+    frame = classes(["few", "some", "many"])
+    model = fit_table(frame, task="shop", target="sales", base="linear", epsilon=1.0, folds=2)
+    assert model.coefficients["class"].unique().tolist() == ["few", "many", "some"]
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame(rng.normal(size=(40, 50))).add_prefix("x")
+    wide = wide.assign(y=wide["x0"], g=np.repeat(list("ab"), 20))
+    model = fit_table(wide, task="g", target="y", base="linear", epsilon=10.0)
+    own = _listed(model).loc[wide["g"]].to_numpy()
+    said = np.sum(model.encoder.encode(wide) * own[:, :-1], axis=1) + own[:, -1]
+    np.testing.assert_allclose(said, model.predict(wide)["prediction"], rtol=1e-8, atol=1e-8)
+    assert model.coefficients["standard_deviation"].isna().all()
+
+
+def test_a_million_coefficients_are_not_listed(regression, monkeypatch):
+    monkeypatch.setattr("crosslearning.tables.parameters._MOST_LINES", 20)
+    names = regression.encoder.feature_names
+    assert coefficient_table(regression.estimator, names) is None
+
+
+def test_the_spread_of_tasks_is_recovered():
+    rng = np.random.default_rng(1)
+    tasks = np.repeat(np.arange(100), 30)
+    x, z = rng.normal(size=(2, 3000))
+    slope = 1 + 0.5 * rng.normal(size=100)
+    y = slope[tasks] * x + z + 2 * rng.normal(size=100)[tasks] + rng.normal(size=3000)
+    frame = pd.DataFrame({"x": x, "z": z, "y": y, "g": tasks})
+    found = fit_table(frame, task="g", target="y", base="linear")
+    told = found.results["spread"]
+    features = {row["feature"]: row for row in told["features"]}
+    assert told["level"]["low"] < 2 < told["level"]["high"]
+    assert features["x"]["low"] < 0.5 < features["x"]["high"]
+    assert features["z"]["sd"] < 0.1
+    assert told["noise"]["sd"] == pytest.approx(1, abs=0.05)
+    assert [row["what"] for row in told["shown"][:2]] == ["level", "x"]
+    assert told["unit"] == "y"
+    assert told["epsilon"] is None
+    effects = {effect["feature"]: effect for effect in found.results["effects"]}
+    line = np.polyfit(effects["x"]["grid"], effects["x"]["center"], 1)
+    assert line[0] == pytest.approx(1, abs=0.2)
+    assert len(effects["x"]["tasks"]) <= 60
+
+
+def test_a_variance_that_columns_share_is_told_once():
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(30), 20)
+    X = rng.normal(size=(600, 3))
+    slopes = rng.normal(size=(30, 3))[tasks]
+    X[:, 2] = tasks  # constant within tasks
+    y = np.sum(slopes[:, :2] * X[:, :2], axis=1) + 2 * slopes[:, 2] + rng.normal(size=600)
+    model = CrossBayesianRidge(covariance="block").fit(X, y, tasks=tasks)
+    found = spread(model, ["a", "b", "c"], None, "y", ["c"])
+    level, shared = found.shown
+    assert (level.what, shared.what) == ("level", "the effect of every column")
+    assert shared.columns == ("a", "b")
+    assert shared.low < 1 < shared.high < 1.4  # more certain than one column alone
+
+
+def test_few_tasks_give_no_interval():
+    rng = np.random.default_rng(0)
+    tasks = np.repeat([0, 1], 30)
+    x = rng.normal(size=60)
+    y = x + 5 * tasks + rng.normal(size=60)
+    model = CrossBayesianRidge(covariance="levels").fit(x[:, None], y, tasks=tasks)
+    found = spread(model, ["x"], None, "y", [])
+    assert found.level.sd > 0
+    assert (found.level.low, found.level.high) == (None, None)
+    assert [row.what for row in found.shown] == ["level"]
+
+
+def test_more_columns_than_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 400))
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(400)])
+    frame["g"] = np.arange(60) % 3
+    frame["y"] = 3 * X[:, 0] + frame["g"] + 0.1 * rng.normal(size=60)
+    model = fit_table(frame, task="g", target="y", epsilon=100.0)  # one model, no blend
+    assert model.rotation is not None
+    found = model.results
+    (part,) = found["coefficients"]["predictors"]
+    assert len(part["center"]) == len(found["spread"]["features"]) == 400
+    again = model.predict(frame.head(3))
+    Z = (model.encoder.encode(frame.head(3)) - model.rotation.mean) / model.rotation.scale
+    expected = [Z[i] @ np.array(part["tasks"])[i] + part["intercept"]["tasks"][i] for i in range(3)]
+    np.testing.assert_allclose(again["prediction"], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_axes_are_exact_where_tasks_differ_alike():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(30, 40)), np.arange(30) % 3
+    y = X[:, 0] + tasks + rng.normal(size=30)
+    rotation = Rotation.of(X)
+    new = X[:5] * 0.7
+    plain = CrossBayesianRidge(covariance="block").fit(X, y, tasks=tasks)
+    turned = CrossBayesianRidge(covariance="block", standardize=False)
+    turned.fit(rotation.apply(X), y, tasks=tasks)
+    np.testing.assert_allclose(
+        turned.predict(rotation.apply(new), tasks[:5]), plain.predict(new, tasks[:5]), atol=1e-3
+    )
+
+
+def test_progress_is_told():
+    said = []
+    fit_table(shops(), task="shop", target="sales", progress=lambda *told: said.append(told))
+    texts, shares = zip(*said, strict=True)
+    assert texts[:2] == ("Looking at the columns", "Trying one pooled model")
+    assert texts[-1].startswith("Fitting the best model")
+    assert list(shares) == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+
+
+def test_processes_find_the_same(regression):
+    """With a bar that moves, although other processes do the work."""
+    said = []
+    model = fit_table(
+        shops(), task="shop", target="sales", base="linear", jobs=2,
+        progress=lambda *told: said.append(told),
+    )  # fmt: skip
+    scores = [{m["name"]: m["score"] for m in fit.results["models"]} for fit in (model, regression)]
+    assert scores[0] == scores[1]
+    assert "jobs=2" in model.results["python"]
+    assert ("Trying models", 0.1) in said
