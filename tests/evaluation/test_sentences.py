@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from crosslearning.evaluation import Comparison
-from crosslearning.evaluation.sentences import extremes, verdict
+from crosslearning.evaluation.sentences import Measure, extremes, verdict
 from tests.support.comparisons import NAN, comparison_of, with_gain
+
+LOSS = Measure("log loss")
 
 FEW = "0.4000 ± 0.10 in score (95 % interval by Student's t: −0.030 to 0.83), which may be chance."
 SENTENCES = {
@@ -74,7 +76,7 @@ def test_a_short_form():
 
 
 def test_errors_are_named_and_positive():
-    assert verdict(with_gain(-11.0, -12.0, 1.0, 0.25, 8), "log loss") == (
+    assert verdict(with_gain(-11.0, -12.0, 1.0, 0.25, 8), LOSS) == (
         "Sharing helps: cross-learning is better than one pooled model by 1.000 ± 0.25 in log loss "
         "(10.00 against 11.00; standard error paired over 8 tasks)."
     )
@@ -102,7 +104,7 @@ def test_another_method_may_be_better():
 
 def test_who_gains_and_who_loses_most():
     comparison = comparison_of([-9.0] * 4, [-3.0, -5.0, -4.0, NAN], [-2.0, -1.0, -6.0, -1.0])
-    assert extremes(comparison, "school", "log loss") == [
+    assert extremes(comparison, "school", LOSS) == [
         {
             "lead": "School 1 gains most",
             "text": "log loss 5.000 alone, 1.000 cross-learned (5 rows).",
@@ -113,15 +115,12 @@ def test_who_gains_and_who_loses_most():
         },
     ]
     few = dataclasses.replace(comparison, rows=np.array([9, 2, 1, 9]))  # luck is not worth telling
-    assert [remark["lead"] for remark in extremes(few, "school", "log loss")] == [
-        "School 0 gains most"
-    ]
+    assert [remark["lead"] for remark in extremes(few, "school", LOSS)] == ["School 0 gains most"]
     better = comparison_of([-9.0, -0.5, -9.0], [-3.0, -5.0, -4.0], [-2.0, -1.0, -4.0])
-    assert extremes(better, "school", "log loss")[0]["text"] == (
+    assert extremes(better, "school", LOSS)[0]["text"] == (
         "log loss 5.000 alone, 1.000 cross-learned, 0.5000 pooled (5 rows)."
     )
-    assert (
-        "1.000 with the blend" in extremes(comparison, "a", "b", shared="with the blend")[0]["text"]
-    )
+    (remark, *_) = extremes(comparison, "a", LOSS, shared="with the blend")
+    assert "1.000 with the blend" in remark["text"]
     same = comparison_of([-9.0], [-3.0], [-3.0])
-    assert extremes(same, "school", "log loss") == []
+    assert extremes(same, "school", LOSS) == []

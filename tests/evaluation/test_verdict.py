@@ -11,8 +11,10 @@ from scipy.stats import binom, ttest_1samp
 
 from crosslearning.evaluation import Comparison, Scores
 from crosslearning.evaluation.effect import Effect
-from crosslearning.evaluation.sentences import verdict
+from crosslearning.evaluation.sentences import Measure, verdict
 from tests.support.comparisons import METHODS, comparison_of, with_gain
+
+LOSS = Measure("log loss")
 
 
 @given(arrays(float, (3, 6), elements=st.floats(-10, -1)))
@@ -46,7 +48,7 @@ def test_ten_of_ten_tasks_count_even_if_one_dominates():
         "Sharing helps: cross-learning is better than one pooled model"
     )
     assert "20.13 ± 20 in log loss (80.77 against 100.9; standard error paired over 10 tasks; " in (
-        verdict(comparison, "log loss")
+        verdict(comparison, LOSS)
     )
     assert "uncertain in the mean, but 10 of 10 tasks are better off" in verdict(comparison)
     assert comparison_of(-errors * share, -2 * errors, -errors).verdict("pooled") == -1
@@ -82,7 +84,7 @@ def test_runs_are_the_unit_if_there_are_any():
     assert comparison.verdict("pooled") == 1
     assert comparison.score("cross") == pytest.approx(0.655)
     np.testing.assert_allclose(comparison.tasks["cross"], [0.75, 0.56])
-    assert verdict(comparison, "test accuracy") == (
+    assert verdict(comparison, Measure("test accuracy", percent=True)) == (
         "Sharing helps: cross-learning is better than one pooled model by 20.5 ± 0.5 points in "
         "test accuracy (65.5 % against 45.0 %; standard error paired over 2 runs)."
     )

@@ -38,6 +38,7 @@ def assert_same(left, right):
 
 
 @pytest.mark.filterwarnings("ignore:`fit` got no `tasks`")  # the checks have none
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         CrossRidgeCV(n_epsilons=2, cv=2, alphas=[1.0]),

@@ -58,6 +58,7 @@ stacks = pytest.mark.parametrize(("stack", "classes"), STACKS.values(), ids=STAC
 
 
 @pytest.mark.filterwarnings("ignore:`fit` got no `tasks`")  # the checks have none
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         CrossStackingRegressor([TREE], splines=True, final_estimator=CrossRidge(), cv=2),

@@ -16,6 +16,7 @@ QUICK = {"epochs": 30, "batch_size": None, "learning_rate": 0.05}
 
 
 @pytest.mark.filterwarnings("ignore:`fit` got no `tasks`")  # the checks have none
+@pytest.mark.slow
 @parametrize_with_checks([CrossNetRegressor(**QUICK), CrossNetClassifier(**QUICK)])
 def test_is_a_scikit_learn_estimator(estimator, check):
     if check.func.__name__ == "check_methods_subset_invariance":

@@ -104,6 +104,7 @@ def test_fine_tuning_starts_from_the_pooled_model(data):
     assert scores["fine-tuned"] < scores["pooled"]
 
 
+@pytest.mark.slow
 def test_processes_give_the_same(data):
     tables = [
         sweep(with_dropout, data, LOSS, sgd, 1, epsilons=[0.1, 1.0], batch_size=8, n_jobs=n_jobs)
