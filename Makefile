@@ -22,9 +22,9 @@ demo: $(VENV)/.run ## cross-learn on shipped data, and say what was learned and 
 test: $(VENV)/.dev ## lint, check types, and run all tests but the slow ones: before every commit
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) -m 'not slow' $(COVERAGE)
+	@echo "$(BIN)/mypy, beside the tests"
+	@$(BIN)/mypy & $(PYTEST) -m 'not slow' $(COVERAGE); tests=$$?; wait $$! && exit $$tests
 
 test-all: $(VENV)/.dev ## run the slow tests, and try the wheel with each extra in an empty environment
 	$(PYTEST) -m slow

@@ -143,13 +143,13 @@ def _predicted(model: Any, X: Any, given: dict[str, Any], classes: Any) -> Predi
     values = np.asarray(model.predict(X, **given))
     if classes is None:
         return Predicted(values)
-    said = []
+    answers = []
     for name, missing in (("predict_proba", 0.0), ("decision_function", -np.inf)):
         answer = np.asarray(getattr(model, name)(X, **given)) if hasattr(model, name) else None
         if answer is not None and answer.ndim == 2:  # a class may be missing from a training part
             answer = _of_all(classes, model, answer, missing)
-        said.append(answer)
-    return Predicted(values, classes, *said)
+        answers.append(answer)
+    return Predicted(values, classes, *answers)
 
 
 def _of_all(classes: Any, model: Any, answer: Any, missing: float = 0.0) -> Any:

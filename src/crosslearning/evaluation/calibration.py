@@ -25,14 +25,14 @@ def reliability(probabilities: NDArray[np.floating], happened: NDArray[np.bool_]
     0.2
     """
     at = np.minimum((probabilities * _BINS).astype(np.intp), _BINS - 1)
-    count, said, true = (
+    count, predicted, true = (
         np.bincount(at, weights, _BINS) for weights in (None, probabilities, happened)
     )
     used = count > 0
-    count, said, true = count[used], said[used], true[used]
+    count, predicted, true = count[used], predicted[used], true[used]
     low, high = (betaincinv(true + 0.5, count - true + 0.5, tail) for tail in (0.025, 0.975))
     table = {
-        "predicted": said / count,
+        "predicted": predicted / count,
         "observed": true / count,
         "low": low,
         "high": high,
@@ -41,5 +41,5 @@ def reliability(probabilities: NDArray[np.floating], happened: NDArray[np.bool_]
     rows = zip(*(values.tolist() for values in table.values()), strict=True)
     return {
         "bins": [dict(zip(table, row, strict=True)) for row in rows],
-        "off": float(np.abs(said - true).sum() / count.sum()),
+        "off": float(np.abs(predicted - true).sum() / count.sum()),
     }

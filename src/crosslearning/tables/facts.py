@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from crosslearning.convex.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
-from crosslearning.tables.metrics import Metric, Said
+from crosslearning.tables.metrics import Metric, Predictions
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import Splits
 
@@ -72,7 +72,7 @@ def baseline_of(rows: Rows, splits: Splits, metric: Metric) -> float:
     return metric.shown(float(np.nanmean(Scores(["guess"], scores[np.newaxis], weights).by_task)))
 
 
-def guessed(rows: Rows, n_rows: int, metric: Metric) -> Said:
+def guessed(rows: Rows, n_rows: int, metric: Metric) -> Predictions:
     """Predict the mean, quantile or class frequencies of some rows for others."""
     y, weights = rows.counted, rows.given_weights[rows.given_weights > 0]
     if metric.quantile is not None:
@@ -83,7 +83,7 @@ def guessed(rows: Rows, n_rows: int, metric: Metric) -> Said:
     else:
         counts = np.maximum(weights @ (y[:, np.newaxis] == rows.classes), 0.5)
         guess = counts / counts.sum()
-    return Said.of(np.repeat(guess[np.newaxis], n_rows, axis=0), rows.classes)
+    return Predictions.of(np.repeat(guess[np.newaxis], n_rows, axis=0), rows.classes)
 
 
 def guess_of(kind: str, quantile: float | None) -> str:

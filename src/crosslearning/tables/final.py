@@ -23,7 +23,7 @@ from crosslearning.tables.forecast import blend
 from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate
 from crosslearning.tables.learners.spaces import Spaces
 from crosslearning.tables.learners.trials import Choice, Trials, over_tasks
-from crosslearning.tables.metrics import Metric, plain_of, said_of, weights_of
+from crosslearning.tables.metrics import Metric, plain_of, predict_targets, weights_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.rows import bounded, fitted
 from crosslearning.tasks.estimators import as_objects
@@ -153,13 +153,13 @@ class FromRows:
         values = {}
         for name, parts in asked.items():
             predicting = replace(model, state=self.state(parts))
-            y, said, codes, scored = said_of(predicting, known)
+            y, predictions, codes, scored = predict_targets(predicting, known)
             new = tidy(scored.loc[codes < 0, model.task]).astype(object)
             strange, others = pd.factorize(new, use_na_sentinel=False)
             codes[codes < 0] = len(self.labels) + strange
             n_tasks = len(self.labels) + len(others)
             given = weights_of(scored, weighted, model.encoder.marks), codes, n_tasks
-            values[name] = [own.of_tasks(y, said, *given)[:1] for own in (metric, plain)]
+            values[name] = [own.of_tasks(y, predictions, *given)[:1] for own in (metric, plain)]
         weights = np.bincount(codes, given[0], n_tasks).astype(np.float64)
         by_metric, by_plain = (
             Scores(trials.names, own, weights[np.newaxis])

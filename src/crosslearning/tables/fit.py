@@ -42,7 +42,7 @@ class Fit:
 
     @property
     def judge(self) -> Judge:
-        """The scores that decide what is said: those on another table, or on held-out rows."""
+        """The scores that decide the verdict: those on another table, or on held-out rows."""
         if self.held_out:
             return self.held_out
         among, counts = self.facts.compared, self.facts.counts

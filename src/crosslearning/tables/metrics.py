@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 _SMALLEST = 1e-12  # probability, or mean of a positive target, before a logarithm is taken
 
 
-class Said(NamedTuple):
+class Predictions(NamedTuple):
     """Predictions: numbers, or classes and their probabilities."""
 
     values: NDArray[Any]
@@ -38,14 +38,14 @@ class Metric:
 
     name: str
     words: str
-    of_rows: Callable[[NDArray[Any], Said], Array] | None
+    of_rows: Callable[[NDArray[Any], Predictions], Array] | None
     error: bool = True
     quantile: float | None = None  # that predictions are of, instead of the mean
 
     def of_tasks(
         self,
         y: NDArray[Any],
-        said: Said,
+        predictions: Predictions,
         weights: Array,
         codes: NDArray[np.int64],
         n_tasks: int,
@@ -56,12 +56,12 @@ class Metric:
 
             from crosslearning.evaluation.scoring import Predicted, score_tasks
 
-            scorer = get_scorer("roc_auc_ovr" if said.shares.shape[1] > 2 else "roc_auc")
-            predicted = Predicted(*said, decisions=said.shares[:, -1])
+            scorer = get_scorer("roc_auc_ovr" if predictions.shares.shape[1] > 2 else "roc_auc")
+            predicted = Predicted(*predictions, decisions=predictions.shares[:, -1])
             features = np.empty((len(y), 0))
             return score_tasks(scorer, predicted, features, y, weights, codes, n_tasks)
         total = np.bincount(codes, weights, n_tasks).astype(np.float64)
-        sums = np.bincount(codes, weights * self.of_rows(y, said), n_tasks)
+        sums = np.bincount(codes, weights * self.of_rows(y, predictions), n_tasks)
         return np.divide(sums, total, out=np.full(n_tasks, np.nan), where=total > 0), total
 
     def shown(self, score: float) -> float:
@@ -69,27 +69,29 @@ class Metric:
         return -score if self.error else score
 
 
-def _log_probability(y: NDArray[Any], said: Said) -> Array:
-    own = said.shares[np.arange(len(y)), np.searchsorted(np.asarray(said.classes), y)]
+def _log_probability(y: NDArray[Any], predictions: Predictions) -> Array:
+    own = predictions.shares[np.arange(len(y)), np.searchsorted(np.asarray(predictions.classes), y)]
     return np.asarray(np.log(np.maximum(own, _SMALLEST)))
 
 
-def _poisson(y: NDArray[Any], said: Said) -> Array:
-    mean = np.maximum(said.values, _SMALLEST)
+def _poisson(y: NDArray[Any], predictions: Predictions) -> Array:
+    mean = np.maximum(predictions.values, _SMALLEST)
     logs = np.log(np.maximum(y, _SMALLEST) / mean)
     return np.asarray(-2.0 * (y * logs - y + mean))
 
 
-def _gamma(y: NDArray[Any], said: Said) -> Array:
-    ratio = np.maximum(y, _SMALLEST) / np.maximum(said.values, _SMALLEST)
+def _gamma(y: NDArray[Any], predictions: Predictions) -> Array:
+    ratio = np.maximum(y, _SMALLEST) / np.maximum(predictions.values, _SMALLEST)
     return np.asarray(-2.0 * (ratio - 1.0 - np.log(ratio)))
 
 
 _ALL = (
-    Metric("mse", "mean squared error", lambda y, said: -np.square(y - said.values)),
-    Metric("mae", "mean absolute error", lambda y, said: -np.abs(y - said.values)),
+    Metric("mse", "mean squared error", lambda y, predictions: -np.square(y - predictions.values)),
+    Metric("mae", "mean absolute error", lambda y, predictions: -np.abs(y - predictions.values)),
     Metric("log-loss", "log loss", _log_probability),
-    Metric("accuracy", "accuracy", lambda y, said: 1.0 * (said.values == y), error=False),
+    Metric(
+        "accuracy", "accuracy", lambda y, predictions: 1.0 * (predictions.values == y), error=False
+    ),
     Metric("auc", "area under the curve", None, error=False),
     Metric("poisson-deviance", "Poisson deviance", _poisson),
     Metric("gamma-deviance", "gamma deviance", _gamma),
@@ -98,8 +100,8 @@ METRICS = {metric.name: metric for metric in _ALL}
 
 
 def _pinball(level: float) -> Metric:
-    def of_rows(y: NDArray[Any], said: Said) -> Array:
-        rest = y - said.values
+    def of_rows(y: NDArray[Any], predictions: Predictions) -> Array:
+        rest = y - predictions.values
         return np.asarray(-np.maximum(level * rest, (level - 1.0) * rest))
 
     return Metric("pinball-loss", "pinball loss", of_rows, quantile=level)
@@ -128,7 +130,7 @@ def metric_of(name: str | None, kind: str, quantile: float | None = None) -> Met
 
 
 def plain_of(metric: Metric, classes: NDArray[Any] | None) -> Metric:
-    """Return the metric that a typical error is told in: of a quantile the pinball loss."""
+    """Return the metric that a typical error is measured by: of a quantile the pinball loss."""
     if metric.quantile is not None:
         return metric
     return METRICS["mse" if classes is None else "accuracy"]
@@ -164,7 +166,7 @@ class Scorer:
 
     def add(self, frame: Any) -> None:
         """Score some rows; an area under a curve cannot be added up from chunks."""
-        y, said, codes, rows = said_of(self.model, frame)
+        y, predictions, codes, rows = predict_targets(self.model, frame)
         own = (
             tidy(rows.loc[codes < 0, self.model.task]).astype(object).map(str)
         )  # "None" where there is none
@@ -173,7 +175,7 @@ class Scorer:
         self.sums.resize(n_tasks, refcheck=False)
         self.weights.resize(n_tasks, refcheck=False)
         given = weights_of(rows, self.weighted, self.model.encoder.marks)
-        scores, weights = self.metric.of_tasks(y, said, given, codes, n_tasks)
+        scores, weights = self.metric.of_tasks(y, predictions, given, codes, n_tasks)
         self.sums += np.where(np.isfinite(scores), scores * weights, 0.0)
         self.weights += np.where(np.isfinite(scores), weights, 0.0)
         self.rows += len(y)
@@ -186,7 +188,7 @@ class Scorer:
         return {"metric": self.metric.words, "score": self.metric.shown(score), "rows": self.rows}
 
 
-def said_of(model: TableModel, frame: Any) -> tuple[Any, Said, Any, Any]:
+def predict_targets(model: TableModel, frame: Any) -> tuple[Any, Predictions, Any, Any]:
     """Known targets, their predictions, the numbers of their tasks, and these rows."""
     rows, classes = frame[frame[model.target].notna()].reset_index(drop=True), model.classes
     mark = model.encoder.marks.get(model.target)
@@ -195,7 +197,7 @@ def said_of(model: TableModel, frame: Any) -> tuple[Any, Said, Any, Any]:
         rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
     X, codes = model.encode(rows)
     if classes is None:
-        predictions = forecast(model.state, X, codes, spread=False)[0]
+        values = forecast(model.state, X, codes, spread=False)[0]
     else:
         if isinstance(classes[0], str):
             y = rows[model.target].astype(object).map(str).to_numpy(dtype=object)
@@ -207,5 +209,5 @@ def said_of(model: TableModel, frame: Any) -> tuple[Any, Said, Any, Any]:
                 f"The target {model.target!r} must be one of {', '.join(map(str, classes))} to be "
                 f"scored; got {y[~known][0]!r}. Drop the column or the rows."
             )
-        predictions = probabilities(model.state, X, codes)
-    return y, Said.of(predictions, classes), codes, rows
+        values = probabilities(model.state, X, codes)
+    return y, Predictions.of(values, classes), codes, rows

@@ -92,7 +92,7 @@ def bounded(model: Any, y: Array) -> Any:
     return model
 
 
-def told(
+def predict_rows(
     model: Any, rows: Rows, classes: NDArray[Any] | None, *, spread: bool = False
 ) -> tuple[Array, Array | None]:
     """Predictions, and standard deviations, of a model whose labels are numbers of tasks."""

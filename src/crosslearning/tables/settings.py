@@ -239,11 +239,6 @@ _VALUES: dict[str, tuple[Any, str]] = {
 }
 
 
-def options() -> tuple[Field[Any], ...]:
-    """Every option: its name, default, type and, in the metadata, what :func:`option` was told."""
-    return fields(FitSettings)
-
-
 def with_options(function: F) -> F:
     """Give a function that takes ``**options`` their signature, and list them in its docstring."""
     plain = inspect.signature(function)
@@ -255,7 +250,7 @@ def with_options(function: F) -> F:
             default=inspect.Parameter.empty if one.default is MISSING else one.default,
             annotation=one.type,
         )
-        for one in options()
+        for one in fields(FitSettings)
     ]
     function.__signature__ = plain.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
     if function.__doc__:
@@ -266,7 +261,7 @@ def with_options(function: F) -> F:
 def _parameters_text() -> str:
     """List the options as a docstring does."""
     lines = []
-    for one in options():
+    for one in fields(FitSettings):
         default = "" if one.default is MISSING else f", default={one.default!r}"
         text = "\n".join(wrap(one.metadata["help"], _WIDTH))
         lines.append(f"{one.name} : {one.type}{default}\n{indent(text, '    ')}\n")

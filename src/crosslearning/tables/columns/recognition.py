@@ -223,8 +223,8 @@ def is_ordered(numbers: NDArray[np.float64]) -> bool:
 def slips_note(name: str, slips: Sequence[str]) -> str:
     """Tell which values of a column are not numbers, if there are any."""
     listed = ", ".join(slips[:_LISTED]) + ", …" * (len(slips) > _LISTED)
-    told = f"column {name}: values that are not numbers count as missing: {listed}"
-    return told if slips else ""
+    note = f"column {name}: values that are not numbers count as missing: {listed}"
+    return note if slips else ""
 
 
 def _text_reason(values: pd.Series[Any]) -> str:

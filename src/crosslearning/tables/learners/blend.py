@@ -13,7 +13,7 @@ _PRIOR = 30.0  # rows that the prior of a mixture is worth
 _ROUNDS, _LEAST_SHARE = 200, 1e-12
 
 
-def blend_weights(said: Array, rows: Rows, metric: str, cross: NDArray[np.bool_]) -> Array:
+def blend_weights(predictions: Array, rows: Rows, metric: str, cross: NDArray[np.bool_]) -> Array:
     """Nonnegative weights of models that sum to 1; `cross` marks those that are cross-learned.
 
     Squared errors of a task are divided by the square root of their mean, so that a few tasks with
@@ -24,54 +24,56 @@ def blend_weights(said: Array, rows: Rows, metric: str, cross: NDArray[np.bool_]
     counts = np.bincount(rows.codes, rows.given_weights, rows.n_tasks)
     share = rows.given_weights / np.maximum(counts, _LEAST_SHARE)[rows.codes]
     if rows.classes is not None:
-        own = said[:, np.arange(len(rows.y)), np.searchsorted(rows.classes, rows.y)]
+        own = predictions[:, np.arange(len(rows.y)), np.searchsorted(rows.classes, rows.y)]
         weights = _likeliest(np.maximum(own, _LEAST_SHARE), share / share.sum(), cross)
     elif metric == "poisson-deviance":
-        weights = _least_deviance(said, rows.y, share / share.sum())
+        weights = _least_deviance(predictions, rows.y, share / share.sum())
     else:
-        weights = _least_squares(said, rows, share, 2.0 if metric == "gamma-deviance" else 0.0)
+        weights = _least_squares(
+            predictions, rows, share, 2.0 if metric == "gamma-deviance" else 0.0
+        )
     weights = np.where(weights < min(_LEAST, weights.max()), 0.0, weights)
     if weights.max() >= _MOST * weights.sum():
         weights = np.eye(len(weights))[weights.argmax()]
     return np.asarray(weights / weights.sum())
 
 
-def _least_squares(said: Array, rows: Rows, share: Array, power: float) -> Array:
+def _least_squares(predictions: Array, rows: Rows, share: Array, power: float) -> Array:
     """Minimise squared errors over variances, which are a power of the mean."""
-    errors = said - rows.y
-    scale = np.maximum(said.mean(axis=0), _LEAST_SHARE) ** power
+    errors = predictions - rows.y
+    scale = np.maximum(predictions.mean(axis=0), _LEAST_SHARE) ** power
     squares = np.median(errors**2, axis=0) / scale
     of_tasks = np.bincount(rows.codes, share * squares, rows.n_tasks)
     present = of_tasks[of_tasks > 0]
     floor = 1e-6 * present.max() if len(present) else 1.0
     weight = share / scale / np.sqrt(np.maximum(of_tasks, floor))[rows.codes]
     gram = (errors * weight) @ errors.T
-    best = np.eye(len(said))[gram.diagonal().argmin()]
+    best = np.eye(len(predictions))[gram.diagonal().argmin()]
     values, vectors = np.linalg.eigh(gram)
     root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
     shrink = np.sqrt(_SHRINKAGE * gram.diagonal().min())
     total = 1e3 * np.sqrt(gram.diagonal().max())  # in effect a constraint on the sum
-    design = np.vstack([root, shrink * np.eye(len(said)), np.full(len(said), total)])
+    design = np.vstack([root, shrink * np.eye(len(predictions)), np.full(len(predictions), total)])
     return np.asarray(nnls(design, np.concatenate([0.0 * best, shrink * best, [total]]))[0])
 
 
-def _least_deviance(said: Array, y: Array, share: Array) -> Array:
+def _least_deviance(predictions: Array, y: Array, share: Array) -> Array:
     """Minimise the Poisson deviance of a blend."""
     unit = max(float(share @ y), _LEAST_SHARE)
-    said, y = np.maximum(said / unit, _LEAST_SHARE), y / unit
+    predictions, y = np.maximum(predictions / unit, _LEAST_SHARE), y / unit
 
     def loss(weights: Array) -> tuple[float, Array]:
-        mean = weights @ said
-        return float(share @ (mean - y * np.log(mean))), said @ (share * (1.0 - y / mean))
+        mean = weights @ predictions
+        return float(share @ (mean - y * np.log(mean))), predictions @ (share * (1.0 - y / mean))
 
-    best = np.eye(len(said))[np.argmin([loss(one)[0] for one in np.eye(len(said))])]
+    best = np.eye(len(predictions))[np.argmin([loss(one)[0] for one in np.eye(len(predictions))])]
     found = minimize(
         loss,
-        0.5 * best + 0.5 / len(said),
+        0.5 * best + 0.5 / len(predictions),
         jac=True,
         method="SLSQP",
-        bounds=[(0.0, 1.0)] * len(said),
-        constraints=LinearConstraint(np.ones((1, len(said))), 1.0, 1.0),
+        bounds=[(0.0, 1.0)] * len(predictions),
+        constraints=LinearConstraint(np.ones((1, len(predictions))), 1.0, 1.0),
     )
     weights = np.clip(found.x, 0.0, 1.0)
     return np.asarray(weights if loss(weights / weights.sum())[0] <= loss(best)[0] else best)

@@ -10,7 +10,7 @@ from crosslearning.evaluation.scores import Scores
 from crosslearning.tables.learners.blend import blend_weights
 from crosslearning.tables.learners.candidates import Candidate
 from crosslearning.tables.learners.trials import Array, Choice, best_choice
-from crosslearning.tables.metrics import Metric, Said
+from crosslearning.tables.metrics import Metric, Predictions
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import Splits
 
@@ -42,9 +42,9 @@ class Selection(NamedTuple):
         for s, (_, test) in enumerate(self.splits.parts):
             part = self.rows.take(test)
             if len(test) and np.isfinite(predictions[test]).all():
-                said = Said.of(predictions[test], part.classes)
+                predicted = Predictions.of(predictions[test], part.classes)
                 for m, metric in enumerate(self.metrics):
-                    given = part.y, said, part.given_weights, part.codes, part.n_tasks
+                    given = part.y, predicted, part.given_weights, part.codes, part.n_tasks
                     scores[m, s] = metric.of_tasks(*given)[0]
         return scores
 
@@ -72,9 +72,11 @@ class Selection(NamedTuple):
         kept = {c.name: weight for c, weight in zip(usable, final, strict=True) if weight > 0}
         return Choice(kept, self.scores(blended)[0], blended)
 
-    def _weights(self, said: Array, use: NDArray[np.bool_], cross: NDArray[np.bool_]) -> Array:
+    def _weights(
+        self, predictions: Array, use: NDArray[np.bool_], cross: NDArray[np.bool_]
+    ) -> Array:
         rows = self.rows.take(np.flatnonzero(use))
-        return blend_weights(said[:, use], rows, self.metrics[0].name, cross)
+        return blend_weights(predictions[:, use], rows, self.metrics[0].name, cross)
 
 
 def choices(

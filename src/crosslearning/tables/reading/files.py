@@ -163,10 +163,10 @@ def located(path: Path) -> Iterator[None]:
         reason = error.strerror or str(error).splitlines()[0]
         raise OSError(f"Cannot read {path}: {reason}. Check the file.") from error
     except pa.ArrowException as error:
-        told = " ".join(str(error).split())
-        if row := _ROW.fullmatch(told):
-            told = f"row {int(row[1]) - 1} (the first below the header is 1): {row[2]}"
-        raise ValueError(f"Cannot read {path}: {told}. Check the file.") from error
+        reason = " ".join(str(error).split())
+        if row := _ROW.fullmatch(reason):
+            reason = f"row {int(row[1]) - 1} (the first below the header is 1): {row[2]}"
+        raise ValueError(f"Cannot read {path}: {reason}. Check the file.") from error
     except ValueError as error:
         if str(path) in str(error):
             raise
