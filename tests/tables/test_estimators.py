@@ -125,6 +125,8 @@ def test_the_comparison_is_the_recorded_one(kind, fitted):
     recorded["score"] *= -1  # greater is better
     pd.testing.assert_frame_equal(comparison.summary, recorded, rtol=1e-6)
     assert comparison.methods == ("pooled", "separate", "cross")
+    assert comparison.effect.name.lower() == record["effect"]
+    assert comparison.sentence() == model.sentence_
 
 
 def test_labels_of_a_comparison_keep_their_types():

@@ -29,6 +29,7 @@ from sklearn.utils.validation import (
 
 from crosslearning.archive import write_archive
 from crosslearning.evaluation import Comparison
+from crosslearning.evaluation.effect import Effect
 from crosslearning.evaluation.plain import plain
 from crosslearning.evaluation.records import to_json
 from crosslearning.tables import fit_table
@@ -44,6 +45,23 @@ _MODEL, RESULTS, ESTIMATOR = "model.npz", "results.json", "estimator.npz"
 KIND = "table estimator"
 _CANDIDATE = ["name", "label", "end", "score", "standard_error", "chosen"]
 _LISTED_COLUMNS = 20
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableComparison(Comparison):
+    """A comparison whose verdict is that of the fit, which compares ends of the same learners."""
+
+    verdict_of_fit: Effect = Effect.NOTHING
+    words: str = ""
+
+    @property
+    def effect(self) -> Effect:
+        """What the fit found out about sharing."""
+        return self.verdict_of_fit
+
+    def sentence(self) -> str:
+        """Return the same in words."""
+        return self.words
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -282,12 +300,14 @@ def _comparison(findings: Findings, labels: NDArray[Any]) -> Comparison | dict[s
     table = pd.DataFrame(record["tasks"])
     scores = sign * table[list(methods)].to_numpy(dtype=np.float64).T
     known = {repr(plain(label)): label for label in labels}
-    return Comparison(
+    return TableComparison(
         methods=methods,
         labels=as_objects([known[repr(label)] for label in table["task"]]),
         rows=table["rows"].to_numpy(),
         scores=scores,
         shares=np.where(np.isfinite(scores).all(axis=0), 1.0, 0.0),
+        verdict_of_fit=findings.comparison.effect,
+        words=findings.sentence,
     )
 
 

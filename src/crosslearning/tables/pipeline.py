@@ -34,8 +34,10 @@ from crosslearning.tables.model import TableModel
 from crosslearning.tables.model_findings import PartialEffect
 from crosslearning.tables.parameters import coefficient_table
 from crosslearning.tables.reading.files import Files, located
+from crosslearning.tables.rows import Rows
 from crosslearning.tables.schema import Schema, look
 from crosslearning.tables.settings import FitSettings
+from crosslearning.tables.splits import Splits
 
 Progress = Callable[[str, float], object]
 HeldOut = pd.DataFrame | str | os.PathLike[str]
@@ -155,30 +157,15 @@ class _Work:
         if rotation is not None:
             rows = replace(rows, X=rotation.apply(rows.X))
         base = settings.base if plan.complete and rotation is None else "linear"
-        poisson = schema.target.family == "poisson"
-        family = schema.target.family if settings.single_family or poisson else "gaussian"
-        spaces = Spaces(rows, splits, base, family, settings.seed)
-        search = CandidateSearch(
-            spaces,
-            splits,
-            schema.metric,
-            seed=settings.seed,
-            # A bound applies to a single model, and weights of a blend are those of means.
-            blend=plan.complete and settings.epsilon == np.inf and settings.level is None,
-            moment=moment,
-            jobs=settings.jobs,
-            progress=self.progress,
-        )
+        search = self._search(rows, splits, base, moment)
         self._try(search, self._linear(rows.X.shape[1], rotated=rotation is not None))
-        trials = search.finish()
+        trials, spaces = search.finish(), search.validation.spaces
         labels = schema.labels[tasks]
         residuals, checks = left_out(trials, rows, search.splits, labels.tolist(), settings.seed)
         notes = [*spaces.notes, *search.notes, *trials.notes, *checks.notes]
         if plan.complete:
             if rotation is not None and settings.base != "linear":
-                notes.insert(
-                    0, "only linear models of principal axes were tried: features are many"
-                )
+                notes.append("only linear models of principal axes were tried: features are many")
             names = plan.encoder.feature_names if rotation is None else []
             facts = facts_of_rows(rows, search.splits, schema.metric, names)
             final: FromRows | FromSums = FromRows(spaces, trials, labels)
@@ -196,6 +183,22 @@ class _Work:
             checks=checks,
             notes=notes,
             rotation=rotation,
+        )
+
+    def _search(self, rows: Rows, splits: Splits, base: str, moment: float) -> CandidateSearch:
+        schema, settings = self.schema, self.schema.settings
+        wanted = settings.single_family or schema.target.family == "poisson"
+        family = schema.target.family if wanted else "gaussian"
+        return CandidateSearch(
+            Spaces(rows, splits, base, family, settings.seed),
+            splits,
+            schema.metric,
+            seed=settings.seed,
+            # A bound applies to a single model, and weights of a blend are those of means.
+            blend=self.plan.complete and settings.epsilon == np.inf and settings.level is None,
+            moment=moment,
+            jobs=settings.jobs,
+            progress=self.progress,
         )
 
     def _linear(self, n_features: int, *, rotated: bool = False) -> list[Candidate]:

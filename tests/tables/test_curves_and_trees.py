@@ -1,26 +1,20 @@
-"""Curves, means of tasks, boosted trees and blends of models on tables."""
+"""Curves and boosted trees on tables, and what there is no time for."""
 
 import subprocess
 import sys
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.metrics import mean_poisson_deviance
 
-from crosslearning import CrossBayesianRidge
-from crosslearning.convex.families import Multinomial
 from crosslearning.tables import TableModel, fit_table
-from crosslearning.tables.forecast import _members
-from crosslearning.tables.learners.blend import blend_weights
 from crosslearning.tables.learners.boosting import Boosting
-from crosslearning.tables.learners.features import TaskMeans, Trees
+from crosslearning.tables.learners.features import Trees
 from crosslearning.tables.learners.search import CrossValidation
 from crosslearning.tables.learners.spaces import Spaces
-from crosslearning.tables.rows import NotFittedError, Rows, fitted
+from crosslearning.tables.rows import NotFittedError, Rows
 from crosslearning.tables.splits import splits_of
 
 # However busy the machine is: what there is no time for is not tried.
@@ -81,55 +75,6 @@ def test_trees_do_not_know_the_targets_that_they_are_features_of():
     assert np.corrcoef(everyone[test], rows.y[test])[0, 1] > 0.8
 
 
-def test_weights_of_a_blend():
-    rng = np.random.default_rng(0)
-    codes = np.arange(600) % 6
-    a, b, bad = rng.normal(size=(3, 600))
-    rows = Rows(np.empty((600, 0)), 0.3 * a + 0.7 * b, codes, 6)
-    found = blend_weights(np.stack([a, b, bad]), rows, "mse", np.zeros(3, dtype=bool))
-    np.testing.assert_allclose(found, [0.3, 0.7, 0.0], atol=0.02)
-    y = rng.integers(0, 2, 600)
-    knows = np.where(y[:, None] == [0, 1], 0.9, 0.1)
-    half = (codes < 3)[:, None]
-    said = np.stack([np.where(half, knows, 0.5), np.where(half, 0.5, knows), 0.0 * knows + 0.5])
-    known = Rows(rows.X, y, codes, 6, None, np.array([0, 1]))
-    both = blend_weights(said, known, "log-loss", np.array([False, True, False]))
-    own = said[:2, np.arange(600), y]
-    grid = np.linspace(0.01, 0.99, 99)
-    posterior = [np.log((1 - w) * own[0] + w * own[1]).sum() + 30 * np.log(w) for w in grid]
-    expected = grid[np.argmax(posterior)]
-    assert 0.6 < expected < 0.8
-    np.testing.assert_allclose(both, [1 - expected, expected, 0.0], atol=0.01)
-
-
-@pytest.mark.parametrize("alike", [0.0, 0.95])
-def test_weights_of_counts_minimise_their_deviance(alike):
-    rng = np.random.default_rng(0)
-    said = rng.gamma(2.0, 3.0, size=(3, 400))
-    said = (1.0 - alike) * said + alike * said[:1]
-    y = rng.poisson(0.3 * said[0] + 0.7 * said[1])
-    rows = Rows(np.empty((400, 0)), y.astype(float), np.arange(400) % 8, 8)
-    scaled = np.vstack([said, 2.0 * said[:1], 0.0 * said[:1]])  # the right shape, and nothing
-    found = blend_weights(scaled, rows, "poisson-deviance", np.zeros(5, dtype=bool))
-    deviances = [
-        mean_poisson_deviance(y, w * said[0] + v * said[1] + (1.0 - w - v) * said[2])
-        for w in np.linspace(0.0, 1.0, 51)
-        for v in np.linspace(0.0, 1.0 - w, 51)
-    ]
-    assert mean_poisson_deviance(y, found @ scaled) < 1.002 * min(deviances)
-
-
-def test_weights_where_a_task_has_none_and_where_all_models_are_exact():
-    rng = np.random.default_rng(0)
-    y, given = rng.poisson(3.0, size=60).astype(float), np.repeat([1.0, 0.0], 30)
-    rows = Rows(np.empty((60, 0)), y, np.repeat([0, 1], 30), 2, given)
-    none = np.zeros(2, dtype=bool)
-    for metric in ("mse", "poisson-deviance"):
-        found = blend_weights(np.stack([y + 1.0, y + rng.uniform(size=60)]), rows, metric, none)
-        assert found.sum() == pytest.approx(1.0)
-        assert blend_weights(np.stack([y, y]), rows, metric, none).sum() == pytest.approx(1.0)
-
-
 def test_the_deviance_of_counts_implies_models_of_counts():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"g": np.arange(200) % 5, "x": rng.normal(size=200)})
@@ -156,17 +101,6 @@ def test_targets_that_a_metric_has_no_value_for_are_refused(metric, family, y, p
     frame = pd.DataFrame({"g": np.arange(30) % 5, "x": np.arange(30.0), "y": y * 10})
     with pytest.raises(ValueError, match=problem):
         fit_table(frame, task="g", target="y", metric=metric, family=family)
-
-
-def test_classes_that_say_nothing_leave_the_weight_to_what_is_cross_learned():
-    rng = np.random.default_rng(0)
-    y, codes = rng.integers(0, 2, 100), np.arange(100) % 10
-    shares = np.clip(0.5 + 0.05 * rng.normal(size=(3, 100, 1)), 0.01, 0.99)
-    said = np.concatenate([shares, 1 - shares], axis=2)
-    rows = Rows(np.empty((100, 0)), y, codes, 10, None, np.array([0, 1]))
-    for k in range(3):
-        found = blend_weights(said, rows, "log-loss", np.arange(3) == k)
-        np.testing.assert_array_equal(found, np.arange(3) == k)
 
 
 @pytest.mark.parametrize("step", [False, True], ids=["curves", "trees"])
@@ -280,72 +214,6 @@ def test_counts_on_trees_and_a_held_out_table():
     assert scores[name] < 0.9 * scores["cross-poisson"]
 
 
-def grouped(seed=0, tasks=60, rows=4, between=2.0):
-    """Tasks whose level depends on their mean of x; its effect within a task is 1."""
-    rng = np.random.default_rng(seed)
-    g = np.repeat(np.arange(tasks), rows)
-    means = 2.0 * rng.normal(size=tasks)
-    x = means[g] + rng.normal(size=len(g))
-    y = x + between * means[g] + 2.0 * rng.normal(size=len(g))
-    frame = pd.DataFrame({"x": x, "size": (g % 7).astype(float), "g": [f"t{k}" for k in g], "y": y})
-    return frame.sample(frac=1.0, random_state=seed, ignore_index=True)
-
-
-def test_means_of_tasks():
-    rng = np.random.default_rng(0)
-    codes, weights = rng.integers(0, 20, 400), rng.uniform(0.5, 2.0, 400)
-    codes[codes == 3], weights[codes == 4] = 2, 0.0  # a task without rows, and one without weight
-    Z = 5.0 + rng.normal(size=(20, 2))[codes] + rng.normal(size=(400, 2))
-    means = TaskMeans.of(Z, codes, weights, 20)
-    values = vars(means)["values"]
-    assert np.isnan(values[[3, 4]]).all()
-    own = np.average(Z[codes == 7], axis=0, weights=weights[codes == 7])
-    np.testing.assert_allclose(values[7], own)
-    used = weights > 0
-    expected, rest = [], []
-    for j in range(2):  # regression of means on rows
-        root = np.sqrt(weights[used])
-        design = np.column_stack([np.ones(used.sum()), Z[used, j]])
-        y = values[codes[used], j]
-        line = np.linalg.lstsq(design * root[:, None], y * root, rcond=None)[0]
-        expected.append(line @ [1.0, 7.0])
-        rest.append(y - design @ line)
-    some = means.apply(np.full((3, 2), 7.0), np.array([7, 4, -1]))
-    np.testing.assert_allclose(some, [own, expected, expected])
-    np.testing.assert_allclose(means.spread, np.cov(rest, aweights=weights[used], ddof=0))
-
-
-@pytest.mark.parametrize("classes", [0, pytest.param(3, marks=pytest.mark.slow)])
-def test_new_tasks_have_intervals_that_know_of_unknown_means(classes):
-    """A new task's mean is a guess: 90 % of its targets are within their intervals all the same."""
-    rng, n_new = np.random.default_rng(2), 400
-    frame = grouped(2, tasks=n_new + 60)
-    known = frame["g"].str[1:].astype(int) < 60
-    new = frame[~known].assign(g=lambda part: "new " + part["g"])
-    if not classes:
-        model = fit_fully(frame[known], task="g", target="y", base="splines")
-        assert any("means" in part["name"] for part in model.results["chosen_model"]["parts"])
-        said = model.predict(new)
-        inside = (said["lower"] <= new["y"]) & (new["y"] <= said["upper"])
-        assert 0.86 < inside.mean() < 0.96
-        error = np.sqrt(np.mean((new["y"] - said["prediction"]) ** 2))
-        assert said["std"].mean() == pytest.approx(error, rel=0.15)
-        return
-    cuts = np.quantile(frame["y"], np.arange(1, classes) / classes)
-    codes = np.searchsorted(cuts, frame["y"] + 0.0 * rng.normal(size=len(frame)))
-    frame["y"] = np.array(["a", "b", "c"])[codes]
-    model = fit_fully(frame[known], task="g", target="y", base="splines")
-    X, codes = model.encode(new)[0], np.full(len(new), -1)
-    member = _members(model.state, X, codes)[0]
-    predictor, certain = member.predictor, replace(member.predictor, feature_covariance=None)
-    assert predictor.feature_covariance.any()
-    spread, less = (p.score_covariances(member.X, codes) for p in (predictor, certain))
-    coef = np.diff(predictor.coef[-1], axis=0)  # contrasts of classes
-    gap = coef @ predictor.feature_covariance @ coef.T
-    basis = np.diff(Multinomial(classes).basis, axis=0)
-    np.testing.assert_allclose(basis @ (spread - less)[0] @ basis.T, gap, rtol=1e-6)
-
-
 def test_a_model_that_cannot_be_fitted_is_left_out_and_a_note_says_why(monkeypatch):
     fit = CrossValidation._model
 
@@ -381,52 +249,6 @@ def test_other_errors_are_not_hidden(monkeypatch):
     monkeypatch.setattr(CrossValidation, "_model", failing)
     with pytest.raises(ValueError, match="a fault"):
         fit_fully(curved(), task="g", target="y", base="linear")
-
-
-def test_means_of_a_split_do_not_know_its_test_rows():
-    frame = grouped(tasks=12)
-    codes = frame["g"].str[1:].astype(int).to_numpy()
-    rows = Rows(frame[["x", "size"]].to_numpy(), frame["y"].to_numpy(), codes, 12)
-    splits = splits_of(codes, 4, 0)
-    train, test = splits.parts[1]
-    other = Rows(rows.X.copy(), rows.y, codes, 12)
-    other.X[test, 0] = rows.X[np.roll(test, 1), 0]  # mean, spread and knots stay
-    one, two = (Spaces(own, splits, "auto", "gaussian", 0) for own in (rows, other))
-    assert (one.blocks["means"] == "means").sum() == 1  # sizes do not vary within tasks
-    np.testing.assert_allclose(one.of("means", 1).X[train], two.of("means", 1).X[train])
-    assert np.abs(one.of("means", None).X - two.of("means", None).X)[train].max() > 0.1
-
-
-def test_means_that_are_the_same_in_all_tasks_are_no_features():
-    frame = grouped(tasks=12)
-    codes = frame["g"].str[1:].astype(int).to_numpy()
-    year = frame.groupby("g").cumcount().to_numpy(dtype=float)  # as in a balanced panel
-    rows = Rows(np.column_stack([frame["x"], year]), frame["y"].to_numpy(), codes, 12)
-    spaces = Spaces(rows, splits_of(codes, 4, 0), "auto", "gaussian", 0)
-    assert spaces.of("means", None).X.shape == (len(frame), 3)
-    assert np.isfinite(fitted(CrossBayesianRidge(), spaces.of("means", None)).log_evidence_)
-
-
-@pytest.mark.slow
-def test_levels_that_depend_on_task_means(tmp_path):
-    frame, rest = grouped(), grouped(between=0.0)
-    train, test = frame[:180], frame[180:]
-    model = fit_fully(train, task="g", target="y", base="splines")
-    assert "cross-splines-means" in {
-        part["name"] for part in model.results["chosen_model"]["parts"]
-    }
-    linear = fit_fully(train, task="g", target="y", base="linear")
-    assert model.score(test)["score"] < 0.95 * linear.score(test)["score"]
-    # New tasks: the effect of x, and of the mean that x lets expect.
-    new = pd.DataFrame({"x": [-1.0, 1.0], "size": 3.0, "g": "new"})
-    expected = 2.0 * np.polyfit(train["x"], train["y"], 1)[0]
-    assert np.diff(model.predict(new)["prediction"])[0] == pytest.approx(expected, rel=0.1)
-    model.save(tmp_path / "model")
-    loaded = TableModel.load(tmp_path / "model")
-    pd.testing.assert_frame_equal(loaded.predict(test), model.predict(test))
-    names = {one["name"] for one in fit_fully(rest, task="g", target="y").results["models"]}
-    assert "cross-splines" in names
-    assert not [name for name in names if "means" in name]
 
 
 @pytest.mark.slow

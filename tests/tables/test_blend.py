@@ -1,0 +1,68 @@
+"""Weights of a blend, from predictions of held-out rows."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import mean_poisson_deviance
+
+from crosslearning.tables.learners.blend import blend_weights
+from crosslearning.tables.rows import Rows
+
+
+def test_weights_of_a_blend():
+    rng = np.random.default_rng(0)
+    codes = np.arange(600) % 6
+    a, b, bad = rng.normal(size=(3, 600))
+    rows = Rows(np.empty((600, 0)), 0.3 * a + 0.7 * b, codes, 6)
+    found = blend_weights(np.stack([a, b, bad]), rows, "mse", np.zeros(3, dtype=bool))
+    np.testing.assert_allclose(found, [0.3, 0.7, 0.0], atol=0.02)
+    y = rng.integers(0, 2, 600)
+    knows = np.where(y[:, None] == [0, 1], 0.9, 0.1)
+    half = (codes < 3)[:, None]
+    said = np.stack([np.where(half, knows, 0.5), np.where(half, 0.5, knows), 0.0 * knows + 0.5])
+    known = Rows(rows.X, y, codes, 6, None, np.array([0, 1]))
+    both = blend_weights(said, known, "log-loss", np.array([False, True, False]))
+    own = said[:2, np.arange(600), y]
+    grid = np.linspace(0.01, 0.99, 99)
+    posterior = [np.log((1 - w) * own[0] + w * own[1]).sum() + 30 * np.log(w) for w in grid]
+    expected = grid[np.argmax(posterior)]
+    assert 0.6 < expected < 0.8
+    np.testing.assert_allclose(both, [1 - expected, expected, 0.0], atol=0.01)
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.95])
+def test_weights_of_counts_minimise_their_deviance(alike):
+    rng = np.random.default_rng(0)
+    said = rng.gamma(2.0, 3.0, size=(3, 400))
+    said = (1.0 - alike) * said + alike * said[:1]
+    y = rng.poisson(0.3 * said[0] + 0.7 * said[1])
+    rows = Rows(np.empty((400, 0)), y.astype(float), np.arange(400) % 8, 8)
+    scaled = np.vstack([said, 2.0 * said[:1], 0.0 * said[:1]])  # the right shape, and nothing
+    found = blend_weights(scaled, rows, "poisson-deviance", np.zeros(5, dtype=bool))
+    deviances = [
+        mean_poisson_deviance(y, w * said[0] + v * said[1] + (1.0 - w - v) * said[2])
+        for w in np.linspace(0.0, 1.0, 51)
+        for v in np.linspace(0.0, 1.0 - w, 51)
+    ]
+    assert mean_poisson_deviance(y, found @ scaled) < 1.002 * min(deviances)
+
+
+def test_weights_where_a_task_has_none_and_where_all_models_are_exact():
+    rng = np.random.default_rng(0)
+    y, given = rng.poisson(3.0, size=60).astype(float), np.repeat([1.0, 0.0], 30)
+    rows = Rows(np.empty((60, 0)), y, np.repeat([0, 1], 30), 2, given)
+    none = np.zeros(2, dtype=bool)
+    for metric in ("mse", "poisson-deviance"):
+        found = blend_weights(np.stack([y + 1.0, y + rng.uniform(size=60)]), rows, metric, none)
+        assert found.sum() == pytest.approx(1.0)
+        assert blend_weights(np.stack([y, y]), rows, metric, none).sum() == pytest.approx(1.0)
+
+
+def test_classes_that_say_nothing_leave_the_weight_to_what_is_cross_learned():
+    rng = np.random.default_rng(0)
+    y, codes = rng.integers(0, 2, 100), np.arange(100) % 10
+    shares = np.clip(0.5 + 0.05 * rng.normal(size=(3, 100, 1)), 0.01, 0.99)
+    said = np.concatenate([shares, 1 - shares], axis=2)
+    rows = Rows(np.empty((100, 0)), y, codes, 10, None, np.array([0, 1]))
+    for k in range(3):
+        found = blend_weights(said, rows, "log-loss", np.arange(3) == k)
+        np.testing.assert_array_equal(found, np.arange(3) == k)
