@@ -74,8 +74,10 @@ class CrossRegressor(TaskRegressor, CrossTable):
         Whether sharing helps, and by how much.
     tasks_ : array of shape (n_tasks,)
         Labels of the tasks.
-    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
-        Number and names of the columns of X, without `task_column`.
+    n_features_in_ : int
+        Number of columns of X, without `task_column`.
+    feature_names_in_ : array of str
+        Their names.
 
     See Also
     --------
