@@ -122,7 +122,7 @@ def metric_of(name: str | None, kind: str, quantile: float | None = None) -> Met
     known = [other for other in METRICS if (other in OF_CLASSES) == classes]
     if chosen not in known:
         other = "classification" if kind == "regression" else "regression"
-        hint = f" Or ask for {other}." * (chosen in METRICS)
+        hint = f" Or ask for {other}." if chosen in METRICS else ""
         raise ValueError(
             f"Option metric must be one of {', '.join(known)} for {kind}; got {name!r}.{hint}"
         )

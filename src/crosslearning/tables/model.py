@@ -120,7 +120,7 @@ class TableModel:
     @property
     def text_columns(self) -> list[str]:
         """Columns to read as text, so that labels and numbers look as they did in the fit."""
-        labels = [self.task] * kept_as_text(self._tasks.labels)
+        labels = [self.task] if kept_as_text(self._tasks.labels) else []
         return [*self.encoder.levels, *self.encoder.marks, *labels]
 
     def predict(self, frame: pd.DataFrame, *, coverage: float = 0.9) -> pd.DataFrame:

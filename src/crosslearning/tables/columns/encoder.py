@@ -84,7 +84,8 @@ class TableEncoder:
 
     def knowing(self, frame: pd.DataFrame, goal: Target, weights: str | None) -> TableEncoder:
         """Add the decimal marks of a target that is a number, and of weights."""
-        names = [goal.name] * (goal.y.dtype.kind in "fi") + ([weights] if weights else [])
+        names = [goal.name] if goal.y.dtype.kind in "fi" else []
+        names += [weights] if weights else []
         return replace(self, marks=self.marks | _marks(frame, names))
 
     @property

@@ -157,8 +157,14 @@ def _written(value: Any) -> str:
 
 def listed_rows(index: pd.Index[Any]) -> str:
     """Name the first few rows, counted from 1."""
-    listed = ", ".join(str(row + 1) for row in index[:_LISTED]) + ", …" * (len(index) > _LISTED)
-    return f"{len(index):,} row{'s' * (len(index) > 1)}: {listed} (the first below the header is 1)"
+    listed = _listed([str(row + 1) for row in index[: _LISTED + 1]])
+    rows = "row" if len(index) == 1 else "rows"
+    return f"{len(index):,} {rows}: {listed} (the first below the header is 1)"
+
+
+def _listed(items: Sequence[str]) -> str:
+    """Name the first few."""
+    return ", ".join([*items[:_LISTED], *(["…"] if len(items) > _LISTED else [])])
 
 
 def _kind(values: pd.Series[Any]) -> Literal["number", "string", "date", "other"]:
@@ -222,9 +228,9 @@ def is_ordered(numbers: NDArray[np.float64]) -> bool:
 
 def slips_note(name: str, slips: Sequence[str]) -> str:
     """Tell which values of a column are not numbers, if there are any."""
-    listed = ", ".join(slips[:_LISTED]) + ", …" * (len(slips) > _LISTED)
-    note = f"column {name}: values that are not numbers count as missing: {listed}"
-    return note if slips else ""
+    if not slips:
+        return ""
+    return f"column {name}: values that are not numbers count as missing: {_listed(slips)}"
 
 
 def _text_reason(values: pd.Series[Any]) -> str:
