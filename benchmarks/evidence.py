@@ -19,7 +19,7 @@ import numpy as np
 from statsmodels.regression.mixed_linear_model import MixedLM
 
 from crosslearning import CrossBayesianRidge
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.datasets import load_hsb82
 
 if TYPE_CHECKING:

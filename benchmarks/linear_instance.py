@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from crosslearning import Tether
-from crosslearning.convex.problem import BLOCKS
+from crosslearning.convex.solver.problem import BLOCKS
 from crosslearning.datasets import load_hsb82
 from crosslearning.linear import CrossLogisticRegression, CrossRidge
 

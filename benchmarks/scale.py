@@ -102,7 +102,7 @@ def sums(folder: Path, rows: int, columns: int, tasks: int, folds: int) -> str:
     """Measure, best of 3, reading the rows of a table and `partial_fit`; return a line."""
     import pyarrow.parquet as pq
 
-    from crosslearning.convex.statistics import Statistics
+    from crosslearning.convex.sums.statistics import Statistics
 
     path, rng = made(folder, rows, columns, tasks), np.random.default_rng(0)
     fold, seconds = rng.integers(folds, size=CHUNK), []

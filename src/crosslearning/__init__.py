@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from crosslearning.convex.statistics import Statistics
+    from crosslearning.convex.sums.statistics import Statistics
     from crosslearning.coupling import Projection, Status, project, prox, smallest_enclosing_ball
     from crosslearning.evaluation import compare
     from crosslearning.exceptions import ConvergenceWarning
@@ -61,7 +61,7 @@ __all__ = [
 
 _ROOMS = {
     "ConvergenceWarning": "exceptions",
-    "Statistics": "convex.statistics",
+    "Statistics": "convex.sums.statistics",
     "Tether": "tether",
     "compare": "evaluation",
     **dict.fromkeys(

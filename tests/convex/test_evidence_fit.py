@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosslearning.convex._working import GLMRows
-from crosslearning.convex.evidence import evidence_fit
+from crosslearning.convex.evidence.gaussian import evidence_fit
+from crosslearning.convex.evidence.posterior import EvidenceStatus
 from crosslearning.convex.families import Gaussian
-from crosslearning.convex.moments import Moments
-from crosslearning.convex.posterior import EvidenceStatus, quadratic_forms, score_covariances
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.scores import quadratic_forms, score_covariances
+from crosslearning.convex.sums.statistics import Statistics
 from tests.support.evidence_oracles import (
     Rows,
     em_step,
@@ -205,7 +206,7 @@ def test_many_tasks_begin_with_a_sample(monkeypatch):
     X = rng.normal(size=(n, 1))
     y = X[:, 0] + rng.normal(size=n_tasks)[tasks] + rng.normal(size=n)
     whole = fitted(X, y, tasks)[0]
-    monkeypatch.setattr("crosslearning.convex.evidence._SAMPLE", 500)
+    monkeypatch.setattr("crosslearning.convex.evidence.gaussian._SAMPLE", 500)
     begun = fitted(X, y, tasks, "auto")[0]
     assert begun.n_iter <= whole.n_iter
     assert begun.log_evidence >= fitted(X, y, tasks, "block")[0].log_evidence - 1e-6

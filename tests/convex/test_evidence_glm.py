@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from crosslearning.convex._laplace import LaplaceData
-from crosslearning.convex._nearest import nearest_gaussians
-from crosslearning.convex._working import GLMRows
-from crosslearning.convex.evidence import evidence_fit
+from crosslearning.convex.evidence.gaussian import evidence_fit
+from crosslearning.convex.evidence.laplace import laplace_fit
+from crosslearning.convex.evidence.mode import LaplaceData
+from crosslearning.convex.evidence.nearest import nearest_gaussians
+from crosslearning.convex.evidence.posterior import EvidenceStatus
 from crosslearning.convex.families import (
     Bernoulli,
     Gamma,
@@ -19,8 +20,8 @@ from crosslearning.convex.families import (
     Student,
     Tweedie,
 )
-from crosslearning.convex.laplace import laplace_fit
-from crosslearning.convex.posterior import EvidenceStatus, score_covariances
+from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.scores import score_covariances
 from tests.support.evidence_oracles import Rows, log_evidence, new_tasks_of
 from tests.support.families import FAMILIES, named, targets
 
@@ -300,7 +301,7 @@ def test_the_bound_never_falls_and_tends_to_the_gaussian_evidence(monkeypatch):
     options = {"covariance": "diagonal", "tol": 1e-9}
     bounds = []
     for rounds in range(1, 8):
-        monkeypatch.setattr("crosslearning.convex.robust._MAX_ROUNDS", rounds)
+        monkeypatch.setattr("crosslearning.convex.evidence._robust._MAX_ROUNDS", rounds)
         fit = fitted(X, y, tasks, n_tasks, family=Student(), **options).posterior
         bounds.append(fit.log_evidence)
         assert fit.status is EvidenceStatus.MAX_ITER

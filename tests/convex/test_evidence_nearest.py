@@ -11,11 +11,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from crosslearning import CrossBayesianLogisticRegression
-from crosslearning.convex._laplace import LaplaceData
-from crosslearning.convex._nearest import Gaussians, nearest_gaussians
-from crosslearning.convex._working import GLMRows
+from crosslearning.convex.evidence.mode import LaplaceData
+from crosslearning.convex.evidence.nearest import Gaussians, nearest_gaussians
 from crosslearning.convex.families import Bernoulli, Multinomial
-from crosslearning.convex.posterior import score_covariances
+from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.scores import score_covariances
 
 SD = 5.0  # of the prior of coefficients
 

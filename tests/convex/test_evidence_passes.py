@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from crosslearning import CrossBayesianGLM, CrossBayesianLogisticRegression, Statistics
-from crosslearning.convex import laplace, passes
-from crosslearning.convex._expansion import PassSums
+from crosslearning.convex.evidence import laplace, passes
+from crosslearning.convex.sums.passes import PassSums
 from crosslearning.exceptions import ConvergenceWarning
 
 

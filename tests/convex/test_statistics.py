@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosslearning.convex.scaling import Scaling
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.columns import Scaling
+from crosslearning.convex.sums.statistics import Statistics
 
 FIELDS = ("counts", "weights", "log_weights", "means", "scatters")
 

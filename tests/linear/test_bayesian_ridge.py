@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from crosslearning.convex.posterior import EvidenceStatus
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.evidence.posterior import EvidenceStatus
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.datasets import load_hsb82
 from crosslearning.linear import (
     CrossBayesianGLM,

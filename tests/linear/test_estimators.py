@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from crosslearning.convex.problem import ConvexProblem
+from crosslearning.convex.solver.problem import ConvexProblem
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear import CrossLogisticRegression, CrossRidge
 from tests.support.linear_laws import Data, Definition, random_data

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.linalg import block_diag, null_space
 from scipy.stats import multivariate_normal
 
-from crosslearning.convex.laplace import new_tasks
-from crosslearning.convex.moments import Moments
+from crosslearning.convex.evidence.laplace import new_tasks
+from crosslearning.convex.sums.moments import Moments
 
 
 @dataclass(frozen=True)

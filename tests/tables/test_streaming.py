@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from crosslearning import report
 from crosslearning.cli import main
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import fit_files, fit_table, predict_files, read_table
 from crosslearning.tables.engines.dealing import deal

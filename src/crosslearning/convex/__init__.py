@@ -1,4 +1,7 @@
-"""Convex losses under a tether, solved exactly by an augmented Lagrangian method.
+"""Convex losses under a tether, and the evidence for how much tasks differ. Numpy and scipy only.
 
-Its smooth subproblems are solved by semismooth Newton steps. Needs only numpy and scipy.
+``families`` are distributions of the target, ``sums`` what one pass over rows keeps, ``evidence``
+learns variances between tasks, ``solver`` finds exact solutions under a tether, and ``predict``
+serves estimators and stored models alike. Each uses only those before it. Modules whose name begins
+with an underscore are imported only within their folder; symbols are explained once per folder.
 """

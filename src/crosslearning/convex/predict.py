@@ -17,48 +17,20 @@ from scipy.special import ndtri, stdtrit
 from crosslearning.convex.families import (
     Bernoulli,
     Family,
-    Gamma,
     Gaussian,
     Multinomial,
     OneScore,
     Poisson,
-    Quantile,
     Student,
     Tweedie,
+    family_of,
 )
-from crosslearning.convex.posterior import score_covariances
-from crosslearning.convex.scaling import Scaling
+from crosslearning.convex.sums.columns import Scaling
+from crosslearning.convex.sums.scores import score_covariances
 from crosslearning.tether import Array, Indices
 
 _AT_ONCE = 2**16  # rows
 _SMALLEST = 1e-12  # excess variance of a count, relative to its mean; of others, to its square
-_FAMILIES: dict[str, tuple[type[OneScore], tuple[str, ...]]] = {  # and names of their parameters
-    "gaussian": (Gaussian, ()),
-    "student": (Student, ("df",)),
-    "poisson": (Poisson, ()),
-    "gamma": (Gamma, ()),
-    "tweedie": (Tweedie, ("power",)),
-    "quantile": (Quantile, ("quantile",)),
-}
-FAMILIES = tuple(_FAMILIES)
-
-
-def family_of_numbers(attributes: Mapping[str, Any]) -> OneScore:
-    """Distribution of numeric targets, from a name in `FAMILIES`, ``family``, and its parameter."""
-    family, parameters = _FAMILIES[attributes.get("family", "gaussian")]
-    return family(*(attributes[name] for name in parameters))
-
-
-def family_of_classes(n_classes: int) -> Bernoulli | Multinomial:
-    """Distribution of a target that is one of several classes."""
-    return Bernoulli() if n_classes == 2 else Multinomial(n_classes)
-
-
-def family_of(attributes: Mapping[str, Any]) -> Family:
-    """Distribution of the targets of an estimator with these attributes."""
-    if "classes_" in attributes:
-        return family_of_classes(len(attributes["classes_"]))
-    return family_of_numbers(attributes)
 
 
 def linear_scores(attributes: Mapping[str, Any], X: Array, codes: Indices) -> Array:

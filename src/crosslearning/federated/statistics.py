@@ -13,8 +13,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
-from crosslearning.convex._cells import Cells
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.cells import Cells
+from crosslearning.convex.sums.statistics import Statistics
 
 __all__ = ["collect_statistics", "statistics_app"]
 

@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from crosslearning.convex._solver import ConvexSolution
-from crosslearning.convex._tethers import BlockTethers
-from crosslearning.convex.design import Data, Design, TaskTable
-from crosslearning.convex.metric import root_of
-from crosslearning.convex.problem import BLOCKS, ConvexProblem, PerBlock, per_block
-from crosslearning.convex.scaling import Scaling
+from crosslearning.convex.solver.design import Design
+from crosslearning.convex.solver.metric import root_of
+from crosslearning.convex.solver.problem import BLOCKS, ConvexProblem, PerBlock, per_block
+from crosslearning.convex.solver.solution import ConvexSolution
+from crosslearning.convex.solver.tethers import BlockTethers
+from crosslearning.convex.sums.columns import Scaling
+from crosslearning.convex.sums.table import Data, TaskTable
 from crosslearning.linear._estimator import LinearModel
 from crosslearning.tether import Array
 

@@ -14,22 +14,23 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from crosslearning.convex._nearest import Gaussians
-from crosslearning.convex._search import SearchOptions
-from crosslearning.convex._solver import ConvexSolution
-from crosslearning.convex._working import GLMRows
-from crosslearning.convex.bounded import bounded, bounded_tasks
-from crosslearning.convex.design import TaskTable
-from crosslearning.convex.evidence import COVARIANCES
+from crosslearning.convex.evidence.gaussian import COVARIANCES
+from crosslearning.convex.evidence.laplace import laplace_fit, new_task_means, new_tasks
+from crosslearning.convex.evidence.nearest import Gaussians
+from crosslearning.convex.evidence.passes import laplace_passes
+from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus
+from crosslearning.convex.evidence.search import SearchOptions
 from crosslearning.convex.families import CANONICAL
-from crosslearning.convex.laplace import laplace_fit, new_task_means, new_tasks
-from crosslearning.convex.losses import FamilyLoss, Loss, quadratic_loss
-from crosslearning.convex.metric import Metric
-from crosslearning.convex.passes import Passed, laplace_passes, loss_of_pass
-from crosslearning.convex.posterior import EvidenceFit, EvidenceStatus
 from crosslearning.convex.predict import Predictor
-from crosslearning.convex.scaling import Scaling
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.solver.bounded import bounded, bounded_tasks
+from crosslearning.convex.solver.losses import FamilyLoss, Loss, loss_of_pass, quadratic_loss
+from crosslearning.convex.solver.metric import Metric
+from crosslearning.convex.solver.solution import ConvexSolution
+from crosslearning.convex.sums.columns import Scaling
+from crosslearning.convex.sums.passes import Passed
+from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.convex.sums.table import TaskTable
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._estimator import LinearModel
 from crosslearning.linear._threads import one_blas_thread

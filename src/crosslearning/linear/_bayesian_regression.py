@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from crosslearning.convex._nearest import Gaussians
-from crosslearning.convex._working import GLMRows
-from crosslearning.convex.design import TaskTable
-from crosslearning.convex.evidence import evidence_fit
+from crosslearning.convex.evidence.gaussian import evidence_fit
+from crosslearning.convex.evidence.nearest import Gaussians
 from crosslearning.convex.families import Gaussian, OneScore, Quantile, Student
-from crosslearning.convex.losses import Loss, quadratic_loss
-from crosslearning.convex.posterior import quadratic_forms
 from crosslearning.convex.predict import central_interval, linear_scores, possible_ends
 from crosslearning.convex.residuals import conformal_quantile, summary
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.solver.losses import Loss, quadratic_loss
+from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.scores import quadratic_forms
+from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.convex.sums.table import TaskTable
 from crosslearning.linear._bayesian import CrossBayesianModel
 from crosslearning.linear._conformal import left_out_rows, left_out_scores, left_out_tasks
 from crosslearning.linear._estimator import checked_offset

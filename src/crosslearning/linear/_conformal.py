@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from crosslearning.convex.design import TaskTable
 from crosslearning.convex.families import OneScore
-from crosslearning.convex.moments import Moments
-from crosslearning.convex.posterior import quadratic_forms
+from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.sums.scores import quadratic_forms
+from crosslearning.convex.sums.table import TaskTable
 from crosslearning.tether import Array
 
 _LEAST = 1e-6  # of what is left of a row's own variance without it

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation import Comparison
 from crosslearning.evaluation.choice import nested
 from crosslearning.exceptions import ConvergenceWarning
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from crosslearning.convex.design import Data
-    from crosslearning.convex.problem import ConvexProblem
-    from crosslearning.convex.scaling import Scaling
+    from crosslearning.convex.solver.problem import ConvexProblem
+    from crosslearning.convex.sums.columns import Scaling
+    from crosslearning.convex.sums.table import Data
     from crosslearning.linear._folds import Judges
 
 _ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # default ridge strengths, in curvatures of all the data

@@ -19,11 +19,11 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from crosslearning.convex.design import TaskTable
 from crosslearning.convex.families import Family
 from crosslearning.convex.predict import linear_scores
-from crosslearning.convex.scaling import Scaling
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.columns import Scaling
+from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.convex.sums.table import TaskTable
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear.persistence import Saved
 from crosslearning.tasks.estimators import (

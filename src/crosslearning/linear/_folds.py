@@ -10,9 +10,10 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from crosslearning.convex.design import Data, Design, TaskTable
-from crosslearning.convex.problem import ConvexProblem
-from crosslearning.convex.scaling import Scaling
+from crosslearning.convex.solver.design import Design
+from crosslearning.convex.solver.problem import ConvexProblem
+from crosslearning.convex.sums.columns import Scaling
+from crosslearning.convex.sums.table import Data, TaskTable
 from crosslearning.evaluation import Scores
 from crosslearning.evaluation.scoring import Predicted, Scorer, score_tasks
 from crosslearning.linear._search import Candidate

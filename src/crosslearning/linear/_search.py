@@ -13,7 +13,7 @@ from crosslearning.evaluation.choice import best, standard_error
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from crosslearning.convex.problem import ConvexProblem
+    from crosslearning.convex.solver.problem import ConvexProblem
     from crosslearning.linear._folds import Evaluation
     from crosslearning.tether import Array
 

@@ -18,8 +18,8 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, has_fit_parameter
 
-from crosslearning.convex.design import TaskTable
-from crosslearning.convex.scaling import Scaling
+from crosslearning.convex.sums.columns import Scaling
+from crosslearning.convex.sums.table import TaskTable
 from crosslearning.linear._estimator import TaskEstimator
 from crosslearning.linear.splines import SplineFeatures
 from crosslearning.tasks import within_task_folds

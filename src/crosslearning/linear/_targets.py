@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.convex.families import Bernoulli, Multinomial, contrasts
-from crosslearning.convex.predict import family_of_classes
+from crosslearning.convex.families import Bernoulli, Multinomial, contrasts, family_of_classes
 from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
 from crosslearning.tether import Array, Indices
 

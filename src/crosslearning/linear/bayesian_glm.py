@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Self
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from crosslearning.convex.families import OneScore
-from crosslearning.convex.passes import Passed
-from crosslearning.convex.predict import FAMILIES, family_of_numbers
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.families import FAMILIES, OneScore, family_of_numbers
+from crosslearning.convex.sums.passes import Passed
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear._bayesian_regression import FARTHEST, BayesianRegression
 
 

@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslearning.convex.design import TaskTable
-from crosslearning.convex.passes import Passed
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.passes import Passed
+from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.convex.sums.table import TaskTable
 from crosslearning.linear._bayesian import CrossBayesianModel
 from crosslearning.linear._targets import ClassTarget
 from crosslearning.tether import Array

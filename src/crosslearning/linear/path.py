@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.convex.problem import BLOCKS, PerBlock, per_block
+from crosslearning.convex.solver.problem import BLOCKS, PerBlock, per_block
 from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._search import radii
 from crosslearning.linear.logistic import CrossLogisticRegression

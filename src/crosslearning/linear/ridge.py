@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.convex.families import Gaussian
-from crosslearning.convex.squared_error import SquaredError
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.squared_error import SquaredError
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.scoring import Predicted, scorer_of
 from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._cv import CrossLinearModelCV

@@ -19,8 +19,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from crosslearning.convex.curves import Curves
-from crosslearning.convex.scaling import Scaling
+from crosslearning.convex.sums.columns import Curves, Scaling
 from crosslearning.tether import Array
 
 _TAIL = 0.05  # fraction of the rows beyond the end knots, where curves are linear

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
-from crosslearning.convex.design import TaskTable
+from crosslearning.convex.sums.table import TaskTable
 from crosslearning.linear._stacking import CrossStack
 from crosslearning.linear._targets import ClassTarget, RealTarget
 from crosslearning.linear.bayesian_logistic import CrossBayesianLogisticRegression

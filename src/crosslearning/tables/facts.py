@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tables.metrics import Metric, Predictions
 from crosslearning.tables.rows import Rows

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import count
 from crosslearning.evaluation.scores import Scores
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.convex.predict import Predictor, family_of, possible_ends
+from crosslearning.convex.families import family_of
+from crosslearning.convex.predict import Predictor, possible_ends
 from crosslearning.convex.residuals import Residuals
 from crosslearning.tables.learners.features import Basis
 

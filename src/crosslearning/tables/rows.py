@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
 from crosslearning.tables.forecast import forecast, probabilities

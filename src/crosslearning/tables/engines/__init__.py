@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from crosslearning.convex.passes import Pass, PassSums
+from crosslearning.convex.sums.passes import Pass, PassSums
 from crosslearning.tables.engines.plan import Collected, Plan
 from crosslearning.tables.engines.survey import Survey
 from crosslearning.tables.settings import FitSettings

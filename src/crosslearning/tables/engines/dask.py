@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.convex.passes import Pass, PassSums
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.passes import Pass, PassSums
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.tables.engines import local
 from crosslearning.tables.engines.plan import Collected, Kept, Plan
 from crosslearning.tables.engines.survey import Survey, usable

@@ -10,8 +10,8 @@ from math import inf
 import numpy as np
 import pandas as pd
 
-from crosslearning.convex.passes import Pass, PassSums
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.passes import Pass, PassSums
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.tables.engines.plan import Collected, Plan
 from crosslearning.tables.engines.survey import Survey
 from crosslearning.tables.reading.files import Files, located

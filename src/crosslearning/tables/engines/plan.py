@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.convex.passes import Pass, PassSums
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.passes import Pass, PassSums
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.tables.columns.encoder import TableEncoder
 from crosslearning.tables.columns.recognition import as_numbers, first_of
 from crosslearning.tables.columns.target import refuse_slips

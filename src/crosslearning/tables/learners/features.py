@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from crosslearning.convex.curves import Curves
+from crosslearning.convex.sums.columns import Curves
 
 Array = NDArray[np.float64]
 BLOCKS = {

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.deadline import OutOfTimeError, deadline
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate, End

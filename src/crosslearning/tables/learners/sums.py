@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from crosslearning.convex._cells import Cells
-from crosslearning.convex.statistics import Statistics
+from crosslearning.convex.sums.cells import Cells
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tables.engines.plan import Collected, Kept
 from crosslearning.tables.forecast import forecast

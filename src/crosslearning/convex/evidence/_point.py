@@ -1,0 +1,176 @@
+"""A model evaluated at a covariance of the tasks: log evidence, slopes and curvatures.
+
+Legend: S is the covariance of the tasks and t the variances of the centre's coefficients, both in
+units of the noise; g_i are gradients of the tasks' losses at the posterior means, W_i and P_i what
+each task says about the centre and about itself (see `_marginal`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from crosslearning.convex.evidence.marginal import AT_ONCE, Center, Marginal
+from crosslearning.convex.evidence.posterior import posterior_means, symmetric_root
+from crosslearning.tether import Array, Flags, Indices
+
+_NO_INFORMATION = 1e-10  # share that rounding may leave
+_MANY = 1000  # tasks whose common uncertainty about the centre is of no account
+
+
+class Sums(NamedTuple):
+    """Sums over tasks: of P_i, its entries squared, those of W_i C W_i, and more.
+
+    The last two are products of the diagonal of P_i, and squares of the entries of W_i C.
+    """
+
+    linear: Array
+    squared: Array
+    explained: Array
+    paired: Array
+    cross: Array
+
+
+@dataclass(frozen=True, eq=False)
+class VariancePoint:
+    """Log evidence and its derivatives by S and t.
+
+    `precision` is that of the prior of each parameter of the centre, 1 / t where `coef`; `noise`
+    is σ², and `n_noise` its degrees of freedom if it is at its best for S and t, else infinite;
+    `dispersion` is σ² too, unless the products are in units of it.
+    """
+
+    marginal: Marginal
+    precision: Array
+    coef: Flags
+    center: Center
+    noise: float
+    n_noise: float
+    value: float
+    dispersion: float
+
+    @property
+    def beta(self) -> Array:
+        return self.center.beta
+
+    @property
+    def thetas(self) -> Array:
+        return posterior_means(self.marginal.products, self.marginal.root, self.center.beta)
+
+    @cached_property
+    def residuals(self) -> Array:
+        """Gradients of the tasks' squared errors."""
+        return self.marginal.residuals(self.center.beta)
+
+    @cached_property
+    def sums(self) -> Sums:
+        """Sum P_i = W_i - W_i C W_i over tasks, its squares, and what they share with t.
+
+        P_i is what task i says about its own δ_i when the centre is not known.
+        """
+        p = len(self.coef)
+        sums = Sums(*np.zeros((5, p, p)))
+        for weights, W, shared, explained in self.marginal.parts(self.center.covariance):
+            P = W - explained
+            own = np.einsum("njj->nj", P)
+            sums.linear[:] += np.tensordot(weights, P, 1)
+            sums.paired[:] += (weights[:, None] * own).T @ own
+            pairs = (sums.squared, P), (sums.explained, explained), (sums.cross, shared)
+            for total, each in pairs:
+                total[:] += np.einsum("n,njk,njk->jk", weights, each, each)
+        return sums
+
+    @property
+    def informed(self) -> Flags:
+        """Parameters of which tasks say more than that the centre explains it."""
+        own, all_of_it = np.diagonal(self.sums.linear), np.diagonal(self.marginal.total)
+        return np.asarray(own > _NO_INFORMATION * all_of_it[: len(own)])
+
+    @cached_property
+    def slope_of_covariance(self) -> Array:
+        """Derivative by the entries of S: finite where S is 0."""
+        g = self.residuals
+        outer = (self.marginal.task_weights[:, None] * g).T @ g
+        return np.asarray(0.5 * (outer / self.noise - self.sums.linear))
+
+    @cached_property
+    def slope_of_ratio(self) -> Array:
+        """Derivative by each t; 0 for parameters that have none."""
+        h = self._prior
+        squares = self.center.beta**2 / self.noise + np.diagonal(self.center.covariance)
+        return np.asarray(0.5 * (squares * h - 1.0) * h)
+
+    @cached_property
+    def expected(self) -> Array:
+        """Expected curvature by the diagonal of S and all t, with the noise at its best.
+
+        That of each task for itself: see `between_tasks`.
+        """
+        return self._with_best_noise(*self._expected)
+
+    def between_tasks(self, group: Indices) -> Array:
+        """Return the expected curvature by groups that comes from the centre which tasks share.
+
+        0 where tasks are so many that it would not matter, or groups so many that it would cost.
+        """
+        n, p = int(group.max()) + 1, len(group)
+        if len(self.marginal.products) > _MANY or n * p**2 > AT_ONCE:
+            return np.zeros((n, n))
+        moments = self.marginal.between(symmetric_root(self.center.covariance), group)
+        members = group[:, None] == np.arange(n)
+        explained = members.T @ self.sums.explained @ members
+        return np.asarray(0.5 * (moments @ moments.T - explained))
+
+    @property
+    def own_curvature(self) -> Array:
+        """Expected curvature by each parameter with the noise as it is: positive."""
+        return np.asarray(0.5 * self._expected[0])
+
+    @cached_property
+    def observed(self) -> Array:
+        """Observed curvature, which need not be positive, from the average of the two."""
+        average, pulls = self._average
+        return self._with_best_noise(2.0 * average - self._expected[0], pulls)
+
+    @cached_property
+    def _expected(self) -> tuple[Array, Array]:
+        """Twice the curvature with the noise as it is, and what it shares with log σ²."""
+        prior = self._prior_information
+        cross = self.sums.cross * self._prior**2
+        K = np.block([[self.sums.squared, cross], [cross.T, prior**2]])
+        return K, np.append(np.diagonal(self.sums.linear), np.diagonal(prior))
+
+    @cached_property
+    def _average(self) -> tuple[Array, Array]:
+        """Average information, and what the observed curvature shares with log σ²."""
+        pull = self.center.beta * self._prior
+        both, by_row = self.marginal.pulled(self.residuals)
+        shared = by_row @ self.center.covariance
+        cross = shared * (pull * self._prior)
+        own = self._prior_information * np.outer(pull, pull)
+        K = np.block([[both - shared @ by_row.T, cross], [cross.T, own]])
+        k = np.append(self.marginal.task_weights @ self.residuals**2, pull**2)
+        return K / self.noise, k / self.noise
+
+    def promise_of_full(self, free: Indices) -> float:
+        """Score test of the covariances between some parameters: gain in log evidence."""
+        pairs = np.ix_(free, free)
+        curvature = np.maximum(self.sums.paired + self.sums.squared, np.finfo(np.float64).tiny)
+        gains = self.slope_of_covariance[pairs] ** 2 / curvature[pairs]
+        return float(2.0 * np.triu(gains, 1).sum())
+
+    @property
+    def _prior(self) -> Array:
+        """1 / t of coefficients, else 0."""
+        return np.where(self.coef, self.precision, 0.0)
+
+    @property
+    def _prior_information(self) -> Array:
+        h = self._prior
+        return np.asarray(np.diag(h) - self.center.covariance * np.outer(h, h))
+
+    def _with_best_noise(self, K: Array, k: Array) -> Array:
+        return np.asarray(0.5 * (K - np.outer(k, k) / self.n_noise))

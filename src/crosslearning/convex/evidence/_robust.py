@@ -1,0 +1,68 @@
+"""Evidence with Student's t noise, which is robust to outliers.
+
+A row's noise is Gaussian with a precision of its own, drawn from a gamma distribution; given the
+precisions the model is that of `evidence`. Parameters and precisions take turns (variational
+Bayes), which never lowers a bound of the evidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import digamma, gammaln
+
+from crosslearning.convex.evidence.gaussian import evidence_fit
+from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus
+from crosslearning.convex.evidence.search import SearchOptions
+from crosslearning.convex.families import Student
+from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.tether import Array
+
+_MAX_ROUNDS = 200
+_STRUCTURE_ROUNDS = 3  # after which the structure of the covariance stays
+_NORMAL = 1.4826  # standard deviation over median absolute deviation
+
+
+def robust_fit(
+    rows: GLMRows, family: Student, task_weights: Array, options: SearchOptions
+) -> tuple[EvidenceFit, Moments]:
+    """Fit rows with real targets and Student noise: with the bound as evidence, and its moments."""
+    own = task_weights[rows.tasks] * (rows.weights > 0)
+    squares, start, bound = _robust_squares(rows.y - rows.offset[:, 0]), None, -np.inf
+    for n in range(_MAX_ROUNDS):
+        moments = rows.moments(family.precisions(squares))
+        fit = evidence_fit(moments, task_weights=task_weights, start=start, **options._asdict())
+        previous, bound = bound, fit.log_evidence + float(own @ _charge(family.df, squares))
+        start = fit
+        if n + 1 >= _STRUCTURE_ROUNDS:
+            options = options._replace(covariance=fit.structure)
+        if n >= _STRUCTURE_ROUNDS and bound - previous <= 10.0 * options.tol:
+            break
+        errors = rows.expected_squares(fit.thetas, fit.covariances(moments))
+        squares = errors / fit.noise_variance
+    else:
+        fit = replace(fit, status=EvidenceStatus.MAX_ITER)
+    return replace(fit, log_evidence=bound), moments
+
+
+def _robust_squares(y: Array) -> Array:
+    """Squared deviations from the median in robust units, to begin with."""
+    deviations = np.abs(y - np.median(y))
+    unit = _NORMAL * np.median(deviations)
+    return np.asarray((deviations / unit) ** 2) if unit > 0 else np.ones(len(y))
+
+
+def _charge(df: float, squares: Array) -> Array:
+    """Return what the bound adds to the evidence at mean precisions: ½(E log τ - log E τ) - KL."""
+    shape, rate, prior = 0.5 * (df + 1.0), 0.5 * (df + squares), 0.5 * df
+    logs = digamma(shape) - np.log(rate)
+    divergence = (
+        (shape - prior) * digamma(shape)
+        - gammaln(shape)
+        + gammaln(prior)
+        + prior * (np.log(rate) - np.log(prior))
+        + shape * (prior - rate) / rate
+    )
+    return np.asarray(0.5 * (logs - np.log(shape / rate)) - divergence)

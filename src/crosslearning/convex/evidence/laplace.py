@@ -1,0 +1,190 @@
+"""The evidence for generalised linear models, by Laplace's approximation.
+
+The model is that of `evidence`, with y drawn from a family given the scores o + xᵀθ_i, where o is
+an offset. The parameters are integrated out by a Gaussian approximation at their mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from crosslearning.convex.evidence._robust import robust_fit
+from crosslearning.convex.evidence.gaussian import check_covariance, evidence_fit
+from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint
+from crosslearning.convex.evidence.nearest import Gaussians, nearest_gaussians
+from crosslearning.convex.evidence.posterior import EvidenceFit, symmetric_root
+from crosslearning.convex.evidence.search import Found, Search, SearchOptions
+from crosslearning.convex.families import CANONICAL, Bernoulli, Gaussian, Multinomial, Student
+from crosslearning.convex.sums.checks import checked_weights
+from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.tether import Array, Indices
+
+_MAX_ROUNDS, _SETTLED = 20, 1e-4  # of the dispersion, and its relative change at the end
+_FREE_SCORE = 10.0  # variance of intercepts of separate models of classes around the pooled ones
+_LEAST_SHARE = 1e-6  # smallest dispersion, as a share of that without features and tasks
+
+
+class GLMFit(NamedTuple):
+    """Posterior mode, moments of the working model there, and how to average over the posterior.
+
+    The dispersion stands for the noise; parameters are matrices (columns, scores), flattened.
+    """
+
+    posterior: EvidenceFit
+    moments: Moments
+    gaussians: Callable[[], Gaussians]
+
+    @classmethod
+    def of(
+        cls,
+        found: Found,
+        scores: dict[str, float],
+        moments: Moments,
+        average: Callable[[Array, Array], Array],
+        tol: float,
+    ) -> GLMFit:
+        """Take what a search found; `average` and `tol` are for :func:`nearest_gaussians`."""
+        point = cast("LaplacePoint", found.point)
+
+        def gaussians() -> Gaussians:
+            if not isinstance(point.data.rows.family, CANONICAL):
+                center = point.center.covariance
+                return Gaussians(point.beta, center, point.thetas, point.covariances)
+            return nearest_gaussians(point.marginal, point.precision, average, tol)
+
+        return cls(found.fit(scores), moments, gaussians)
+
+    def shifted(self, by: Array) -> GLMFit:
+        """Add to the parameters of centre and tasks."""
+        center, thetas = self.posterior.center + by, self.posterior.thetas + by
+        moved = replace(self.posterior, center=center, thetas=thetas)
+        return GLMFit(moved, self.moments, lambda: self.gaussians().shifted(by))
+
+
+def laplace_fit(
+    rows: GLMRows,
+    *,
+    covariance: str = "auto",
+    blocks: Indices | None = None,
+    task_weights: ArrayLike | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 200,
+) -> GLMFit:
+    """Fit a hierarchical generalised linear model; parameters are those of :func:`evidence_fit`.
+
+    `Gaussian` is exact, `Student` a variational approximation. The centre of intercepts has a wide
+    prior. Row weights are precisions, or counts if the family has no dispersion; a dispersion is
+    estimated by Pearson's statistic with the effective number of parameters.
+
+    An evaluation of the evidence takes a few Newton steps, each a pass over the rows and O(N p³)
+    operations; its gradient is exact, including the change of the mode.
+    """
+    check_covariance(covariance)
+    family = rows.family
+    family.check(rows.y)
+    of_tasks = checked_weights(task_weights, rows.n_tasks, "task_weights")
+    options = SearchOptions(covariance, blocks, tol, max_iter)
+    rest = rows.y - rows.offset[:, 0] if isinstance(family, Gaussian) else rows.y
+    shift = family.start(rest, rows.weights) * rows.intercept
+    fit = _fit(replace(rows, offset=rows.offset + shift), of_tasks, options)
+    # Intercepts were measured from the pooled scores.
+    return fit.shifted(np.append(np.zeros(rows.n_parameters - len(shift)), shift))
+
+
+def new_tasks(rows: GLMRows, center: Array, covariance: Array, noise: float) -> tuple[Array, Array]:
+    """Posterior modes and covariances of tasks that were not in a fit.
+
+    `covariance` is that of such a task: between tasks, plus that of the centre.
+    """
+    family = rows.family
+    gaussians, _ = _around(rows, center, covariance, noise)
+    if isinstance(family, Student):
+        for _ in range(_MAX_ROUNDS):
+            squares = rows.expected_squares(gaussians.thetas, gaussians.covariances)
+            own = replace(rows, weights=rows.weights * family.precisions(squares / noise))
+            gaussians, _ = _around(own, center, covariance, noise)
+    return gaussians.thetas, gaussians.covariances
+
+
+def new_task_means(
+    rows: GLMRows, center: Array, covariance: Array, noise: float
+) -> tuple[Array, Array]:
+    """Posterior means and covariances of new tasks of two or more classes, or counts."""
+    gaussians = _around(rows, center, covariance, noise)[1]()
+    return gaussians.thetas, gaussians.covariances
+
+
+def _around(
+    rows: GLMRows, center: Array, covariance: Array, noise: float
+) -> tuple[Gaussians, Callable[[], Gaussians]]:
+    """Posteriors of tasks around a known centre: at the mode, and averaged."""
+    rows = replace(rows, offset=rows.offset + rows.X @ center.reshape(rows.X.shape[1], -1))
+    p, known = rows.n_parameters, np.full(rows.n_parameters, np.inf)
+    data = LaplaceData(rows, np.ones(rows.n_tasks), np.zeros(p, dtype=bool), noise)
+    _, marginal = data.climb(symmetric_root(covariance), known)
+
+    def averaged() -> Gaussians:
+        return nearest_gaussians(marginal, known, _average(rows, noise)).shifted(center)
+
+    return Gaussians.of(marginal, known).shifted(center), averaged
+
+
+def _average(rows: GLMRows, dispersion: float) -> Callable[[Array, Array], Array]:
+    return lambda thetas, covariances: rows.products(thetas, dispersion, covariances)
+
+
+def _fit(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
+    if isinstance(rows.family, Student):
+        fit, moments = robust_fit(rows, rows.family, task_weights, options)
+    elif type(rows.family) is Gaussian:
+        moments = rows.moments()
+        fit = evidence_fit(moments, task_weights=task_weights, **options._asdict())
+    else:
+        return _settled(rows, task_weights, options)
+    return GLMFit(fit, moments, lambda: Gaussians.exact(fit, moments))
+
+
+def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
+    """Search for the variances, and for the dispersion of a family that has one, in turn."""
+    p, q = rows.n_parameters, rows.family.n_scores
+    data = LaplaceData(rows, task_weights, np.arange(p) >= p - q * rows.intercept)
+    data.dispersion = data.pearson(np.zeros((rows.n_tasks, p)), 0.0)
+    least = _LEAST_SHARE * data.dispersion
+    found, scores = search_of(data, None, options).run(options.covariance)
+    for _ in range(_MAX_ROUNDS):
+        before, point = data.dispersion, cast("LaplacePoint", found.point)
+        data.dispersion = data.pearson(point.thetas, point.n_effective, least)
+        if abs(np.log(data.dispersion / before)) <= _SETTLED:
+            break
+        found, _ = search_of(data, found, options).run(found.structure)
+    # In units of the dispersion, as products of rows are.
+    products = found.point.dispersion * found.point.marginal.products
+    moments = Moments(products, rows.counts, np.zeros(rows.n_tasks), rows.intercept)
+    average = _average(rows, found.point.dispersion)
+    return GLMFit.of(found, scores, moments, average, options.tol)
+
+
+def search_of(data: LaplaceData, start: Found | None, options: SearchOptions) -> Search:
+    """Return the search for variances, from those of an earlier one if there is one."""
+    rows = data.rows
+    bends = np.einsum("njj->nj", rows.at_zero)[:, :-1] / data.dispersion
+    search = Search(
+        data.at,
+        data.task_weights @ bends,
+        rows.mean_squares,
+        data.task_weights * (bends.sum(axis=1) > 0),
+        np.repeat(np.arange(len(rows.mean_squares)), rows.family.n_scores),
+        options,
+        intercept=rows.intercept,
+    )
+    if isinstance(rows.family, Bernoulli | Multinomial):
+        search.free = _FREE_SCORE
+    if start is not None:
+        search.start, search.ratio = np.diagonal(start.covariance), start.ratio
+    return search

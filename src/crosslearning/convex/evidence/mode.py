@@ -1,0 +1,167 @@
+"""Laplace's approximation of the evidence of a generalised linear model at given variances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from crosslearning.convex.deadline import check_deadline
+from crosslearning.convex.evidence._point import VariancePoint
+from crosslearning.convex.evidence.marginal import Center, Marginal, times
+from crosslearning.convex.evidence.posterior import task_covariances
+from crosslearning.convex.families import OneScore
+from crosslearning.convex.sums.passes import Expansion
+from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.tether import Array, Flags
+
+_INTERCEPT = 100.0  # variance of the centre's intercept around the pooled one, in squared scores
+_SMALL, _MAX_STEPS, _MAX_HALVINGS = 1e-10, 100, 40
+_LEAST_DISPERSION, _ROUNDING = 1e-8, 1e-13
+
+
+class Mode(NamedTuple):
+    """The most likely parameters: the centre, the tasks as θ_i = β + L u_i, and their density."""
+
+    beta: Array
+    u: Array
+    thetas: Array
+    value: float
+
+
+@dataclass(eq=False)
+class LaplaceData:
+    """Rows, weights of the tasks, intercepts (which have a wide prior), and the last mode."""
+
+    rows: GLMRows | Expansion
+    task_weights: Array
+    intercept: Flags
+    dispersion: float = 1.0
+    last: Mode | None = field(default=None, repr=False)
+
+    def at(self, root: Array, ratio: Array | float) -> LaplacePoint:
+        """Evaluate at Σ = root rootᵀ and τ² = ratio, for all parameters or for each."""
+        precision = np.where(self.intercept, 1.0 / _INTERCEPT, np.divide(1.0, ratio))
+        mode, marginal = self.climb(root, precision)
+        self.last = mode
+        center = Center.of(marginal.total, precision)  # its mean one more Newton step ahead
+        logs = marginal.log_det + center.log_det - np.log(precision).sum()
+        value = float(mode.value - 0.5 * logs)
+        shared = marginal, precision, ~self.intercept, center, 1.0, np.inf, value, self.dispersion
+        return LaplacePoint(*shared, self, mode)
+
+    def pearson(
+        self, thetas: Array, n_parameters: float, least: float = _LEAST_DISPERSION
+    ) -> float:
+        """Dispersion by Pearson's squared errors; 1 for families that have none."""
+        family = self.rows.family
+        if not isinstance(family, OneScore) or not family.has_dispersion:
+            return 1.0
+        n_free = max(float(self.task_weights @ self.rows.counts) - n_parameters, 1.0)
+        squares = float(self.task_weights @ self.rows.totals(thetas, family.squared_error))
+        return max(squares / n_free, least, family.least_dispersion)
+
+    def climb(self, root: Array, precision: Array) -> tuple[Mode, Marginal]:
+        """Damped Newton steps on all parameters jointly, from where the search was last.
+
+        Or from the pooled model without features, if that is better. A precision of infinity
+        holds the centre at 0.
+        """
+        p = len(precision)
+        mode = self._mode(np.zeros(p), np.zeros((self.rows.n_tasks, p)), root, precision)
+        last = self.last
+        if last is None and (wider := self.rows.family.wider):
+            easier = replace(self, rows=replace(self.rows, family=wider))
+            last = easier.climb(root, precision)[0]
+        if last is not None:
+            last = self._mode(last.beta, last.u, root, precision)
+            mode = max(mode, last, key=lambda mode: mode.value)
+        for _ in range(_MAX_STEPS):
+            check_deadline()
+            marginal = self._marginal(mode, root)
+            center = Center.of(marginal.total, precision)
+            u = times(marginal.residuals(center.beta), root.T)
+            new = self._along(mode, center.beta - mode.beta, u - mode.u, root, precision)
+            gain, mode = new.value - mode.value, new
+            if gain <= _SMALL * max(1.0, 1e-3 * abs(mode.value)):
+                break
+        return mode, self._marginal(mode, root)
+
+    def _along(
+        self, mode: Mode, beta_step: Array, u_step: Array, root: Array, precision: Array
+    ) -> Mode:
+        """Halve a step until it does not lead down; stay if that never happens."""
+        for size in 0.5 ** np.arange(_MAX_HALVINGS):
+            beta, u = mode.beta + size * beta_step, mode.u + size * u_step
+            new = self._mode(beta, u, root, precision)
+            if new.value >= mode.value - _ROUNDING * abs(mode.value):
+                return new
+        return mode
+
+    def _mode(self, beta: Array, u: Array, root: Array, precision: Array) -> Mode:
+        """Add the log density of targets and parameters, but for the priors' normalisation."""
+        thetas = beta + times(u, root)
+        logs = self.rows.log_likelihood(thetas, self.dispersion)
+        own = logs - 0.5 * np.einsum("np,np->n", u, u)
+        free = precision < np.inf
+        value = float(self.task_weights @ own - 0.5 * precision[free] @ beta[free] ** 2)
+        return Mode(beta, u, thetas, value)
+
+    def _marginal(self, mode: Mode, root: Array) -> Marginal:
+        products = self.rows.products(mode.thetas, self.dispersion)
+        return Marginal(products, root, self.task_weights)
+
+
+@dataclass(frozen=True, eq=False)
+class LaplacePoint(VariancePoint):
+    """The quadratic model at the mode; the dispersion is in the products, and the noise 1."""
+
+    data: LaplaceData
+    mode: Mode
+
+    @property
+    def beta(self) -> Array:
+        return self.mode.beta
+
+    @property
+    def thetas(self) -> Array:
+        return self.mode.thetas
+
+    @cached_property
+    def _own(self) -> tuple[Array, Array]:
+        """Posterior covariances of the θ_i, and I - V_i A_i."""
+        root, C = self.marginal.root, self.center.covariance
+        return task_covariances(self.marginal.products, root, C)
+
+    @property
+    def covariances(self) -> Array:
+        """Posterior covariances of the θ_i."""
+        return self._own[0]
+
+    @property
+    def n_effective(self) -> float:
+        """Effective number of parameters: how much targets move their own predictions."""
+        own = np.einsum("njk,nkj->n", self.marginal.products[:, :-1, :-1], self._own[0])
+        return float(self.data.task_weights @ own)
+
+    @cached_property
+    def _response(self) -> tuple[Array, Array]:
+        """How the mode moves (its residuals, its centre) where the determinants would push it."""
+        K, rest = self._own
+        tilt = self.data.rows.tilt(self.thetas, K, self.dispersion)
+        own = np.einsum("njk,nj->nk", rest, tilt)
+        beta = self.center.covariance @ (self.data.task_weights @ own)
+        return own - self.marginal.information[:, :-1, :-1] @ beta, beta
+
+    @cached_property
+    def slope_of_covariance(self) -> Array:
+        moved = (self.data.task_weights[:, None] * self.residuals).T @ self._response[0]
+        explicit = VariancePoint.slope_of_covariance.func(self)  # type: ignore[attr-defined]
+        return np.asarray(explicit - 0.5 * (moved + moved.T))
+
+    @cached_property
+    def slope_of_ratio(self) -> Array:
+        explicit = VariancePoint.slope_of_ratio.func(self)  # type: ignore[attr-defined]
+        return np.asarray(explicit - self._response[1] * self.center.beta * self._prior**2)

@@ -1,0 +1,99 @@
+"""The result of maximising the evidence: variances and posterior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from crosslearning.convex.evidence.marginal import chunks, responses
+from crosslearning.convex.sums.moments import Moments
+from crosslearning.tether import Array
+
+
+class EvidenceStatus(Enum):
+    """How the search ended; the value is the sentence shown to the user."""
+
+    CONVERGED = "The evidence is at its maximum to the tolerance."
+    NOISELESS = (
+        "The targets are fitted to rounding error: the noise is set to the smallest value "
+        "distinguishable from 0."
+    )
+    MAX_ITER = (
+        "The iteration limit was reached before the evidence was at its maximum. Raise `max_iter`."
+    )
+    MAX_PASSES = (
+        "The parameters still moved after 30 passes over the rows: variances between the tasks are "
+        "approximate. Fit a sample of the tasks in memory to check them."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceFit:
+    """Variances at the maximum of the evidence, and the posterior of all parameters.
+
+    With P parameters, `task_covariance` is Σ (P, P), `noise_variance` σ², `center_variances` τ² of
+    each parameter, infinite where the prior is flat; `center` and `center_covariance` are the
+    posterior of β, `thetas` (n_tasks, P) the tasks' posterior means (of other families than the
+    Gaussian, modes). `scores` holds the log evidence minus the penalty for parameters of each
+    structure tried, and `n_iter` the number of evaluations.
+    """
+
+    structure: str
+    noise_variance: float
+    task_covariance: Array
+    center_variances: Array
+    center: Array
+    center_covariance: Array
+    thetas: Array
+    log_evidence: float
+    scores: dict[str, float]
+    n_iter: int
+    status: EvidenceStatus
+
+    def covariances(self, moments: Moments) -> Array:
+        """Posterior covariances of the θ_i, from the moments of the fit or some of its tasks.
+
+        They take as much memory as the moments; ask for some tasks at a time if they are many.
+        """
+        root = symmetric_root(self.task_covariance / self.noise_variance)
+        root = root[:, root.any(axis=0)]
+        center = self.center_covariance / self.noise_variance
+        return self.noise_variance * task_covariances(moments.products, root, center)[0]
+
+
+def symmetric_root(covariance: Array) -> Array:
+    """L with L Lᵀ = covariance."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def posterior_means(products: Array, root: Array, center: Array) -> Array:
+    """Posterior mean of θ_i around a given centre, where Σ = σ² root rootᵀ."""
+    thetas = np.empty((len(products), len(center)))
+    v = np.append(-center, 1.0)
+    for part in chunks(len(products), len(center)):
+        u = responses(products[part], root)[0] @ v
+        moved = root if root.ndim > 1 else np.diag(root)[:, root != 0.0]
+        thetas[part] = center + u @ moved.T
+    return thetas
+
+
+def task_covariances(products: Array, root: Array, center: Array) -> tuple[Array, Array]:
+    """Posterior covariances of the θ_i in units of the noise, and I - V_i A_i.
+
+    They are V_i + (I - V_i A_i) C (I - V_i A_i)ᵀ with V_i = L (I + LᵀA_iL)⁻¹ Lᵀ and C the
+    covariance of the centre.
+    """
+    n_tasks, p = len(products), len(center)
+    L = np.diag(root)[:, root != 0.0] if root.ndim == 1 else root
+    if not L.size:  # tasks are their centre
+        return np.tile(center, (n_tasks, 1, 1)), np.tile(np.eye(p), (n_tasks, 1, 1))
+    covariances, rests = np.empty((n_tasks, p, p)), np.empty((n_tasks, p, p))
+    for part in chunks(n_tasks, p):
+        A = products[part, :p, :p]
+        V = L @ np.linalg.solve(L.T @ A @ L + np.eye(L.shape[1]), L.T)
+        rests[part] = np.eye(p) - V @ A
+        covariances[part] = V + rests[part] @ center @ rests[part].swapaxes(1, 2)
+    return covariances, rests

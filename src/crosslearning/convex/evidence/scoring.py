@@ -1,0 +1,168 @@
+"""Variances by groups of parameters, and Fisher scoring for them: some may be 0 exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import nnls
+
+from crosslearning.convex.deadline import check_deadline
+from crosslearning.convex.evidence._point import VariancePoint
+from crosslearning.tether import Array, Flags, Indices
+
+_LEAST, _MOST = 1e-4, 1e8  # damping, relative to the unit's curvature
+_FLAT = 1e-10  # least curvature that a step trusts, relative to that of the unit
+_REMEMBERED, _LEAST_BEND = 4, 1e-3  # moves, and curvature along them relative to the expected one
+_NEAR = 0.3  # gain, in units of log evidence, from which the observed curvature is used
+
+
+def groups(structure: str, columns: Indices, blocks: Indices, *, intercept: bool) -> Indices:
+    """Return the number of each parameter's group, given its column and each column's block.
+
+    "diagonal" has one group per column, else there is one for the coefficients of each block and
+    one for the intercepts, which are those of the last column.
+    """
+    if structure == "diagonal":
+        return columns
+    own = blocks[columns]
+    level = (columns == columns.max()) & intercept & (columns.max() > 0)
+    return np.unique(np.where(level, own.max() + 1, own), return_inverse=True)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Structured:
+    """The log evidence as a function of some variances.
+
+    `variances` are those of groups of parameters around the centre, then variances t of the
+    centre; `group` holds the number of each parameter's own variance, then that of its t. What is
+    `fixed` may not move. `at` evaluates the model at a root of S and the t of each parameter.
+    """
+
+    variances: Array
+    fixed: Flags
+    group: Indices
+    at: Callable[[Array, Array], VariancePoint]
+
+    @cached_property
+    def point(self) -> VariancePoint:
+        own, center = np.split(self.variances[self.group], 2)
+        return self.at(np.sqrt(own), center)
+
+    @property
+    def value(self) -> float:
+        return self.point.value
+
+    @cached_property
+    def slope(self) -> Array:
+        each = np.append(np.diagonal(self.point.slope_of_covariance), self.point.slope_of_ratio)
+        slope = np.bincount(self.group, each, len(self.variances))
+        return np.where(self.fixed, 0.0, slope)
+
+    @cached_property
+    def unit(self) -> Array:
+        """Inverse of the distance by which a variance has to move to matter."""
+        own = np.diagonal(self._grouped(self.point.own_curvature))
+        return np.sqrt(np.maximum(own, np.finfo(np.float64).tiny))
+
+    @cached_property
+    def expected(self) -> Array:
+        return self._grouped(self.point.expected) + self._between
+
+    @cached_property
+    def observed(self) -> Array:
+        """Observed curvature, which need not be positive."""
+        return self._grouped(self.point.observed) - self._between
+
+    @cached_property
+    def _between(self) -> Array:
+        between = np.zeros((len(self.variances), len(self.variances)))
+        own = self.group[: len(self.group) // 2]
+        n_groups = int(own.max()) + 1
+        between[:n_groups, :n_groups] = self.point.between_tasks(own)
+        between[self.fixed] = between[:, self.fixed] = 0.0
+        return between
+
+    def _grouped(self, curvature: Array) -> Array:
+        members = np.eye(len(self.variances))[self.group]
+        grouped = members.T @ curvature @ members
+        fixed = self.fixed[:, None] | self.fixed
+        return np.where(fixed, np.diag(self.fixed.astype(np.float64)), grouped)
+
+
+def maximise(
+    evaluate: Callable[[Array], Structured],
+    start: Structured,
+    floor: Array,
+    *,
+    tol: float,
+    max_iter: int,
+) -> tuple[Structured, int, bool]:
+    """Maximise by damped Newton steps, each the exact solution of a bounded quadratic problem.
+
+    Far from the maximum the curvature is the expected one (Fisher scoring: with balanced tasks
+    one step lands at the maximum), near it the observed one, which converges quadratically. If
+    that is not positive or leads down, since it leaves out how a mode moves, the expected one is
+    corrected by how the slope changed along earlier steps. A step that ends at a bound ends there
+    exactly. Returns the best point, the number of evaluations, and whether the slope says that it
+    is a maximum.
+    """
+    best, damping, observing = start, 0.0, True
+    moves: list[tuple[Array, Array]] = []
+    for n_iter in range(1, max_iter + 1):
+        check_deadline()
+        curvature = best.expected if observing else _corrected(best.expected, moves)
+        step, gain = _bounded(best, curvature, floor, damping)
+        near = observing and gain < _NEAR
+        if near:
+            observing = near = bool(np.linalg.eigvalsh(best.observed)[0] > 0.0)
+            curvature = best.observed if near else _corrected(best.expected, moves)
+            step, gain = _bounded(best, curvature, floor, damping)
+        if gain <= tol:
+            return best, n_iter, True
+        trial = evaluate(np.maximum(best.variances + step, floor))
+        if trial.value > best.value:
+            moved = trial.variances - best.variances, best.slope - trial.slope
+            moves = [*moves[1 - _REMEMBERED :], moved]
+            best, damping = trial, (0.1 * damping if damping > _LEAST else 0.0)
+        elif near and damping == 0.0:
+            observing = False
+        elif damping > _MOST:
+            # Value and slope differ by rounding errors.
+            return best, n_iter, gain <= 1e4 * tol
+        else:
+            damping = max(10.0 * damping, _LEAST)
+    return best, max_iter, False
+
+
+def _corrected(curvature: Array, moves: list[tuple[Array, Array]]) -> Array:
+    """Make a curvature agree with how much the slope fell along each move (BFGS)."""
+    for step, fall in moves:
+        expected, bend = curvature @ step, float(step @ fall)
+        promise = float(step @ expected)
+        if bend > _LEAST_BEND * promise > 0.0:
+            own = np.outer(expected, expected) / promise
+            curvature = curvature - own + np.outer(fall, fall) / bend
+    return curvature
+
+
+def promised(point: Structured, floor: Array) -> float:
+    """Return the gain that one step of Fisher scoring promises."""
+    return _bounded(point, point.expected, floor, 0.0)[1]
+
+
+def _bounded(
+    point: Structured, curvature: Array, floor: Array, damping: float
+) -> tuple[Array, float]:
+    """Maximise slope·d - ½ dᵀ(curvature)d where variances + d are at least the floor: d, gain."""
+    unit = point.unit
+    values, vectors = np.linalg.eigh(curvature / np.outer(unit, unit))
+    roots = np.sqrt(np.maximum(np.abs(values), _FLAT) + damping)
+    factor, slope = (vectors * roots).T, point.slope / unit
+    room = (point.variances - floor) * unit
+    moved = nnls(factor, (vectors / roots).T @ slope + factor @ room)[0]
+    scaled = moved - room
+    gain = float(slope @ scaled - 0.5 * np.sum((factor @ scaled) ** 2))
+    return np.where(moved > 0.0, scaled / unit, floor - point.variances), gain

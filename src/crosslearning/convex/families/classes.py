@@ -1,0 +1,123 @@
+"""Two or more classes, logit and softmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_softmax, logit, softmax
+
+from crosslearning.convex.families._softmax import softmax_means, softmax_moments
+from crosslearning.convex.families.base import Family, OneScore
+from crosslearning.tether import Array
+
+
+@cache
+def contrasts(n_classes: int) -> Array:
+    """Return the map from parameters to class scores, shape (n_classes, n_scores).
+
+    Two classes have one score, that of the second. More classes have scores that add up to 0, in
+    orthonormal coordinates: distances between parameters are those between the scores' weights.
+    These are Helmert's, each class against the mean of those before it: the same on every machine,
+    so that covariances in files keep their meaning.
+    """
+    if n_classes == 2:
+        return np.array([[0.0], [1.0]])
+    before = np.arange(1.0, n_classes)
+    against = np.triu(np.ones((n_classes, n_classes - 1)))
+    against[np.arange(1, n_classes), np.arange(n_classes - 1)] = -before
+    return np.asarray(against / np.sqrt(before * (before + 1.0)))
+
+
+@dataclass(frozen=True)
+class Bernoulli(OneScore):
+    """Targets 0 and 1, logit link."""
+
+    _rule, _remedy = "0 or 1", "Encode the classes"
+
+    def _possible(self, y: Array) -> NDArray[Any]:
+        return np.isin(y, (0.0, 1.0))
+
+    def start(self, y: Array, weights: Array) -> Array:
+        return np.array([logit((weights @ y + 0.5) / (weights.sum() + 1.0))])
+
+    def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:  # noqa: ARG002
+        return np.asarray(y * scores[..., 0] - np.logaddexp(0.0, scores[..., 0]))
+
+    def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
+        p = expit(score)
+        w = p * expit(-score)
+        return y - p, w, w * (1.0 - 2.0 * p)
+
+    def mean(self, score: Array) -> Array:
+        return np.asarray(expit(score))
+
+    def variance(self, mean: Array) -> Array:
+        return mean * (1.0 - mean)
+
+
+@dataclass(frozen=True)
+class Multinomial(Family):
+    """Targets 0 ... n_classes - 1, at least 3 classes; scores are contrasts between them."""
+
+    n_classes: int
+    _rule, _remedy = "numbers of classes", "Encode them"
+
+    @property
+    def n_scores(self) -> int:  # type: ignore[override]
+        return self.n_classes - 1
+
+    @property
+    def basis(self) -> Array:
+        """Map from scores to classes, orthonormal."""
+        return contrasts(self.n_classes)
+
+    def _possible(self, y: Array) -> NDArray[Any]:
+        return np.isin(y, np.arange(self.n_classes))
+
+    def start(self, y: Array, weights: Array) -> Array:
+        shares = np.bincount(y.astype(np.intp), weights, self.n_classes) + 0.5
+        return np.asarray(np.log(shares) @ self.basis)
+
+    def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:  # noqa: ARG002
+        logs = log_softmax(self._classes(scores), axis=0)
+        return np.asarray(np.take_along_axis(logs, y.astype(np.intp)[None], axis=0)[0])
+
+    def probabilities(self, scores: Array) -> Array:
+        """Softmax of the classes."""
+        return np.moveaxis(softmax(self._classes(scores), axis=0), 0, -1)
+
+    def _classes(self, scores: Array) -> Array:
+        """Scores of the classes, which come first: sums over a short last axis are slow."""
+        return np.ascontiguousarray(np.moveaxis(scores @ self.basis.T, -1, 0))
+
+    def predictive(self, scores: Array, covariance: Array) -> Array:
+        """Probabilities of classes whose scores are Gaussian, given one row of scores each."""
+        return softmax_means(self.basis, scores, covariance)
+
+    def averaged(self, y: Array, scores: Array, covariance: Array) -> tuple[Array, Array]:
+        q, B, flat = self.n_scores, self.basis, y.ravel().astype(np.intp)
+        p, pairs = softmax_moments(B, scores.reshape(-1, q), covariance.reshape(-1, q, q))
+        slope = (np.eye(self.n_classes)[flat] - p) @ B
+        bend = B.T @ (p[:, :, None] * np.eye(self.n_classes) - pairs) @ B
+        return slope.reshape(scores.shape), bend.reshape(covariance.shape)
+
+    def slope(self, y: Array, scores: Array) -> Array:
+        one_hot = np.eye(self.n_classes)[y.astype(np.intp)]
+        return np.asarray((one_hot - self.probabilities(scores)) @ self.basis)
+
+    def curvature(self, y: Array, scores: Array) -> Array:  # noqa: ARG002
+        p, B = self.probabilities(scores), self.basis
+        mean, pairs = p @ B, (B[:, :, None] * B[:, None, :]).reshape(len(B), -1)
+        squares = (p @ pairs).reshape(*mean.shape, -1)
+        return np.asarray(squares - mean[..., :, None] * mean[..., None, :])
+
+    def curvature_slope(self, y: Array, scores: Array, spread: Array) -> Array:  # noqa: ARG002
+        p, B = self.probabilities(scores), self.basis
+        own = np.einsum("kq,...qs,ks->...k", B, spread, B, optimize=True)
+        by_class = own - 2.0 * ((p @ B)[..., None, :] @ spread)[..., 0, :] @ B.T
+        mean = np.sum(p * by_class, axis=-1, keepdims=True)
+        return np.asarray((p * (by_class - mean)) @ B)

@@ -1,0 +1,32 @@
+"""Targets of at least 0, many perhaps exactly 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from crosslearning.convex.families.log_link import LogLink
+from crosslearning.tether import Array
+
+
+@dataclass(frozen=True)
+class Tweedie(LogLink):
+    """Targets of at least 0, many perhaps exactly 0: sums of a random number of gammas.
+
+    The power lies between 1 (Poisson) and 2 (gamma).
+    """
+
+    power: float = 1.5
+
+    def __post_init__(self) -> None:
+        if not 1.0 < self.power < 2.0:
+            raise ValueError(
+                f"`power` must lie between 1 and 2; got {self.power}. Use Poisson or Gamma for the "
+                "ends."
+            )
+
+    def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:
+        # A quasi-log-likelihood: up to a function of y and the dispersion.
+        own, mean = self._parts(y, scores[..., 0])
+        return np.asarray((own / (1.0 - self.power) - mean / (2.0 - self.power)) / dispersion)

@@ -1,0 +1,71 @@
+"""Sums of products of columns and target by task, for least squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.convex.sums._padding import buckets
+from crosslearning.tether import Array, Indices
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Z_iᵀZ_i of the weighted rows Z_i = (columns, target) of each task i.
+
+    `counts` are numbers of rows, `log_weights` sums of the logarithms of their weights;
+    `intercept` tells whether the last column is the intercept, and `target_mean` is what was
+    subtracted from the targets.
+    """
+
+    products: Array
+    counts: NDArray[Any]
+    log_weights: Array
+    intercept: bool
+    target_mean: float = 0.0
+
+    @classmethod
+    def of_rows(
+        cls,
+        columns: Array,
+        y: Array,
+        weights: Array,
+        tasks: Indices,
+        n_tasks: int,
+        *,
+        intercept: bool,
+    ) -> Moments:
+        """Sum products of rows; a column of ones for the intercept is last among the columns."""
+        width = columns.shape[1] + 1
+        products = np.zeros((n_tasks, width, width))
+        for bucket in buckets(tasks, n_tasks):
+            rows = np.concatenate([columns[bucket.rows], y[bucket.rows][:, :, None]], axis=2)
+            weighted = rows * (weights[bucket.rows] * bucket.inside)[:, :, None]
+            products[bucket.tasks] = weighted.swapaxes(1, 2) @ rows
+        used = weights > 0
+        counts = np.bincount(tasks[used], minlength=n_tasks)
+        logs = np.bincount(tasks[used], np.log(weights[used]), n_tasks)
+        return cls(products, counts, logs.astype(np.float64), intercept)
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.products)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, the intercept's among them."""
+        return int(self.products.shape[1] - 1)
+
+    def take(self, tasks: Indices | slice) -> Moments:
+        """Return some of the tasks."""
+        return Moments(
+            self.products[tasks],
+            self.counts[tasks],
+            self.log_weights[tasks],
+            self.intercept,
+            self.target_mean,
+        )

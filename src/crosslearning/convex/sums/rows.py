@@ -1,0 +1,193 @@
+"""Rows of a generalised linear model, and their quadratic approximation at some parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from crosslearning.convex.sums._padding import buckets
+from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.sums.scores import quadratic_forms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from crosslearning.convex.families import Family
+    from crosslearning.tether import Array, Indices
+
+
+class _Padded(NamedTuple):
+    """Rows of tasks of similar size, padded with rows of weight 0."""
+
+    tasks: Indices
+    X: Array  # (tasks, rows, columns)
+    y: Array  # (tasks, rows)
+    weights: Array
+    offset: Array  # (tasks, rows, scores)
+
+
+@dataclass(frozen=True, eq=False)
+class GLMRows:
+    """Rows of all tasks; a task's parameters are a matrix (columns, scores), flattened.
+
+    `offset`, of shape (n_rows, n_scores), is added to the scores; an intercept is the last column.
+    """
+
+    X: Array
+    y: Array
+    weights: Array
+    tasks: Indices
+    n_tasks: int
+    offset: Array
+    family: Family
+    intercept: bool
+
+    @property
+    def n_parameters(self) -> int:
+        return int(self.X.shape[1] * self.family.n_scores)
+
+    @cached_property
+    def mean_squares(self) -> Array:
+        """Weighted mean of the squares of each column, 0 for the intercept."""
+        means = self.weights @ self.X**2 / self.weights.sum()
+        means[self.X.shape[1] - self.intercept :] = 0.0
+        return np.asarray(means)
+
+    @cached_property
+    def counts(self) -> Indices:
+        """Number of rows of each task, without those of weight 0."""
+        return np.bincount(self.tasks[self.weights > 0], minlength=self.n_tasks)
+
+    @cached_property
+    def padded(self) -> list[_Padded]:
+        return [
+            _Padded(
+                b.tasks,
+                self.X[b.rows],
+                self.y[b.rows],
+                self.weights[b.rows] * b.inside,
+                self.offset[b.rows],
+            )
+            for b in buckets(self.tasks, self.n_tasks)
+        ]
+
+    def moments(self, precisions: Array | float = 1.0) -> Moments:
+        """Sum products of columns and of what the offset leaves of real targets."""
+        return Moments.of_rows(
+            self.X,
+            self.y - self.offset[:, 0],
+            self.weights * precisions,
+            self.tasks,
+            self.n_tasks,
+            intercept=self.intercept,
+        )
+
+    def expected_squares(self, thetas: Array, covariances: Array) -> Array:
+        """Weighted posterior mean of the squared error of each row with a real target."""
+        means = np.einsum("rp,rp->r", self.X, thetas[self.tasks]) + self.offset[:, 0]
+        spread = quadratic_forms(self.X, self.tasks, covariances)
+        return np.asarray(self.weights * ((self.y - means) ** 2 + spread))
+
+    def log_likelihood(self, thetas: Array, dispersion: float) -> Array:
+        """Weighted log density of each task."""
+        return self.totals(thetas, partial(self.family.log_density, dispersion=dispersion))
+
+    def totals(self, thetas: Array, function: Callable[[Array, Array], Array]) -> Array:
+        """Weighted sum over the rows of each task of a function of targets and scores."""
+        result = np.zeros(self.n_tasks)
+        for rows, scores in self._scores(thetas):
+            result[rows.tasks] = np.einsum("nr,nr->n", rows.weights, function(rows.y, scores))
+        return result
+
+    def slopes(self, thetas: Array) -> Array:
+        """Gradient of the weighted log density of each task at dispersion 1."""
+        result = np.zeros((self.n_tasks, self.n_parameters))
+        for rows, scores in self._scores(thetas):
+            slope = self.family.slope(rows.y, scores) * rows.weights[:, :, None]
+            result[rows.tasks] = _summed(rows.X, slope)
+        return result
+
+    def derivatives(self, thetas: Array, covariances: Array | None = None) -> tuple[Array, Array]:
+        """Gradient, and minus the second derivatives (n_tasks, n_parameters, n_parameters).
+
+        With covariances, both are averaged over Gaussian parameters.
+        """
+        p, q = self.X.shape[1], self.family.n_scores
+        slopes = np.zeros((self.n_tasks, p * q))
+        bends = np.zeros((self.n_tasks, p, q, p, q))
+        for rows, scores in self._scores(thetas):
+            if covariances is None:
+                slope, bend = (
+                    f(rows.y, scores) for f in (self.family.slope, self.family.curvature)
+                )
+            else:
+                spread = _spread(rows.X, covariances[rows.tasks])
+                slope, bend = self.family.averaged(rows.y, scores, spread)
+            slopes[rows.tasks] = _summed(rows.X, slope * rows.weights[:, :, None])
+            bend = bend * rows.weights[:, :, None, None]
+            flipped = rows.X.swapaxes(1, 2)
+            for k in range(q):
+                for m in range(k + 1):
+                    block = flipped @ (bend[:, :, k, m, None] * rows.X)
+                    bends[rows.tasks, :, k, :, m] = bends[rows.tasks, :, m, :, k] = block
+        return slopes, bends.reshape(self.n_tasks, p * q, p * q)
+
+    def curvatures(self, thetas: Array) -> Array:
+        """Minus the second derivatives of the weighted log density of each task."""
+        return self.derivatives(thetas)[1]
+
+    def products(
+        self, thetas: Array, dispersion: float = 1.0, covariances: Array | None = None
+    ) -> Array:
+        """Products of columns and working targets: curvature A_i, and b_i = A_iθ_i + gradient.
+
+        With covariances, both are averaged over Gaussian parameters.
+        """
+        g, A = self.derivatives(thetas, covariances)
+        products = np.zeros((len(A), A.shape[1] + 1, A.shape[1] + 1))
+        products[:, :-1, :-1] = A
+        b = g + np.matmul(A, thetas[:, :, None])[:, :, 0]
+        products[:, :-1, -1] = products[:, -1, :-1] = b
+        products /= dispersion
+        return products
+
+    @cached_property
+    def at_zero(self) -> Array:
+        """Return `products` at 0, of a family that bends as this one does near the targets."""
+        typical = replace(self, family=self.family.typical)
+        return typical.products(np.zeros((self.n_tasks, self.n_parameters)))
+
+    def tilt(self, thetas: Array, covariances: Array, dispersion: float) -> Array:
+        """Gradient by θ_i of ½ tr(A_i(θ_i) K_i) for given covariances K_i."""
+        result = np.zeros((self.n_tasks, self.n_parameters))
+        for rows, scores in self._scores(thetas):
+            spread = _spread(rows.X, covariances[rows.tasks])
+            slope = self.family.curvature_slope(rows.y, scores, spread)
+            result[rows.tasks] = _summed(rows.X, slope * rows.weights[:, :, None])
+        return 0.5 / dispersion * result
+
+    def _scores(self, thetas: Array) -> Iterator[tuple[_Padded, Array]]:
+        for rows in self.padded:
+            matrices = thetas[rows.tasks].reshape(len(rows.tasks), self.X.shape[1], -1)
+            yield rows, rows.offset + rows.X @ matrices
+
+
+def _summed(X: Array, slope: Array) -> Array:
+    """Sum columns times slopes over the rows of each task, flattened."""
+    return np.asarray((X.swapaxes(1, 2) @ slope).reshape(len(X), -1))
+
+
+def _spread(X: Array, covariances: Array) -> Array:
+    """Covariances of the scores of each row, (tasks, rows, scores, scores)."""
+    n_tasks, n_rows, p = X.shape
+    q = covariances.shape[1] // p
+    K = covariances.reshape(n_tasks, p, q, p, q)
+    spread = np.empty((n_tasks, n_rows, q, q))
+    for k in range(q):
+        for m in range(k + 1):
+            block = np.sum((X @ K[:, :, k, :, m]) * X, axis=2)
+            spread[:, :, k, m] = spread[:, :, m, k] = block
+    return spread

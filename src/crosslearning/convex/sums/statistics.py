@@ -1,0 +1,309 @@
+"""Additive sums over the rows of each task, which replace the rows in least squares."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crosslearning.convex.sums.cells import Cells
+from crosslearning.convex.sums.checks import (
+    checked_folds,
+    checked_rows,
+    checked_weights,
+    deal_folds,
+    encode,
+    positions,
+)
+from crosslearning.convex.sums.columns import Scaling
+from crosslearning.convex.sums.moments import Moments
+from crosslearning.files import replacing
+from crosslearning.tether import Array, Indices
+
+_FORMAT = 1
+
+
+class Statistics:
+    """Counts, weights, means and centred scatter of (features, target), per task and fold.
+
+    They are all that least squares needs, and their size does not depend on the number of rows.
+    Statistics of chunks of a file, or of machines that keep their rows, can be added in any order.
+
+    Parameters
+    ----------
+    n_folds : int
+        Number of folds into which the rows of each task are divided.
+    seed : int
+        Seed for folds that are not given. Rows are assigned at random, task by task, so that within
+        a chunk the folds of a task differ in size by at most one row.
+
+    Attributes
+    ----------
+    labels : array of shape (n_tasks,)
+        Labels of the tasks, sorted.
+    cells : Cells
+        The sums, arranged in shape (n_tasks, n_folds); the target is the last column.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, y, tasks = rng.normal(size=(6, 2)), rng.normal(size=6), list("aabbcc")
+    >>> whole = Statistics.of(X, y, tasks)
+    >>> parts = Statistics.of(X[:3], y[:3], tasks[:3]) + Statistics.of(X[3:], y[3:], tasks[3:])
+    >>> parts.labels, bool(np.allclose(parts.cells.scatters, whole.cells.scatters))
+    (array(['a', 'b', 'c'], dtype='<U1'), True)
+    """
+
+    def __init__(self, n_folds: int = 1, seed: int = 0) -> None:
+        if n_folds < 1:
+            raise ValueError(f"`n_folds` must be at least 1; got {n_folds}.")
+        self.n_folds, self.seed = n_folds, seed
+        self.labels: NDArray[Any] = np.empty(0)
+        self.cells = Cells.empty((0, n_folds), 1)
+
+    @classmethod
+    def empty(cls, labels: NDArray[Any], n_features: int, n_folds: int = 1) -> Statistics:
+        """Return statistics without rows, for tasks with sorted labels."""
+        return cls()._with(labels, Cells.empty((len(labels), n_folds), n_features + 1))
+
+    @classmethod
+    def of(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike,
+        *,
+        labels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        folds: ArrayLike | None = None,
+        n_folds: int | None = None,
+        seed: int = 0,
+    ) -> Statistics:
+        """Sum rows; arguments as in :meth:`partial_fit` and in the class.
+
+        With `folds` alone, `n_folds` is the largest of them plus 1.
+        """
+        if n_folds is None:
+            n_folds = 1 if folds is None else int(np.max(np.asarray(folds), initial=0)) + 1
+        return cls(n_folds, seed).partial_fit(
+            X, y, tasks, labels=labels, sample_weight=sample_weight, folds=folds
+        )
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike,
+        *,
+        labels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        folds: ArrayLike | None = None,
+    ) -> Statistics:
+        """Add rows.
+
+        `tasks` holds labels or, if distinct `labels` are given, positions among them. `folds` holds
+        numbers from 0 to ``n_folds - 1``, random by default. Returns this object.
+        """
+        rows = checked_rows(X, y)
+        names, task = encode(tasks, labels, len(rows))
+        weights = checked_weights(sample_weight, len(rows))
+        if folds is None:
+            fold = deal_folds(task, self.n_folds, np.random.default_rng([self.seed, self.n_rows]))
+        else:
+            fold = checked_folds(folds, len(task), self.n_folds)
+        used = weights > 0
+        if not used.all():
+            rows, weights, task, fold = rows[used], weights[used], task[used], fold[used]
+        if len(names):
+            cell = self._grown(names, rows.shape[1])[task] * self.n_folds + fold
+            self.cells.flat.add_rows(cell, rows, weights)
+        return self
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.labels)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return int(self.cells.means.shape[-1] - 1)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of positive weight."""
+        return int(self.cells.counts.sum())
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of rows of positive weight of each task."""
+        return np.asarray(self.cells.counts.sum(axis=1))
+
+    @property
+    def task_weights(self) -> Array:
+        """Sum of the weights of each task."""
+        return np.asarray(self.cells.weights.sum(axis=1))
+
+    def __repr__(self) -> str:
+        return (
+            f"Statistics({self.n_rows} rows, {self.n_tasks} tasks, {self.n_features} features, "
+            f"{self.n_folds} folds)"
+        )
+
+    def __radd__(self, other: object) -> Statistics:
+        """Support ``sum``, which starts with 0."""
+        return self if other == 0 else NotImplemented
+
+    def __add__(self, other: Statistics) -> Statistics:
+        """Statistics of the rows of both."""
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        self._check_folds(other)
+        total = self._with(self.labels, self.cells.copy())
+        if other.n_tasks:
+            where = total._grown(other.labels, other.n_features + 1)
+            total.cells.add(where, other.cells)
+        return total
+
+    def __sub__(self, other: Statistics) -> Statistics:
+        """Statistics without the rows of `other`, which must be among them."""
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        self._check_folds(other)
+        known = positions(self.labels, other.labels)
+        if known is None or np.any(self.cells.counts[known] < other.cells.counts):
+            raise ValueError(
+                "Statistics can only be subtracted from statistics that include their rows; some "
+                "task has more rows in the subtrahend. Check the order of the operands."
+            )
+        rest = self._with(self.labels, self.cells.copy())
+        rest.cells[known] = rest.cells[known].minus(other.cells)
+        return rest
+
+    def total(self) -> Statistics:
+        """All folds together."""
+        total = self.fold(0)
+        for fold in range(1, self.n_folds):
+            total.cells.add(np.arange(self.n_tasks), self.cells[:, fold : fold + 1])
+        return total
+
+    def fold(self, fold: int) -> Statistics:
+        """Return the rows of one fold."""
+        return self._with(self.labels, self.cells[:, fold : fold + 1].copy())
+
+    def pooled_means(self) -> Array:
+        """Weighted means of features and target over all rows."""
+        weights, means = self.cells.weights, self.cells.means
+        # Relative to one cell's means: a sum of large numbers would lose digits.
+        first = means[np.unravel_index(weights.argmax(), weights.shape)]
+        deviations = np.where(weights[..., None] > 0, means - first, 0.0)
+        mean: Array = first + np.tensordot(weights, deviations, 2) / weights.sum()
+        return mean
+
+    def take(self, tasks: Indices | slice) -> Statistics:
+        """Return some of the tasks."""
+        return self._with(self.labels[tasks], self.cells[tasks])
+
+    def scaling(self, *, center: bool = True, scale: bool = True) -> Scaling:
+        """Weighted mean and standard deviation of each feature; constant ones keep scale 1."""
+        cells = self.cells
+        mean = self.pooled_means()[:-1]
+        deviations = cells.means[..., :-1] - mean
+        squares = np.einsum("...jj->...j", cells.scatters)[..., :-1]
+        squares = squares + cells.weights[..., None] * deviations**2
+        spread = np.sqrt(squares.sum(axis=(0, 1)) / cells.weights.sum())
+        varies = spread > 10 * np.finfo(np.float64).eps * np.abs(mean)
+        deviation = np.where(varies & scale, spread, 1.0)
+        return Scaling(mean if center else np.zeros_like(mean), deviation)
+
+    def moments(
+        self, scaling: Scaling, *, intercept: bool = True, target_mean: float | None = None
+    ) -> Moments:
+        """Return sums of products of scaled columns, ones for the intercept, and targets.
+
+        Targets are measured from `target_mean`, by default their pooled mean if there is an
+        intercept. No row is needed.
+        """
+        cells = self.total().cells[:, 0]
+        if target_mean is None:
+            target_mean = float(self.pooled_means()[-1]) if intercept else 0.0
+        scale = np.append(scaling.scale, 1.0)
+        width = self.n_features + intercept + 1
+        own = np.delete(np.arange(width), [self.n_features] * intercept)  # all but the ones
+        deviations = np.ones((self.n_tasks, width))
+        deviations[:, own] = (cells.means - np.append(scaling.mean, target_mean)) / scale
+        products = np.zeros((self.n_tasks, width, width))
+        products[:, own[:, None], own] = cells.scatters / np.outer(scale, scale)
+        products += (cells.weights[:, None] * deviations)[:, :, None] * deviations[:, None]
+        return Moments(products, cells.counts, cells.log_weights, intercept, target_mean)
+
+    def save(self, path: str | Path | BinaryIO) -> None:
+        """Write an npz file with a JSON header, or to a binary stream.
+
+        Nothing is pickled, so labels cannot be Python objects.
+        """
+        if self.labels.dtype.hasobject:
+            raise ValueError(
+                "Only task labels that are strings, numbers or dates can be saved; got objects, "
+                f"the first one of type {type(self.labels[0]).__name__}. Use strings."
+            )
+        header = {"format": _FORMAT, "n_folds": self.n_folds, "seed": self.seed}
+        arrays = {field.name: getattr(self.cells, field.name) for field in fields(self.cells)}
+        text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        if not isinstance(path, str | Path):
+            np.savez(path, header=text, labels=self.labels, **arrays)
+            return
+        with replacing(Path(path)) as temporary, temporary.open("wb") as file:
+            np.savez(file, header=text, labels=self.labels, **arrays)
+
+    @classmethod
+    def load(cls, path: str | Path | BinaryIO) -> Statistics:
+        """Read what :meth:`save` wrote."""
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(file["header"].tobytes()) if "header" in file else {}
+            if header.get("format") != _FORMAT:
+                raise ValueError(
+                    f"{path} is not a statistics file of format {_FORMAT}; its header is {header}. "
+                    "Write it with `Statistics.save` of this version."
+                )
+            cells = Cells(*(file[field.name] for field in fields(Cells)))
+            return cls(seed=header["seed"])._with(file["labels"], cells)
+
+    def _with(self, labels: NDArray[Any], cells: Cells) -> Statistics:
+        other = Statistics(cells.counts.shape[1], self.seed)
+        other.labels, other.cells = labels, cells
+        return other
+
+    def _grown(self, labels: NDArray[Any], n_columns: int) -> Indices:
+        """Add tasks with distinct, sorted labels if necessary, and return their positions."""
+        if not self.n_tasks:
+            self.labels, self.cells = labels, Cells.empty((len(labels), self.n_folds), n_columns)
+        if n_columns != self.n_features + 1:
+            raise ValueError(
+                f"All rows must have the same features; got {n_columns - 1} after "
+                f"{self.n_features}."
+            )
+        if labels.dtype.kind != self.labels.dtype.kind:
+            raise ValueError(
+                f"All task labels must be of one type; got {labels.dtype} after "
+                f"{self.labels.dtype}. Convert them, for example to strings."
+            )
+        known = positions(self.labels, labels)
+        if known is not None:
+            return known
+        union = np.union1d(self.labels, labels)
+        grown = Cells.empty((len(union), self.n_folds), n_columns)
+        grown[np.searchsorted(union, self.labels)] = self.cells
+        self.labels, self.cells = union, grown
+        return np.searchsorted(union, labels)
+
+    def _check_folds(self, other: Statistics) -> None:
+        if self.n_folds != other.n_folds:
+            raise ValueError(
+                f"Both statistics must have the same number of folds; got {self.n_folds} and "
+                f"{other.n_folds}. Take their `total()` first."
+            )
