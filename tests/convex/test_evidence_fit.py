@@ -11,13 +11,13 @@ from crosslearning.convex.evidence.gaussian import evidence_fit
 from crosslearning.convex.evidence.posterior import EvidenceStatus
 from crosslearning.convex.families import Gaussian
 from crosslearning.convex.sums.moments import Moments
-from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.convex.sums.scores import quadratic_forms, score_covariances
 from crosslearning.convex.sums.statistics import Statistics
 from tests.support.evidence_oracles import (
     Rows,
     em_step,
     flat_columns,
+    glm_rows,
     log_evidence,
     new_tasks_of,
     posterior,
@@ -68,9 +68,7 @@ def test_the_posterior_is_that_of_the_joint_gaussian(seed):
 def test_a_new_task_has_the_posterior_of_a_known_prior():
     rows, new = Rows.random(0), Rows.random(9, n_tasks=2)
     fit = evidence_fit(rows.moments, "full")
-    glm = GLMRows(
-        new.X, new.y, new.weights, new.tasks, 2, np.zeros((len(new.y), 1)), Gaussian(), True
-    )
+    glm = glm_rows(new.X, new.y, new.tasks, 2, Gaussian(), weights=new.weights)
     thetas, covariances = new_tasks_of(glm, fit)
     prior = np.linalg.inv(fit.task_covariance + fit.center_covariance)
     for i in range(2):

@@ -20,16 +20,9 @@ from crosslearning.convex.families import (
     Student,
     Tweedie,
 )
-from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.convex.sums.scores import score_covariances
-from tests.support.evidence_oracles import Rows, log_evidence, new_tasks_of
+from tests.support.evidence_oracles import Rows, glm_rows, log_evidence, new_tasks_of
 from tests.support.families import FAMILIES, named, targets
-
-
-def glm_rows(X, y, tasks, n_tasks, family, *, weights=None, offset=None, intercept=True):
-    weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
-    offset = np.zeros((len(y), family.n_scores)) if offset is None else offset.reshape(len(y), -1)
-    return GLMRows(X, y, weights, tasks, n_tasks, offset, family, intercept)
 
 
 def fitted(X, y, tasks, n_tasks, family, *, weights=None, offset=None, intercept=True, **options):
@@ -46,7 +39,7 @@ def random_rows(family, seed=0, n_tasks=6, p=3, n=90):
     offset = 0.3 * rng.normal(size=(n, family.n_scores))
     weights = rng.uniform(0.5, 2.0, size=n)
     y = targets(family, n, rng)
-    return GLMRows(X, y, weights, tasks, n_tasks, offset, family, intercept=True)
+    return glm_rows(X, y, tasks, n_tasks, family, weights=weights, offset=offset)
 
 
 def data_of(rows, dispersion=1.0, seed=0):
@@ -111,16 +104,7 @@ def test_near_quadrature_for_two_classes():
     rng = np.random.default_rng(0)
     n_tasks, size = 10, 12
     tasks, y = np.repeat(np.arange(n_tasks), size), rng.integers(2, size=n_tasks * size)
-    rows = GLMRows(
-        np.ones((len(y), 1)),
-        y.astype(float),
-        np.ones(len(y)),
-        tasks,
-        n_tasks,
-        np.zeros((len(y), 1)),
-        Bernoulli(),
-        intercept=True,
-    )
+    rows = glm_rows(np.ones((len(y), 1)), y.astype(float), tasks, n_tasks, Bernoulli())
     ones = np.bincount(tasks, y)
     nodes, masses = np.polynomial.hermite_e.hermegauss(60)
     masses = masses / masses.sum()

@@ -14,8 +14,8 @@ from crosslearning import CrossBayesianLogisticRegression
 from crosslearning.convex.evidence.mode import LaplaceData
 from crosslearning.convex.evidence.nearest import Gaussians, nearest_gaussians
 from crosslearning.convex.families import Bernoulli, Multinomial
-from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.convex.sums.scores import score_covariances
+from tests.support.evidence_oracles import glm_rows
 
 SD = 5.0  # of the prior of coefficients
 
@@ -26,8 +26,7 @@ def separable(n_classes, n=24):
     y = np.arange(n) % n_classes
     X = np.column_stack([2.0 * y + rng.uniform(-0.8, 0.8, n) - q, np.ones(n)])
     family = Bernoulli() if n_classes == 2 else Multinomial(n_classes)
-    none, offset = np.zeros(n, dtype=np.intp), np.zeros((n, q))
-    rows = GLMRows(X, 1.0 * y, np.ones(n), none, 1, offset, family, intercept=True)
+    rows = glm_rows(X, 1.0 * y, np.zeros(n, dtype=np.intp), 1, family)
     return rows, LaplaceData(rows, np.ones(1), np.arange(2 * q) >= q).at(np.zeros(2 * q), SD**2)
 
 

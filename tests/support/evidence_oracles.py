@@ -8,6 +8,7 @@ from scipy.stats import multivariate_normal
 
 from crosslearning.convex.evidence.laplace import new_tasks
 from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.sums.rows import GLMRows
 
 
 @dataclass(frozen=True)
@@ -100,3 +101,19 @@ def new_tasks_of(rows, fit):
     """Posterior of tasks that were not in a fit by evidence."""
     unseen = fit.task_covariance + fit.center_covariance
     return new_tasks(rows, fit.center, unseen, fit.noise_variance)
+
+
+def glm_rows(X, y, tasks, n_tasks, family, *, weights=None, offset=None, intercept=True):
+    """Rows of a generalised linear model, of weight 1 and without offset by default."""
+    return GLMRows(
+        X=X,
+        y=y,
+        weights=np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float),
+        tasks=tasks,
+        n_tasks=n_tasks,
+        offset=np.zeros((len(y), family.n_scores))
+        if offset is None
+        else offset.reshape(len(y), -1),
+        family=family,
+        intercept=intercept,
+    )

@@ -215,7 +215,7 @@ def _quantiles(family: OneScore, mean: Array, sd: Array, dispersion: float, leve
         power = family.power
         zero = np.exp(-(mean ** (2.0 - power)) / (dispersion * (2.0 - power)))
     positive = mean / (1.0 - zero)
-    spread = np.maximum((variance + mean**2) / (1.0 - zero) - positive**2, _SMALLEST * positive**2)
+    rest = np.maximum((variance + mean**2) / (1.0 - zero) - positive**2, _SMALLEST * positive**2)
     inner = np.clip((levels - zero) / (1.0 - zero), 0.0, 1.0)
-    ends = stats.gamma.ppf(inner, positive**2 / spread, scale=spread / positive)
+    ends = stats.gamma.ppf(inner, positive**2 / rest, scale=rest / positive)
     return np.asarray(np.where(levels <= zero, 0.0, ends))

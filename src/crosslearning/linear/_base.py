@@ -46,9 +46,13 @@ class CrossLinearModel(LinearModel):
 
     def _design(self) -> Design:
         return Design(
-            self._family(), self.fit_intercept, self.standardize, self.task_weights,
-            tol=_AIM * self.tol, max_iter=self.max_iter,
-        )  # fmt: skip
+            family=self._family(),
+            fit_intercept=self.fit_intercept,
+            standardize=self.standardize,
+            task_weights=self.task_weights,
+            tol=_AIM * self.tol,
+            max_iter=self.max_iter,
+        )
 
     def _problem(self, data: Data, scaling: Scaling, alpha: float) -> ConvexProblem:
         problem = self._design().problem(data, scaling)

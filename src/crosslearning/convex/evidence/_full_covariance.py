@@ -41,8 +41,8 @@ def full_covariance(
 
     def unpacked(x: Array) -> tuple[Array, Array]:
         factor = np.zeros((n, n))
-        own = x[: len(rows)]
-        factor[rows, columns] = np.where(on_diagonal, np.exp(own), own)
+        entries = x[: len(rows)]
+        factor[rows, columns] = np.where(on_diagonal, np.exp(entries), entries)
         root = np.zeros((len(variances), len(variances)))
         root[np.ix_(free, free)] = deviations[:, None] * factor
         return factor, root
@@ -55,8 +55,8 @@ def full_covariance(
         inverse = solve_triangular(factor, np.eye(n), lower=True)
         prior = -strength * (np.log(np.diagonal(factor)).sum() + 0.5 * np.sum(inverse**2))
         pull = strength * (inverse.T @ inverse - np.eye(n)) @ inverse.T
-        own = deviations[:, None] * (point.slope_of_covariance @ root)[np.ix_(free, free)]
-        slope = (2.0 * own + pull)[rows, columns]
+        slopes = deviations[:, None] * (point.slope_of_covariance @ root)[np.ix_(free, free)]
+        slope = (2.0 * slopes + pull)[rows, columns]
         slope = np.where(on_diagonal, slope * factor[rows, columns], slope)
         by_ratio = np.where(fixed_ratio, 0.0, np.bincount(group, point.slope_of_ratio, len(t)) * t)
         return -(point.value + prior), -np.append(slope, by_ratio)

@@ -1,9 +1,4 @@
-"""A model evaluated at a covariance of the tasks: log evidence, slopes and curvatures.
-
-Legend: S is the covariance of the tasks and t the variances of the centre's coefficients, both in
-units of the noise; g_i are gradients of the tasks' losses at the posterior means, W_i and P_i what
-each task says about the centre and about itself (see `_marginal`).
-"""
+"""A model evaluated at a covariance of the tasks: log evidence, slopes and curvatures."""
 
 from __future__ import annotations
 
@@ -34,7 +29,7 @@ class Sums(NamedTuple):
     cross: Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class VariancePoint:
     """Log evidence and its derivatives by S and t.
 
@@ -75,9 +70,9 @@ class VariancePoint:
         sums = Sums(*np.zeros((5, p, p)))
         for weights, W, shared, explained in self.marginal.parts(self.center.covariance):
             P = W - explained
-            own = np.einsum("njj->nj", P)
+            diagonals = np.einsum("njj->nj", P)
             sums.linear[:] += np.tensordot(weights, P, 1)
-            sums.paired[:] += (weights[:, None] * own).T @ own
+            sums.paired[:] += (weights[:, None] * diagonals).T @ diagonals
             pairs = (sums.squared, P), (sums.explained, explained), (sums.cross, shared)
             for total, each in pairs:
                 total[:] += np.einsum("n,njk,njk->jk", weights, each, each)
@@ -86,8 +81,8 @@ class VariancePoint:
     @property
     def informed(self) -> Flags:
         """Parameters of which tasks say more than that the centre explains it."""
-        own, all_of_it = np.diagonal(self.sums.linear), np.diagonal(self.marginal.total)
-        return np.asarray(own > _NO_INFORMATION * all_of_it[: len(own)])
+        about_tasks, in_all = np.diagonal(self.sums.linear), np.diagonal(self.marginal.total)
+        return np.asarray(about_tasks > _NO_INFORMATION * in_all[: len(about_tasks)])
 
     @cached_property
     def slope_of_covariance(self) -> Array:
@@ -150,8 +145,8 @@ class VariancePoint:
         both, by_row = self.marginal.pulled(self.residuals)
         shared = by_row @ self.center.covariance
         cross = shared * (pull * self._prior)
-        own = self._prior_information * np.outer(pull, pull)
-        K = np.block([[both - shared @ by_row.T, cross], [cross.T, own]])
+        by_prior = self._prior_information * np.outer(pull, pull)
+        K = np.block([[both - shared @ by_row.T, cross], [cross.T, by_prior]])
         k = np.append(self.marginal.task_weights @ self.residuals**2, pull**2)
         return K / self.noise, k / self.noise
 

@@ -29,12 +29,12 @@ def robust_fit(
     rows: GLMRows, family: Student, task_weights: Array, options: SearchOptions
 ) -> tuple[EvidenceFit, Moments]:
     """Fit rows with real targets and Student noise: with the bound as evidence, and its moments."""
-    own = task_weights[rows.tasks] * (rows.weights > 0)
+    row_weights = task_weights[rows.tasks] * (rows.weights > 0)
     squares, start, bound = _robust_squares(rows.y - rows.offset[:, 0]), None, -np.inf
     for n in range(_MAX_ROUNDS):
         moments = rows.moments(family.precisions(squares))
         fit = evidence_fit(moments, task_weights=task_weights, start=start, **options._asdict())
-        previous, bound = bound, fit.log_evidence + float(own @ _charge(family.df, squares))
+        previous, bound = bound, fit.log_evidence + float(row_weights @ _charge(family.df, squares))
         start = fit
         if n + 1 >= _STRUCTURE_ROUNDS:
             options = options._replace(covariance=fit.structure)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from crosslearning.convex.evidence._point import VariancePoint
 from crosslearning.convex.evidence.marginal import Center, Marginal
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, symmetric_root
-from crosslearning.convex.evidence.search import Found, Search, SearchOptions
+from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions
 from crosslearning.convex.evidence.thin_marginal import ThinMarginal, row_factors
 from crosslearning.convex.sums.checks import checked_weights
 from crosslearning.convex.sums.moments import Moments
@@ -66,9 +66,16 @@ class GaussianData:
         logs = marginal.log_det + center.log_det - np.log(precision[~self.flat]).sum()
         logs -= float(self.task_weights @ self.moments.log_weights)
         deviance = n_free * np.log(2.0 * np.pi * noise) + squares / noise
-        value = float(-0.5 * (deviance + logs))
-        coef = ~self.flat
-        return VariancePoint(marginal, precision, coef, center, noise, n_noise, value, noise)
+        return VariancePoint(
+            marginal=marginal,
+            precision=precision,
+            coef=~self.flat,
+            center=center,
+            noise=noise,
+            n_noise=n_noise,
+            value=float(-0.5 * (deviance + logs)),
+            dispersion=noise,
+        )
 
     @cached_property
     def _factors(self) -> Array | None:
@@ -142,8 +149,10 @@ def evidence_fit(
     if moments.n_tasks > (learn_from or 2 * _SAMPLE) and start is None:
         few = slice(None, None, -(-moments.n_tasks // (learn_from or _SAMPLE)))
         options = SearchOptions(covariance, blocks, tol, max_iter)._asdict()
-        sample, own = moments.take(few), weights[few]
-        start = evidence_fit(sample, flat_center=flat_center, task_weights=own, **options)
+        sample, sample_weights = moments.take(few), weights[few]
+        start = evidence_fit(
+            sample, flat_center=flat_center, task_weights=sample_weights, **options
+        )
         if learn_from is not None:
             return _posterior(data, start)
         covariance = start.structure
@@ -151,19 +160,19 @@ def evidence_fit(
     mean_squares = np.where(flat, 0.0, squares / max(data.n_rows, 1.0))
     search = Search(
         data.at,
-        squares,
-        mean_squares,
-        weights * (moments.counts > 0),
-        np.arange(moments.n_columns),
         SearchOptions(covariance, blocks, tol, max_iter),
+        squares=squares,
+        mean_squares=mean_squares,
+        task_weights=weights * (moments.counts > 0),
+        columns=np.arange(moments.n_columns),
         intercept=moments.intercept,
     )
     if start is not None:
         search.start = np.diagonal(start.task_covariance) / start.noise_variance
         search.ratio[search.blocks[~flat]] = start.center_variances[~flat] / start.noise_variance
-    found, scores = search.run(covariance)
-    fit = found.fit(scores)
-    noiseless = np.isinf(found.point.n_noise)
+    optimum, scores = search.run(covariance)
+    fit = optimum.fit(scores)
+    noiseless = np.isinf(optimum.point.n_noise)
     return replace(fit, status=EvidenceStatus.NOISELESS) if noiseless else fit
 
 
@@ -172,8 +181,16 @@ def _posterior(data: GaussianData, fit: EvidenceFit) -> EvidenceFit:
     relative = fit.task_covariance / fit.noise_variance
     root = symmetric_root(relative) if fit.structure == "full" else np.sqrt(np.diag(relative))
     ratio = fit.center_variances / fit.noise_variance
-    found = Found(fit.structure, data.at(root, ratio), root, ratio, 0.0, fit.n_iter, converged=True)
-    return replace(found.fit(fit.scores), status=fit.status)
+    optimum = Optimum(
+        structure=fit.structure,
+        point=data.at(root, ratio),
+        root=root,
+        ratio=ratio,
+        score=0.0,
+        n_iter=fit.n_iter,
+        converged=True,
+    )
+    return replace(optimum.fit(fit.scores), status=fit.status)
 
 
 def check_covariance(covariance: str) -> None:

@@ -18,7 +18,7 @@ from crosslearning.convex.evidence.gaussian import check_covariance, evidence_fi
 from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint
 from crosslearning.convex.evidence.nearest import Gaussians, nearest_gaussians
 from crosslearning.convex.evidence.posterior import EvidenceFit, symmetric_root
-from crosslearning.convex.evidence.search import Found, Search, SearchOptions
+from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions
 from crosslearning.convex.families import CANONICAL, Bernoulli, Gaussian, Multinomial, Student
 from crosslearning.convex.sums.checks import checked_weights
 from crosslearning.convex.sums.moments import Moments
@@ -43,14 +43,14 @@ class GLMFit(NamedTuple):
     @classmethod
     def of(
         cls,
-        found: Found,
+        optimum: Optimum,
         scores: dict[str, float],
         moments: Moments,
         average: Callable[[Array, Array], Array],
         tol: float,
     ) -> GLMFit:
-        """Take what a search found; `average` and `tol` are for :func:`nearest_gaussians`."""
-        point = cast("LaplacePoint", found.point)
+        """Take the optimum of a search; `average` and `tol` are for :func:`nearest_gaussians`."""
+        point = cast("LaplacePoint", optimum.point)
 
         def gaussians() -> Gaussians:
             if not isinstance(point.data.rows.family, CANONICAL):
@@ -58,7 +58,7 @@ class GLMFit(NamedTuple):
                 return Gaussians(point.beta, center, point.thetas, point.covariances)
             return nearest_gaussians(point.marginal, point.precision, average, tol)
 
-        return cls(found.fit(scores), moments, gaussians)
+        return cls(optimum.fit(scores), moments, gaussians)
 
     def shifted(self, by: Array) -> GLMFit:
         """Add to the parameters of centre and tasks."""
@@ -107,8 +107,8 @@ def new_tasks(rows: GLMRows, center: Array, covariance: Array, noise: float) -> 
     if isinstance(family, Student):
         for _ in range(_MAX_ROUNDS):
             squares = rows.expected_squares(gaussians.thetas, gaussians.covariances)
-            own = replace(rows, weights=rows.weights * family.precisions(squares / noise))
-            gaussians, _ = _around(own, center, covariance, noise)
+            reweighted = replace(rows, weights=rows.weights * family.precisions(squares / noise))
+            gaussians, _ = _around(reweighted, center, covariance, noise)
     return gaussians.thetas, gaussians.covariances
 
 
@@ -125,14 +125,14 @@ def _around(
 ) -> tuple[Gaussians, Callable[[], Gaussians]]:
     """Posteriors of tasks around a known centre: at the mode, and averaged."""
     rows = replace(rows, offset=rows.offset + rows.X @ center.reshape(rows.X.shape[1], -1))
-    p, known = rows.n_parameters, np.full(rows.n_parameters, np.inf)
+    p, fixed = rows.n_parameters, np.full(rows.n_parameters, np.inf)
     data = LaplaceData(rows, np.ones(rows.n_tasks), np.zeros(p, dtype=bool), noise)
-    _, marginal = data.climb(symmetric_root(covariance), known)
+    _, marginal = data.climb(symmetric_root(covariance), fixed)
 
     def averaged() -> Gaussians:
-        return nearest_gaussians(marginal, known, _average(rows, noise)).shifted(center)
+        return nearest_gaussians(marginal, fixed, _average(rows, noise)).shifted(center)
 
-    return Gaussians.of(marginal, known).shifted(center), averaged
+    return Gaussians.of(marginal, fixed).shifted(center), averaged
 
 
 def _average(rows: GLMRows, dispersion: float) -> Callable[[Array, Array], Array]:
@@ -156,31 +156,31 @@ def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMF
     data = LaplaceData(rows, task_weights, np.arange(p) >= p - q * rows.intercept)
     data.dispersion = data.pearson(np.zeros((rows.n_tasks, p)), 0.0)
     least = _LEAST_SHARE * data.dispersion
-    found, scores = search_of(data, None, options).run(options.covariance)
+    optimum, scores = search_of(data, None, options).run(options.covariance)
     for _ in range(_MAX_ROUNDS):
-        before, point = data.dispersion, cast("LaplacePoint", found.point)
+        before, point = data.dispersion, cast("LaplacePoint", optimum.point)
         data.dispersion = data.pearson(point.thetas, point.n_effective, least)
         if abs(np.log(data.dispersion / before)) <= _SETTLED:
             break
-        found, _ = search_of(data, found, options).run(found.structure)
+        optimum, _ = search_of(data, optimum, options).run(optimum.structure)
     # In units of the dispersion, as products of rows are.
-    products = found.point.dispersion * found.point.marginal.products
+    products = optimum.point.dispersion * optimum.point.marginal.products
     moments = Moments(products, rows.counts, np.zeros(rows.n_tasks), rows.intercept)
-    average = _average(rows, found.point.dispersion)
-    return GLMFit.of(found, scores, moments, average, options.tol)
+    average = _average(rows, optimum.point.dispersion)
+    return GLMFit.of(optimum, scores, moments, average, options.tol)
 
 
-def search_of(data: LaplaceData, start: Found | None, options: SearchOptions) -> Search:
+def search_of(data: LaplaceData, start: Optimum | None, options: SearchOptions) -> Search:
     """Return the search for variances, from those of an earlier one if there is one."""
     rows = data.rows
     bends = np.einsum("njj->nj", rows.at_zero)[:, :-1] / data.dispersion
     search = Search(
         data.at,
-        data.task_weights @ bends,
-        rows.mean_squares,
-        data.task_weights * (bends.sum(axis=1) > 0),
-        np.repeat(np.arange(len(rows.mean_squares)), rows.family.n_scores),
         options,
+        squares=data.task_weights @ bends,
+        mean_squares=rows.mean_squares,
+        task_weights=data.task_weights * (bends.sum(axis=1) > 0),
+        columns=np.repeat(np.arange(len(rows.mean_squares)), rows.family.n_scores),
         intercept=rows.intercept,
     )
     if isinstance(rows.family, Bernoulli | Multinomial):

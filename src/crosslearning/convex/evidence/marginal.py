@@ -1,9 +1,4 @@
-"""The hierarchical Gaussian model with the tasks' parameters and their centre integrated out.
-
-Legend: tasks i have parameters θ_i = β + δ_i with δ_i ~ N(0, σ²S) around a centre β, whose
-coefficients are N(0, σ²t) and whose intercept is flat. `Z_i` are the products of a task's columns
-and target, `L` a square root of S.
-"""
+"""The hierarchical Gaussian model with the tasks' parameters and their centre integrated out."""
 
 from __future__ import annotations
 
@@ -117,12 +112,12 @@ class Marginal:
             rest[:, np.arange(len(free)), free] += 1.0
             # Rows of I - LH that are those of I are not multiplied. And a sum of squares: products
             # minus what is explained would lose digits where S is large.
-            own = products.copy()
-            own[:, :, free] = 0.0
-            own += products[:, :, free] @ rest
-            outer = rest.swapaxes(1, 2) @ own[:, free]
-            own[:, free] = 0.0
-            information[part] = own + outer + H.swapaxes(1, 2) @ H
+            quadratic = products.copy()
+            quadratic[:, :, free] = 0.0
+            quadratic += products[:, :, free] @ rest
+            outer = rest.swapaxes(1, 2) @ quadratic[:, free]
+            quadratic[:, free] = 0.0
+            information[part] = quadratic + outer + H.swapaxes(1, 2) @ H
         return information, logs
 
     @property
@@ -160,7 +155,7 @@ class Marginal:
         rows = self.information[:, :p, :p] @ root
         rows *= np.sqrt(self.task_weights)[:, None, None]
         flat = (rows[:, group == g].reshape(-1, p) for g in range(int(group.max()) + 1))
-        return np.array([(own.T @ own).ravel() for own in flat])
+        return np.array([(block.T @ block).ravel() for block in flat])
 
     def parts(self, C: Array) -> Iterator[tuple[Array, Array, Array, Array]]:
         """Weights, W_i, W_i C and W_i C W_i, some tasks at a time."""

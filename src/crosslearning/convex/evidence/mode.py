@@ -48,9 +48,18 @@ class LaplaceData:
         self.last = mode
         center = Center.of(marginal.total, precision)  # its mean one more Newton step ahead
         logs = marginal.log_det + center.log_det - np.log(precision).sum()
-        value = float(mode.value - 0.5 * logs)
-        shared = marginal, precision, ~self.intercept, center, 1.0, np.inf, value, self.dispersion
-        return LaplacePoint(*shared, self, mode)
+        return LaplacePoint(
+            marginal=marginal,
+            precision=precision,
+            coef=~self.intercept,
+            center=center,
+            noise=1.0,
+            n_noise=np.inf,
+            value=float(mode.value - 0.5 * logs),
+            dispersion=self.dispersion,
+            data=self,
+            mode=mode,
+        )
 
     def pearson(
         self, thetas: Array, n_parameters: float, least: float = _LEAST_DISPERSION
@@ -104,9 +113,9 @@ class LaplaceData:
         """Add the log density of targets and parameters, but for the priors' normalisation."""
         thetas = beta + times(u, root)
         logs = self.rows.log_likelihood(thetas, self.dispersion)
-        own = logs - 0.5 * np.einsum("np,np->n", u, u)
+        logs_with_prior = logs - 0.5 * np.einsum("np,np->n", u, u)
         free = precision < np.inf
-        value = float(self.task_weights @ own - 0.5 * precision[free] @ beta[free] ** 2)
+        value = float(self.task_weights @ logs_with_prior - 0.5 * precision[free] @ beta[free] ** 2)
         return Mode(beta, u, thetas, value)
 
     def _marginal(self, mode: Mode, root: Array) -> Marginal:
@@ -114,7 +123,7 @@ class LaplaceData:
         return Marginal(products, root, self.task_weights)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LaplacePoint(VariancePoint):
     """The quadratic model at the mode; the dispersion is in the products, and the noise 1."""
 
@@ -130,7 +139,7 @@ class LaplacePoint(VariancePoint):
         return self.mode.thetas
 
     @cached_property
-    def _own(self) -> tuple[Array, Array]:
+    def _task_posteriors(self) -> tuple[Array, Array]:
         """Posterior covariances of the θ_i, and I - V_i A_i."""
         root, C = self.marginal.root, self.center.covariance
         return task_covariances(self.marginal.products, root, C)
@@ -138,22 +147,24 @@ class LaplacePoint(VariancePoint):
     @property
     def covariances(self) -> Array:
         """Posterior covariances of the θ_i."""
-        return self._own[0]
+        return self._task_posteriors[0]
 
     @property
     def n_effective(self) -> float:
         """Effective number of parameters: how much targets move their own predictions."""
-        own = np.einsum("njk,nkj->n", self.marginal.products[:, :-1, :-1], self._own[0])
-        return float(self.data.task_weights @ own)
+        n_each = np.einsum(
+            "njk,nkj->n", self.marginal.products[:, :-1, :-1], self._task_posteriors[0]
+        )
+        return float(self.data.task_weights @ n_each)
 
     @cached_property
     def _response(self) -> tuple[Array, Array]:
         """How the mode moves (its residuals, its centre) where the determinants would push it."""
-        K, rest = self._own
+        K, rest = self._task_posteriors
         tilt = self.data.rows.tilt(self.thetas, K, self.dispersion)
-        own = np.einsum("njk,nj->nk", rest, tilt)
-        beta = self.center.covariance @ (self.data.task_weights @ own)
-        return own - self.marginal.information[:, :-1, :-1] @ beta, beta
+        pushes = np.einsum("njk,nj->nk", rest, tilt)
+        beta = self.center.covariance @ (self.data.task_weights @ pushes)
+        return pushes - self.marginal.information[:, :-1, :-1] @ beta, beta
 
     @cached_property
     def slope_of_covariance(self) -> Array:

@@ -16,7 +16,7 @@ from crosslearning.convex.evidence.laplace import GLMFit, search_of
 from crosslearning.convex.evidence.marginal import Center, Marginal, times
 from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint, Mode
 from crosslearning.convex.evidence.posterior import EvidenceStatus, symmetric_root
-from crosslearning.convex.evidence.search import Found, SearchOptions
+from crosslearning.convex.evidence.search import Optimum, SearchOptions
 from crosslearning.convex.families import Family, Multinomial
 from crosslearning.convex.sums.columns import Scaling
 from crosslearning.convex.sums.passes import Expansion, Pass, Passed
@@ -70,8 +70,8 @@ def laplace_passes(
         sums = Expansion(thetas, passed(at), family, intercept, squares)
         return sums.products(thetas, climb.dispersion)
 
-    found, moments = climb.found, around.moments
-    fit = GLMFit.of(found, climb.scores, moments, average, options.tol).shifted(added)
+    optimum, moments = climb.optimum, around.moments
+    fit = GLMFit.of(optimum, climb.scores, moments, average, options.tol).shifted(added)
     fit = fit._replace(posterior=replace(fit.posterior, n_iter=n_passes, status=status))
     return fit, replace(start, thetas=fit.posterior.thetas, dispersion=climb.dispersion)
 
@@ -82,7 +82,14 @@ def _start(
     """Where to begin, and the pooled scores from which intercepts are measured."""
     n, q = statistics.n_tasks, family.n_scores
     p = (statistics.n_features + intercept) * q
-    point = Pass(family, scaling, intercept, np.zeros((n, p)), np.zeros((n, p, p)), 1.0)
+    point = Pass(
+        family=family,
+        scaling=scaling,
+        intercept=intercept,
+        thetas=np.zeros((n, p)),
+        covariances=np.zeros((n, p, p)),
+        dispersion=1.0,
+    )
     total, weights = statistics.task_weights.sum(), statistics.task_weights
     if isinstance(family, Multinomial):
         slope = passed(point).slopes[:, p - q :].sum(axis=0) if intercept else np.zeros(q)
@@ -90,8 +97,8 @@ def _start(
         return point, family.start(np.arange(1.0 * family.n_classes), shares * total)
     mean = statistics.pooled_means()[-1:]
     if family.has_dispersion and intercept:  # a logarithmic link, along which Newton is slow
-        own = statistics.total().cells.means[:, 0, -1]
-        point.thetas[:, -1] = np.log((weights * own / mean + 1.0) / (weights + 1.0))
+        task_means = statistics.total().cells.means[:, 0, -1]
+        point.thetas[:, -1] = np.log((weights * task_means / mean + 1.0) / (weights + 1.0))
     return point, family.start(mean, np.array([total]))
 
 
@@ -131,10 +138,10 @@ class _Climb:
         self.mixing, self.n_near, self.converged = _Mixing(), 0, False
         self.scores: dict[str, float] = {}
         self.expansion: Expansion | None = None
-        self.last: Found | None = None
+        self.last: Optimum | None = None
 
     @property
-    def found(self) -> Found:
+    def optimum(self) -> Optimum:
         """The variances of the present parameters."""
         assert self.last is not None
         return self.last
@@ -142,7 +149,7 @@ class _Climb:
     @property
     def point(self) -> LaplacePoint:
         """The posterior on the last quadratic model."""
-        return cast("LaplacePoint", self.found.point)
+        return cast("LaplacePoint", self.optimum.point)
 
     def expand(self, around: Expansion) -> None:
         """Take in a pass, but for tasks that went too far."""
@@ -161,15 +168,18 @@ class _Climb:
             self.structure = self.options.covariance
         few = self._data(self.expansion.take(self.few), self.task_weights[self.few])
         search = search_of(few, self.last, self.options)
-        found, self.scores = search.run(self.structure)
+        optimum, self.scores = search.run(self.structure)
         if self.n_near == _UNDECIDED:
-            self.structure = found.structure
-        root, ratio = found.root, found.ratio
+            self.structure = optimum.structure
+        root, ratio = optimum.root, optimum.ratio
         if self.n_near:
-            root, ratio, self.dispersion = self.mixing.next(found, self.dispersion)
+            root, ratio, self.dispersion = self.mixing.next(optimum, self.dispersion)
         data.dispersion = self.dispersion
-        self.last = found._replace(
-            point=data.at(root, ratio[search.blocks[search.columns]]), root=root, ratio=ratio
+        self.last = replace(
+            optimum,
+            point=data.at(root, ratio[search.blocks[search.columns]]),
+            root=root,
+            ratio=ratio,
         )
         self._step(self.point.thetas - self.expansion.thetas)
 
@@ -193,29 +203,32 @@ class _Mixing:
     def __init__(self) -> None:
         self.structure = ""
         self.used: list[Array] = []
-        self.found: list[Array] = []
+        self.images: list[Array] = []
 
-    def next(self, found: Found, dispersion: float) -> tuple[Array, Array, float]:
+    def next(self, optimum: Optimum, dispersion: float) -> tuple[Array, Array, float]:
         """Root, ratio and dispersion to use, given what came of those used before."""
-        own, unit = found.root**2, found.root**2
-        if own.ndim > 1:
-            own, size = found.covariance, np.sqrt(np.diagonal(found.covariance))
+        variances, unit = optimum.root**2, optimum.root**2
+        if variances.ndim > 1:
+            variances, size = optimum.covariance, np.sqrt(np.diagonal(optimum.covariance))
             unit = np.outer(size, size)
-        rest = np.append(found.ratio, dispersion)
-        new, unit = (np.append(part.ravel(), rest) for part in (own, unit))
-        if found.structure != self.structure:
-            self.structure, self.used, self.found = found.structure, [], []
+        rest = np.append(optimum.ratio, dispersion)
+        new, unit = (np.append(part.ravel(), rest) for part in (variances, unit))
+        if optimum.structure != self.structure:
+            self.structure, self.used, self.images = optimum.structure, [], []
         mixed = self._mixed(new, np.where(unit > 0, unit, 1.0))
-        own, ratio = mixed[: own.size].reshape(own.shape), mixed[own.size : -1]
-        root = np.sqrt(own) if own.ndim == 1 else symmetric_root(own)
+        variances, ratio = (
+            mixed[: variances.size].reshape(variances.shape),
+            mixed[variances.size : -1],
+        )
+        root = np.sqrt(variances) if variances.ndim == 1 else symmetric_root(variances)
         return root, ratio, float(mixed[-1])
 
     def _mixed(self, new: Array, unit: Array) -> Array:
         """Extrapolate by the shares of earlier steps that leave the smallest change."""
         mixed = new
         if self.used:
-            self.found, self.used = [*self.found, new][-_DEPTH:], self.used[-_DEPTH:]
-            images = np.array(self.found)
+            self.images, self.used = [*self.images, new][-_DEPTH:], self.used[-_DEPTH:]
+            images = np.array(self.images)
             changes = (images - np.array(self.used)) / unit
             shares = np.linalg.lstsq(np.diff(changes, axis=0).T, changes[-1], rcond=_CUTOFF)[0]
             ahead = -shares @ np.diff(images, axis=0)

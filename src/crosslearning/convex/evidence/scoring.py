@@ -27,9 +27,9 @@ def groups(structure: str, columns: Indices, blocks: Indices, *, intercept: bool
     """
     if structure == "diagonal":
         return columns
-    own = blocks[columns]
+    block = blocks[columns]
     level = (columns == columns.max()) & intercept & (columns.max() > 0)
-    return np.unique(np.where(level, own.max() + 1, own), return_inverse=True)[1]
+    return np.unique(np.where(level, block.max() + 1, block), return_inverse=True)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +48,8 @@ class Structured:
 
     @cached_property
     def point(self) -> VariancePoint:
-        own, center = np.split(self.variances[self.group], 2)
-        return self.at(np.sqrt(own), center)
+        tasks, center = np.split(self.variances[self.group], 2)
+        return self.at(np.sqrt(tasks), center)
 
     @property
     def value(self) -> float:
@@ -64,8 +64,8 @@ class Structured:
     @cached_property
     def unit(self) -> Array:
         """Inverse of the distance by which a variance has to move to matter."""
-        own = np.diagonal(self._grouped(self.point.own_curvature))
-        return np.sqrt(np.maximum(own, np.finfo(np.float64).tiny))
+        curvature = np.diagonal(self._grouped(self.point.own_curvature))
+        return np.sqrt(np.maximum(curvature, np.finfo(np.float64).tiny))
 
     @cached_property
     def expected(self) -> Array:
@@ -79,9 +79,9 @@ class Structured:
     @cached_property
     def _between(self) -> Array:
         between = np.zeros((len(self.variances), len(self.variances)))
-        own = self.group[: len(self.group) // 2]
-        n_groups = int(own.max()) + 1
-        between[:n_groups, :n_groups] = self.point.between_tasks(own)
+        task_groups = self.group[: len(self.group) // 2]
+        n_groups = int(task_groups.max()) + 1
+        between[:n_groups, :n_groups] = self.point.between_tasks(task_groups)
         between[self.fixed] = between[:, self.fixed] = 0.0
         return between
 
@@ -143,8 +143,8 @@ def _corrected(curvature: Array, moves: list[tuple[Array, Array]]) -> Array:
         expected, bend = curvature @ step, float(step @ fall)
         promise = float(step @ expected)
         if bend > _LEAST_BEND * promise > 0.0:
-            own = np.outer(expected, expected) / promise
-            curvature = curvature - own + np.outer(fall, fall) / bend
+            along = np.outer(expected, expected) / promise
+            curvature = curvature - along + np.outer(fall, fall) / bend
     return curvature
 
 

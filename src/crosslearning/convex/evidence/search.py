@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,8 @@ class SearchOptions(NamedTuple):
     max_iter: int
 
 
-class Found(NamedTuple):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Optimum:
     """The best covariance of a structure, and its log evidence less a charge for parameters."""
 
     structure: str
@@ -77,12 +79,12 @@ class Search:
     def __init__(
         self,
         at: Callable[[Array, Array], VariancePoint],
+        options: SearchOptions,
+        *,
         squares: Array,
         mean_squares: Array,
         task_weights: Array,
         columns: Indices,
-        options: SearchOptions,
-        *,
         intercept: bool,
     ) -> None:
         p, n_columns = len(squares), len(mean_squares)
@@ -103,11 +105,11 @@ class Search:
             first = at(np.sqrt(self._equal(np.arange(p))), self.ratio[self.blocks[columns]])
             self.fixed[:p] |= ~first.informed
 
-    def run(self, covariance: str) -> tuple[Found, dict[str, float]]:
+    def run(self, covariance: str) -> tuple[Optimum, dict[str, float]]:
         """Return the best of a structure, or of all, and the scores of those that were tried."""
         if covariance != "auto":
-            found = self._full() if covariance == "full" else self._grouped(covariance)
-            return found, {covariance: found.score}
+            optimum = self._full() if covariance == "full" else self._grouped(covariance)
+            return optimum, {covariance: optimum.score}
         tried = [self._grouped("block")]
         # Score tests: a richer structure is tried only if it promises more than its charge.
         evaluate, variances, floor, group = self._space("diagonal", tried[0])
@@ -118,15 +120,15 @@ class Search:
         if tried[-1].point.promise_of_full(free) > self._charge(pairs):
             tried.append(self._full(tried[-1]))
         best = tried[0]
-        for found in tried[1:]:
-            best = found if found.score > best.score + _MENTION else best
-        return best, {found.structure: found.score for found in tried}
+        for richer in tried[1:]:
+            best = richer if richer.score > best.score + _MENTION else best
+        return best, {optimum.structure: optimum.score for optimum in tried}
 
     def _charge(self, n_parameters: int) -> float:
         """½ log N for each parameter: tasks are the sample that variances between them have."""
         return 0.5 * n_parameters * float(np.log(max(self.n_tasks, 1.0)))
 
-    def _grouped(self, structure: str, start: Found | None = None) -> Found:
+    def _grouped(self, structure: str, start: Optimum | None = None) -> Optimum:
         evaluate, variances, floor, group = self._space(structure, start)
         tol, max_iter = self.options.tol, self.options.max_iter
         first = evaluate(variances)
@@ -134,18 +136,32 @@ class Search:
         n = int(group.max()) + 1
         score = best.value - self._charge(int(np.count_nonzero(~best.fixed[:n])))
         root, ratio = np.sqrt(best.variances[group]), best.variances[n:]
-        return Found(structure, best.point, root, ratio, score, n_iter, converged)
+        return Optimum(
+            structure=structure,
+            point=best.point,
+            root=root,
+            ratio=ratio,
+            score=score,
+            n_iter=n_iter,
+            converged=converged,
+        )
 
     def _space(
-        self, structure: str, start: Found | None = None
+        self, structure: str, start: Optimum | None = None
     ) -> tuple[Callable[[Array], Structured], Array, Array, Indices]:
         """Return the points of a structure, where to begin, the bounds, and who shares what."""
         group = groups(structure, self.columns, self.blocks, intercept=self.intercept)
         size, p = np.bincount(group), len(group)
         n = len(size)
         fixed = np.append(np.bincount(group, self.fixed[:p]) == size, self.fixed[p:])
-        own, ratio = (self.start, self.ratio) if start is None else (start.root**2, start.ratio)
-        each = self._equal(group) if own is None else np.bincount(group, own) / size
+        start_variances, ratio = (
+            (self.start, self.ratio) if start is None else (start.root**2, start.ratio)
+        )
+        each = (
+            self._equal(group)
+            if start_variances is None
+            else np.bincount(group, start_variances) / size
+        )
         variances = np.append(each, ratio)
         variances[:n][fixed[:n]] = 0.0
         self._hold(structure, fixed, variances, int(group[-1]) if self.intercept else n)
@@ -175,10 +191,10 @@ class Search:
             fixed[shared], variances[shared] = True, 0.0
         elif end == "separate":  # coefficients around 0, and intercepts anywhere
             fixed[n:], variances[n:] = True, self.smallest_ratio
-            own = number == level
-            fixed[:n][own], variances[:n][own] = True, self.free
+            intercepts = number == level
+            fixed[:n][intercepts], variances[:n][intercepts] = True, self.free
 
-    def _full(self, start: Found | None = None) -> Found:
+    def _full(self, start: Optimum | None = None) -> Optimum:
         start = self._grouped("diagonal") if start is None else start
         n_free, group = int(np.count_nonzero(start.root)), self.blocks[self.columns]
         root, ratio, n_iter, converged = full_covariance(
@@ -192,4 +208,12 @@ class Search:
         )
         point = self.at(root, ratio[group])
         score = point.value - self._charge(len(start.root) + n_free * (n_free - 1) // 2)
-        return Found("full", point, root, ratio, score, n_iter + start.n_iter, converged)
+        return Optimum(
+            structure="full",
+            point=point,
+            root=root,
+            ratio=ratio,
+            score=score,
+            n_iter=n_iter + start.n_iter,
+            converged=converged,
+        )

@@ -75,11 +75,11 @@ class ThinMarginal(Marginal):
 
     def between(self, root: Array, group: Indices) -> Array:
         X = self._rows[0][:, :, :-1]
-        spread, moments = X @ root, []
+        scores, moments = X @ root, []
         for g in range(int(group.max()) + 1):
-            own = X[:, :, group == g]
-            inner = own @ (own.swapaxes(1, 2) @ spread)
-            moments.append((self._weighted(spread).T @ self._weighted(inner)).ravel())
+            columns = X[:, :, group == g]
+            inner = columns @ (columns.swapaxes(1, 2) @ scores)
+            moments.append((self._weighted(scores).T @ self._weighted(inner)).ravel())
         return np.array(moments)
 
     def parts(self, C: Array) -> Iterator[tuple[Array, Array, Array, Array]]:

@@ -66,8 +66,8 @@ class Family(ABC):
         """Slope and curvature, averaged over Gaussian scores."""
 
     @abstractmethod
-    def curvature_slope(self, y: Array, scores: Array, spread: Array) -> Array:
-        """Gradient of tr(curvature · spread) by the scores."""
+    def curvature_slope(self, y: Array, scores: Array, covariance: Array) -> Array:
+        """Gradient of tr(curvature · covariance) by the scores."""
 
 
 class OneScore(Family):
@@ -79,8 +79,8 @@ class OneScore(Family):
     def curvature(self, y: Array, scores: Array) -> Array:
         return self.derivatives(y, scores[..., 0])[1][..., None, None]
 
-    def curvature_slope(self, y: Array, scores: Array, spread: Array) -> Array:
-        return np.asarray(self.derivatives(y, scores[..., 0])[2][..., None] * spread[..., 0])
+    def curvature_slope(self, y: Array, scores: Array, covariance: Array) -> Array:
+        return np.asarray(self.derivatives(y, scores[..., 0])[2][..., None] * covariance[..., 0])
 
     def averaged(self, y: Array, scores: Array, covariance: Array) -> tuple[Array, Array]:
         at = scores + np.sqrt(covariance[..., 0]) * _NODES
@@ -111,5 +111,5 @@ class OneScore(Family):
         at = score[..., None] + np.sqrt(variance)[..., None] * _NODES
         means = self.mean(at)
         mean: Array = means @ _MASSES
-        spread: Array = (means - mean[..., None]) ** 2 @ _MASSES
-        return mean, spread + dispersion * (self.variance(means) @ _MASSES)
+        between: Array = (means - mean[..., None]) ** 2 @ _MASSES
+        return mean, between + dispersion * (self.variance(means) @ _MASSES)

@@ -115,9 +115,9 @@ class Multinomial(Family):
         squares = (p @ pairs).reshape(*mean.shape, -1)
         return np.asarray(squares - mean[..., :, None] * mean[..., None, :])
 
-    def curvature_slope(self, y: Array, scores: Array, spread: Array) -> Array:  # noqa: ARG002
+    def curvature_slope(self, y: Array, scores: Array, covariance: Array) -> Array:  # noqa: ARG002
         p, B = self.probabilities(scores), self.basis
-        own = np.einsum("kq,...qs,ks->...k", B, spread, B, optimize=True)
-        by_class = own - 2.0 * ((p @ B)[..., None, :] @ spread)[..., 0, :] @ B.T
+        variances = np.einsum("kq,...qs,ks->...k", B, covariance, B, optimize=True)
+        by_class = variances - 2.0 * ((p @ B)[..., None, :] @ covariance)[..., 0, :] @ B.T
         mean = np.sum(p * by_class, axis=-1, keepdims=True)
         return np.asarray((p * (by_class - mean)) @ B)

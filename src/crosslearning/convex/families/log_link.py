@@ -28,11 +28,11 @@ class LogLink(OneScore):
 
     def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
         low, high = 1.0 - self.power, 2.0 - self.power
-        own, mean = self._parts(y, score)
-        return own - mean, high * mean - low * own, high**2 * mean - low**2 * own
+        data, mean = self._parts(y, score)
+        return data - mean, high * mean - low * data, high**2 * mean - low**2 * data
 
     def _parts(self, y: Array, score: Array) -> tuple[Array, Array]:
         """Y mean^(1 - power) and mean^(2 - power), by which the quasi-likelihood is linear."""
         low, high = 1.0 - self.power, 2.0 - self.power
-        own = y * self.mean(low * score) if low else y
-        return own, self.mean(high * score) if high else np.ones_like(score)
+        data = y * self.mean(low * score) if low else y
+        return data, self.mean(high * score) if high else np.ones_like(score)

@@ -28,5 +28,5 @@ class Tweedie(LogLink):
 
     def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:
         # A quasi-log-likelihood: up to a function of y and the dispersion.
-        own, mean = self._parts(y, scores[..., 0])
-        return np.asarray((own / (1.0 - self.power) - mean / (2.0 - self.power)) / dispersion)
+        data, mean = self._parts(y, scores[..., 0])
+        return np.asarray((data / (1.0 - self.power) - mean / (2.0 - self.power)) / dispersion)

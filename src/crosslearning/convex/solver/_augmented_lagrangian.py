@@ -14,7 +14,7 @@ from crosslearning.tether import Array
 _STRONGEST = 1e6
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SmoothProblem:
     """Minimise Σ f_i(θ_i) + σ_i e_i(θ_i - c + λ_i / σ_i) over tasks and centre.
 
@@ -55,8 +55,8 @@ class SmoothPoint:
 
     @cached_property
     def value(self) -> float:
-        own = self.problem.loss.value(self.thetas).sum()
-        return float(own + self.problem.sigma[:, 0] @ self.hold.value)
+        losses = self.problem.loss.value(self.thetas).sum()
+        return float(losses + self.problem.sigma[:, 0] @ self.hold.value)
 
     @cached_property
     def forces(self) -> Array:

@@ -65,7 +65,15 @@ def bounded_tasks(
 
 def _problem(loss: Loss, tol: float, max_iter: int) -> ConvexProblem:
     n_tasks, P = loss.shape
-    return ConvexProblem(loss, np.ones(n_tasks), np.ones(n_tasks), slice(P, P), tol, max_iter)
+    equal = np.ones(n_tasks)
+    return ConvexProblem(
+        loss=loss,
+        weights=equal,
+        shares=equal,
+        intercept=slice(P, P),
+        tol=tol,
+        max_iter=max_iter,
+    )
 
 
 def _coupling(metric: Metric, tether: Tether) -> BlockTethers:

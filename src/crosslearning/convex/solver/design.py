@@ -21,7 +21,7 @@ from crosslearning.tether import Array
 _ENOUGH = 1e-3  # gain in log evidence that does not matter to a metric
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Design:
     """The settings that turn data into a problem: targets' family, and the estimators' own."""
 
@@ -48,11 +48,12 @@ class Design:
     def problem(self, data: Data, scaling: Scaling) -> ConvexProblem:
         """Losses of scaled columns; what a ridge term is divided by among the tasks."""
         data = self._reduced(data)
-        own, factor = data.task_weights, np.ones(data.n_tasks)
-        share = own / own.sum()
+        weights, factor = data.task_weights, np.ones(data.n_tasks)
+        share, used = weights / weights.sum(), weights > 0
         if self.task_weights == "equal":
-            share = np.where(own > 0, 1.0 / np.count_nonzero(own), 0.0)
-            factor = own.sum() * np.divide(share, own, out=np.zeros_like(own), where=own > 0)
+            share = np.where(used, 1.0 / np.count_nonzero(used), 0.0)
+            none = np.zeros_like(weights)
+            factor = weights.sum() * np.divide(share, weights, out=none, where=used)
         loss: Loss
         if isinstance(data, Statistics):
             moments = data.moments(scaling, intercept=self.fit_intercept, target_mean=0.0)
@@ -62,7 +63,14 @@ class Design:
             loss = FamilyLoss(self._glm(weighted, scaling))
         p = len(scaling.mean)
         intercept = slice(p * self.n_scores, (p + self.fit_intercept) * self.n_scores)
-        return ConvexProblem(loss, own, share, intercept, self.tol, self.max_iter)
+        return ConvexProblem(
+            loss=loss,
+            weights=weights,
+            shares=share,
+            intercept=intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
 
     def learned(self, data: Data, scaling: Scaling) -> tuple[Array, float]:
         """Root of the covariance of tasks, and a ridge strength, by evidence."""

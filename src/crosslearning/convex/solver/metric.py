@@ -56,25 +56,25 @@ class Metric:
         return replace(iterate, thetas=thetas, center=center, forces=iterate.forces @ self.matrix)
 
 
-def learned_root(covariance: Array, spread: float) -> Array:
+def learned_root(covariance: Array, variance: float) -> Array:
     """Triangular root of a covariance, raised so that a tether leaves every direction free.
 
-    If all variances are 0, `spread` is taken, a variance too small to be detected.
+    If all variances are 0, `variance` is taken, a variance too small to be detected.
     """
     largest = float(np.diagonal(covariance).max())
-    least = _LEAST**2 * largest if largest > 0.0 else spread
+    least = _LEAST**2 * largest if largest > 0.0 else variance
     return np.asarray(np.linalg.cholesky(covariance + least * np.eye(len(covariance))))
 
 
 def root_of(metric: ArrayLike, n_columns: int, n_scores: int) -> Array:
     """Root of a metric that users give: deviations of the columns, or their covariance."""
-    given = np.asarray(metric, dtype=np.float64)
-    if given.shape not in ((n_columns,), (n_columns, n_columns)):
+    array = np.asarray(metric, dtype=np.float64)
+    if array.shape not in ((n_columns,), (n_columns, n_columns)):
         raise ValueError(
             f"`metric` must hold a standard deviation for each of the {n_columns} parameters (the "
-            f"intercept last), or their covariance; got shape {given.shape}."
+            f"intercept last), or their covariance; got shape {array.shape}."
         )
-    covariance = given if given.ndim == 2 else np.diag(given**2)
+    covariance = array if array.ndim == 2 else np.diag(array**2)
     try:
         symmetric = np.allclose(covariance, covariance.T)
         root = np.linalg.cholesky(covariance)

@@ -33,7 +33,7 @@ _SHARED = ("pooled", "separate", "_unseen", "_undetermined", "_balls")  # whatev
 _ROUGH = 1e-7  # relative residual that is plenty for the end of a path
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ConvexProblem:
     """Losses, weights of the tasks in a mean, shares in a ridge term, and where the intercepts are.
 
@@ -64,7 +64,7 @@ class ConvexProblem:
         apart = per_block(*knobs.values()) and at.start < P
         slices = (slice(0, at.start), at) if apart else (slice(0, P),)
         values = [_by_block(name, knob, BLOCKS[: len(slices)]) for name, knob in knobs.items()]
-        return BlockTethers(slices, tuple(Tether(*own) for own in zip(*values, strict=True)))
+        return BlockTethers(slices, tuple(Tether(*knob) for knob in zip(*values, strict=True)))
 
     @cached_property
     def separate(self) -> ConvexSolution:
@@ -111,7 +111,13 @@ class ConvexProblem:
     def _solved(
         self, coupling: BlockTethers, start: ConvexSolution, max_iter: int, *, fixed: bool = False
     ) -> ConvexSolution:
-        smooth = SmoothProblem(self.loss, coupling, start.forces, fixed, self._unseen)
+        smooth = SmoothProblem(
+            loss=self.loss,
+            coupling=coupling,
+            forces=start.forces,
+            fixed_center=fixed,
+            unseen=self._unseen,
+        )
         point = smooth.at(start.thetas, start.center)
         return solve(point, self.tol * self.loss.scale, max_iter)
 
@@ -167,16 +173,16 @@ class ConvexProblem:
 
     def end(self, coupling: BlockTethers, block: int, start: ConvexSolution | None = None) -> float:
         """Smallest radius of a block at which its bound is inactive, the others fixed."""
-        own, at = coupling.tethers[block], coupling.blocks[block]
-        free = Tether(np.inf, own.stiffness, own.tension)
+        tether, at = coupling.tethers[block], coupling.blocks[block]
+        free = Tether(np.inf, tether.stiffness, tether.tension)
         tethers = (*coupling.tethers[:block], free, *coupling.tethers[block + 1 :])
-        if start is not None and own.is_ball:
+        if start is not None and tether.is_ball:
             start = replace(start, forces=start.forces.copy())
             start.forces[:, at] = 0.0
         rough = replace(self, tol=max(self.tol, _ROUGH))
         rough.__dict__.update({k: v for k, v in vars(self).items() if k in _SHARED})
         solution = rough.fit(BlockTethers(coupling.blocks, tethers), start)
-        if own.is_ball:
+        if tether.is_ball:
             return smallest_enclosing_ball(solution.thetas[:, at])[1]
         offsets = solution.thetas[:, at] - solution.center[at]
         return float(np.linalg.norm(offsets, axis=1).max())
@@ -209,17 +215,17 @@ class ConvexProblem:
 
     def _nearest_tasks(self, coupling: BlockTethers, solution: ConvexSolution) -> ConvexSolution:
         """Drop from the offsets what neither data nor tether see."""
-        held = np.empty(self.loss.shape, dtype=bool)
+        fixed = np.empty(self.loss.shape, dtype=bool)
         for b, tether in zip(coupling.blocks, coupling.tethers, strict=True):
             force = np.abs(solution.forces[:, b]).max(axis=1)
-            held[:, b] = ((force > _NO_FORCE * self.loss.scale) | (not tether.is_ball))[:, None]
-        loose = self._undetermined & ~held.all(axis=1)
+            fixed[:, b] = ((force > _NO_FORCE * self.loss.scale) | (not tether.is_ball))[:, None]
+        loose = self._undetermined & ~fixed.all(axis=1)
         if not loose.any():
             return solution
         H = self.loss.hessian(solution.thetas)[loose]
         size = np.trace(H, axis1=1, axis2=2)
         diagonal = np.arange(H.shape[1])
-        H[:, diagonal, diagonal] += held[loose] * (size + (size == 0))[:, None]
+        H[:, diagonal, diagonal] += fixed[loose] * (size + (size == 0))[:, None]
         offsets = solution.thetas - solution.center
         offsets[loose] = determined_part(H, offsets[loose])
         fits = np.all(coupling.clipped(offsets) == offsets, axis=1) & loose

@@ -90,8 +90,8 @@ def certified(
     gradient = loss.gradient(solution.thetas)
     curvature = loss.curvature[:, None]
     offsets = solution.thetas - solution.center
-    wanted = offsets - gradient / curvature
-    kept = wanted - coupling.scaled(loss.curvature).hold(wanted).moves
+    targets = offsets - gradient / curvature
+    kept = targets - coupling.scaled(loss.curvature).hold(targets).moves
     misfit = float(np.abs(curvature * (offsets - kept)).max())
     balance = 0.0 if fixed_center else float(np.abs(gradient.sum(axis=0)).max())
     return replace(solution, forces=-gradient, kkt_residual=max(misfit, balance) / loss.scale)

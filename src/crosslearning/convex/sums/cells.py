@@ -139,8 +139,8 @@ class Cells:
             (self.means + factor[..., None] * gap) * left[..., None],
             scatters * left[..., None, None],
         )
-        own, whole = (np.einsum("...jj->...j", cells.scatters) for cells in (rest, self))
-        none = own <= _ROUNDING * whole
+        left_over, whole = (np.einsum("...jj->...j", cells.scatters) for cells in (rest, self))
+        none = left_over <= _ROUNDING * whole
         rest.scatters[none] = 0.0
         rest.scatters.swapaxes(-1, -2)[none] = 0.0
         return rest

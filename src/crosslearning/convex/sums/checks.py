@@ -44,51 +44,51 @@ def checked_weights(weights: ArrayLike | None, n: int, name: str = "sample_weigh
 
 def encode(tasks: ArrayLike, labels: ArrayLike | None, n_rows: int) -> tuple[NDArray[Any], Indices]:
     """Sorted distinct labels, and the position of each row's."""
-    given = _plain(tasks)
-    if given.shape != (n_rows,):
+    array = _plain(tasks)
+    if array.shape != (n_rows,):
         raise ValueError(
-            f"`tasks` must hold one label for each of the {n_rows} rows; got shape {given.shape}."
+            f"`tasks` must hold one label for each of the {n_rows} rows; got shape {array.shape}."
         )
     if labels is None:
-        names, codes = _unique(given, "tasks")
+        names, codes = _unique(array, "tasks")
         return names, codes.reshape(-1)
     names, order = _unique(_plain(labels), "labels")
-    if len(names) != len(order) or given.dtype.kind not in "iu":
+    if len(names) != len(order) or array.dtype.kind not in "iu":
         raise ValueError(
             "With `labels`, which must be distinct, `tasks` must hold positions among them; got "
-            f"{len(order) - len(names)} repeated labels and tasks of type {given.dtype}."
+            f"{len(order) - len(names)} repeated labels and tasks of type {array.dtype}."
         )
-    if n_rows and not 0 <= given.min() <= given.max() < len(names):
+    if n_rows and not 0 <= array.min() <= array.max() < len(names):
         raise ValueError(
             f"`tasks` must be from 0 to {len(names) - 1}, the last position in `labels`; got "
-            f"{given.min()} to {given.max()}."
+            f"{array.min()} to {array.max()}."
         )
-    return names, order[given]
+    return names, order[array]
 
 
-def positions(known: NDArray[Any], labels: NDArray[Any]) -> Indices | None:
+def positions(sorted_labels: NDArray[Any], labels: NDArray[Any]) -> Indices | None:
     """Where labels are among sorted ones; None unless all are there."""
-    if not len(known) or known.dtype.kind != labels.dtype.kind:
+    if not len(sorted_labels) or sorted_labels.dtype.kind != labels.dtype.kind:
         return None
-    where = np.searchsorted(known, labels)
-    found = known[np.minimum(where, len(known) - 1)] == labels
-    return where if np.all(found) else None
+    where = np.searchsorted(sorted_labels, labels)
+    present = sorted_labels[np.minimum(where, len(sorted_labels) - 1)] == labels
+    return where if np.all(present) else None
 
 
 def checked_folds(folds: ArrayLike, n_rows: int, n_folds: int) -> Indices:
     """Given folds of the rows."""
-    given = np.asarray(folds)
-    if given.shape != (n_rows,) or given.dtype.kind not in "iu":
+    array = np.asarray(folds)
+    if array.shape != (n_rows,) or array.dtype.kind not in "iu":
         raise ValueError(
             f"`folds` must hold one whole number for each of the {n_rows} rows; got shape "
-            f"{given.shape} and dtype {given.dtype}."
+            f"{array.shape} and dtype {array.dtype}."
         )
-    if given.size and not 0 <= given.min() <= given.max() < n_folds:
+    if array.size and not 0 <= array.min() <= array.max() < n_folds:
         raise ValueError(
-            f"`folds` must be from 0 to {n_folds - 1}; got {given.min()} to {given.max()}. Set "
+            f"`folds` must be from 0 to {n_folds - 1}; got {array.min()} to {array.max()}. Set "
             "`n_folds` to their number."
         )
-    return given.astype(np.intp, copy=False)
+    return array.astype(np.intp, copy=False)
 
 
 def deal_folds(task: Indices, n_folds: int, rng: np.random.Generator) -> Indices:

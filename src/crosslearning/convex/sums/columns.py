@@ -26,9 +26,9 @@ class Scaling:
         mean = np.where(constant, counted[0], mean) if len(counted) else mean
         deviation = np.ones(X.shape[1])
         if scale:
-            spread = np.sqrt(weights @ (X - mean) ** 2 / total)
-            varies = spread > 10 * np.finfo(np.float64).eps * np.abs(X).max(axis=0, initial=0.0)
-            deviation = np.where(varies, spread, 1.0)
+            sds = np.sqrt(weights @ (X - mean) ** 2 / total)
+            varies = sds > 10 * np.finfo(np.float64).eps * np.abs(X).max(axis=0, initial=0.0)
+            deviation = np.where(varies, sds, 1.0)
         return cls(mean if center else np.zeros_like(mean), deviation)
 
     def columns(self, X: Array, *, intercept: bool) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,10 +62,5 @@ class Moments:
 
     def take(self, tasks: Indices | slice) -> Moments:
         """Return some of the tasks."""
-        return Moments(
-            self.products[tasks],
-            self.counts[tasks],
-            self.log_weights[tasks],
-            self.intercept,
-            self.target_mean,
-        )
+        parts = {name: getattr(self, name)[tasks] for name in ("products", "counts", "log_weights")}
+        return replace(self, **parts)

@@ -1,7 +1,4 @@
-"""Sums of the derivatives of the log likelihood over the rows of each task, in place of the rows.
-
-Legend: A_i and g_i are curvature and slope of task i at θ_i, and K_i is a posterior covariance.
-"""
+"""Derivatives of the log likelihood, summed over the rows of each task, in place of the rows."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from crosslearning.tether import Array, Flags, Indices
 _TOO_FAR, _ROUNDING = 0.25, 1e-9  # shares of the bend, and of the log likelihood
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class PassSums:
     """Sums over the rows of some tasks, numbered in order; those of parts of a table can be added.
 
@@ -42,9 +39,14 @@ class PassSums:
     def empty(cls, tasks: Indices, n_parameters: int) -> PassSums:
         """Return sums of no rows."""
         n, p = len(tasks), n_parameters
-        counts, vector = np.zeros(n, dtype=np.intp), np.zeros((n, p))
         return cls(
-            tasks, counts, np.zeros(n), np.zeros(n), vector, np.zeros((n, p, p)), vector.copy()
+            tasks=tasks,
+            counts=np.zeros(n, dtype=np.intp),
+            values=np.zeros(n),
+            squares=np.zeros(n),
+            slopes=np.zeros((n, p)),
+            curvatures=np.zeros((n, p, p)),
+            tilts=np.zeros((n, p)),
         )
 
     def add(self, where: Indices, other: PassSums) -> None:
@@ -66,22 +68,22 @@ class PassSums:
 
     def take(self, tasks: Indices | slice) -> PassSums:
         """Return some of the tasks."""
-        return PassSums(self.tasks[tasks], *(getattr(self, name)[tasks] for name in _SUMS))
+        return PassSums(**{name: part[tasks] for name, part in vars(self).items()})
 
     def where(self, chosen: Flags, other: PassSums) -> PassSums:
         """Take these sums of the chosen tasks, and the others of the rest."""
         rest, result = np.flatnonzero(~chosen), replace(self)
         for name in _SUMS if len(rest) else ():
-            own = getattr(self, name).copy()
-            own[rest] = getattr(other, name)[rest]
-            setattr(result, name, own)
+            merged = getattr(self, name).copy()
+            merged[rest] = getattr(other, name)[rest]
+            setattr(result, name, merged)
         return result
 
 
 _SUMS = [field.name for field in fields(PassSums)][1:]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Pass:
     """Parameters at which to sum rows: what one pass over a table needs to know.
 
@@ -108,10 +110,15 @@ class Pass:
         self.family.check(y)
         present, codes = np.unique(tasks, return_inverse=True)
         columns = self.scaling.columns(X, intercept=self.intercept)
-        weights, offset = checked_weights(sample_weight, len(y)), np.zeros(1)
-        offset = np.broadcast_to(offset, (len(y), self.family.n_scores))
         rows = GLMRows(
-            columns, y, weights, codes, len(present), offset, self.family, self.intercept
+            X=columns,
+            y=y,
+            weights=checked_weights(sample_weight, len(y)),
+            tasks=codes,
+            n_tasks=len(present),
+            offset=np.broadcast_to(np.zeros(1), (len(y), self.family.n_scores)),
+            family=self.family,
+            intercept=self.intercept,
         )
         return _summed(present, rows, self.take(present))
 
@@ -120,21 +127,16 @@ Passed = Callable[[Pass], PassSums]  # sums all rows at the parameters of a pass
 
 
 def _summed(present: Indices, rows: GLMRows, at: Pass) -> PassSums:
-    family, squares = rows.family, np.zeros(rows.n_tasks)
-    if at.averaged:
-        nothing = np.zeros_like(at.thetas)
-        averages = rows.derivatives(at.thetas, at.covariances)
-        return PassSums(present, rows.counts, squares, squares, *averages, nothing)
-    if isinstance(family, OneScore) and family.has_dispersion:
-        squares = rows.totals(at.thetas, family.squared_error)
-    return PassSums(
-        present,
-        rows.counts,
-        rows.log_likelihood(at.thetas, 1.0),
-        squares,
-        *rows.derivatives(at.thetas),
-        rows.tilt(at.thetas, at.covariances, 1.0),
-    )
+    family, sums = rows.family, PassSums.empty(present, rows.n_parameters)
+    sums.counts = rows.counts
+    covariances = at.covariances if at.averaged else None
+    sums.slopes, sums.curvatures = rows.derivatives(at.thetas, covariances)
+    if not at.averaged:
+        sums.values = rows.log_likelihood(at.thetas, 1.0)
+        sums.tilts = rows.tilt(at.thetas, at.covariances, 1.0)
+        if isinstance(family, OneScore) and family.has_dispersion:
+            sums.squares = rows.totals(at.thetas, family.squared_error)
+    return sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,10 +152,6 @@ class Expansion:
     @property
     def n_tasks(self) -> int:
         return len(self.thetas)
-
-    @property
-    def n_columns(self) -> int:
-        return len(self.mean_squares)
 
     @property
     def n_parameters(self) -> int:
@@ -172,8 +170,8 @@ class Expansion:
         bend = _times(self.sums.curvatures, self.thetas)
         products[:, :-1, -1] = products[:, -1, :-1] = self.sums.slopes + bend
         # A squared error of 1 per row, which nothing but the scale of gradients depends on.
-        own = np.einsum("np,np->n", 2.0 * self.sums.slopes + bend, self.thetas)
-        products[:, -1, -1] = np.maximum(own, 0.0) + self.sums.counts
+        squares = np.einsum("np,np->n", 2.0 * self.sums.slopes + bend, self.thetas)
+        products[:, -1, -1] = np.maximum(squares, 0.0) + self.sums.counts
         return products
 
     @property

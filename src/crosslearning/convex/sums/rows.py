@@ -29,7 +29,7 @@ class _Padded(NamedTuple):
     offset: Array  # (tasks, rows, scores)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class GLMRows:
     """Rows of all tasks; a task's parameters are a matrix (columns, scores), flattened.
 
@@ -88,8 +88,8 @@ class GLMRows:
     def expected_squares(self, thetas: Array, covariances: Array) -> Array:
         """Weighted posterior mean of the squared error of each row with a real target."""
         means = np.einsum("rp,rp->r", self.X, thetas[self.tasks]) + self.offset[:, 0]
-        spread = quadratic_forms(self.X, self.tasks, covariances)
-        return np.asarray(self.weights * ((self.y - means) ** 2 + spread))
+        variances = quadratic_forms(self.X, self.tasks, covariances)
+        return np.asarray(self.weights * ((self.y - means) ** 2 + variances))
 
     def log_likelihood(self, thetas: Array, dispersion: float) -> Array:
         """Weighted log density of each task."""
@@ -124,8 +124,8 @@ class GLMRows:
                     f(rows.y, scores) for f in (self.family.slope, self.family.curvature)
                 )
             else:
-                spread = _spread(rows.X, covariances[rows.tasks])
-                slope, bend = self.family.averaged(rows.y, scores, spread)
+                score_covariances = _score_covariances(rows.X, covariances[rows.tasks])
+                slope, bend = self.family.averaged(rows.y, scores, score_covariances)
             slopes[rows.tasks] = _summed(rows.X, slope * rows.weights[:, :, None])
             bend = bend * rows.weights[:, :, None, None]
             flipped = rows.X.swapaxes(1, 2)
@@ -164,8 +164,8 @@ class GLMRows:
         """Gradient by θ_i of ½ tr(A_i(θ_i) K_i) for given covariances K_i."""
         result = np.zeros((self.n_tasks, self.n_parameters))
         for rows, scores in self._scores(thetas):
-            spread = _spread(rows.X, covariances[rows.tasks])
-            slope = self.family.curvature_slope(rows.y, scores, spread)
+            score_covariances = _score_covariances(rows.X, covariances[rows.tasks])
+            slope = self.family.curvature_slope(rows.y, scores, score_covariances)
             result[rows.tasks] = _summed(rows.X, slope * rows.weights[:, :, None])
         return 0.5 / dispersion * result
 
@@ -180,14 +180,14 @@ def _summed(X: Array, slope: Array) -> Array:
     return np.asarray((X.swapaxes(1, 2) @ slope).reshape(len(X), -1))
 
 
-def _spread(X: Array, covariances: Array) -> Array:
+def _score_covariances(X: Array, covariances: Array) -> Array:
     """Covariances of the scores of each row, (tasks, rows, scores, scores)."""
     n_tasks, n_rows, p = X.shape
     q = covariances.shape[1] // p
     K = covariances.reshape(n_tasks, p, q, p, q)
-    spread = np.empty((n_tasks, n_rows, q, q))
+    result = np.empty((n_tasks, n_rows, q, q))
     for k in range(q):
         for m in range(k + 1):
             block = np.sum((X @ K[:, :, k, :, m]) * X, axis=2)
-            spread[:, :, k, m] = spread[:, :, m, k] = block
-    return spread
+            result[:, :, k, m] = result[:, :, m, k] = block
+    return result

@@ -29,10 +29,10 @@ def score_covariances(columns: Array, tasks: Indices, covariances: Array, unseen
     p = columns.shape[1]
     q, new = len(unseen) // p, tasks < 0
     result = np.empty((len(columns), q, q))
-    own, x = covariances.reshape(-1, p, q, p, q), columns[new]
+    blocks, x = covariances.reshape(-1, p, q, p, q), columns[new]
     for k in range(q):
         for m in range(q):
             block = unseen.reshape(p, q, p, q)[:, k, :, m]
             result[new, k, m] = np.einsum("rp,rp->r", x @ block, x)
-            result[~new, k, m] = quadratic_forms(columns[~new], tasks[~new], own[:, :, k, :, m])
+            result[~new, k, m] = quadratic_forms(columns[~new], tasks[~new], blocks[:, :, k, :, m])
     return result

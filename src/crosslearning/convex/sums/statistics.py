@@ -174,14 +174,14 @@ class Statistics:
         if not isinstance(other, Statistics):
             return NotImplemented
         self._check_folds(other)
-        known = positions(self.labels, other.labels)
-        if known is None or np.any(self.cells.counts[known] < other.cells.counts):
+        where = positions(self.labels, other.labels)
+        if where is None or np.any(self.cells.counts[where] < other.cells.counts):
             raise ValueError(
                 "Statistics can only be subtracted from statistics that include their rows; some "
                 "task has more rows in the subtrahend. Check the order of the operands."
             )
         rest = self._with(self.labels, self.cells.copy())
-        rest.cells[known] = rest.cells[known].minus(other.cells)
+        rest.cells[where] = rest.cells[where].minus(other.cells)
         return rest
 
     def total(self) -> Statistics:
@@ -215,9 +215,9 @@ class Statistics:
         deviations = cells.means[..., :-1] - mean
         squares = np.einsum("...jj->...j", cells.scatters)[..., :-1]
         squares = squares + cells.weights[..., None] * deviations**2
-        spread = np.sqrt(squares.sum(axis=(0, 1)) / cells.weights.sum())
-        varies = spread > 10 * np.finfo(np.float64).eps * np.abs(mean)
-        deviation = np.where(varies & scale, spread, 1.0)
+        sds = np.sqrt(squares.sum(axis=(0, 1)) / cells.weights.sum())
+        varies = sds > 10 * np.finfo(np.float64).eps * np.abs(mean)
+        deviation = np.where(varies & scale, sds, 1.0)
         return Scaling(mean if center else np.zeros_like(mean), deviation)
 
     def moments(
@@ -233,11 +233,11 @@ class Statistics:
             target_mean = float(self.pooled_means()[-1]) if intercept else 0.0
         scale = np.append(scaling.scale, 1.0)
         width = self.n_features + intercept + 1
-        own = np.delete(np.arange(width), [self.n_features] * intercept)  # all but the ones
+        others = np.delete(np.arange(width), [self.n_features] * intercept)  # all but the ones
         deviations = np.ones((self.n_tasks, width))
-        deviations[:, own] = (cells.means - np.append(scaling.mean, target_mean)) / scale
+        deviations[:, others] = (cells.means - np.append(scaling.mean, target_mean)) / scale
         products = np.zeros((self.n_tasks, width, width))
-        products[:, own[:, None], own] = cells.scatters / np.outer(scale, scale)
+        products[:, others[:, None], others] = cells.scatters / np.outer(scale, scale)
         products += (cells.weights[:, None] * deviations)[:, :, None] * deviations[:, None]
         return Moments(products, cells.counts, cells.log_weights, intercept, target_mean)
 
@@ -292,9 +292,9 @@ class Statistics:
                 f"All task labels must be of one type; got {labels.dtype} after "
                 f"{self.labels.dtype}. Convert them, for example to strings."
             )
-        known = positions(self.labels, labels)
-        if known is not None:
-            return known
+        where = positions(self.labels, labels)
+        if where is not None:
+            return where
         union = np.union1d(self.labels, labels)
         grown = Cells.empty((len(union), self.n_folds), n_columns)
         grown[np.searchsorted(union, self.labels)] = self.cells

@@ -51,10 +51,16 @@ class TaskTable:
         self, columns: Array, family: Family, *, intercept: bool, offset: Array | None = None
     ) -> GLMRows:
         """Return scaled columns with the targets of a family; an offset is added to each score."""
-        given = np.zeros(len(columns)) if offset is None else offset
-        offsets, y = np.repeat(given[:, None], family.n_scores, axis=1), self.y.astype(np.float64)
+        offset = np.zeros(len(columns)) if offset is None else offset
         return GLMRows(
-            columns, y, self.weights, self.tasks, self.n_tasks, offsets, family, intercept
+            X=columns,
+            y=self.y.astype(np.float64),
+            weights=self.weights,
+            tasks=self.tasks,
+            n_tasks=self.n_tasks,
+            offset=np.repeat(offset[:, None], family.n_scores, axis=1),
+            family=family,
+            intercept=intercept,
         )
 
 
