@@ -33,6 +33,7 @@ from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._estimator import LinearModel
+from crosslearning.linear._inference import Inference
 from crosslearning.linear._threads import one_blas_thread
 from crosslearning.tether import Array, Indices
 
@@ -42,7 +43,7 @@ _MAX_ROUNDS, _CLOSE = 15, 1e-7  # passes over rows for a bound, and the last ste
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class CrossBayesianModel(LinearModel):
+class CrossBayesianModel(Inference, LinearModel):
     """Base of the estimators; see :class:`CrossBayesianRidge`."""
 
     epsilon: float = np.inf
@@ -189,6 +190,8 @@ class CrossBayesianModel(LinearModel):
         self.covariance_ = posterior.task_covariance
         self.center_covariance_ = gaussians.center_covariance
         self.task_covariances_ = gaussians.covariances
+        self._gains, self._statistics = gaussians.gains, None
+        self._keep_variance_law(posterior)
         self.status_, self.n_iter_ = posterior.status.value, posterior.n_iter
         metric = Metric.of(self.covariance_)
         none = np.zeros_like(posterior.thetas)

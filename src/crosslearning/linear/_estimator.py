@@ -85,11 +85,12 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskTable:
         X, tasks = separate_labels(X, tasks, self.task_column)
         array, target = validate_data(self, X, self._checked_target(y), **self._checks)
-        weights = _checked_weights(sample_weight, array)
+        weights = checked_weights(sample_weight, array)
         known, codes = codes_to_fit(tasks, len(weights))
         self._learn_target(target, weights)
         self.tasks_ = known
         self.total_weight_ = float(weights.sum())
+        self.n_rows_fitted_ = int(np.count_nonzero(weights))
         self.n_tasks_fitted_ = int(np.count_nonzero(np.bincount(codes, weights)))
         return TaskTable(array, self._encoded(target), weights, codes, len(known))
 
@@ -100,7 +101,11 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         self.tasks_ = as_objects(statistics.labels.tolist())
         self.n_features_in_ = statistics.n_features
+        self._count(statistics)
+
+    def _count(self, statistics: Statistics) -> None:
         self.total_weight_ = float(statistics.task_weights.sum())
+        self.n_rows_fitted_ = statistics.n_rows
         self.n_tasks_fitted_ = int(np.count_nonzero(statistics.counts))
 
     def _check_new_rows(self, X: Any, tasks: Any) -> tuple[Array, NDArray[np.int64], Any]:
@@ -155,7 +160,7 @@ class LinearModel(Saved, TaskEstimator):
         features, _ = separate_labels(X, None, self.task_column)
         y = self._checked_target(y)
         array, target = validate_data(self, features, y, reset=False, **self._checks)
-        weights = _checked_weights(sample_weight, array)
+        weights = checked_weights(sample_weight, array)
         new: Self = clone(self)
         fitted = {k: v for k, v in vars(self).items() if k.endswith("_") or k == "_ends"}
         new.__dict__.update(fitted, tasks_=as_objects([task]))
@@ -213,7 +218,7 @@ class LinearModel(Saved, TaskEstimator):
         return linear_scores(vars(self), array, codes)
 
 
-def _checked_weights(sample_weight: Any, X: Any) -> Array:
+def checked_weights(sample_weight: Any, X: Any) -> Array:
     """Weights of the rows, 1 by default, not all 0."""
     weights: Array = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True

@@ -65,6 +65,9 @@ class CrossBayesianRidge(BayesianRegression):
         :math:`\Sigma`, the intercept last, and :math:`\tau`, for standardised features.
     center_covariance_, task_covariances_ : array of shape (..., n_parameters, n_parameters)
         Posterior covariances of centre and tasks, for standardised features, without the bound.
+    task_variance_law_ : array of shape (3, n_parameters)
+        How well the diagonal of `covariance_` is determined: estimates, offsets and degrees of
+        freedom, from which :meth:`summary` has its intervals.
     calibration_ : dict of array
         Studentised errors of held-out rows, for conformal intervals.
     kkt_residual_, n_iter_, status_ : float, int, str

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from io import BytesIO
 from typing import Any, Self
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.archive import read_archive, write_archive
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation import Comparison
 
 _DATACLASSES, _KIND = (Comparison,), "linear model"  # dataclasses among fitted attributes
+_JOINT = ("_gains", "_statistics")  # what contrasts and updates need, and predictions do not
 
 
 class Saved:
@@ -18,7 +22,14 @@ class Saved:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file, without pickle."""
-        write_archive(path, _KIND, state_of(self), _DATACLASSES)
+        state = state_of(self)
+        joint = {name: vars(self)[name] for name in _JOINT if vars(self).get(name) is not None}
+        if isinstance(statistics := joint.get("_statistics"), Statistics):
+            buffer = BytesIO()
+            statistics.save(buffer)
+            joint["_statistics"] = np.frombuffer(buffer.getvalue(), dtype=np.uint8)
+        state["joint"] = joint
+        write_archive(path, _KIND, state, _DATACLASSES)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -29,7 +40,12 @@ class Saved:
                 f"{path} holds a {state['class']}, not a {cls.__name__}. "
                 f"Load it with {state['class']}.load."
             )
-        return model_of(state)  # type: ignore[no-any-return]
+        model = model_of(state)
+        joint = state["joint"]
+        if "_statistics" in joint:
+            joint["_statistics"] = Statistics.load(BytesIO(joint["_statistics"].tobytes()))
+        vars(model).update(joint)
+        return model  # type: ignore[no-any-return]
 
 
 def state_of(model: Any) -> dict[str, Any]:

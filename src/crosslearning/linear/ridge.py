@@ -105,8 +105,8 @@ class CrossRidge(_RidgeTarget, CrossTethered):
         Objective, relative residual of the optimality conditions, and number of Newton steps.
     n_features_in_, feature_names_in_, feature_mean_, feature_scale_, target_mean_
         Number, names and pooled statistics of the features, and the mean target.
-    total_weight_, n_tasks_fitted_ : float, int
-        Sum of the weights, and number of tasks with a positive weight.
+    total_weight_, n_rows_fitted_, n_tasks_fitted_ : float, int, int
+        Sum of the weights, and numbers of rows and of tasks with a positive weight.
 
     Examples
     --------

@@ -189,6 +189,7 @@ def _posterior(data: GaussianData, fit: EvidenceFit) -> EvidenceFit:
         score=0.0,
         n_iter=fit.n_iter,
         converged=True,
+        law=lambda: fit.variance_law,
     )
     return replace(optimum.fit(fit.scores), status=fit.status)
 

@@ -55,7 +55,7 @@ class GLMFit(NamedTuple):
         def gaussians() -> Gaussians:
             if not isinstance(point.data.rows.family, CANONICAL):
                 center = point.center.covariance
-                return Gaussians(point.beta, center, point.thetas, point.covariances)
+                return Gaussians(point.beta, center, point.thetas, *point.task_posteriors)
             return nearest_gaussians(point.marginal, point.precision, average, tol)
 
         return cls(optimum.fit(scores), moments, gaussians)

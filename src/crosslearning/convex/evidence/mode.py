@@ -139,7 +139,7 @@ class LaplacePoint(VariancePoint):
         return self.mode.thetas
 
     @cached_property
-    def _task_posteriors(self) -> tuple[Array, Array]:
+    def task_posteriors(self) -> tuple[Array, Array]:
         """Posterior covariances of the θ_i, and I - V_i A_i."""
         root, C = self.marginal.root, self.center.covariance
         return task_covariances(self.marginal.products, root, C)
@@ -147,20 +147,20 @@ class LaplacePoint(VariancePoint):
     @property
     def covariances(self) -> Array:
         """Posterior covariances of the θ_i."""
-        return self._task_posteriors[0]
+        return self.task_posteriors[0]
 
     @property
     def n_effective(self) -> float:
         """Effective number of parameters: how much targets move their own predictions."""
         n_each = np.einsum(
-            "njk,nkj->n", self.marginal.products[:, :-1, :-1], self._task_posteriors[0]
+            "njk,nkj->n", self.marginal.products[:, :-1, :-1], self.task_posteriors[0]
         )
         return float(self.data.task_weights @ n_each)
 
     @cached_property
     def _response(self) -> tuple[Array, Array]:
         """How the mode moves (its residuals, its centre) where the determinants would push it."""
-        K, rest = self._task_posteriors
+        K, rest = self.task_posteriors
         tilt = self.data.rows.tilt(self.thetas, K, self.dispersion)
         pushes = np.einsum("njk,nj->nk", rest, tilt)
         beta = self.center.covariance @ (self.data.task_weights @ pushes)

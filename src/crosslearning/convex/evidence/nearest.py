@@ -24,25 +24,30 @@ _MAX_ROUNDS, _CLOSE = 10, 0.01
 
 
 class Gaussians(NamedTuple):
-    """Means and covariances of the centre and of the tasks."""
+    """Means and covariances of the centre and of the tasks.
+
+    A task's covariance with the centre is gains_i C: gains_i is I - V_i A_i.
+    """
 
     center: Array
     center_covariance: Array
     thetas: Array
     covariances: Array
+    gains: Array
 
     @classmethod
     def of(cls, marginal: Marginal, precision: Array) -> Gaussians:
         """Solve a quadratic model."""
         center, root = Center.of(marginal.total, precision), marginal.root
         u = times(marginal.residuals(center.beta), root.T)
-        covariances = task_covariances(marginal.products, root, center.covariance)[0]
-        return cls(center.beta, center.covariance, center.beta + times(u, root), covariances)
+        posteriors = task_covariances(marginal.products, root, center.covariance)
+        return cls(center.beta, center.covariance, center.beta + times(u, root), *posteriors)
 
     @classmethod
     def exact(cls, fit: EvidenceFit, moments: Moments) -> Gaussians:
         """Return the posterior of a Gaussian model, from the moments of its fit."""
-        return cls(fit.center, fit.center_covariance, fit.thetas, fit.covariances(moments))
+        posteriors = fit.task_posteriors(moments)
+        return cls(fit.center, fit.center_covariance, fit.thetas, *posteriors)
 
     def shifted(self, by: Array) -> Gaussians:
         """Add to the means."""

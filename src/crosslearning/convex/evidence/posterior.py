@@ -8,6 +8,7 @@ from enum import Enum
 import numpy as np
 
 from crosslearning.convex.evidence.marginal import chunks, responses
+from crosslearning.convex.evidence.variance_law import VarianceLaw
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.tether import Array
 
@@ -37,7 +38,8 @@ class EvidenceFit:
     each parameter, infinite where the prior is flat; `center` and `center_covariance` are the
     posterior of β, `thetas` (n_tasks, P) the tasks' posterior means (of other families than the
     Gaussian, modes). `scores` holds the log evidence minus the penalty for parameters of each
-    structure tried, and `n_iter` the number of evaluations.
+    structure tried, `variance_law` tells how well Σ_jj are determined, and `n_iter` is the number
+    of evaluations.
     """
 
     structure: str
@@ -49,6 +51,7 @@ class EvidenceFit:
     thetas: Array
     log_evidence: float
     scores: dict[str, float]
+    variance_law: VarianceLaw
     n_iter: int
     status: EvidenceStatus
 
@@ -57,10 +60,15 @@ class EvidenceFit:
 
         They take as much memory as the moments; ask for some tasks at a time if they are many.
         """
+        return self.task_posteriors(moments)[0]
+
+    def task_posteriors(self, moments: Moments) -> tuple[Array, Array]:
+        """Posterior covariances of the θ_i, and I - V_i A_i."""
         root = symmetric_root(self.task_covariance / self.noise_variance)
         root = root[:, root.any(axis=0)]
         center = self.center_covariance / self.noise_variance
-        return self.noise_variance * task_covariances(moments.products, root, center)[0]
+        covariances, gains = task_covariances(moments.products, root, center)
+        return self.noise_variance * covariances, gains
 
 
 def symmetric_root(covariance: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from crosslearning.convex.evidence._full_covariance import full_covariance
 from crosslearning.convex.evidence._point import VariancePoint
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus
 from crosslearning.convex.evidence.scoring import Structured, groups, maximise, promised
+from crosslearning.convex.evidence.variance_law import VarianceLaw
 from crosslearning.tether import Array, Flags, Indices
 
 _MENTION = 1.0  # log evidence below which a difference is not worth a mention (Kass and Raftery)
@@ -40,6 +42,7 @@ class Optimum:
     score: float
     n_iter: int
     converged: bool
+    law: Callable[[], VarianceLaw]  # of each parameter's variance
 
     @property
     def covariance(self) -> Array:
@@ -60,6 +63,7 @@ class Optimum:
             thetas=point.thetas,
             log_evidence=point.value,
             scores=scores,
+            variance_law=self.law(),
             n_iter=self.n_iter,
             status=EvidenceStatus.CONVERGED if self.converged else EvidenceStatus.MAX_ITER,
         )
@@ -144,6 +148,7 @@ class Search:
             score=score,
             n_iter=n_iter,
             converged=converged,
+            law=partial(VarianceLaw.of, best, group, self.n_tasks, best.point.noise),
         )
 
     def _space(
@@ -154,14 +159,8 @@ class Search:
         size, p = np.bincount(group), len(group)
         n = len(size)
         fixed = np.append(np.bincount(group, self.fixed[:p]) == size, self.fixed[p:])
-        start_variances, ratio = (
-            (self.start, self.ratio) if start is None else (start.root**2, start.ratio)
-        )
-        each = (
-            self._equal(group)
-            if start_variances is None
-            else np.bincount(group, start_variances) / size
-        )
+        begin, ratio = (self.start, self.ratio) if start is None else (start.root**2, start.ratio)
+        each = self._equal(group) if begin is None else np.bincount(group, begin) / size
         variances = np.append(each, ratio)
         variances[:n][fixed[:n]] = 0.0
         self._hold(structure, fixed, variances, int(group[-1]) if self.intercept else n)
@@ -208,6 +207,10 @@ class Search:
         )
         point = self.at(root, ratio[group])
         score = point.value - self._charge(len(start.root) + n_free * (n_free - 1) // 2)
+        number = np.arange(len(start.root))
+        variances = root**2 if root.ndim == 1 else np.einsum("jk,jk->j", root, root)
+        both = np.append(number, len(number) + group)
+        here = Structured(np.append(variances, ratio), self.fixed, both, lambda *_: point)
         return Optimum(
             structure="full",
             point=point,
@@ -216,4 +219,5 @@ class Search:
             score=score,
             n_iter=n_iter + start.n_iter,
             converged=converged,
+            law=partial(VarianceLaw.of, here, number, self.n_tasks, point.noise),
         )

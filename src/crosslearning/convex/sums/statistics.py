@@ -208,6 +208,10 @@ class Statistics:
         """Return some of the tasks."""
         return self._with(self.labels[tasks], self.cells[tasks])
 
+    def relabelled(self, labels: NDArray[Any]) -> Statistics:
+        """Return the same sums with other labels, distinct and in the same order."""
+        return self._with(labels, self.cells)
+
     def scaling(self, *, center: bool = True, scale: bool = True) -> Scaling:
         """Weighted mean and standard deviation of each feature; constant ones keep scale 1."""
         cells = self.cells

@@ -1,0 +1,58 @@
+"""How well variances between tasks are determined: approximate chi-squared laws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import chdtri
+
+if TYPE_CHECKING:
+    from crosslearning.convex.evidence.scoring import Structured
+    from crosslearning.tether import Array, Indices
+
+_LEAST = 1e-3  # share of its offset that an estimate has at least
+
+
+@dataclass(frozen=True, eq=False)
+class VarianceLaw:
+    """Estimates of sums (variance + offset), distributed as such a sum times χ²(df) / df.
+
+    Estimated effects of tasks vary by the variance between tasks and by their errors, which the
+    offset stands for. With equally large tasks and known noise this is exact (one-way analysis of
+    variance); otherwise it has the slope and the expected curvature of the log evidence. A variance
+    that was not estimated has 0 degrees of freedom.
+    """
+
+    estimates: Array
+    offsets: Array
+    df: Array
+
+    @classmethod
+    def of(cls, best: Structured, group: Indices, n_tasks: float, unit: float) -> VarianceLaw:
+        """Take the maximum of the evidence; `group` holds the number of each parameter's variance.
+
+        `unit` is that of the variances.
+        """
+        n = int(group.max()) + 1
+        variances, fixed = best.variances[:n], best.fixed[:n]
+        scaled = best.expected / np.outer(best.unit, best.unit)
+        inverse = np.linalg.pinv(scaled, hermitian=True)
+        # Expected curvature by one variance, with the others and the noise at their best.
+        curvature = best.unit[:n] ** 2 / np.maximum(np.diagonal(inverse)[:n], 1e-12)
+        df = np.maximum(n_tasks - 1.0, 1.0) * np.bincount(group)
+        offsets = np.maximum(np.sqrt(0.5 * df / curvature) - variances, 0.0)
+        estimates = variances + offsets + best.slope[:n] / curvature
+        estimates = np.maximum(estimates, _LEAST * offsets)
+        return cls(unit * estimates[group], unit * offsets[group], np.where(fixed, 0.0, df)[group])
+
+    def interval(self, coverage: float) -> tuple[Array, Array]:
+        """Return the ends of central intervals of the variances; NaN where none was estimated."""
+        df = np.where(self.df > 0, self.df, np.nan)
+        ends = (
+            self.estimates * df / chdtri(df, tail) - self.offsets
+            for tail in (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
+        )
+        lower, upper = (np.maximum(end, 0.0) for end in ends)
+        return lower, upper

@@ -1,0 +1,226 @@
+"""Tables of estimates with standard errors: of the centre, of differences between tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.utils.validation import check_is_fitted
+
+from crosslearning.convex.evidence.posterior import EvidenceFit
+from crosslearning.convex.evidence.variance_law import VarianceLaw
+from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.tether import Array, Indices
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Summary:
+    """What a fitted Bayesian model says about all tasks together.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        One row per coefficient of the centre, in the units of the features as given, the intercept
+        last, where all features are 0 (of several classes, these rows for each): ``estimate``,
+        ``std_error``, ``lower`` and ``upper``; and the standard deviation between tasks,
+        ``task_sd``, ``task_sd_lower`` and ``task_sd_upper``, empty where none was estimated.
+    model, structure : str
+        Class of the estimator, and structure of the covariance between tasks.
+    n_rows, n_tasks : int
+        Numbers of rows and of tasks.
+    noise_sd, log_evidence, coverage : float
+        Standard deviation of the noise (square root of the dispersion), log evidence, and
+        probability of the intervals.
+    """
+
+    frame: pd.DataFrame
+    model: str
+    structure: str
+    n_rows: int
+    n_tasks: int
+    noise_sd: float
+    log_evidence: float
+    coverage: float
+
+    def __repr__(self) -> str:
+        table = self.frame.to_string(float_format="{:.4g}".format, na_rep="")
+        return (
+            f"{self.model}, {self.n_rows:,} rows, {self.n_tasks:,} tasks, covariance "
+            f"{self.structure!r}\nlog evidence {self.log_evidence:,.2f}, noise sd "
+            f"{self.noise_sd:.4g}, {100 * self.coverage:g} % intervals\n\n{table}"
+        )
+
+    def _repr_html_(self) -> str:
+        first, second, *_ = repr(self).split("\n")
+        table = self.frame.to_html(float_format="{:.4g}".format, na_rep="")
+        return f"<p>{first}<br>{second}</p>{table}"
+
+
+class Inference:
+    """Adds `summary` and `contrast` to the Bayesian estimators."""
+
+    _gains: Array | None
+    _statistics: Statistics | None
+
+    def summary(self: Any, *, coverage: float = 0.95) -> Summary:
+        """Summarise the centre and the differences between tasks.
+
+        Standard errors are posterior standard deviations at the learned variances. Intervals of
+        standard deviations between tasks take their estimates for multiples of chi-squared
+        variables, which is exact for equally large tasks and a known noise.
+
+        Parameters
+        ----------
+        coverage : float, default=0.95
+            Probability of the intervals.
+
+        Returns
+        -------
+        Summary
+            Prints as a table; its `frame` is a data frame.
+        """
+        _check_coverage(coverage)
+        check_is_fitted(self)
+        directions = self._user_directions()
+        frame = self._estimates(
+            self._stacked(self.center_coef_, self.center_intercept_),
+            _variances(directions, self.center_covariance_),
+            coverage,
+        )
+        lower, upper = self._task_variance_interval(directions, coverage)
+        between = _variances(directions, self.covariance_)
+        names = "task_sd", "task_sd_lower", "task_sd_upper"
+        for name, values in zip(names, (between, lower, upper), strict=True):
+            frame[name] = np.sqrt(values)
+        return Summary(
+            frame=frame,
+            model=type(self).__name__,
+            structure=self.structure_,
+            n_rows=self.n_rows_fitted_,
+            n_tasks=self.n_tasks_fitted_,
+            noise_sd=self.noise_sd_,
+            log_evidence=self.log_evidence_,
+            coverage=coverage,
+        )
+
+    def contrast(self: Any, weights: Mapping[Any, float], *, coverage: float = 0.95) -> Any:
+        """Estimate a weighted sum of the models of some tasks, such as a difference of two.
+
+        Parameters
+        ----------
+        weights : dict
+            Weight of each task, by label: ``{"a": 1, "b": -1}`` for a minus b.
+        coverage : float, default=0.95
+            Probability of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            One row per coefficient, the intercept last: ``estimate``, ``std_error`` (posterior, at
+            the learned variances), ``lower`` and ``upper``.
+        """
+        _check_coverage(coverage)
+        check_is_fitted(self)
+        labels = self.tasks_.tolist()
+        unknown = [label for label in weights if label not in labels]
+        if unknown or not weights:
+            raise ValueError(
+                "`weights` must hold numbers by task label, at least one; got "
+                f"{unknown[0] if unknown else weights!r}, not a task of the fit. Labels are in "
+                "`tasks_`."
+            )
+        tasks = np.array([labels.index(label) for label in weights], dtype=np.intp)
+        w = np.array(list(weights.values()), dtype=np.float64)
+        models = zip(self.coef_[tasks], self.intercept_[tasks], strict=True)
+        estimate = w @ np.array([self._stacked(*model) for model in models])
+        gains, C = self._gains_of(tasks), self.center_covariance_
+        # Given the centre, tasks are independent.
+        apart = self.task_covariances_[tasks] - gains @ C @ gains.swapaxes(1, 2)
+        shared = np.tensordot(w, gains, 1)
+        covariance = np.tensordot(w**2, apart, 1) + shared @ C @ shared.T
+        return self._estimates(estimate, _variances(self._user_directions(), covariance), coverage)
+
+    def _gains_of(self: Any, tasks: Indices) -> Array:
+        """Return I - V_i A_i of some tasks: with the centre they have the covariances gains_i C."""
+        if vars(self).get("_gains") is None:
+            raise ValueError(
+                "Contrasts need the joint posterior of the tasks, which a model of `fit_task` does "
+                "not keep. Call `contrast` of the model that `fit` returned."
+            )
+        return np.asarray(self._gains[tasks])
+
+    def _keep_variance_law(self: Any, posterior: EvidenceFit) -> None:
+        law = posterior.variance_law
+        self.task_variance_law_ = np.array([law.estimates, law.offsets, law.df])
+
+    def _task_variance_interval(
+        self: Any, directions: Array, coverage: float
+    ) -> tuple[Array, Array]:
+        """Combine intervals of the parameters' variances to those along directions.
+
+        Distances of the ends are added, of different estimates as squares (the MOVER method of
+        variance components); parameters that share a variance share its estimate.
+        """
+        lower, upper = VarianceLaw(*self.task_variance_law_).interval(coverage)
+        group = np.unique(self.task_variance_law_, axis=1, return_inverse=True)[1].ravel()
+        members = np.eye(int(group.max()) + 1)[group]
+        estimated, squares = np.isfinite(lower), directions**2
+        value = _variances(directions, self.covariance_)
+        variances = np.diagonal(self.covariance_)
+        below, above = (
+            np.linalg.norm(squares @ (np.where(estimated, reach, 0.0)[:, None] * members), axis=1)
+            for reach in (variances - lower, upper - variances)
+        )
+        none = np.where((squares[:, estimated] > 0).any(axis=1), 0.0, np.nan)
+        return none + np.maximum(value - below, 0.0), none + value + above
+
+    def _user_directions(self: Any) -> Array:
+        """Map from parameters to coefficients as given and intercepts, one row each."""
+        p, q = len(self.feature_mean_), self._family().n_scores
+        columns = np.zeros((p + self.fit_intercept, p + self.fit_intercept))
+        columns[:p, :p] = np.diag(1.0 / self.feature_scale_)
+        if self.fit_intercept:
+            columns[p, :p], columns[p, p] = -self.feature_mean_ / self.feature_scale_, 1.0
+        basis = self._to_user(np.eye(q)[:, :, None], np.zeros((q, q)))[0].reshape(q, -1)
+        rows = np.einsum("qk,ij->kijq", basis, columns)  # scores as given, then coefficients
+        return np.asarray(rows.reshape(basis.shape[1] * len(columns), -1))
+
+    def _stacked(self: Any, coef: Array, intercept: Any) -> Array:
+        """One vector of coefficients and intercept for each score as given."""
+        coef = np.atleast_2d(coef)
+        if self.fit_intercept:
+            coef = np.column_stack([coef, np.reshape(intercept, -1)])
+        return np.asarray(coef.ravel())
+
+    def _estimates(self: Any, estimate: Array, variances: Array, coverage: float) -> Any:
+        import pandas as pd
+
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = [f"x{j}" for j in range(self.n_features_in_)]
+        names = [*names, *(["intercept"] if self.fit_intercept else [])]
+        n_scores = len(estimate) // len(names)
+        index = pd.Index(names)
+        if n_scores > 1:
+            index = pd.MultiIndex.from_product([self.classes_, names], names=["class", None])
+        error = np.sqrt(np.maximum(variances, 0.0))
+        reach = ndtri(0.5 * (1.0 + coverage)) * error
+        columns = {"estimate": estimate, "std_error": error}
+        return pd.DataFrame(
+            {**columns, "lower": estimate - reach, "upper": estimate + reach}, index=index
+        )
+
+
+def _check_coverage(coverage: float) -> None:
+    if not 0.0 < coverage < 1.0:
+        raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}. Use 0.95.")
+
+
+def _variances(directions: Array, covariance: Array) -> Array:
+    return np.asarray(np.sum(directions @ covariance * directions, axis=1))

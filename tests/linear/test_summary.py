@@ -1,0 +1,120 @@
+"""Summaries of the centre, and contrasts of tasks."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from statsmodels.regression.mixed_linear_model import MixedLM
+
+from crosslearning import CrossBayesianGLM, CrossBayesianLogisticRegression, CrossBayesianRidge
+from crosslearning.datasets import load_hsb82
+from tests.support.hierarchical import simulated
+
+
+@pytest.fixture(scope="module")
+def schools():
+    table = load_hsb82()
+    model = CrossBayesianRidge(covariance="levels")
+    return table, model.fit(table.X, table.y, tasks=table.tasks)
+
+
+def test_random_intercepts_of_schools_agree_with_a_mixed_model(schools):
+    table, model = schools
+    columns = np.column_stack([table.X, np.ones(len(table.y))])
+    mixed = MixedLM(np.asarray(table.y), columns, table.tasks).fit(reml=True)
+    summary = model.summary()
+    np.testing.assert_allclose(summary.frame["estimate"], mixed.fe_params, rtol=0.01)
+    np.testing.assert_allclose(summary.frame["std_error"], mixed.bse_fe, rtol=0.05)
+    between = summary.frame.loc["intercept"]
+    assert between["task_sd"] == pytest.approx(np.sqrt(mixed.cov_re.item()), rel=0.01)
+    assert between["task_sd_lower"] < between["task_sd"] < between["task_sd_upper"]
+    assert summary.noise_sd == pytest.approx(np.sqrt(mixed.scale), rel=0.01)
+    assert (summary.n_rows, summary.n_tasks) == (7185, 160)
+
+
+def test_a_summary_prints_as_a_table(schools):
+    text = repr(schools[1].summary(coverage=0.9))
+    assert text.startswith("CrossBayesianRidge, 7,185 rows, 160 tasks, covariance 'levels'\n")
+    assert "90 % intervals" in text
+    for word in ("minority", "intercept", "std_error", "task_sd_upper"):
+        assert word in text
+    assert "<table" in schools[1].summary()._repr_html_()
+
+
+def test_units_are_those_of_the_features():
+    X, _, y, tasks = simulated()
+    frame = CrossBayesianRidge().fit(X, y, tasks).summary().frame
+    scaled = CrossBayesianRidge().fit(X * [1.0, 0.01] + [3.0, 0.0], 10.0 * y, tasks).summary().frame
+    for column in frame:
+        np.testing.assert_allclose(scaled[column]["x0"], 10.0 * frame[column]["x0"], rtol=1e-5)
+        np.testing.assert_allclose(scaled[column]["x1"], 1000.0 * frame[column]["x1"], rtol=1e-5)
+
+
+def test_the_standard_error_of_the_intercept_is_that_of_a_prediction():
+    X, _, y, tasks = simulated()
+    model = CrossBayesianRidge(covariance="pooled").fit(X, y, tasks)
+    _, sd = model.predict(np.zeros((1, 2)), tasks="center", return_std=True)
+    error = np.sqrt(sd[0] ** 2 - model.noise_sd_**2)
+    assert model.summary().frame["std_error"]["intercept"] == pytest.approx(error)
+
+
+def test_classes_have_a_row_each():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(120, 2)), np.repeat(np.arange(6), 20)
+    kinds = np.array(["a", "b", "c"])[rng.integers(3, size=120)]
+    model = CrossBayesianLogisticRegression(covariance="block").fit(X, kinds, tasks)
+    frame = model.summary().frame
+    slopes = frame.drop("intercept", level=1)
+    np.testing.assert_allclose(slopes["estimate"], model.center_coef_.ravel())
+    np.testing.assert_allclose(slopes["std_error"], model.center_coef_sd_.ravel())
+    # Classes share one variance, and so its interval.
+    upper = frame["task_sd_upper"].xs("x0", level=1)
+    np.testing.assert_allclose(upper, upper["a"])
+
+
+@pytest.mark.parametrize("family", ["gaussian", "student", "poisson"])
+def test_a_contrast_is_a_linear_combination_of_the_joint_posterior(family):
+    X, score, y, tasks = simulated(n_tasks=8)
+    if family == "poisson":
+        y = np.random.default_rng(0).poisson(np.exp(0.2 * score))
+    model = CrossBayesianGLM(family, covariance="diagonal").fit(X, y, tasks)
+    one, two = (model.contrast({task: 1.0}) for task in (2, 5))
+    both = model.contrast({2: 1.0, 5: -1.0})
+    np.testing.assert_allclose(both["estimate"], one["estimate"] - two["estimate"], atol=1e-12)
+    np.testing.assert_allclose(one["std_error"][:2], model.coef_sd_[2], rtol=1e-6)
+    nothing = model.contrast({2: 1.0, 5: 0.0})
+    pd.testing.assert_frame_equal(nothing, one)
+
+
+def test_tasks_that_are_alike_do_not_differ():
+    X, _, y, tasks = simulated(n_tasks=8)
+    model = CrossBayesianRidge(covariance="pooled").fit(X, y, tasks)
+    difference = model.contrast({1: 1.0, 2: -1.0})
+    np.testing.assert_allclose(difference.to_numpy(), 0.0, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_intervals_of_differences_cover_them():
+    inside, total = 0, 0
+    for seed in range(20):
+        X, score, y, tasks = simulated(seed, n_tasks=20, sds=(0.0, 0.0, 1.0))
+        model = CrossBayesianRidge(covariance="levels").fit(X, y, tasks)
+        rows = np.arange(0, 240, 12)
+        level = score[rows] - X[rows] @ [1.0, -0.5]
+        for a in range(0, 20, 2):
+            frame = model.contrast({a: 1.0, a + 1: -1.0}, coverage=0.9)
+            truth = level[a] - level[a + 1]
+            inside += frame["lower"]["intercept"] <= truth <= frame["upper"]["intercept"]
+            total += 1
+    assert 0.84 <= inside / total <= 0.96
+
+
+def test_unknown_tasks_and_levels_are_refused(schools):
+    model = schools[1]
+    with pytest.raises(ValueError, match="not a task of the fit"):
+        model.contrast({"nowhere": 1.0})
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        model.summary(coverage=95)
+    table = schools[0]
+    new = model.fit_task(table.X[:20], table.y[:20], "new")
+    with pytest.raises(ValueError, match="joint posterior"):
+        new.contrast({"new": 1.0})

@@ -1,0 +1,71 @@
+"""Rows that are added to a fitted model."""
+
+import numpy as np
+import pytest
+
+from crosslearning import CrossBayesianGLM, CrossBayesianRidge, Statistics
+from tests.support.hierarchical import simulated
+
+FITTED = (
+    "coef_", "intercept_", "center_coef_", "center_intercept_", "covariance_", "noise_sd_",
+    "log_evidence_", "task_covariances_", "center_covariance_", "task_sd_", "total_weight_",
+    "distances_", "n_rows_fitted_", "n_tasks_fitted_", "feature_scale_",
+)  # fmt: skip
+
+
+def assert_same(model, other):
+    assert model.tasks_.tolist() == other.tasks_.tolist()
+    for name in FITTED:
+        np.testing.assert_allclose(getattr(model, name), getattr(other, name), rtol=1e-8, atol=1e-8)
+
+
+@pytest.fixture
+def rows():
+    X, _, y, tasks = simulated(n_tasks=15)
+    labels = np.array(list("qwertyuiopasdfg"))[tasks]
+    early = (np.arange(len(y)) % 3 > 0) & ~np.isin(labels, ["e", "p"])
+    return X, y, labels, early
+
+
+@pytest.mark.parametrize("epsilon", [np.inf, 0.7])
+def test_an_update_is_a_fit_to_all_rows(rows, epsilon):
+    X, y, tasks, early = rows
+    weights, offset = np.linspace(0.5, 2.0, len(y)), 0.1 * np.arange(len(y))
+
+    def given(part):
+        return X[part], y[part], tasks[part], weights[part], offset[part]
+
+    model = CrossBayesianRidge(epsilon=epsilon).fit(*given(early)).update(*given(~early))
+    assert_same(model, CrossBayesianRidge(epsilon=epsilon).fit(X, y, tasks, weights, offset))
+
+
+def test_a_model_from_a_file_can_be_updated(rows, tmp_path):
+    X, y, tasks, early = rows
+    CrossBayesianRidge().fit(X[early], y[early], tasks[early]).save(tmp_path / "model")
+    model = CrossBayesianRidge.load(tmp_path / "model")
+    model.update(X[~early], y[~early], tasks[~early])
+    assert_same(model, CrossBayesianRidge().fit(X, y, tasks))
+
+
+def test_statistics_can_be_updated(rows):
+    X, y, tasks, early = rows
+    statistics = Statistics.of(X[early], y[early], tasks[early], n_folds=3)
+    model = CrossBayesianRidge().fit_statistics(statistics)
+    model.update(X[~early], y[~early], tasks[~early])
+    assert_same(model, CrossBayesianRidge().fit(X, y, tasks))
+
+
+def test_statistics_that_changed_are_refused(rows):
+    X, y, tasks, _ = rows
+    statistics = Statistics.of(X, y, tasks)
+    model = CrossBayesianRidge().fit_statistics(statistics)
+    statistics.partial_fit(X[:9], y[:9], tasks[:9])
+    with pytest.raises(ValueError, match="had 180 rows and now have 189"):
+        model.update(X[:9], y[:9], tasks[:9])
+
+
+def test_other_families_keep_no_sums(rows):
+    X, y, tasks, _ = rows
+    model = CrossBayesianGLM("student").fit(X, y, tasks)
+    with pytest.raises(ValueError, match="Gaussian"):
+        model.update(X, y, tasks)
