@@ -42,12 +42,17 @@ def linear_scores(attributes: Mapping[str, Any], X: Array, codes: Indices) -> Ar
 
 
 def _with_center(attributes: Mapping[str, Any]) -> tuple[Array, Array]:
-    """Coefficients (n_tasks + 1, n_scores, n_features) and intercepts, the centre's last."""
-    coef, center = attributes["coef_"], np.atleast_2d(attributes["center_coef_"])
-    level = np.reshape(attributes["center_intercept_"], (1, -1))
+    """Coefficients (n_tasks + 1, n_scores, n_features) and intercepts, the centre's last.
+
+    Groups of tasks, if there are any, come between tasks and centre.
+    """
+    center = np.atleast_2d(attributes["center_coef_"])
+    coefs = [attributes["coef_"], *attributes.get("group_coef_", ()), center]
+    levels = [attributes["intercept_"], *attributes.get("group_intercept_", ())]
+    levels.append(np.reshape(attributes["center_intercept_"], (1, -1)))
     return (
-        np.concatenate([coef.reshape(len(coef), *center.shape), center[np.newaxis]]),
-        np.concatenate([attributes["intercept_"].reshape(len(coef), -1), level]),
+        np.concatenate([coef.reshape(-1, *center.shape) for coef in coefs]),
+        np.concatenate([level.reshape(-1, len(center)) for level in levels]),
     )
 
 
@@ -61,7 +66,8 @@ def _linear_scores(coef: Array, intercept: Array, X: Array, codes: Indices) -> A
 class Predictor:
     """What predictions of a Bayesian linear model need.
 
-    Codes of rows are the numbers of their tasks; -1 is a new task.
+    Codes of rows are the numbers of their tasks; -1 is a new task. Of groups within groups, larger
+    numbers are new tasks in known groups.
 
     Attributes
     ----------
@@ -97,14 +103,18 @@ class Predictor:
     def of(cls, attributes: Mapping[str, Any], feature_covariance: Array | None = None) -> Self:
         """Take the parameters and fitted attributes of an estimator."""
         family, (coef, intercept) = family_of(attributes), _with_center(attributes)
+        covariances, between = attributes["task_covariances_"], attributes["covariance_"]
+        between = between.reshape(-1, *covariances.shape[1:])  # of each level
+        if groups := attributes.get("group_covariances_"):
+            covariances = np.concatenate([covariances, *groups])
         return cls(
             family=family,
             coef=coef,
             intercept=intercept,
             scaling=Scaling(attributes["feature_mean_"], attributes["feature_scale_"]),
             fit_intercept=attributes["fit_intercept"],
-            task_covariances=attributes["task_covariances_"],
-            new_task_covariance=attributes["center_covariance_"] + attributes["covariance_"],
+            task_covariances=covariances,
+            new_task_covariance=attributes["center_covariance_"] + between.sum(axis=0),
             dispersion=attributes["noise_sd_"] ** 2 if family.has_dispersion else 1.0,
             target_scale=attributes.get("target_scale_", 1.0),
             largest_mean=attributes.get("largest_mean_", np.inf),

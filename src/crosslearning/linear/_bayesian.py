@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
@@ -33,7 +33,7 @@ from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._estimator import LinearModel
-from crosslearning.linear._inference import Inference
+from crosslearning.linear._nested import NestedTasks
 from crosslearning.linear._threads import one_blas_thread
 from crosslearning.tether import Array, Indices
 
@@ -43,10 +43,10 @@ _MAX_ROUNDS, _CLOSE = 15, 1e-7  # passes over rows for a bound, and the last ste
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class CrossBayesianModel(Inference, LinearModel):
+class CrossBayesianModel(NestedTasks, LinearModel):
     """Base of the estimators; see :class:`CrossBayesianRidge`."""
 
-    epsilon: float = np.inf
+    epsilon: float | Sequence[float] = np.inf
     covariance: str = "auto"
     blocks: ArrayLike | None = None
     task_weights: dict[Any, float] | None = None
@@ -55,7 +55,7 @@ class CrossBayesianModel(Inference, LinearModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **LinearModel._parameter_constraints,
-        "epsilon": [Interval(Real, 0, None, closed="both")],
+        "epsilon": [Interval(Real, 0, None, closed="both"), "array-like"],  # one for each level
         "covariance": [StrOptions(set(COVARIANCES))],
         "blocks": ["array-like", None],
         "task_weights": [dict, None],
@@ -74,6 +74,9 @@ class CrossBayesianModel(Inference, LinearModel):
         columns = scaling.columns(rows.X, intercept=self.fit_intercept)
         options = self._evidence_options(rows.X.shape[1])
         glm, own = self._glm_rows(columns, rows, offset), options["task_weights"]
+        if self.groups_:
+            self._fit_nested(scaling, glm)
+            return
         fit = laplace_fit(glm, **options)
         gaussians, posterior = fit.gaussians(), fit.posterior
         weighted = replace(glm, weights=glm.weights * own[glm.tasks])
@@ -118,6 +121,11 @@ class CrossBayesianModel(Inference, LinearModel):
 
     def _fit_new(self, rows: TaskTable, offset: Array | None) -> None:
         """Fit the posterior of a new task, given the others."""
+        if self.groups_:
+            raise ValueError(
+                "`fit_task` needs tasks of one level; these are groups within groups. Fit again "
+                "with the rows of the new task."
+            )
         columns = self._scaling().columns(rows.X, intercept=self.fit_intercept)
         center, noise = self._center_vector(), self.noise_sd_**2
         glm = self._glm_rows(columns, rows, offset)
@@ -125,11 +133,11 @@ class CrossBayesianModel(Inference, LinearModel):
         thetas, self.task_covariances_ = new_tasks(glm, center, unseen, noise)
         loss, metric = self._loss(glm, noise, thetas, self.task_covariances_), Metric.of(unseen)
         solution = bounded_tasks(
-            loss, metric, self.epsilon, center, tol=_AIM * _CERTAIN, max_iter=self.max_iter
+            loss, metric, self.epsilon_, center, tol=_AIM * _CERTAIN, max_iter=self.max_iter
         )
         if isinstance(glm.family, CANONICAL):
             means, self.task_covariances_ = new_task_means(glm, center, unseen, noise)
-            if self.epsilon == np.inf:
+            if self.epsilon_ == np.inf:
                 solution = replace(solution, thetas=means, center=center)
         self._store_tasks(self._scaling(), metric, solution)
 
@@ -196,11 +204,11 @@ class CrossBayesianModel(Inference, LinearModel):
         metric = Metric.of(self.covariance_)
         none = np.zeros_like(posterior.thetas)
         mode = ConvexSolution(posterior.thetas, posterior.center, none, np.inf, 0)
-        self.epsilon_ = float(self.epsilon)
+        self.epsilon_ = float(self._epsilons(1).item())
         self.epsilon_max_ = float(metric.distances(mode.thetas - mode.center).max())
         solution = self._bounded(loss, metric, task_weights, mode)
         for _ in range(_MAX_ROUNDS):
-            if around is None or self.epsilon >= self.epsilon_max_:
+            if around is None or self.epsilon_ >= self.epsilon_max_:
                 break
             before = replace(solution, kkt_residual=np.inf)
             solution = self._bounded(around(before.thetas), metric, task_weights, before)
@@ -208,7 +216,7 @@ class CrossBayesianModel(Inference, LinearModel):
                 break
         if posterior.status in (EvidenceStatus.MAX_ITER, EvidenceStatus.MAX_PASSES):
             warnings.warn(posterior.status.value, ConvergenceWarning, stacklevel=5)
-        if self.epsilon == np.inf:
+        if self.epsilon_ == np.inf:
             solution = replace(solution, center=gaussians.center, thetas=gaussians.thetas)
         self._store_tasks(scaling, metric, solution)
         own, level = self._deviations(self.covariance_[np.newaxis])
@@ -219,7 +227,7 @@ class CrossBayesianModel(Inference, LinearModel):
     ) -> ConvexSolution:
         precision = 1.0 / self._prior_variances()
         return bounded(
-            loss, metric, precision, self.epsilon, task_weights, start,
+            loss, metric, precision, self.epsilon_, task_weights, start,
             tol=_AIM * _CERTAIN, max_iter=self.max_iter,
         )  # fmt: skip
 

@@ -9,11 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crosslearning.convex.evidence.gaussian import evidence_fit
 from crosslearning.convex.evidence.nearest import Gaussians
-from crosslearning.convex.evidence.posterior import symmetric_root, task_covariances
 from crosslearning.convex.families import Gaussian, OneScore, Quantile, Student
 from crosslearning.convex.predict import central_interval, linear_scores, possible_ends
 from crosslearning.convex.residuals import conformal_quantile, summary
@@ -24,18 +22,18 @@ from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
 from crosslearning.linear._bayesian import CrossBayesianModel
 from crosslearning.linear._conformal import left_out_rows, left_out_scores, left_out_tasks
-from crosslearning.linear._estimator import checked_offset, checked_weights
+from crosslearning.linear._estimator import checked_offset
 from crosslearning.linear._targets import RealTarget
 from crosslearning.linear._threads import one_blas_thread
-from crosslearning.tasks.estimators import codes_to_fit, separate_labels
-from crosslearning.tether import Array, Indices
+from crosslearning.linear._update import Updated
+from crosslearning.tether import Array
 
 _METHODS = ("evidence", "conformal")
 _LEAST_NOISE = 1e-3  # unit of targets of which a quantile is fitted, in their standard deviations
 FARTHEST = 1.25  # times the largest target: no mean under a logarithmic link is believed beyond
 
 
-class BayesianRegression(RealTarget, CrossBayesianModel):
+class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
     """A regression whose family has one score."""
 
     @abstractmethod
@@ -83,64 +81,6 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         self.calibration_: dict[str, Array] = {}
         self.largest_mean_ = np.inf
         return self
-
-    def update(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        tasks: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        sample_offset: ArrayLike | None = None,
-    ) -> Self:
-        """Add rows, of tasks of the fit or of new ones; the model is that of a fit to all rows.
-
-        A model of Gaussian targets keeps the sums of its rows, to which those of the new rows are
-        added; the rows themselves are not needed. Parameters are those of :meth:`fit`. Intervals
-        with ``method="conformal"`` need another fit.
-        """
-        check_is_fitted(self)
-        kept = self._kept_statistics()
-        X, tasks = separate_labels(X, tasks, self.task_column)
-        array, target = validate_data(self, X, self._checked_target(y), reset=False, **self._checks)
-        new, codes = codes_to_fit(tasks, len(array))
-        labels = [*self.tasks_.tolist(), *new.tolist()]
-        self.tasks_, position = codes_to_fit(labels, len(labels))
-        before, number = np.split(position, [kept.n_tasks])
-        total = kept.relabelled(before) + Statistics.of(
-            array,
-            target - checked_offset(sample_offset, len(target)),
-            number[codes],
-            labels=np.arange(len(self.tasks_)),
-            sample_weight=checked_weights(sample_weight, array),
-        )
-        self._count(total)
-        self._fit_sums(total)
-        self.calibration_ = {}
-        return self
-
-    def _kept_statistics(self) -> Statistics:
-        """Return the sums of the fit, by the position of a task."""
-        kept: Statistics | None = vars(self).get("_statistics")
-        if kept is None:
-            raise ValueError(
-                "An update needs the sums of an earlier fit, which only models of Gaussian targets "
-                f"keep; got {self!r}. Fit all rows together."
-            )
-        if kept.n_rows != self.n_rows_fitted_:
-            raise ValueError(
-                f"The statistics of the fit had {self.n_rows_fitted_} rows and now have "
-                f"{kept.n_rows}. Use `fit_statistics` again, or fit a copy of statistics that grow."
-            )
-        return kept.total()
-
-    def _gains_of(self, tasks: Indices) -> Array:
-        if vars(self).get("_statistics") is None:
-            return super()._gains_of(tasks)
-        few, noise = self._kept_statistics().take(tasks), self.noise_sd_**2
-        intercept, mean = self.fit_intercept, self.target_mean_
-        moments = few.moments(self._scaling(), intercept=intercept, target_mean=mean)
-        root = symmetric_root(self.covariance_ / noise)
-        return task_covariances(moments.products, root, self.center_covariance_ / noise)[1]
 
     def predict(
         self,
@@ -211,7 +151,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         errors_of_known = self.calibration_["seen"]
         errors_of_new = self.calibration_.get("unseen", errors_of_known)
         quantiles = [conformal_quantile(e, coverage) for e in (errors_of_known, errors_of_new)]
-        reach = np.where(codes >= 0, *quantiles) * sd
+        reach = np.where((codes >= 0) & (codes < len(self.tasks_)), *quantiles) * sd
         return possible_ends(family, mean - reach, mean + reach)
 
     def _learn_target(self, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
@@ -272,12 +212,17 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         scaling = statistics.scaling(center=center, scale=self.standardize)
         moments = statistics.moments(scaling, intercept=self.fit_intercept)
         self.target_mean_, self.target_scale_ = moments.target_mean, 1.0
+        kept = statistics.relabelled(np.arange(statistics.n_tasks))
+        if self.groups_:
+            self._fit_nested(scaling, moments)
+            self._statistics = kept
+            return
         options = self._evidence_options(statistics.n_features)
         posterior = evidence_fit(moments, learn_from=learn_from, **options)
         weights = options["task_weights"]
         loss = quadratic_loss(moments, posterior.noise_variance, weights)
         self._store(scaling, posterior, Gaussians.exact(posterior, moments), loss, weights)
-        self._statistics, self._gains = statistics.relabelled(np.arange(statistics.n_tasks)), None
+        self._statistics, self._gains = kept, None
 
     def _loss(self, rows: GLMRows, noise: float, thetas: Array, covariances: Array) -> Loss:
         family = self._family()
@@ -304,7 +249,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         errors = left_out_rows(family, rows.y, score, variance, dispersion, weight)
         calibration = {"seen": summary(errors, np.ones(len(errors)))}
         sizes = np.bincount(tasks, minlength=rows.n_tasks)
-        if np.count_nonzero(sizes) > 1:
+        if np.count_nonzero(sizes) > 1 and not self.groups_:
             center_score = linear_scores(vars(self), rows.X, np.full(len(tasks), -1))[:, 0] + offset
             errors = left_out_tasks(
                 family, rows, columns, score, dispersion, weight, center_score,

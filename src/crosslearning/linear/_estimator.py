@@ -86,13 +86,21 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         X, tasks = separate_labels(X, tasks, self.task_column)
         array, target = validate_data(self, X, self._checked_target(y), **self._checks)
         weights = checked_weights(sample_weight, array)
-        known, codes = codes_to_fit(tasks, len(weights))
+        labels, codes = self._task_codes(tasks, len(weights))
         self._learn_target(target, weights)
-        self.tasks_ = known
+        self.tasks_ = labels
         self.total_weight_ = float(weights.sum())
         self.n_rows_fitted_ = int(np.count_nonzero(weights))
         self.n_tasks_fitted_ = int(np.count_nonzero(np.bincount(codes, weights)))
-        return TaskTable(array, self._encoded(target), weights, codes, len(known))
+        return TaskTable(array, self._encoded(target), weights, codes, len(labels))
+
+    def _task_codes(self, tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return the tasks of a fit, and the number of each row's."""
+        return codes_to_fit(tasks, n_rows)
+
+    def _new_codes(self, tasks: Any, n_rows: int) -> NDArray[np.int64]:
+        """Return the number of the task of each row to predict, -1 if unknown."""
+        return codes_to_predict(self.tasks_, tasks, n_rows)
 
     def _check_statistics(self, statistics: Statistics) -> None:
         """Write the attributes that do not depend on the model."""
@@ -112,7 +120,7 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         """Return features, task numbers (-1 if unknown) and labels of rows to predict."""
         X, tasks = separate_labels(X, tasks, self.task_column)
         array = validate_data(self, X, reset=False, dtype=np.float64)
-        return array, codes_to_predict(self.tasks_, tasks, len(array)), tasks
+        return array, self._new_codes(tasks, len(array)), tasks
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

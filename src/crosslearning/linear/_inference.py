@@ -29,7 +29,8 @@ class Summary:
         One row per coefficient of the centre, in the units of the features as given, the intercept
         last, where all features are 0 (of several classes, these rows for each): ``estimate``,
         ``std_error``, ``lower`` and ``upper``; and the standard deviation between tasks,
-        ``task_sd``, ``task_sd_lower`` and ``task_sd_upper``, empty where none was estimated.
+        ``task_sd``, ``task_sd_lower`` and ``task_sd_upper``, empty where none was estimated. Groups
+        within groups have these three for each level, with its name in place of ``task``.
     model, structure : str
         Class of the estimator, and structure of the covariance between tasks.
     n_rows, n_tasks : int
@@ -65,7 +66,7 @@ class Summary:
 class Inference:
     """Adds `summary` and `contrast` to the Bayesian estimators."""
 
-    _gains: Array | None
+    _gains: Any  # of the tasks; of groups within groups, those of the units of each level
     _statistics: Statistics | None
 
     def summary(self: Any, *, coverage: float = 0.95) -> Summary:
@@ -93,11 +94,12 @@ class Inference:
             _variances(directions, self.center_covariance_),
             coverage,
         )
-        lower, upper = self._task_variance_interval(directions, coverage)
-        between = _variances(directions, self.covariance_)
-        names = "task_sd", "task_sd_lower", "task_sd_upper"
-        for name, values in zip(names, (between, lower, upper), strict=True):
-            frame[name] = np.sqrt(values)
+        levels = self.covariance_.reshape(-1, *self.center_covariance_.shape)
+        laws = np.split(self.task_variance_law_, len(levels), axis=1)
+        for name, covariance, law in zip(self.level_names_, levels, laws, strict=True):
+            lower, upper = _variance_interval(VarianceLaw(*law), covariance, directions, coverage)
+            frame[f"{name}_sd"] = np.sqrt(_variances(directions, covariance))
+            frame[f"{name}_sd_lower"], frame[f"{name}_sd_upper"] = np.sqrt(lower), np.sqrt(upper)
         return Summary(
             frame=frame,
             model=type(self).__name__,
@@ -139,46 +141,36 @@ class Inference:
         w = np.array(list(weights.values()), dtype=np.float64)
         models = zip(self.coef_[tasks], self.intercept_[tasks], strict=True)
         estimate = w @ np.array([self._stacked(*model) for model in models])
-        gains, C = self._gains_of(tasks), self.center_covariance_
-        # Given the centre, tasks are independent.
-        apart = self.task_covariances_[tasks] - gains @ C @ gains.swapaxes(1, 2)
-        shared = np.tensordot(w, gains, 1)
-        covariance = np.tensordot(w**2, apart, 1) + shared @ C @ shared.T
+        covariance = self._contrast_covariance(tasks, w)
         return self._estimates(estimate, _variances(self._user_directions(), covariance), coverage)
 
+    def _contrast_covariance(self: Any, tasks: Indices, weights: Array) -> Array:
+        """Return the covariance of a weighted sum; given their parents, units are independent."""
+        levels = self.covariance_.reshape(-1, *self.center_covariance_.shape)[::-1]
+        gains, shares = self._gains_of(tasks), weights[:, None, None] * np.eye(levels.shape[1])
+        units, parents, result = tasks, self._hierarchy().parents, 0.0
+        for level, between in enumerate(levels):
+            if level:
+                gains = self._gains[level][units]
+            result = result + np.sum(shares @ gains @ between @ shares.swapaxes(1, 2), axis=0)
+            above, number = np.unique(parents[level][units], return_inverse=True)
+            summed = np.zeros((len(above), *shares.shape[1:]))
+            np.add.at(summed, number, shares @ gains)
+            shares, units = summed, above
+        return np.asarray(result + shares[0] @ self.center_covariance_ @ shares[0].T)
+
     def _gains_of(self: Any, tasks: Indices) -> Array:
-        """Return I - V_i A_i of some tasks: with the centre they have the covariances gains_i C."""
+        """Return I - V_i A_i of some tasks: with their parents they have covariances gains_i K."""
         if vars(self).get("_gains") is None:
             raise ValueError(
                 "Contrasts need the joint posterior of the tasks, which a model of `fit_task` does "
                 "not keep. Call `contrast` of the model that `fit` returned."
             )
-        return np.asarray(self._gains[tasks])
+        return np.asarray((self._gains[0] if self.groups_ else self._gains)[tasks])
 
     def _keep_variance_law(self: Any, posterior: EvidenceFit) -> None:
         law = posterior.variance_law
         self.task_variance_law_ = np.array([law.estimates, law.offsets, law.df])
-
-    def _task_variance_interval(
-        self: Any, directions: Array, coverage: float
-    ) -> tuple[Array, Array]:
-        """Combine intervals of the parameters' variances to those along directions.
-
-        Distances of the ends are added, of different estimates as squares (the MOVER method of
-        variance components); parameters that share a variance share its estimate.
-        """
-        lower, upper = VarianceLaw(*self.task_variance_law_).interval(coverage)
-        group = np.unique(self.task_variance_law_, axis=1, return_inverse=True)[1].ravel()
-        members = np.eye(int(group.max()) + 1)[group]
-        estimated, squares = np.isfinite(lower), directions**2
-        value = _variances(directions, self.covariance_)
-        variances = np.diagonal(self.covariance_)
-        below, above = (
-            np.linalg.norm(squares @ (np.where(estimated, reach, 0.0)[:, None] * members), axis=1)
-            for reach in (variances - lower, upper - variances)
-        )
-        none = np.where((squares[:, estimated] > 0).any(axis=1), 0.0, np.nan)
-        return none + np.maximum(value - below, 0.0), none + value + above
 
     def _user_directions(self: Any) -> Array:
         """Map from parameters to coefficients as given and intercepts, one row each."""
@@ -220,6 +212,28 @@ class Inference:
 def _check_coverage(coverage: float) -> None:
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}. Use 0.95.")
+
+
+def _variance_interval(
+    law: VarianceLaw, covariance: Array, directions: Array, coverage: float
+) -> tuple[Array, Array]:
+    """Combine intervals of the parameters' variances to those along directions.
+
+    Distances of the ends are added, of different estimates as squares (the MOVER method of
+    variance components); parameters that share a variance share its estimate.
+    """
+    lower, upper = law.interval(coverage)
+    estimates = np.array([law.estimates, law.offsets, law.df])
+    group = np.unique(estimates, axis=1, return_inverse=True)[1].ravel()
+    members = np.eye(int(group.max()) + 1)[group]
+    estimated, squares, variances = law.df > 0, directions**2, np.diagonal(covariance)
+    value = _variances(directions, covariance)
+    below, above = (
+        np.linalg.norm(squares @ (np.where(estimated, reach, 0.0)[:, None] * members), axis=1)
+        for reach in (variances - lower, upper - variances)
+    )
+    none = np.where((squares[:, estimated] > 0).any(axis=1), 0.0, np.nan)
+    return none + np.maximum(value - below, 0.0), none + value + above
 
 
 def _variances(directions: Array, covariance: Array) -> Array:

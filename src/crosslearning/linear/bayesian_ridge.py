@@ -22,8 +22,10 @@ class CrossBayesianRidge(BayesianRegression):
 
     Parameters
     ----------
-    epsilon : float, default=inf
-        Largest distance to the centre, in standard deviations between tasks; 0 pools them.
+    epsilon : float or one for each level, default=inf
+        Largest distance to the centre, in standard deviations between tasks; 0 pools them. Of
+        groups within groups, to the parent: one number for all levels, or one each, outermost
+        first.
     covariance : {"auto", "block", "diagonal", "full", "levels", "pooled", "separate"}
         Structure of :math:`\Sigma`: one variance for the coefficients of each block and one for
         intercepts; one for each coefficient; or a full matrix, shrunk towards its diagonal. "auto",
@@ -35,7 +37,7 @@ class CrossBayesianRidge(BayesianRegression):
         default. Each has its own :math:`\tau`, and with ``covariance="block"`` its own variance
         between tasks.
     fit_intercept, standardize, task_column
-        As in :class:`CrossRidge`.
+        As in :class:`CrossRidge`; `task_column` may be a list of columns, outermost first.
     task_weights : dict, optional
         Weight of each task, by label: how many tasks it stands for; 1 by default.
     tol : float, default=1e-6
@@ -68,6 +70,12 @@ class CrossBayesianRidge(BayesianRegression):
     task_variance_law_ : array of shape (3, n_parameters)
         How well the diagonal of `covariance_` is determined: estimates, offsets and degrees of
         freedom, from which :meth:`summary` has its intervals.
+    groups_, level_names_ : list of array, list of str
+        Of groups within groups: labels of the groups of each level but the innermost, outermost
+        first, and names of all levels. Labels of tasks and groups are tuples.
+    group_coef_, group_intercept_, group_covariances_, group_distances_ : list of array
+        Models of the groups, by level as `groups_`, which predict new tasks in them; covariances
+        of the parameters of such tasks; and distances of groups to their parents.
     calibration_ : dict of array
         Studentised errors of held-out rows, for conformal intervals.
     kkt_residual_, n_iter_, status_ : float, int, str
@@ -75,6 +83,15 @@ class CrossBayesianRidge(BayesianRegression):
         search for the variances ended.
     tasks_, n_features_in_, feature_mean_, feature_scale_, target_mean_, and all others
         As in :class:`CrossRidge`.
+
+    Notes
+    -----
+    Tasks within groups, such as schools in districts, have `tasks` of several columns, outermost
+    first. A school's parameters then vary around its district's, and those around the centre, each
+    level with its own diagonal covariance (``covariance`` is "auto", "block", "diagonal", "levels"
+    or "pooled"). `task_sd_`, `task_intercept_sd_`, `covariance_`, `epsilon_` and `epsilon_max_`
+    get a first axis of levels, outermost first. A new school in a known district is predicted by
+    the district's model, a new district by the centre, each with its variance.
 
     Examples
     --------

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -87,12 +88,19 @@ def separate_labels(X: Any, tasks: Any, task_column: Any) -> tuple[Any, Any]:
     """Separate features and task labels, given as `tasks` or in `task_column`."""
     if task_column is None:
         return X, tasks
+    if isinstance(task_column, list) and len(task_column) == 1:
+        task_column = task_column[0]
     if _is_center(tasks):
         return X.drop(columns=task_column, errors="ignore") if hasattr(X, "drop") else X, tasks
     if tasks is not None:
         raise ValueError(
             "Task labels were given twice, as `tasks` and as `task_column`. Pass only one of them."
         )
+    if isinstance(task_column, list):
+        features, columns = X, {}
+        for name in task_column:
+            features, columns[name] = split_task_column(features, name)
+        return features, pd.DataFrame(columns)
     return split_task_column(X, task_column)
 
 

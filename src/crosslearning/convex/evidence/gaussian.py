@@ -41,12 +41,6 @@ class GaussianData:
         """Number of rows, by the weights of their tasks."""
         return float(self.task_weights @ self.moments.counts)
 
-    @cached_property
-    def smallest_noise(self) -> float:
-        """Variance below which residuals are rounding errors."""
-        squares = float(self.task_weights @ self.moments.products[:, -1, -1])
-        return _ROUNDING * (squares / max(self.n_rows, 1.0) or 1.0)
-
     def at(self, root: Array, ratio: Array | float) -> VariancePoint:
         """Evaluate at Σ = σ² root rootᵀ and τ² = σ² ratio, for all columns or for each."""
         products, weights = self.moments.products, self.task_weights
@@ -61,8 +55,7 @@ class GaussianData:
         n_free = max(self.n_rows - center.n_flat, 1.0)
         v = np.append(-center.beta, 1.0)
         squares = max(float(v @ marginal.total @ v + precision @ center.beta**2), 0.0)
-        noise = max(squares / n_free, self.smallest_noise)
-        n_noise = n_free if noise > self.smallest_noise else np.inf
+        noise, n_noise = best_noise(self.moments, self.task_weights, squares, n_free)
         logs = marginal.log_det + center.log_det - np.log(precision[~self.flat]).sum()
         logs -= float(self.task_weights @ self.moments.log_weights)
         deviance = n_free * np.log(2.0 * np.pi * noise) + squares / noise
@@ -84,6 +77,17 @@ class GaussianData:
         if not 0 < 2 * most <= self.moments.n_columns:
             return None
         return row_factors(self.moments.products, most)
+
+
+def best_noise(
+    moments: Moments, task_weights: Array, squares: float, n_free: float
+) -> tuple[float, float]:
+    """Return the variance of the noise, and its degrees of freedom unless that is rounding."""
+    targets = float(task_weights @ moments.products[:, -1, -1])
+    n_rows = float(task_weights @ moments.counts)
+    smallest = _ROUNDING * (targets / max(n_rows, 1.0) or 1.0)
+    noise = max(squares / n_free, smallest)
+    return noise, n_free if noise > smallest else np.inf
 
 
 def evidence_fit(

@@ -17,7 +17,8 @@ from crosslearning.convex.sums.passes import Expansion
 from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.tether import Array, Flags
 
-_INTERCEPT = 100.0  # variance of the centre's intercept around the pooled one, in squared scores
+INTERCEPT_VARIANCE = 100.0  # of the centre, around the pooled one, in squared scores
+
 _SMALL, _MAX_STEPS, _MAX_HALVINGS = 1e-10, 100, 40
 _LEAST_DISPERSION, _ROUNDING = 1e-8, 1e-13
 
@@ -43,7 +44,7 @@ class LaplaceData:
 
     def at(self, root: Array, ratio: Array | float) -> LaplacePoint:
         """Evaluate at Σ = root rootᵀ and τ² = ratio, for all parameters or for each."""
-        precision = np.where(self.intercept, 1.0 / _INTERCEPT, np.divide(1.0, ratio))
+        precision = np.where(self.intercept, 1.0 / INTERCEPT_VARIANCE, np.divide(1.0, ratio))
         mode, marginal = self.climb(root, precision)
         self.last = mode
         center = Center.of(marginal.total, precision)  # its mean one more Newton step ahead

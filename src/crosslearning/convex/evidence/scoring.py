@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, TypeVar
 
 import numpy as np
 from scipy.optimize import nnls
@@ -92,14 +93,34 @@ class Structured:
         return np.where(fixed, np.diag(self.fixed.astype(np.float64)), grouped)
 
 
+class Varied(Protocol):
+    """A function of variances at some of them: `Structured`, or that of groups within groups."""
+
+    @property
+    def variances(self) -> Array: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def slope(self) -> Array: ...
+    @property
+    def unit(self) -> Array: ...
+    @property
+    def expected(self) -> Array: ...
+    @property
+    def observed(self) -> Array: ...
+
+
+Point = TypeVar("Point", bound=Varied)
+
+
 def maximise(
-    evaluate: Callable[[Array], Structured],
-    start: Structured,
+    evaluate: Callable[[Array], Point],
+    start: Point,
     floor: Array,
     *,
     tol: float,
     max_iter: int,
-) -> tuple[Structured, int, bool]:
+) -> tuple[Point, int, bool]:
     """Maximise by damped Newton steps, each the exact solution of a bounded quadratic problem.
 
     Far from the maximum the curvature is the expected one (Fisher scoring: with balanced tasks
@@ -148,14 +169,12 @@ def _corrected(curvature: Array, moves: list[tuple[Array, Array]]) -> Array:
     return curvature
 
 
-def promised(point: Structured, floor: Array) -> float:
+def promised(point: Varied, floor: Array) -> float:
     """Return the gain that one step of Fisher scoring promises."""
     return _bounded(point, point.expected, floor, 0.0)[1]
 
 
-def _bounded(
-    point: Structured, curvature: Array, floor: Array, damping: float
-) -> tuple[Array, float]:
+def _bounded(point: Varied, curvature: Array, floor: Array, damping: float) -> tuple[Array, float]:
     """Maximise slope·d - ½ dᵀ(curvature)d where variances + d are at least the floor: d, gain."""
     unit = point.unit
     values, vectors = np.linalg.eigh(curvature / np.outer(unit, unit))

@@ -16,10 +16,10 @@ from crosslearning.convex.evidence.scoring import Structured, groups, maximise, 
 from crosslearning.convex.evidence.variance_law import VarianceLaw
 from crosslearning.tether import Array, Flags, Indices
 
-_MENTION = 1.0  # log evidence below which a difference is not worth a mention (Kass and Raftery)
-_ROOM = 3.0  # gains of a structure in promised gains, at most: slopes see no further than a step
+MENTION = 1.0  # log evidence below which a difference is not worth a mention (Kass and Raftery)
+ROOM = 3.0  # gains of a structure in promised gains, at most: slopes see no further than a step
 _FREE = 100.0  # variance of the intercepts of separate models, in units of the noise
-_SMALLEST_RATIO = 1e-8  # smallest variance of the centre, relative to where the search begins
+SMALLEST_RATIO = 1e-8  # smallest variance of the centre, relative to where the search begins
 
 
 class SearchOptions(NamedTuple):
@@ -102,7 +102,7 @@ class Search:
         total = np.bincount(self.blocks, mean_squares)
         size = np.bincount(self.blocks, mean_squares > 0)
         self.ratio = np.divide(size, total, out=np.ones(len(total)), where=total > 0)
-        self.smallest_ratio = _SMALLEST_RATIO * self.ratio
+        self.smallest_ratio = SMALLEST_RATIO * self.ratio
         # Parameters whose variance is 0 unless they share it with others, and t that stay.
         self.fixed = np.append(np.full(p, np.count_nonzero(task_weights) < 2), total == 0)
         if not self.fixed.all():
@@ -117,7 +117,7 @@ class Search:
         tried = [self._grouped("block")]
         # Score tests: a richer structure is tried only if it promises more than its charge.
         evaluate, variances, floor, group = self._space("diagonal", tried[0])
-        if _ROOM * promised(evaluate(variances), floor) > self._charge(len(group)):
+        if ROOM * promised(evaluate(variances), floor) > self._charge(len(group)):
             tried.append(self._grouped("diagonal", tried[0]))
         free = np.flatnonzero(tried[-1].root)
         pairs = len(free) * (len(free) - 1) // 2
@@ -125,7 +125,7 @@ class Search:
             tried.append(self._full(tried[-1]))
         best = tried[0]
         for richer in tried[1:]:
-            best = richer if richer.score > best.score + _MENTION else best
+            best = richer if richer.score > best.score + MENTION else best
         return best, {optimum.structure: optimum.score for optimum in tried}
 
     def _charge(self, n_parameters: int) -> float:

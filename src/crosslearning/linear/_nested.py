@@ -1,0 +1,175 @@
+"""Groups within groups, for the Bayesian estimators."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
+from crosslearning.convex.evidence.nested import NestedFit, nested_fit
+from crosslearning.convex.evidence.nested_laplace import nested_laplace_fit
+from crosslearning.convex.evidence.posterior import EvidenceStatus
+from crosslearning.convex.solver.nested_bound import bounded_levels
+from crosslearning.convex.sums.columns import Scaling
+from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.exceptions import ConvergenceWarning
+from crosslearning.linear._inference import Inference
+from crosslearning.tasks.estimators import as_objects, codes_to_fit, codes_to_predict
+from crosslearning.tasks.nested import (
+    codes_of,
+    groups_of,
+    has_levels,
+    level_names,
+    parents_of,
+    paths_of,
+)
+from crosslearning.tether import Array
+
+_AIM, _CERTAIN = 1e-10, 1e-8  # relative KKT residual to aim for, and largest without a warning
+_FITTED = (
+    "groups_", "level_names_", "group_coef_", "group_intercept_", "group_covariances_",
+    "group_distances_",
+)  # fmt: skip
+
+
+class NestedTasks(Inference):
+    """Adds tasks of several columns: labels are tuples, and groups have models too."""
+
+    groups_: Sequence[NDArray[Any]] = ()  # of each level but the innermost, outermost first
+    level_names_: Sequence[str] = ("task",)
+
+    def _check_statistics(self, statistics: Statistics) -> None:
+        self._forget_levels()
+        super()._check_statistics(statistics)  # type: ignore[misc]
+
+    def _forget_levels(self) -> None:
+        for name in _FITTED:
+            vars(self).pop(name, None)
+
+    def _task_codes(self: Any, tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return the tasks of a fit and the number of each row's; remember the groups."""
+        self._forget_levels()
+        if not has_levels(tasks):
+            return codes_to_fit(tasks, n_rows)
+        labels, codes = codes_to_fit(paths_of(tasks, n_rows), n_rows)
+        self.level_names_ = level_names(tasks)
+        self.groups_ = [as_objects(groups) for groups in groups_of(labels.tolist())]
+        return labels, codes
+
+    def _new_codes(self: Any, tasks: Any, n_rows: int) -> NDArray[np.int64]:
+        if not self.groups_ or not has_levels(tasks):
+            return codes_to_predict(self.tasks_, tasks, n_rows)
+        depth = len(self.level_names_)
+        if tasks.shape[1] != depth:
+            raise ValueError(
+                f"`tasks` must have the {depth} columns of the fit, {self.level_names_}; got "
+                f"{tasks.shape[1]}."
+            )
+        groups = [groups.tolist() for groups in self.groups_]
+        return codes_of(paths_of(tasks, n_rows), self.tasks_.tolist(), groups)
+
+    def _hierarchy(self: Any) -> Hierarchy:
+        if not self.groups_:
+            return Hierarchy((np.zeros(len(self.tasks_), dtype=np.intp),))
+        groups = [groups.tolist() for groups in self.groups_]
+        return Hierarchy(parents_of(self.tasks_.tolist(), groups))
+
+    def _fit_nested(self: Any, scaling: Scaling, data: Moments | GLMRows) -> None:
+        """Fit moments of Gaussian targets, or rows of another family."""
+        options = self._evidence_options(len(scaling.mean))
+        self.epsilon_ = self._epsilons(len(self.level_names_))
+        bounded = bool(np.isfinite(self.epsilon_).any())
+        if isinstance(data, Moments):
+            fit = nested_fit(data, self._hierarchy(), **options)
+        else:
+            fit = nested_laplace_fit(data, self._hierarchy(), averaged=not bounded, **options)
+        if fit.status is EvidenceStatus.MAX_ITER:
+            warnings.warn(fit.status.value, ConvergenceWarning, stacklevel=6)
+        self._store_nested(scaling, fit)
+        if bounded:
+            self._bound_units(scaling, fit, data, options["task_weights"])
+
+    def _epsilons(self: Any, n_levels: int) -> Array:
+        """Return the bound of each level, outermost first."""
+        epsilons = np.asarray(self.epsilon, dtype=np.float64)
+        if epsilons.shape not in ((), (n_levels,)) or not np.all(epsilons >= 0):
+            raise ValueError(
+                f"`epsilon` must be a number of at least 0, or one for each of the {n_levels} "
+                f"levels, outermost first; got {self.epsilon!r}."
+            )
+        return np.array(np.broadcast_to(epsilons, n_levels))
+
+    def _bound_units(
+        self: Any, scaling: Scaling, fit: NestedFit, data: Moments | GLMRows, weights: Array
+    ) -> None:
+        """Replace the means by those within the bounds."""
+        rows = None
+        if isinstance(data, Moments):
+            products = data.products / fit.noise_variance
+        else:
+            rows = partial(data.products, dispersion=fit.noise_variance)
+            products = rows(fit.means[0])
+        precision = 1.0 / fit.center_variances
+        marginal = NestedMarginal(products, weights, fit.hierarchy, fit.level_variances, precision)
+        solution = bounded_levels(
+            marginal, self.epsilon_[::-1], rows, tol=_AIM, max_iter=self.max_iter
+        )
+        means, center = solution.means, solution.center
+        largest = self.epsilon_max_
+        self._store_units(scaling, replace(fit, means=means, center=center))
+        self.epsilon_max_, self.forces_ = largest, solution.forces[0]
+        self.kkt_residual_ = solution.kkt_residual
+        self._warn_unless_converged(_CERTAIN, stacklevel=7)
+
+    def _store_nested(self: Any, scaling: Scaling, fit: NestedFit) -> None:
+        """Write the fitted attributes; first axes of levels go from the outermost in."""
+        self.structure_, self.log_evidence_ = fit.structure, float(fit.log_evidence)
+        self.noise_sd_ = float(np.sqrt(fit.noise_variance))
+        by_column = fit.center_variances[:: self._family().n_scores]
+        self.center_sd_ = np.sqrt(by_column[: len(scaling.mean)])
+        self.covariance_ = np.array([np.diag(variances) for variances in fit.level_variances[::-1]])
+        self.center_covariance_, self.task_covariances_ = fit.center_covariance, fit.covariances[0]
+        self.status_, self.n_iter_ = fit.status.value, fit.n_iter
+        law = fit.variance_law
+        parts = np.array([law.estimates, law.offsets, law.df])
+        self.task_variance_law_ = parts.reshape(3, len(fit.means), -1)[:, ::-1].reshape(3, -1)
+        self._gains, self._statistics = fit.gains, None
+        self._store_units(scaling, fit)
+        self.task_sd_, self.task_intercept_sd_ = self._deviations(self.covariance_)
+        self.coef_sd_, _ = self._deviations(self.task_covariances_)
+        self.center_coef_sd_ = self._deviations(self.center_covariance_[np.newaxis])[0][0]
+        self.forces_, self.kkt_residual_ = self.distances_, 0.0
+
+    def _store_units(self: Any, scaling: Scaling, fit: NestedFit) -> None:
+        """Write the models of tasks and groups, and covariances of new tasks in known groups."""
+        sizes = [len(means) for means in fit.means]
+        outer = list(range(len(sizes) - 1, 0, -1))
+        n_tasks = sizes[0]
+        self._store_models(scaling, np.vstack([fit.means[k] for k in (0, *outer)]), fit.center)
+        cuts = n_tasks + np.cumsum([0, *(sizes[k] for k in outer)])
+        coef, intercept = self.coef_, self.intercept_
+        self.group_coef_ = [coef[a:b] for a, b in pairwise(cuts)]
+        self.group_intercept_ = [intercept[a:b] for a, b in pairwise(cuts)]
+        self.coef_, self.intercept_ = coef[:n_tasks], intercept[:n_tasks]
+        inner = np.cumsum(fit.level_variances, axis=0)  # between a task and a unit of a level
+        self.group_covariances_ = [fit.covariances[k] + np.diag(inner[k - 1]) for k in outer]
+        distances = [self._lengths(fit, level) for level in range(len(sizes))]
+        self.distances_, self.group_distances_ = distances[0], [distances[k] for k in outer]
+        self.epsilon_max_ = np.array([length.max() for length in distances[::-1]])
+
+    def _lengths(self, fit: NestedFit, level: int) -> Array:
+        """Distances of units to their parents, in standard deviations."""
+        above = [*fit.means[1:], fit.center[None]][level]
+        offsets = fit.means[level] - above[fit.hierarchy.parents[level]]
+        sds = np.sqrt(fit.level_variances[level])
+        scaled = np.divide(offsets, sds, out=np.zeros_like(offsets), where=sds > 0)
+        return np.asarray(np.linalg.norm(scaled, axis=1))

@@ -1,0 +1,162 @@
+"""Groups within groups, against the multivariate normal of all rows and against mixed models."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from statsmodels.regression.mixed_linear_model import MixedLM
+
+from crosslearning.convex.evidence._nested_point import NestedPoint
+from crosslearning.convex.evidence.gaussian import evidence_fit
+from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
+from crosslearning.convex.evidence.nested import GaussianLevels, nested_fit
+from tests.support.nested import NestedRows
+
+VARIANCES, PRECISION = np.array([[0.5, 0.2], [0.0, 0.7]]), np.array([0.8, 0.3])
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return NestedRows()
+
+
+@pytest.fixture(scope="module")
+def marginal(rows):
+    ones = np.ones(len(rows.parent))
+    return NestedMarginal(rows.moments.products, ones, rows.hierarchy, VARIANCES, PRECISION)
+
+
+def test_the_evidence_is_that_of_a_multivariate_normal(rows, marginal):
+    V = rows.covariance(VARIANCES, PRECISION)
+    v = np.append(-marginal.center.beta, 1.0)
+    squares = v @ marginal.total @ v + PRECISION @ marginal.center.beta**2
+    assert squares == pytest.approx(rows.y @ np.linalg.solve(V, rows.y), rel=1e-12)
+    log_det = marginal.log_det + marginal.center.log_det - np.log(PRECISION).sum()
+    assert log_det == pytest.approx(np.linalg.slogdet(V)[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("task", [0, 17])
+def test_posteriors_are_those_of_the_joint_normal(rows, marginal, task):
+    V = rows.covariance(VARIANCES, PRECISION)
+    group = rows.parent[task]
+    of_center = rows.X / PRECISION
+    of_group = of_center + (rows.groups == group)[:, None] * rows.X * VARIANCES[1]
+    of_task = of_group + (rows.tasks == task)[:, None] * rows.X * VARIANCES[0]
+    prior = np.diag(1.0 / PRECISION)
+    levels = ((0, task, of_task, 2), (1, group, of_group, 1), (2, 0, of_center, 0))
+    for level, unit, shared, n in levels:
+        mean = shared.T @ np.linalg.solve(V, rows.y)
+        np.testing.assert_allclose(marginal.means[level][unit, :, 0], mean, rtol=1e-9, atol=1e-12)
+        own = prior + np.diag(VARIANCES[2 - n :].sum(axis=0)) if n else prior
+        expected = own - shared.T @ np.linalg.solve(V, shared)
+        np.testing.assert_allclose(marginal.covariances[level][unit], expected, atol=1e-12)
+
+
+def test_average_information_is_a_quadratic_form(rows, marginal):
+    vectors = np.random.default_rng(1).normal(size=(len(rows.parent), 2, 3))
+    f = np.einsum("np,npk->nk", rows.X, vectors[rows.tasks])
+    expected = f.T @ np.linalg.solve(rows.covariance(VARIANCES, PRECISION), f)
+    np.testing.assert_allclose(marginal.average_information(vectors), expected, rtol=1e-10)
+
+
+def test_slopes_are_derivatives(rows):
+    weights = np.linspace(0.5, 1.5, len(rows.parent))
+    data = GaussianLevels(
+        products=rows.moments.products,
+        task_weights=weights,
+        hierarchy=rows.hierarchy,
+        flat=np.array([False, True]),
+        moments=rows.moments,
+    )
+
+    def at(variances):
+        return NestedPoint(variances, np.zeros(5, dtype=bool), np.array([0, 1, 2, 3, 4, 4]), data)
+
+    here, step = np.array([0.3, 0.6, 0.2, 0.9, 1.5]), 1e-5 * np.eye(5)
+    numeric = [(at(here + h).value - at(here - h).value) / 2e-5 for h in step]
+    np.testing.assert_allclose(at(here).slope, numeric, rtol=1e-6, atol=1e-6)
+
+
+def test_one_group_of_all_tasks_is_one_level(rows):
+    n = len(rows.parent)
+    everyone = Hierarchy((np.zeros(n, dtype=np.intp), np.zeros(1, dtype=np.intp)))
+    nested = nested_fit(rows.moments, everyone, "diagonal", tol=1e-10)
+    single = evidence_fit(rows.moments, "diagonal", tol=1e-10)
+    assert nested.log_evidence == pytest.approx(single.log_evidence, abs=1e-7)
+    np.testing.assert_allclose(nested.level_variances[1], 0.0)
+    np.testing.assert_allclose(
+        nested.level_variances[0], np.diagonal(single.task_covariance), rtol=1e-4
+    )
+    np.testing.assert_allclose(nested.means[0], single.thetas, rtol=1e-4, atol=1e-5)
+
+
+def test_random_intercepts_agree_with_a_mixed_model(rows):
+    rows = NestedRows(1, group_sd=(0.0, 1.0), task_sd=(0.0, 0.7))
+    fit = nested_fit(rows.moments, rows.hierarchy, "levels", tol=1e-10)
+    table = pd.DataFrame({"y": rows.y, "x": rows.X[:, 0], "g": rows.groups, "t": rows.tasks})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about its own convergence
+        mixed = MixedLM.from_formula(
+            "y ~ x", table, groups="g", re_formula="1", vc_formula={"t": "0 + C(t)"}
+        ).fit(reml=True)
+    assert fit.level_variances[0, 1] == pytest.approx(mixed.vcomp[0], rel=0.01)
+    assert fit.level_variances[1, 1] == pytest.approx(mixed.cov_re.iloc[0, 0], rel=0.01)
+    assert fit.noise_variance == pytest.approx(mixed.scale, rel=0.01)
+    np.testing.assert_allclose(fit.center, mixed.fe_params[["x", "Intercept"]], rtol=0.01)
+
+
+def test_random_slopes_agree_with_a_mixed_model():
+    rows = NestedRows(2, n_groups=15)
+    fit = nested_fit(rows.moments, rows.hierarchy, "diagonal", tol=1e-10)
+    table = pd.DataFrame({"y": rows.y, "x": rows.X[:, 0], "g": rows.groups, "t": rows.tasks})
+    parts = {"gx": "0 + x", "t": "0 + C(t)", "tx": "0 + C(t):x"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mixed = MixedLM.from_formula(
+            "y ~ x", table, groups="g", re_formula="1", vc_formula=parts
+        ).fit(reml=True)
+    components = dict(zip(mixed.model.exog_vc.names, mixed.vcomp, strict=True))
+    assert fit.level_variances[0, 0] == pytest.approx(components["tx"], rel=0.01)
+    assert fit.level_variances[0, 1] == pytest.approx(components["t"], rel=0.01)
+    assert fit.level_variances[1, 0] == pytest.approx(components["gx"], rel=0.01)
+    assert fit.level_variances[1, 1] == pytest.approx(mixed.cov_re.iloc[0, 0], rel=0.01)
+
+
+def test_variances_are_recovered():
+    rows = NestedRows(3, n_groups=120, n_tasks=6)
+    fit = nested_fit(rows.moments, rows.hierarchy)
+    sds = np.sqrt(fit.level_variances)
+    np.testing.assert_allclose(sds, [[0.3, 0.7], [0.5, 1.0]], rtol=0.15)
+    lower, upper = fit.variance_law.interval(0.99)
+    truth = np.array([0.3, 0.7, 0.5, 1.0]) ** 2
+    assert np.all((lower < truth) & (truth < upper))
+
+
+def test_a_level_without_effect_has_no_variance():
+    shares = []
+    for seed in range(8):
+        rows = NestedRows(seed, group_sd=(0.0, 0.0))
+        shares.append(nested_fit(rows.moments, rows.hierarchy, "levels").level_variances[1, 1])
+    assert 2 <= np.count_nonzero(np.array(shares) == 0.0) <= 7  # exactly; half of them on average
+    assert max(shares) < 0.2
+
+
+def test_levels_that_cannot_be_told_apart_share_one_variance():
+    rows = NestedRows(0, n_groups=30, n_tasks=1)
+    fit = nested_fit(rows.moments, rows.hierarchy, "levels")
+    assert fit.level_variances[1, 1] == 0.0 < fit.level_variances[0, 1]
+
+
+def test_three_levels(rows):
+    regions = np.arange(12) // 3
+    hierarchy = Hierarchy((rows.parent, regions, np.zeros(4, dtype=np.intp)))
+    three = nested_fit(rows.moments, hierarchy, "diagonal", tol=1e-9)
+    two = nested_fit(rows.moments, rows.hierarchy, "diagonal", tol=1e-9)
+    assert three.level_variances.shape == (3, 2)
+    assert three.log_evidence >= two.log_evidence - 1e-6
+
+
+def test_structures_that_levels_do_not_have_are_refused(rows):
+    with pytest.raises(ValueError, match="got 'full'"):
+        nested_fit(rows.moments, rows.hierarchy, "full")

@@ -1,0 +1,66 @@
+"""Groups within groups for classes and counts."""
+
+import numpy as np
+import pytest
+
+from crosslearning.convex.evidence.hierarchy import Hierarchy
+from crosslearning.convex.evidence.laplace import laplace_fit
+from crosslearning.convex.evidence.nested_laplace import nested_laplace_fit
+from crosslearning.convex.families import Bernoulli, Gamma, Multinomial, Poisson, Student
+from tests.support.evidence_oracles import glm_rows
+from tests.support.nested import NestedRows
+
+
+def drawn(family, score, seed=0):
+    rng = np.random.default_rng(seed)
+    if isinstance(family, Bernoulli):
+        return 1.0 * (rng.random(len(score)) < 1.0 / (1.0 + np.exp(-score)))
+    if isinstance(family, Multinomial):
+        return 1.0 * np.digitize(score + rng.logistic(size=len(score)), [1.0, 3.0])
+    mean = np.exp(0.5 * score)
+    return 1.0 * rng.poisson(mean) if isinstance(family, Poisson) else rng.gamma(2.0, mean / 2.0)
+
+
+@pytest.mark.parametrize("family", [Bernoulli(), Multinomial(3), Poisson(), Gamma()], ids=str)
+def test_one_group_of_all_tasks_is_one_level(family):
+    nested = NestedRows(n_groups=5)
+    n = len(nested.parent)
+    rows = glm_rows(nested.X, drawn(family, nested.score), nested.tasks, n, family)
+    everyone = Hierarchy((np.zeros(n, dtype=np.intp), np.zeros(1, dtype=np.intp)))
+    fit = nested_laplace_fit(rows, everyone, covariance="block", tol=1e-9)
+    single = laplace_fit(rows, covariance="block", tol=1e-9)
+    # A dispersion is settled to 1e-4.
+    tolerance = 1e-3 if family.has_dispersion else 1e-6
+    assert fit.log_evidence == pytest.approx(single.posterior.log_evidence, abs=tolerance)
+    variances = np.diagonal(single.posterior.task_covariance)
+    np.testing.assert_allclose(fit.level_variances[0], variances, rtol=2e-3, atol=1e-7)
+    gaussians = single.gaussians()
+    np.testing.assert_allclose(fit.means[0], gaussians.thetas, rtol=0.01, atol=2e-3)
+    np.testing.assert_allclose(fit.center, gaussians.center, rtol=0.01, atol=2e-3)
+
+
+@pytest.mark.parametrize("family", [Bernoulli(), Poisson()], ids=str)
+def test_variances_are_recovered(family):
+    nested = NestedRows(5, n_groups=60, n=30)
+    n = len(nested.parent)
+    rows = glm_rows(nested.X, drawn(family, nested.score), nested.tasks, n, family)
+    fit = nested_laplace_fit(rows, nested.hierarchy)
+    truth = np.array([[0.3, 0.7], [0.5, 1.0]]) * (0.5 if isinstance(family, Poisson) else 1.0)
+    np.testing.assert_allclose(np.sqrt(fit.level_variances), truth, atol=0.25)
+    lower, upper = fit.variance_law.interval(0.99)
+    assert np.all((lower < truth.ravel() ** 2) & (truth.ravel() ** 2 < upper))
+
+
+def test_two_levels_explain_more_than_one():
+    nested, family = NestedRows(n_groups=10), Bernoulli()
+    n = len(nested.parent)
+    rows = glm_rows(nested.X, drawn(family, nested.score), nested.tasks, n, family)
+    fit = nested_laplace_fit(rows, nested.hierarchy, covariance="block")
+    assert fit.log_evidence >= laplace_fit(rows, covariance="block").posterior.log_evidence
+
+
+def test_student_targets_are_refused():
+    nested = NestedRows(n_groups=3)
+    rows = glm_rows(nested.X, nested.y, nested.tasks, len(nested.parent), Student())
+    with pytest.raises(ValueError, match="another family than 'student'"):
+        nested_laplace_fit(rows, nested.hierarchy)
