@@ -96,7 +96,7 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
 
     def _task_codes(self, tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the tasks of a fit, and the number of each row's."""
-        return codes_to_fit(tasks, n_rows)
+        return codes_to_fit(tasks, n_rows, stacklevel=5)
 
     def _new_codes(self, tasks: Any, n_rows: int) -> NDArray[np.int64]:
         """Return the number of the task of each row to predict, -1 if unknown."""

@@ -59,7 +59,7 @@ class NestedTasks(Inference):
         """Return the tasks of a fit and the number of each row's; remember the groups."""
         self._forget_levels()
         if not has_levels(tasks):
-            return codes_to_fit(tasks, n_rows)
+            return codes_to_fit(tasks, n_rows, stacklevel=5)
         labels, codes = codes_to_fit(paths_of(tasks, n_rows), n_rows)
         self.level_names_ = level_names(tasks)
         self.groups_ = [as_objects(groups) for groups in groups_of(labels.tolist())]

@@ -104,7 +104,9 @@ def separate_labels(X: Any, tasks: Any, task_column: Any) -> tuple[Any, Any]:
     return split_task_column(X, task_column)
 
 
-def codes_to_fit(tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def codes_to_fit(
+    tasks: Any, n_rows: int, stacklevel: int = 4
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return distinct labels and the position of each row's; one task, and a warning, if None."""
     if tasks is None:
         warnings.warn(
@@ -112,7 +114,7 @@ def codes_to_fit(tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int6
             "of each row as `tasks` or in a `task_column`; the same label for all rows if one task "
             "is meant.",
             UserWarning,
-            stacklevel=4,  # of `fit`
+            stacklevel=stacklevel,  # of `fit`
         )
         return as_objects([0]), np.zeros(n_rows, dtype=np.int64)
     index, codes = TaskIndex.of(check_tasks(tasks, n_rows))
