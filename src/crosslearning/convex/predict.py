@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
 
 from crosslearning.convex.families import (
     Bernoulli,
@@ -20,9 +19,6 @@ from crosslearning.convex.families import (
     Gaussian,
     Multinomial,
     OneScore,
-    Poisson,
-    Student,
-    Tweedie,
     family_of,
 )
 from crosslearning.convex.sums.columns import Scaling
@@ -30,7 +26,6 @@ from crosslearning.convex.sums.scores import score_covariances
 from crosslearning.tether import Array, Indices
 
 _AT_ONCE = 2**16  # rows
-_SMALLEST = 1e-12  # excess variance of a count, relative to its mean; of others, to its square
 
 
 def linear_scores(attributes: Mapping[str, Any], X: Array, codes: Indices) -> Array:
@@ -194,38 +189,10 @@ def central_interval(
     `mean` and `sd` are those of the targets. Both tails have the same probability.
     """
     levels = np.array([[0.5 * (1.0 - coverage)], [0.5 * (1.0 + coverage)]])
-    lower, upper = _quantiles(family, mean, sd, dispersion, levels)
+    lower, upper = family.quantiles(mean, sd, dispersion, levels)
     return lower, upper
 
 
 def possible_ends(family: Family, lower: Array, upper: Array) -> tuple[Array, Array]:
     """Return ends that such targets can have: not negative, whole counts."""
-    if isinstance(family, Gaussian):
-        return lower, upper
-    lower = np.maximum(lower, 0.0)
-    if isinstance(family, Poisson):  # the same counts lie between them
-        lower = np.ceil(lower)
-        upper = np.maximum(np.floor(upper), lower)
-    return lower, upper
-
-
-def _quantiles(family: OneScore, mean: Array, sd: Array, dispersion: float, levels: Array) -> Array:
-    if isinstance(family, Student):
-        return np.asarray(mean + sd * stdtrit(family.df, levels))
-    if isinstance(family, Gaussian):
-        return np.asarray(mean + sd * ndtri(levels))
-    from scipy import stats  # takes long to import
-
-    variance = sd**2
-    if isinstance(family, Poisson):  # with gamma rates: negative binomial
-        excess = np.maximum(variance / mean - 1.0, _SMALLEST)
-        return np.asarray(stats.nbinom.ppf(levels, mean / excess, 1.0 / (1.0 + excess)))
-    zero = np.zeros_like(mean)  # probability of a target of 0
-    if isinstance(family, Tweedie):  # a sum of gammas may have no terms
-        power = family.power
-        zero = np.exp(-(mean ** (2.0 - power)) / (dispersion * (2.0 - power)))
-    positive = mean / (1.0 - zero)
-    rest = np.maximum((variance + mean**2) / (1.0 - zero) - positive**2, _SMALLEST * positive**2)
-    inner = np.clip((levels - zero) / (1.0 - zero), 0.0, 1.0)
-    ends = stats.gamma.ppf(inner, positive**2 / rest, scale=rest / positive)
-    return np.asarray(np.where(levels <= zero, 0.0, ends))
+    return family.possible_ends(lower, upper) if isinstance(family, OneScore) else (lower, upper)

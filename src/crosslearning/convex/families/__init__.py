@@ -20,17 +20,19 @@ from crosslearning.convex.families.poisson import Poisson
 from crosslearning.convex.families.quantile import Quantile
 from crosslearning.convex.families.registry import (
     FAMILIES,
+    REGISTRY,
     family_of,
     family_of_classes,
     family_of_numbers,
+    recognised_family,
 )
 from crosslearning.convex.families.student import Student
 from crosslearning.convex.families.tweedie import Tweedie
 
 __all__ = [
-    "CANONICAL", "FAMILIES", "Bernoulli", "Family", "Gamma", "Gaussian", "Multinomial", "OneScore",
-    "Poisson", "Quantile", "Student", "Tweedie", "contrasts", "family_of", "family_of_classes",
-    "family_of_numbers",
+    "CANONICAL", "FAMILIES", "REGISTRY", "Bernoulli", "Family", "Gamma", "Gaussian", "Multinomial",
+    "OneScore", "Poisson", "Quantile", "Student", "Tweedie", "contrasts", "family_of",
+    "family_of_classes", "family_of_numbers", "recognised_family",
 ]  # fmt: skip
 
 CANONICAL = Bernoulli, Multinomial, Poisson  # slopes are target minus mean

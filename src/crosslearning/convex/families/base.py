@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from crosslearning.tether import Array
 
@@ -15,12 +17,43 @@ _MASSES /= _MASSES.sum()
 
 
 class Family(ABC):
-    """A distribution of targets given scores."""
+    """A distribution of targets given scores, and what others need to know of it.
 
-    n_scores: int = 1
+    Attributes
+    ----------
+    name, words : str
+        Name of the family, and of the targets that it is for.
+    link : {"identity", "log", "logit"}
+        What the scores are of the mean.
+    parameters : tuple of str
+        Names of the estimator's parameters or fitted attributes that the family takes.
+    has_dispersion, least_dispersion : bool, float
+        Whether the variance has a factor to learn, and its smallest value.
+    by_passes : bool
+        Whether it can be fitted by passes over rows that do not fit into memory.
+    n_scores : int
+        Number of linear predictors.
+    """
+
+    name: ClassVar[str]
+    words: ClassVar[str]
+    link: ClassVar[str] = "identity"
+    parameters: ClassVar[tuple[str, ...]] = ()
     has_dispersion: bool = False
     least_dispersion: float = 0.0
+    by_passes: ClassVar[bool] = False
+    n_scores: int = 1
     _rule, _remedy = "at least 0", "Remove it"  # for targets
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, Any]) -> Self:
+        """Take the parameters and fitted attributes of an estimator."""
+        return cls(*(attributes[name] for name in cls.parameters))
+
+    @classmethod
+    def recognised(cls, y: Array) -> str:  # noqa: ARG003
+        """Say why numbers look like targets of this family; empty if they do not."""
+        return ""
 
     def check(self, y: Array) -> None:
         """Refuse targets that the family cannot have produced."""
@@ -98,6 +131,18 @@ class OneScore(Family):
     @abstractmethod
     def variance(self, mean: Array) -> Array:
         """Variance of the target at dispersion 1."""
+
+    @abstractmethod
+    def deviance(self, y: Array, mean: Array) -> Array:
+        """Twice the log density of a perfect prediction minus that of the mean, at dispersion 1."""
+
+    def quantiles(self, mean: Array, sd: Array, dispersion: float, levels: Array) -> Array:  # noqa: ARG002
+        """Quantiles of targets with these means and standard deviations, (levels, targets)."""
+        return np.asarray(mean + sd * ndtri(levels))
+
+    def possible_ends(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Return ends of intervals that such targets can have."""
+        return lower, upper
 
     def squared_error(self, y: Array, scores: Array) -> Array:
         """Pearson's: squared error over the variance at dispersion 1."""

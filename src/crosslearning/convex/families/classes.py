@@ -36,6 +36,7 @@ def contrasts(n_classes: int) -> Array:
 class Bernoulli(OneScore):
     """Targets 0 and 1, logit link."""
 
+    name, words, link, by_passes = "bernoulli", "two classes", "logit", True
     _rule, _remedy = "0 or 1", "Encode the classes"
 
     def _possible(self, y: Array) -> NDArray[Any]:
@@ -58,12 +59,16 @@ class Bernoulli(OneScore):
     def variance(self, mean: Array) -> Array:
         return mean * (1.0 - mean)
 
+    def deviance(self, y: Array, mean: Array) -> Array:
+        return np.asarray(-2.0 * np.log(np.where(y > 0, mean, 1.0 - mean)))
+
 
 @dataclass(frozen=True)
 class Multinomial(Family):
     """Targets 0 ... n_classes - 1, at least 3 classes; scores are contrasts between them."""
 
     n_classes: int
+    name, words, link, by_passes = "multinomial", "three or more classes", "logit", True
     _rule, _remedy = "numbers of classes", "Encode them"
 
     @property

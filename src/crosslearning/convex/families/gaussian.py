@@ -16,6 +16,7 @@ from crosslearning.tether import Array
 class Gaussian(OneScore):
     """Real targets: y = score + noise."""
 
+    name, words = "gaussian", "real numbers"
     has_dispersion = True
 
     def _possible(self, y: Array) -> NDArray[Any]:
@@ -36,6 +37,9 @@ class Gaussian(OneScore):
 
     def variance(self, mean: Array) -> Array:
         return np.ones_like(mean)
+
+    def deviance(self, y: Array, mean: Array) -> Array:
+        return np.asarray((y - mean) ** 2)
 
     def predictive(
         self, score: Array, variance: Array, dispersion: Array | float = 1.0

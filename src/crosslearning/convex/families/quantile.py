@@ -25,6 +25,7 @@ class Quantile(Gaussian):
 
     quantile: float = 0.5
     width: float = 0.1
+    name, words, parameters = "quantile", "a quantile of real numbers", ("quantile",)
     has_dispersion = False
 
     @property
@@ -54,6 +55,10 @@ class Quantile(Gaussian):
         below = expit((score - y) / self.width)
         bend = below * (1.0 - below) / (self.width * self.scale)
         return (self.quantile - below) / self.scale, bend, bend * (1.0 - 2.0 * below) / self.width
+
+    def deviance(self, y: Array, mean: Array) -> Array:
+        rest = y - mean
+        return np.asarray(np.maximum(self.quantile * rest, (self.quantile - 1.0) * rest))
 
     def predictive(
         self,

@@ -1,9 +1,11 @@
-"""Which family: from names and attributes of estimators."""
+"""The registry of families: everything that asks "which family?" asks here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from crosslearning.convex.families.base import Family, OneScore
 from crosslearning.convex.families.classes import Bernoulli, Multinomial
@@ -13,22 +15,29 @@ from crosslearning.convex.families.poisson import Poisson
 from crosslearning.convex.families.quantile import Quantile
 from crosslearning.convex.families.student import Student
 from crosslearning.convex.families.tweedie import Tweedie
+from crosslearning.tether import Array
 
-_FAMILIES: dict[str, tuple[type[OneScore], tuple[str, ...]]] = {  # and names of their parameters
-    "gaussian": (Gaussian, ()),
-    "student": (Student, ("df",)),
-    "poisson": (Poisson, ()),
-    "gamma": (Gamma, ()),
-    "tweedie": (Tweedie, ("power",)),
-    "quantile": (Quantile, ("quantile",)),
-}
-FAMILIES = tuple(_FAMILIES)
+_OF_NUMBERS: tuple[type[OneScore], ...] = Gaussian, Student, Poisson, Gamma, Tweedie, Quantile
+REGISTRY = {family.name: family for family in _OF_NUMBERS}
+FAMILIES = tuple(REGISTRY)
+
+
+def recognised_family(y: Array) -> tuple[str, str]:
+    """Return the name of the family that numbers look like, and why.
+
+    >>> recognised_family(np.array([0.0, 1.0, 1.0, 0.0, 2.0, 7.0]))
+    ('poisson', 'counts: whole numbers from 0, more small than large')
+    """
+    for name, family in REGISTRY.items():
+        if why := family.recognised(y):
+            return name, why
+    whole = bool(np.all(y == np.floor(y)))
+    return "gaussian", "whole numbers" if whole else "numbers with decimals"
 
 
 def family_of_numbers(attributes: Mapping[str, Any]) -> OneScore:
     """Distribution of numeric targets, from a name in `FAMILIES`, ``family``, and its parameter."""
-    family, parameters = _FAMILIES[attributes.get("family", "gaussian")]
-    return family(*(attributes[name] for name in parameters))
+    return REGISTRY[attributes.get("family", "gaussian")].of(attributes)
 
 
 def family_of_classes(n_classes: int) -> Bernoulli | Multinomial:

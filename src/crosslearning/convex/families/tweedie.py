@@ -18,6 +18,8 @@ class Tweedie(LogLink):
     """
 
     power: float = 1.5
+    name, words, parameters = "tweedie", "amounts, many of them 0", ("power",)
+    by_passes = True
 
     def __post_init__(self) -> None:
         if not 1.0 < self.power < 2.0:
@@ -25,6 +27,10 @@ class Tweedie(LogLink):
                 f"`power` must lie between 1 and 2; got {self.power}. Use Poisson or Gamma for the "
                 "ends."
             )
+
+    def _zero(self, mean: Array, dispersion: float) -> Array:
+        # A sum of gammas may have no terms.
+        return np.asarray(np.exp(-(mean ** (2.0 - self.power)) / (dispersion * (2.0 - self.power))))
 
     def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:
         # A quasi-log-likelihood: up to a function of y and the dispersion.
