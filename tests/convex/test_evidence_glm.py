@@ -229,7 +229,7 @@ def test_means_are_closer_to_those_of_quadrature_than_the_mode_is(family):
     y = 1.0 * (rng.uniform(size=n) < 0.8 if isinstance(family, Bernoulli) else rng.poisson(0.6, n))
     rows = glm_rows(np.ones((n, 1)), y, tasks, 2, family)
     point = LaplaceData(rows, np.ones(2), np.array([True])).at(np.array([0.5]), 1.0)
-    center, _, thetas, _ = averaged(rows, point)
+    gaussians = averaged(rows, point)
     beta = np.linspace(-8.0, 8.0, 161)[:, None, None]
     levels = np.linspace(-8.0, 8.0, 161)
     own = [
@@ -241,7 +241,10 @@ def test_means_are_closer_to_those_of_quadrature_than_the_mode_is(family):
     density = np.exp(logs - logs.max())
     density /= density.sum()
     expected = [float((density * part).sum()) for part in (beta, levels[:, None], levels)]
-    average, mode = np.append(center, thetas), np.append(point.beta, point.thetas)
+    average, mode = (
+        np.append(gaussians.center, gaussians.thetas),
+        np.append(point.beta, point.thetas),
+    )
     assert np.all(np.abs(average - expected) < 0.35 * np.abs(mode - expected))
 
 

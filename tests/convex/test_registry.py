@@ -18,8 +18,8 @@ from crosslearning.convex.families import (
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_is_made_from_the_attributes_of_an_estimator(name):
-    attributes = {"family": name, "df": 3.0, "power": 1.2, "quantile": 0.3}
-    family = family_of_numbers(attributes)
+    attributes = {"df": 3.0, "power": 1.2, "quantile": 0.3, "overdispersion_": 2.0}
+    family = family_of_numbers({"family": name, **attributes})
     assert type(family) is REGISTRY[name]
     assert (family.name, bool(family.words)) == (name, True)
     assert family.link in ("identity", "log")

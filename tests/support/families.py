@@ -5,6 +5,7 @@ from crosslearning.convex.families import (
     Gamma,
     Gaussian,
     Multinomial,
+    NegativeBinomial,
     Poisson,
     Quantile,
     Tweedie,
@@ -18,6 +19,7 @@ FAMILIES = [
     Tweedie(1.3),
     Multinomial(4),
     Quantile(0.3, 0.5),
+    NegativeBinomial(0.7),
 ]
 
 
@@ -31,6 +33,7 @@ def targets(family, n, rng):
         "Quantile": rng.normal(size=n),
         "Bernoulli": rng.integers(2, size=n),
         "Poisson": rng.poisson(2.0, size=n),
+        "NegativeBinomial": rng.poisson(2.0, size=n),
         "Gamma": rng.gamma(2.0, size=n),
         "Tweedie": rng.gamma(2.0, size=n) * rng.integers(2, size=n),
         "Multinomial": rng.integers(4, size=n),

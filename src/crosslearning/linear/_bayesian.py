@@ -20,7 +20,7 @@ from crosslearning.convex.evidence.nearest import Gaussians
 from crosslearning.convex.evidence.passes import laplace_passes
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus
 from crosslearning.convex.evidence.search import SearchOptions
-from crosslearning.convex.families import CANONICAL
+from crosslearning.convex.families import CANONICAL, Family
 from crosslearning.convex.predict import Predictor
 from crosslearning.convex.solver.bounded import bounded, bounded_tasks
 from crosslearning.convex.solver.losses import FamilyLoss, Loss, loss_of_pass, quadratic_loss
@@ -79,10 +79,18 @@ class CrossBayesianModel(NestedTasks, LinearModel):
             return
         fit = laplace_fit(glm, **options)
         gaussians, posterior = fit.gaussians(), fit.posterior
+        glm = replace(glm, family=fit.family)
+        self._keep_shape(fit.family)
         weighted = replace(glm, weights=glm.weights * own[glm.tasks])
         noise, covariances = posterior.noise_variance, gaussians.covariances
         loss = self._loss(weighted, noise, posterior.thetas, covariances)
         self._store(scaling, posterior, gaussians, loss, own)
+
+    def _keep_shape(self, family: Family) -> None:
+        """Write the attributes that a family has learned."""
+        for name in family.parameters:
+            if name.endswith("_"):
+                setattr(self, name, getattr(family, name.removesuffix("_")))
 
     @one_blas_thread()
     def _fit_passes(

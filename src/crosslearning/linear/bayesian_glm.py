@@ -29,11 +29,12 @@ class CrossBayesianGLM(BayesianRegression):
 
     Parameters
     ----------
-    family : {"gaussian", "student", "poisson", "gamma", "tweedie", "quantile"}
+    family : {"gaussian", "student", "poisson", "negative-binomial", "gamma", "tweedie", "quantile"}
         Distribution of the targets: real, the default; real with outliers; counts, possibly
-        overdispersed (quasi-likelihood); positive, with a standard deviation proportional to the
-        mean; and nonnegative with many zeros. These three have a logarithmic link. "quantile"
-        predicts a quantile of real targets (see Notes).
+        overdispersed (quasi-likelihood); counts whose variance grows with the square of the mean;
+        positive, with a standard deviation proportional to the mean; and nonnegative with many
+        zeros. These four have a logarithmic link. "quantile" predicts a quantile of real targets
+        (see Notes).
     df : float, default=4.0
         Degrees of freedom of ``family="student"``.
     power : float, default=1.5
@@ -49,6 +50,9 @@ class CrossBayesianGLM(BayesianRegression):
         As in :class:`CrossBayesianRidge`, for the linear predictor.
     noise_sd_ : float
         Square root of the family's dispersion; 1 for "quantile".
+    overdispersion_ : float
+        Of ``family="negative-binomial"``, learned by evidence: the variance of a count is
+        mean + overdispersion · mean².
     target_scale_ : float
         Noise of a robust fit, the unit of `covariance_`, for ``family="quantile"``; otherwise 1.
     largest_mean_ : float

@@ -19,7 +19,14 @@ from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint
 from crosslearning.convex.evidence.nearest import Gaussians, nearest_gaussians
 from crosslearning.convex.evidence.posterior import EvidenceFit, symmetric_root
 from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions
-from crosslearning.convex.families import CANONICAL, Bernoulli, Gaussian, Multinomial, Student
+from crosslearning.convex.families import (
+    CANONICAL,
+    Bernoulli,
+    Family,
+    Gaussian,
+    Multinomial,
+    Student,
+)
 from crosslearning.convex.sums.checks import checked_weights
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.convex.sums.rows import GLMRows
@@ -27,6 +34,7 @@ from crosslearning.tether import Array, Indices
 
 _MAX_ROUNDS, _SETTLED = 20, 1e-4  # of the dispersion, and its relative change at the end
 _FREE_SCORE = 10.0  # variance of intercepts of separate models of classes around the pooled ones
+_SHAPE_SETTLED = 1e-3  # last change of a family's shape
 _LEAST_SHARE = 1e-6  # smallest dispersion, as a share of that without features and tasks
 
 
@@ -39,6 +47,7 @@ class GLMFit(NamedTuple):
     posterior: EvidenceFit
     moments: Moments
     gaussians: Callable[[], Gaussians]
+    family: Family  # with the shape that was learned
 
     @classmethod
     def of(
@@ -58,13 +67,13 @@ class GLMFit(NamedTuple):
                 return Gaussians(point.beta, center, point.thetas, *point.task_posteriors)
             return nearest_gaussians(point.marginal, point.precision, average, tol)
 
-        return cls(optimum.fit(scores), moments, gaussians)
+        return cls(optimum.fit(scores), moments, gaussians, point.data.rows.family)
 
     def shifted(self, by: Array) -> GLMFit:
         """Add to the parameters of centre and tasks."""
         center, thetas = self.posterior.center + by, self.posterior.thetas + by
         moved = replace(self.posterior, center=center, thetas=thetas)
-        return GLMFit(moved, self.moments, lambda: self.gaussians().shifted(by))
+        return self._replace(posterior=moved, gaussians=lambda: self.gaussians().shifted(by))
 
 
 def laplace_fit(
@@ -86,13 +95,13 @@ def laplace_fit(
     operations; its gradient is exact, including the change of the mode.
     """
     check_covariance(covariance)
-    family = rows.family
-    family.check(rows.y)
+    rows.family.check(rows.y)
+    family = rows.family.begun(rows.y, rows.weights)
     of_tasks = checked_weights(task_weights, rows.n_tasks, "task_weights")
     options = SearchOptions(covariance, blocks, tol, max_iter)
     rest = rows.y - rows.offset[:, 0] if isinstance(family, Gaussian) else rows.y
     shift = family.start(rest, rows.weights) * rows.intercept
-    fit = _fit(replace(rows, offset=rows.offset + shift), of_tasks, options)
+    fit = _fit(replace(rows, offset=rows.offset + shift, family=family), of_tasks, options)
     # Intercepts were measured from the pooled scores.
     return fit.shifted(np.append(np.zeros(rows.n_parameters - len(shift)), shift))
 
@@ -147,12 +156,14 @@ def _fit(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
         fit = evidence_fit(moments, task_weights=task_weights, **options._asdict())
     else:
         return _settled(rows, task_weights, options)
-    return GLMFit(fit, moments, lambda: Gaussians.exact(fit, moments))
+    return GLMFit(fit, moments, lambda: Gaussians.exact(fit, moments), rows.family)
 
 
 def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
     """Search for the variances, and for the dispersion of a family that has one, in turn."""
     p, q = rows.n_parameters, rows.family.n_scores
+    none = np.zeros(rows.X.shape[1], dtype=np.intp)
+    blocks = none if options.blocks is None else options.blocks
     data = LaplaceData(rows, task_weights, np.arange(p) >= p - q * rows.intercept)
     data.dispersion = data.pearson(np.zeros((rows.n_tasks, p)), 0.0)
     least = _LEAST_SHARE * data.dispersion
@@ -160,10 +171,12 @@ def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMF
     for _ in range(_MAX_ROUNDS):
         before, point = data.dispersion, cast("LaplacePoint", optimum.point)
         data.dispersion = data.pearson(point.thetas, point.n_effective, least)
-        if abs(np.log(data.dispersion / before)) <= _SETTLED:
+        moved = data.learn_shape(optimum.root, np.repeat(optimum.ratio[blocks], q))
+        if abs(np.log(data.dispersion / before)) <= _SETTLED and moved <= _SHAPE_SETTLED:
             break
         optimum, _ = search_of(data, optimum, options).run(optimum.structure)
     # In units of the dispersion, as products of rows are.
+    rows = cast("GLMRows", cast("LaplacePoint", optimum.point).data.rows)
     products = optimum.point.dispersion * optimum.point.marginal.products
     moments = Moments(products, rows.counts, np.zeros(rows.n_tasks), rows.intercept)
     average = _average(rows, optimum.point.dispersion)

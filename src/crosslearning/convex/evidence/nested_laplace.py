@@ -86,10 +86,10 @@ def nested_laplace_fit(
     options = SearchOptions(covariance, blocks, tol, max_iter)
     if type(family) is Gaussian:
         return nested_fit(rows.moments(), hierarchy, task_weights=weights, **options._asdict())
-    if isinstance(family, Gaussian):
+    if isinstance(family, Gaussian) or len(family.shape):
         raise ValueError(
-            f"Groups within groups need another family than {type(family).__name__.lower()!r}. Use "
-            "'gaussian', or name only the innermost groups as tasks."
+            f"Groups within groups need another family than {family.name!r}. Use 'gaussian' for "
+            "numbers or 'poisson' for counts, or name only the innermost groups as tasks."
         )
     shift = family.start(rows.y, rows.weights) * rows.intercept
     rows = replace(rows, offset=rows.offset + shift)

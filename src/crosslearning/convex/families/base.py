@@ -55,6 +55,19 @@ class Family(ABC):
         """Say why numbers look like targets of this family; empty if they do not."""
         return ""
 
+    def begun(self, y: Array, weights: Array) -> Self:  # noqa: ARG002
+        """Return the family with a shape to begin with."""
+        return self
+
+    @property
+    def shape(self) -> Array:
+        """Numbers, of any size, that are learned by evidence."""
+        return np.zeros(0)
+
+    def with_shape(self, shape: Array) -> Self:  # noqa: ARG002
+        """Return the family with another shape."""
+        return self
+
     def check(self, y: Array) -> None:
         """Refuse targets that the family cannot have produced."""
         good = self._possible(y)

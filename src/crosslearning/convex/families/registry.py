@@ -11,13 +11,22 @@ from crosslearning.convex.families.base import Family, OneScore
 from crosslearning.convex.families.classes import Bernoulli, Multinomial
 from crosslearning.convex.families.gamma import Gamma
 from crosslearning.convex.families.gaussian import Gaussian
+from crosslearning.convex.families.negative_binomial import NegativeBinomial
 from crosslearning.convex.families.poisson import Poisson
 from crosslearning.convex.families.quantile import Quantile
 from crosslearning.convex.families.student import Student
 from crosslearning.convex.families.tweedie import Tweedie
 from crosslearning.tether import Array
 
-_OF_NUMBERS: tuple[type[OneScore], ...] = Gaussian, Student, Poisson, Gamma, Tweedie, Quantile
+_OF_NUMBERS: tuple[type[OneScore], ...] = (
+    Gaussian,
+    Student,
+    Poisson,
+    NegativeBinomial,
+    Gamma,
+    Tweedie,
+    Quantile,
+)
 REGISTRY = {family.name: family for family in _OF_NUMBERS}
 FAMILIES = tuple(REGISTRY)
 
