@@ -6,6 +6,7 @@ from crosslearning.convex.families import (
     Gaussian,
     Multinomial,
     NegativeBinomial,
+    Ordinal,
     Poisson,
     Quantile,
     Tweedie,
@@ -20,6 +21,7 @@ FAMILIES = [
     Multinomial(4),
     Quantile(0.3, 0.5),
     NegativeBinomial(0.7),
+    Ordinal((-1.0, 0.0, 1.5)),
 ]
 
 
@@ -37,4 +39,5 @@ def targets(family, n, rng):
         "Gamma": rng.gamma(2.0, size=n),
         "Tweedie": rng.gamma(2.0, size=n) * rng.integers(2, size=n),
         "Multinomial": rng.integers(4, size=n),
+        "Ordinal": rng.integers(4, size=n),
     }[named(family)].astype(float)

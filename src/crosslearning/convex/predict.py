@@ -19,6 +19,7 @@ from crosslearning.convex.families import (
     Gaussian,
     Multinomial,
     OneScore,
+    Ordinal,
     family_of,
 )
 from crosslearning.convex.sums.columns import Scaling
@@ -154,7 +155,8 @@ class Predictor:
 
     def probabilities(self, X: Array, codes: Indices) -> Array:
         """Probabilities of the classes, shape (n_rows, n_classes)."""
-        result = np.empty((len(X), self.family.n_scores + 1))
+        assert isinstance(self.family, Bernoulli | Multinomial | Ordinal)
+        result = np.empty((len(X), self.family.n_classes))
         for rows in _chunks(len(X)):
             scores = self.scores(X[rows], codes[rows])
             covariances = self.score_covariances(X[rows], codes[rows])
@@ -170,8 +172,10 @@ def _class_probabilities(family: Family, scores: Array, covariances: Array) -> A
     """Probabilities of classes, averaged over Gaussian scores."""
     if isinstance(family, Multinomial):
         return family.predictive(scores @ family.basis, covariances)
-    assert isinstance(family, Bernoulli)
     score, variance = scores[:, 0], covariances[:, 0, 0]
+    if isinstance(family, Ordinal):
+        return family.probabilities(score, variance)
+    assert isinstance(family, Bernoulli)
     return np.column_stack([family.predictive(sign * score, variance)[0] for sign in (-1.0, 1.0)])
 
 

@@ -20,7 +20,7 @@ from crosslearning.convex.evidence.nearest import Gaussians
 from crosslearning.convex.evidence.passes import laplace_passes
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus
 from crosslearning.convex.evidence.search import SearchOptions
-from crosslearning.convex.families import CANONICAL, Family
+from crosslearning.convex.families import AVERAGED, Family
 from crosslearning.convex.predict import Predictor
 from crosslearning.convex.solver.bounded import bounded, bounded_tasks
 from crosslearning.convex.solver.losses import FamilyLoss, Loss, loss_of_pass, quadratic_loss
@@ -90,7 +90,8 @@ class CrossBayesianModel(NestedTasks, LinearModel):
         """Write the attributes that a family has learned."""
         for name in family.parameters:
             if name.endswith("_"):
-                setattr(self, name, getattr(family, name.removesuffix("_")))
+                value = getattr(family, name.removesuffix("_"))
+                setattr(self, name, np.array(value) if isinstance(value, tuple) else value)
 
     @one_blas_thread()
     def _fit_passes(
@@ -143,7 +144,7 @@ class CrossBayesianModel(NestedTasks, LinearModel):
         solution = bounded_tasks(
             loss, metric, self.epsilon_, center, tol=_AIM * _CERTAIN, max_iter=self.max_iter
         )
-        if isinstance(glm.family, CANONICAL):
+        if isinstance(glm.family, AVERAGED):
             means, self.task_covariances_ = new_task_means(glm, center, unseen, noise)
             if self.epsilon_ == np.inf:
                 solution = replace(solution, thetas=means, center=center)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.convex.families import Bernoulli, Multinomial, contrasts, family_of_classes
+from crosslearning.convex.families import Family, contrasts, family_of_classes
 from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
 from crosslearning.tether import Array, Indices
 
@@ -70,17 +70,17 @@ class ClassTarget(TaskClassifier):
             )
         return codes
 
-    def _family(self) -> Bernoulli | Multinomial:
+    def _family(self) -> Family:
         return family_of_classes(len(self.classes_))
 
     def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        if len(self.classes_) == 2:
+        if self._family().n_scores == 1:
             return coef, intercept
         basis = contrasts(len(self.classes_))
         return np.einsum("kq,...qp->...kp", basis, coef), intercept @ basis.T
 
     def _center(self) -> tuple[Array, Array]:
-        if len(self.classes_) == 2:
+        if self._family().n_scores == 1:
             return self.center_coef_, self.center_intercept_
         basis = contrasts(len(self.classes_))
         return basis.T @ self.center_coef_, self.center_intercept_ @ basis

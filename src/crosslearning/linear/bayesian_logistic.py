@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from crosslearning.convex.families import Family, family_of
 from crosslearning.convex.sums.passes import Passed
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
@@ -15,6 +17,7 @@ from crosslearning.linear._targets import ClassTarget
 from crosslearning.tether import Array
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
     r"""Logistic regressions for related tasks that learn how much the tasks differ.
 
@@ -26,6 +29,10 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
 
     Parameters
     ----------
+    ordered : bool, default=False
+        Whether the classes, in the order of `classes_`, are grades of one thing: a cumulative logit
+        model with one score, and thresholds that all tasks share. A class of higher order has a
+        higher score.
     epsilon, covariance, blocks, task_weights, tol, max_iter, and all others
         As in :class:`CrossBayesianRidge`.
 
@@ -33,6 +40,9 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
     ----------
     classes_ : array of shape (n_classes,)
         The classes.
+    thresholds_ : array of shape (n_classes - 1,)
+        Of three or more ordered classes: the log-odds of at most a class are its threshold minus
+        the linear predictor.
     coef_, intercept_, center_coef_, center_intercept_
         As in :class:`CrossLogisticRegression`.
     coef_sd_, center_coef_sd_, task_sd_, task_intercept_sd_
@@ -50,6 +60,16 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
     >>> model.coef_.shape
     (160, 1, 3)
     """
+
+    ordered: bool = False
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **CrossBayesianModel._parameter_constraints,
+        "ordered": ["boolean"],
+    }
+
+    def _family(self) -> Family:
+        return family_of(vars(self))
 
     def fit_passes(
         self,
@@ -74,6 +94,10 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
             Learn variances from at most that many evenly spaced tasks.
         """
         self._validate_params()
+        if self.ordered:
+            raise ValueError(
+                "Fitting by passes needs ordered=False. Fit ordered classes from rows."
+            )
         self._check_statistics(statistics)
         self.classes_ = np.asarray(classes)
         if not np.array_equal(self.classes_, np.unique(self.classes_)):
@@ -104,4 +128,7 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
                 "Every class needs a row with positive weight; class "
                 f"{self.classes_[counted.argmin()]!r} has none. Drop its rows."
             )
+        self.__dict__.pop("thresholds_", None)  # of an earlier fit
+        if self.ordered and not self.fit_intercept:
+            raise ValueError("Ordered classes need fit_intercept=True, which moves the thresholds.")
         self._fit_likelihood(rows, offset)

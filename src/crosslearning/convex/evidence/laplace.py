@@ -20,11 +20,9 @@ from crosslearning.convex.evidence.nearest import Gaussians, nearest_gaussians
 from crosslearning.convex.evidence.posterior import EvidenceFit, symmetric_root
 from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions
 from crosslearning.convex.families import (
-    CANONICAL,
-    Bernoulli,
+    AVERAGED,
     Family,
     Gaussian,
-    Multinomial,
     Student,
 )
 from crosslearning.convex.sums.checks import checked_weights
@@ -62,7 +60,7 @@ class GLMFit(NamedTuple):
         point = cast("LaplacePoint", optimum.point)
 
         def gaussians() -> Gaussians:
-            if not isinstance(point.data.rows.family, CANONICAL):
+            if not isinstance(point.data.rows.family, AVERAGED):
                 center = point.center.covariance
                 return Gaussians(point.beta, center, point.thetas, *point.task_posteriors)
             return nearest_gaussians(point.marginal, point.precision, average, tol)
@@ -196,7 +194,7 @@ def search_of(data: LaplaceData, start: Optimum | None, options: SearchOptions) 
         columns=np.repeat(np.arange(len(rows.mean_squares)), rows.family.n_scores),
         intercept=rows.intercept,
     )
-    if isinstance(rows.family, Bernoulli | Multinomial):
+    if rows.family.link == "logit":
         search.free = _FREE_SCORE
     if start is not None:
         search.start, search.ratio = np.diagonal(start.covariance), start.ratio

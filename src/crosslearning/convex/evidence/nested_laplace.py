@@ -26,7 +26,7 @@ from crosslearning.convex.evidence.nested import (
 )
 from crosslearning.convex.evidence.scoring import promised
 from crosslearning.convex.evidence.search import MENTION, ROOM, SearchOptions
-from crosslearning.convex.families import CANONICAL, Gaussian
+from crosslearning.convex.families import AVERAGED, Gaussian
 from crosslearning.convex.sums.checks import checked_weights
 from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.tether import Array, Indices
@@ -130,7 +130,7 @@ class _Rounds:
                 if best.score <= block.score + MENTION:
                     best, (self.beta, self.offsets, self.dispersion) = block, state
         fit = best.fit(scores, self.dispersion)
-        averaged &= isinstance(self.rows.family, CANONICAL)
+        averaged &= isinstance(self.rows.family, AVERAGED)
         return self._averaged(fit, best.point.marginal) if averaged else fit
 
     def _search(self) -> NestedSearch:

@@ -17,6 +17,7 @@ from crosslearning.convex.families.classes import Bernoulli, Multinomial, contra
 from crosslearning.convex.families.gamma import Gamma
 from crosslearning.convex.families.gaussian import Gaussian
 from crosslearning.convex.families.negative_binomial import NegativeBinomial
+from crosslearning.convex.families.ordinal import Ordinal
 from crosslearning.convex.families.poisson import Poisson
 from crosslearning.convex.families.quantile import Quantile
 from crosslearning.convex.families.registry import (
@@ -31,9 +32,9 @@ from crosslearning.convex.families.student import Student
 from crosslearning.convex.families.tweedie import Tweedie
 
 __all__ = [
-    "CANONICAL", "FAMILIES", "REGISTRY", "Bernoulli", "Family", "Gamma", "Gaussian", "Multinomial",
-    "NegativeBinomial", "OneScore", "Poisson", "Quantile", "Student", "Tweedie", "contrasts",
-    "family_of", "family_of_classes", "family_of_numbers", "recognised_family",
+    "AVERAGED", "FAMILIES", "REGISTRY", "Bernoulli", "Family", "Gamma", "Gaussian", "Multinomial",
+    "NegativeBinomial", "OneScore", "Ordinal", "Poisson", "Quantile", "Student", "Tweedie",
+    "contrasts", "family_of", "family_of_classes", "family_of_numbers", "recognised_family",
 ]  # fmt: skip
 
-CANONICAL = Bernoulli, Multinomial, Poisson  # slopes are target minus mean
+AVERAGED = Bernoulli, Multinomial, Ordinal, Poisson  # posteriors of these are averaged

@@ -12,8 +12,8 @@ from scipy.special import ndtri
 
 from crosslearning.tether import Array
 
-_NODES, _MASSES = np.polynomial.hermite_e.hermegauss(32)
-_MASSES /= _MASSES.sum()
+NODES, MASSES = np.polynomial.hermite_e.hermegauss(32)
+MASSES /= MASSES.sum()
 
 
 class Family(ABC):
@@ -116,7 +116,7 @@ class Family(ABC):
         """Gradient of tr(curvature · covariance) by the scores."""
 
 
-class OneScore(Family):
+class Scored(Family):
     """A family with one score, in terms of plain numbers."""
 
     def slope(self, y: Array, scores: Array) -> Array:
@@ -129,13 +129,17 @@ class OneScore(Family):
         return np.asarray(self.derivatives(y, scores[..., 0])[2][..., None] * covariance[..., 0])
 
     def averaged(self, y: Array, scores: Array, covariance: Array) -> tuple[Array, Array]:
-        at = scores + np.sqrt(covariance[..., 0]) * _NODES
+        at = scores + np.sqrt(covariance[..., 0]) * NODES
         slopes, bends, _ = self.derivatives(y[..., None], at)
-        return (slopes @ _MASSES)[..., None], (bends @ _MASSES)[..., None, None]
+        return (slopes @ MASSES)[..., None], (bends @ MASSES)[..., None, None]
 
     @abstractmethod
     def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
         """First derivative, minus the second, and the slope of that, at dispersion 1."""
+
+
+class OneScore(Scored):
+    """A family with one score, and targets that have a mean."""
 
     @abstractmethod
     def mean(self, score: Array) -> Array:
@@ -166,8 +170,8 @@ class OneScore(Family):
         self, score: Array, variance: Array, dispersion: Array | float = 1.0
     ) -> tuple[Array, Array]:
         """Mean and variance of targets whose score is Gaussian (by quadrature)."""
-        at = score[..., None] + np.sqrt(variance)[..., None] * _NODES
+        at = score[..., None] + np.sqrt(variance)[..., None] * NODES
         means = self.mean(at)
-        mean: Array = means @ _MASSES
-        between: Array = (means - mean[..., None]) ** 2 @ _MASSES
-        return mean, between + dispersion * (self.variance(means) @ _MASSES)
+        mean: Array = means @ MASSES
+        between: Array = (means - mean[..., None]) ** 2 @ MASSES
+        return mean, between + dispersion * (self.variance(means) @ MASSES)

@@ -39,6 +39,11 @@ class Bernoulli(OneScore):
     name, words, link, by_passes = "bernoulli", "two classes", "logit", True
     _rule, _remedy = "0 or 1", "Encode the classes"
 
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return 2
+
     def _possible(self, y: Array) -> NDArray[Any]:
         return np.isin(y, (0.0, 1.0))
 

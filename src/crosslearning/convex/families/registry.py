@@ -12,6 +12,7 @@ from crosslearning.convex.families.classes import Bernoulli, Multinomial
 from crosslearning.convex.families.gamma import Gamma
 from crosslearning.convex.families.gaussian import Gaussian
 from crosslearning.convex.families.negative_binomial import NegativeBinomial
+from crosslearning.convex.families.ordinal import Ordinal
 from crosslearning.convex.families.poisson import Poisson
 from crosslearning.convex.families.quantile import Quantile
 from crosslearning.convex.families.student import Student
@@ -56,6 +57,8 @@ def family_of_classes(n_classes: int) -> Bernoulli | Multinomial:
 
 def family_of(attributes: Mapping[str, Any]) -> Family:
     """Distribution of the targets of an estimator with these attributes."""
+    if attributes.get("ordered") and len(attributes["classes_"]) > 2:
+        return Ordinal.of(attributes)
     if "classes_" in attributes:
         return family_of_classes(len(attributes["classes_"]))
     return family_of_numbers(attributes)

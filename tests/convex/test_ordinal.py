@@ -1,0 +1,97 @@
+"""Classes that have an order."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from statsmodels.miscmodels.ordinal_model import OrderedModel
+
+from crosslearning import CrossBayesianLogisticRegression
+from crosslearning.convex.families import Ordinal
+
+
+def ratings(seed, n_tasks=40, size=20, sd=1.0, thresholds=(-1.0, 0.5, 2.0)):
+    rng = np.random.default_rng(seed)
+    tasks = np.repeat(np.arange(n_tasks), size)
+    X = rng.normal(size=(len(tasks), 2)) * [1.0, 5.0]
+    score = X @ [1.0, -0.2] + sd * rng.normal(size=n_tasks)[tasks]
+    return X, np.digitize(score + rng.logistic(size=len(score)), thresholds), tasks
+
+
+def test_probabilities_add_up_and_are_those_of_the_definition():
+    family, scores = Ordinal((-1.0, 0.3, 2.0)), np.linspace(-30.0, 30.0, 7)
+    logs = np.array([family.log_density(np.full(7, k), scores[:, None], 1.0) for k in range(4)])
+    np.testing.assert_allclose(np.exp(logs).sum(axis=0), 1.0)
+    np.testing.assert_allclose(np.exp(logs[:2]).sum(axis=0), expit(0.3 - scores), rtol=1e-10)
+    assert np.isfinite(logs).all()
+
+
+def test_a_pooled_model_agrees_with_statsmodels():
+    X, y, tasks = ratings(0, sd=0.0)
+    model = CrossBayesianLogisticRegression(ordered=True, covariance="pooled").fit(X, y, tasks)
+    pooled = OrderedModel(y, X, distr="logit").fit(disp=False, method="bfgs")
+    np.testing.assert_allclose(model.center_coef_[0], pooled.params[:2], rtol=0.01)
+    expected = pooled.model.transform_threshold_params(pooled.params)[1:-1]
+    np.testing.assert_allclose(model.thresholds_ - model.center_intercept_, expected, atol=0.02)
+    np.testing.assert_allclose(model.predict_proba(X, tasks="center"), pooled.predict(X), atol=0.01)
+
+
+def test_differences_between_tasks_are_recovered():
+    X, y, tasks = ratings(1, n_tasks=80)
+    model = CrossBayesianLogisticRegression(ordered=True).fit(X, y, tasks)
+    assert model.task_intercept_sd_[0] == pytest.approx(1.0, rel=0.2)
+    np.testing.assert_allclose(model.center_coef_[0], [1.0, -0.2], rtol=0.15)
+    np.testing.assert_allclose(np.diff(model.thresholds_), [1.5, 1.5], rtol=0.15)
+    assert model.coef_.shape == (80, 1, 2)
+    assert list(model.summary().frame.index) == ["x0", "x1", "intercept"]
+
+
+def test_order_helps_where_classes_have_one():
+    X, y, tasks = ratings(2)
+    train = np.arange(len(y)) % 3 == 0
+    losses = []
+    for ordered in (True, False):
+        model = CrossBayesianLogisticRegression(ordered=ordered, covariance="block")
+        model.fit(X[train], y[train], tasks[train])
+        shares = model.predict_proba(X[~train], tasks[~train])
+        losses.append(-np.mean(np.log(shares[np.arange(len(shares)), y[~train]])))
+    assert losses[0] < losses[1] - 0.01
+
+
+def test_two_ordered_classes_are_two_classes():
+    X, y, tasks = ratings(3, n_tasks=10)
+    plain = CrossBayesianLogisticRegression().fit(X, y > 1, tasks)
+    ordered = CrossBayesianLogisticRegression(ordered=True).fit(X, y > 1, tasks)
+    np.testing.assert_array_equal(plain.coef_, ordered.coef_)
+
+
+@pytest.mark.parametrize("epsilon", [np.inf, 0.5])
+def test_models_are_saved_and_bounded(epsilon, tmp_path):
+    X, y, tasks = ratings(4, n_tasks=10)
+    grades = np.array(["a", "b", "c", "d"])[y]
+    model = CrossBayesianLogisticRegression(ordered=True, epsilon=epsilon).fit(X, grades, tasks)
+    assert model.distances_.max() <= epsilon * (1 + 1e-8)
+    model.save(tmp_path / "model")
+    loaded = CrossBayesianLogisticRegression.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X, tasks), model.predict_proba(X, tasks))
+    assert model.score(X, grades, tasks) > 0.4
+    new = model.fit_task(X[:20], grades[:20], "new")
+    assert new.predict_proba(X[:3], ["new"] * 3).shape == (3, 4)
+
+
+def test_another_fit_may_have_other_classes():
+    X, y, tasks = ratings(6, n_tasks=6)
+    model = CrossBayesianLogisticRegression(ordered=True).fit(X, y, tasks)
+    first = model.thresholds_
+    assert len(model.fit(X, np.minimum(y, 2), tasks).thresholds_) == 2
+    np.testing.assert_array_equal(model.fit(X, y, tasks).thresholds_, first)
+    assert not hasattr(model.fit(X, y > 1, tasks), "thresholds_")
+
+
+def test_mistakes_are_named():
+    X, y, tasks = ratings(5, n_tasks=4)
+    with pytest.raises(ValueError, match="fit_intercept=True"):
+        CrossBayesianLogisticRegression(ordered=True, fit_intercept=False).fit(X, y, tasks)
+    with pytest.raises(ValueError, match="another family than 'ordinal'"):
+        CrossBayesianLogisticRegression(ordered=True).fit(
+            X, y, np.column_stack([tasks // 2, tasks])
+        )
