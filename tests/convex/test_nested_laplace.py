@@ -6,22 +6,37 @@ import pytest
 from crosslearning.convex.evidence.hierarchy import Hierarchy
 from crosslearning.convex.evidence.laplace import laplace_fit
 from crosslearning.convex.evidence.nested_laplace import nested_laplace_fit
-from crosslearning.convex.families import Bernoulli, Gamma, Multinomial, Poisson, Student
+from crosslearning.convex.families import (
+    Bernoulli,
+    Gamma,
+    Multinomial,
+    NegativeBinomial,
+    Ordinal,
+    Poisson,
+    Student,
+)
 from tests.support.evidence_oracles import glm_rows
+from tests.support.families import named
 from tests.support.nested import NestedRows
+
+FAMILIES = [
+    Bernoulli(), Multinomial(3), Ordinal((0.0, 1.0)), Poisson(), NegativeBinomial(), Gamma()
+]  # fmt: skip
 
 
 def drawn(family, score, seed=0):
     rng = np.random.default_rng(seed)
     if isinstance(family, Bernoulli):
         return 1.0 * (rng.random(len(score)) < 1.0 / (1.0 + np.exp(-score)))
-    if isinstance(family, Multinomial):
+    if isinstance(family, Multinomial | Ordinal):
         return 1.0 * np.digitize(score + rng.logistic(size=len(score)), [1.0, 3.0])
     mean = np.exp(0.5 * score)
+    if isinstance(family, NegativeBinomial):
+        mean = rng.gamma(2.0, 0.5 * mean)
     return 1.0 * rng.poisson(mean) if isinstance(family, Poisson) else rng.gamma(2.0, mean / 2.0)
 
 
-@pytest.mark.parametrize("family", [Bernoulli(), Multinomial(3), Poisson(), Gamma()], ids=str)
+@pytest.mark.parametrize("family", FAMILIES, ids=named)
 def test_one_group_of_all_tasks_is_one_level(family):
     nested = NestedRows(n_groups=5)
     n = len(nested.parent)
@@ -29,11 +44,12 @@ def test_one_group_of_all_tasks_is_one_level(family):
     everyone = Hierarchy((np.zeros(n, dtype=np.intp), np.zeros(1, dtype=np.intp)))
     fit = nested_laplace_fit(rows, everyone, covariance="block", tol=1e-9)
     single = laplace_fit(rows, covariance="block", tol=1e-9)
-    # A dispersion is settled to 1e-4.
-    tolerance = 1e-3 if family.has_dispersion else 1e-6
+    # A dispersion is settled to 1e-4, a shape to 1e-3.
+    tolerance = 1e-3 if family.has_dispersion or len(family.shape) else 1e-6
     assert fit.log_evidence == pytest.approx(single.posterior.log_evidence, abs=tolerance)
     variances = np.diagonal(single.posterior.task_covariance)
-    np.testing.assert_allclose(fit.level_variances[0], variances, rtol=2e-3, atol=1e-7)
+    np.testing.assert_allclose(fit.level_variances[0], variances, rtol=3e-3, atol=1e-7)
+    np.testing.assert_allclose(fit.family.shape, single.family.shape, atol=3e-3)
     gaussians = single.gaussians()
     np.testing.assert_allclose(fit.means[0], gaussians.thetas, rtol=0.01, atol=2e-3)
     np.testing.assert_allclose(fit.center, gaussians.center, rtol=0.01, atol=2e-3)

@@ -92,6 +92,8 @@ class NestedTasks(Inference):
             fit = nested_fit(data, self._hierarchy(), **options)
         else:
             fit = nested_laplace_fit(data, self._hierarchy(), averaged=not bounded, **options)
+            data = data.with_family(fit.family)
+            self._keep_shape(fit.family)
         if fit.status is EvidenceStatus.MAX_ITER:
             warnings.warn(fit.status.value, ConvergenceWarning, stacklevel=6)
         self._store_nested(scaling, fit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from scipy.optimize import minimize
@@ -13,7 +13,7 @@ from crosslearning.convex.deadline import check_deadline
 from crosslearning.convex.evidence._point import VariancePoint
 from crosslearning.convex.evidence.marginal import Center, Marginal, times
 from crosslearning.convex.evidence.posterior import task_covariances
-from crosslearning.convex.families import Family, OneScore
+from crosslearning.convex.families import OneScore
 from crosslearning.convex.sums.passes import Expansion
 from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.tether import Array, Flags
@@ -79,14 +79,14 @@ class LaplaceData:
         start = self.rows.family.shape
         if not len(start):
             return 0.0
-        rows, last = self.rows, self.last
+        rows, last = cast("GLMRows", self.rows), self.last
 
         def negative(shape: Array) -> float:
-            self.rows, self.last = with_family(rows, rows.family.with_shape(shape)), last
+            self.rows, self.last = rows.with_family(rows.family.with_shape(shape)), last
             return -self.at(root, ratio).value
 
         best = minimize(negative, start, method="BFGS", options={"gtol": 1e-3, "eps": 1e-4})
-        self.rows = with_family(rows, rows.family.with_shape(best.x))
+        self.rows = rows.with_family(rows.family.with_shape(best.x))
         return float(np.abs(self.rows.family.shape - start).max())
 
     def climb(self, root: Array, precision: Array) -> tuple[Mode, Marginal]:
@@ -138,14 +138,6 @@ class LaplaceData:
     def _marginal(self, mode: Mode, root: Array) -> Marginal:
         products = self.rows.products(mode.thetas, self.dispersion)
         return Marginal(products, root, self.task_weights)
-
-
-def with_family(rows: GLMRows | Expansion, family: Family) -> GLMRows | Expansion:
-    """Return rows with another family, and with what they keep that does not depend on it."""
-    other = replace(rows, family=family)
-    if "padded" in vars(rows):
-        vars(other)["padded"] = vars(rows)["padded"]
-    return other
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

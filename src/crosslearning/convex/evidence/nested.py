@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +15,7 @@ from crosslearning.convex.evidence.posterior import EvidenceStatus
 from crosslearning.convex.evidence.scoring import groups, maximise, promised
 from crosslearning.convex.evidence.search import MENTION, ROOM, SMALLEST_RATIO, SearchOptions
 from crosslearning.convex.evidence.variance_law import VarianceLaw
+from crosslearning.convex.families import Family, Gaussian
 from crosslearning.convex.sums.checks import checked_weights
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.tether import Array, Indices
@@ -47,6 +48,7 @@ class NestedFit:
     variance_law: VarianceLaw
     n_iter: int
     status: EvidenceStatus
+    family: Family = field(default_factory=Gaussian)  # with the shape that was learned
 
 
 @dataclass(eq=False, kw_only=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import minimize
 
 from crosslearning.convex.deadline import check_deadline
 from crosslearning.convex.evidence._nested_point import NestedData
@@ -34,6 +35,7 @@ from crosslearning.tether import Array, Indices
 _MAX_ROUNDS, _MAX_STEPS, _MAX_HALVINGS = 60, 100, 40
 _SMALL, _ROUNDING = 1e-10, 1e-13  # gains of the log density, relative ones
 _SETTLED, _LEAST_SHARE = 1e-4, 1e-6  # of the dispersion: last change, and smallest value
+_SHAPE_SETTLED = 1e-3  # last change of a family's shape
 _AVERAGING_ROUNDS, _CLOSE = 10, 0.01  # and the last step, in standard deviations
 
 
@@ -86,13 +88,14 @@ def nested_laplace_fit(
     options = SearchOptions(covariance, blocks, tol, max_iter)
     if type(family) is Gaussian:
         return nested_fit(rows.moments(), hierarchy, task_weights=weights, **options._asdict())
-    if isinstance(family, Gaussian) or len(family.shape):
+    if isinstance(family, Gaussian):
         raise ValueError(
             f"Groups within groups need another family than {family.name!r}. Use 'gaussian' for "
             "numbers or 'poisson' for counts, or name only the innermost groups as tasks."
         )
+    family = family.begun(rows.y, rows.weights)
     shift = family.start(rows.y, rows.weights) * rows.intercept
-    rows = replace(rows, offset=rows.offset + shift)
+    rows = replace(rows, offset=rows.offset + shift, family=family)
     fit = _Rounds(rows, hierarchy, weights, options).run(averaged=averaged)
     by = np.append(np.zeros(rows.n_parameters - len(shift)), shift)
     return replace(fit, center=fit.center + by, means=[means + by for means in fit.means])
@@ -124,12 +127,13 @@ class _Rounds:
             richer = search.point("diagonal", start, ratio)
             charge = search.charge(richer) - search.charge(best.point)
             if ROOM * promised(richer, np.zeros(len(richer.variances))) > charge:
-                block, state = best, (self.beta, self.offsets, self.dispersion)
+                block, state = best, (self.beta, self.offsets, self.dispersion, self.rows)
                 best = self._settle(search, "diagonal")
                 scores["diagonal"] = best.score
                 if best.score <= block.score + MENTION:
-                    best, (self.beta, self.offsets, self.dispersion) = block, state
-        fit = best.fit(scores, self.dispersion)
+                    best = block
+                    self.beta, self.offsets, self.dispersion, self.rows = state
+        fit = replace(best.fit(scores, self.dispersion), family=self.rows.family)
         averaged &= isinstance(self.rows.family, AVERAGED)
         return self._averaged(fit, best.point.marginal) if averaged else fit
 
@@ -170,11 +174,27 @@ class _Rounds:
             effective = np.einsum("njk,nkj->n", data.products[:, :-2, :-2], marginal.covariances[0])
             n_effective = float(self.weights @ effective)
             self.dispersion = self.dispersed.pearson(data.thetas, n_effective, self.least)
-            settled = abs(np.log(self.dispersion / before)) <= _SETTLED
+            moved = self._learn_shape(marginal)
+            settled = abs(np.log(self.dispersion / before)) <= _SETTLED and moved <= _SHAPE_SETTLED
             converged = optimum.n_iter == 1 and bool(settled)
             if converged:
                 break
         return replace(optimum, n_iter=n_iter, converged=converged)
+
+    def _learn_shape(self, marginal: NestedMarginal) -> float:
+        """Learn the shape of the family at given variances; return by how much it changed."""
+        rows, start = self.rows, self.rows.family.shape
+        if not len(start):
+            return 0.0
+
+        def negative(shape: Array) -> float:
+            self.rows = rows.with_family(rows.family.with_shape(shape))
+            data = self._at_mode(marginal)
+            return -data.value(replace(marginal, products=data.products))[0]
+
+        best = minimize(negative, start, method="BFGS", options={"gtol": 1e-3, "eps": 1e-4})
+        self.rows = rows.with_family(rows.family.with_shape(best.x))
+        return float(np.abs(self.rows.family.shape - start).max())
 
     def _at_mode(self, marginal: NestedMarginal) -> QuadraticLevels:
         """Climb to the mode at given variances, and expand there."""

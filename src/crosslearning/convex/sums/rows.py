@@ -74,6 +74,12 @@ class GLMRows:
             for b in buckets(self.tasks, self.n_tasks)
         ]
 
+    def with_family(self, family: Family) -> GLMRows:
+        """Return the rows with another family, and with what does not depend on it."""
+        other = replace(self, family=family)
+        vars(other)["padded"] = self.padded
+        return other
+
     def moments(self, precisions: Array | float = 1.0) -> Moments:
         """Sum products of columns and of what the offset leaves of real targets."""
         return Moments.of_rows(
