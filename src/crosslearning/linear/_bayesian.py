@@ -73,7 +73,7 @@ class CrossBayesianModel(NestedTasks, LinearModel):
         scaling = Scaling.of(rows.X, rows.weights, center=center, scale=self.standardize)
         columns = scaling.columns(rows.X, intercept=self.fit_intercept)
         options = self._evidence_options(rows.X.shape[1])
-        glm, own = self._glm_rows(columns, rows, offset), options["task_weights"]
+        glm, task_weights = self._glm_rows(columns, rows, offset), options["task_weights"]
         if self.groups_:
             self._fit_nested(scaling, glm)
             return
@@ -81,10 +81,10 @@ class CrossBayesianModel(NestedTasks, LinearModel):
         gaussians, posterior = fit.gaussians(), fit.posterior
         glm = replace(glm, family=fit.family)
         self._keep_shape(fit.family)
-        weighted = replace(glm, weights=glm.weights * own[glm.tasks])
+        weighted = replace(glm, weights=glm.weights * task_weights[glm.tasks])
         noise, covariances = posterior.noise_variance, gaussians.covariances
         loss = self._loss(weighted, noise, posterior.thetas, covariances)
-        self._store(scaling, posterior, gaussians, loss, own)
+        self._store(scaling, posterior, gaussians, loss, task_weights)
 
     def _keep_shape(self, family: Family) -> None:
         """Write the attributes that a family has learned."""
@@ -100,18 +100,18 @@ class CrossBayesianModel(NestedTasks, LinearModel):
         """Fit rows of a family from sums at several parameters, by the same approximation."""
         center = self.standardize and self.fit_intercept
         scaling = statistics.scaling(center=center, scale=self.standardize)
-        given = self._evidence_options(statistics.n_features)
-        own = given.pop("task_weights")
+        options = self._evidence_options(statistics.n_features)
+        task_weights = options.pop("task_weights")
         fit, last = laplace_passes(
-            passed, statistics, scaling, self._family(), SearchOptions(**given), own,
+            passed, statistics, scaling, self._family(), SearchOptions(**options), task_weights,
             intercept=self.fit_intercept, learn_from=learn_from,
         )  # fmt: skip
 
         def around(thetas: Array) -> Loss:
-            return loss_of_pass(passed, replace(last, thetas=thetas), own)
+            return loss_of_pass(passed, replace(last, thetas=thetas), task_weights)
 
-        loss = quadratic_loss(fit.moments, fit.posterior.noise_variance, own)
-        self._store(scaling, fit.posterior, fit.gaussians(), loss, own, around)
+        loss = quadratic_loss(fit.moments, fit.posterior.noise_variance, task_weights)
+        self._store(scaling, fit.posterior, fit.gaussians(), loss, task_weights, around)
 
     def _evidence_options(self, n_features: int) -> dict[str, Any]:
         given = {name: getattr(self, name) for name in ("covariance", "tol", "max_iter")}
@@ -228,8 +228,8 @@ class CrossBayesianModel(NestedTasks, LinearModel):
         if self.epsilon_ == np.inf:
             solution = replace(solution, center=gaussians.center, thetas=gaussians.thetas)
         self._store_tasks(scaling, metric, solution)
-        own, level = self._deviations(self.covariance_[np.newaxis])
-        self.task_sd_, self.task_intercept_sd_ = own[0], level[0]
+        sds, level = self._deviations(self.covariance_[np.newaxis])
+        self.task_sd_, self.task_intercept_sd_ = sds[0], level[0]
 
     def _bounded(
         self, loss: Loss, metric: Metric, task_weights: Array, start: ConvexSolution
@@ -253,10 +253,10 @@ class CrossBayesianModel(NestedTasks, LinearModel):
         """Return standard deviations of coefficients and of intercepts at the mean features."""
         p, q = len(self.feature_mean_), self._family().n_scores
         scales = np.append(self.feature_scale_, np.ones(int(self.fit_intercept)))
-        own = covariances.reshape(len(covariances), len(scales), q, len(scales), q)
+        blocks = covariances.reshape(len(covariances), len(scales), q, len(scales), q)
         unit = np.eye(q)[:, :, None]
         basis = self._to_user(unit, np.zeros((q, q)))[0].reshape(q, -1)  # scores to users' ones
-        variances = np.einsum("njqjs,qk,sk->nkj", own, basis, basis, optimize=True) / scales**2
+        variances = np.einsum("njqjs,qk,sk->nkj", blocks, basis, basis, optimize=True) / scales**2
         sds = np.sqrt(np.maximum(variances, 0.0))
         intercepts = sds[..., p:].sum(axis=-1)
         if self.center_coef_.ndim == 1:

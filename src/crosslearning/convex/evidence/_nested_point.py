@@ -68,11 +68,17 @@ class NestedPoint:
     def noise(self) -> float:
         return self._value[1]
 
+    @property
+    def n_noise(self) -> float:
+        return self._value[2]
+
     @cached_property
     def slope(self) -> Array:
         """Derivatives by the variances; a second target is a push, whose work is subtracted."""
         slopes = []
-        pairs = zip(self.marginal.residuals, self.marginal.weights, self._own, strict=True)
+        pairs = zip(
+            self.marginal.residuals, self.marginal.weights, self._unit_information, strict=True
+        )
         for residuals, weights, (information, _) in pairs:
             g, *pushed = np.moveaxis(residuals, -1, 0)
             slope = 0.5 * (weights @ g**2 / self.noise - np.diagonal(information))
@@ -87,9 +93,9 @@ class NestedPoint:
     @cached_property
     def unit(self) -> Array:
         """Inverse of the distance by which a variance has to move to matter."""
-        own = np.concatenate([np.diagonal(squares) for _, squares in self._own])
+        units = np.concatenate([np.diagonal(squares) for _, squares in self._unit_information])
         prior = np.diagonal(self._prior_information) ** 2
-        grouped = np.bincount(self.group, 0.5 * np.append(own, prior), len(self.variances))
+        grouped = np.bincount(self.group, 0.5 * np.append(units, prior), len(self.variances))
         unit = np.sqrt(np.maximum(grouped, np.finfo(np.float64).tiny))
         return np.where(self.fixed, 1.0, unit)
 
@@ -98,14 +104,14 @@ class NestedPoint:
         """Expected curvature: of each unit for itself and with its parent."""
         p, n_levels = len(self.data.flat), len(self.marginal.variances)
         K = np.zeros(((n_levels + 1) * p, (n_levels + 1) * p))
-        for level, (_, squares) in enumerate(self._own):
+        for level, (_, squares) in enumerate(self._unit_information):
             at, above = (slice(k * p, (k + 1) * p) for k in (level, level + 1))
             K[at, at] = squares
             K[at, above] = self._with_parent(level)
             K[above, at] = K[at, above].T
         K[-p:, -p:] = self._prior_information**2
         k = np.append(
-            np.concatenate([np.diagonal(linear) for linear, _ in self._own]),
+            np.concatenate([np.diagonal(linear) for linear, _ in self._unit_information]),
             np.diagonal(self._prior_information),
         )
         members = np.eye(len(self.variances))[self.group]
@@ -131,11 +137,14 @@ class NestedPoint:
     def informed(self, level: int) -> Array:
         """Share of what tasks say about each parameter that is about the units of a level."""
         p = len(self.data.flat)
-        about, in_all = np.diagonal(self._own[level][0]), np.diagonal(self.marginal.total)[:p]
+        about, in_all = (
+            np.diagonal(self._unit_information[level][0]),
+            np.diagonal(self.marginal.total)[:p],
+        )
         return np.divide(about, in_all, out=np.zeros(p), where=in_all > 0)
 
     @cached_property
-    def _own(self) -> list[tuple[Array, Array]]:
+    def _unit_information(self) -> list[tuple[Array, Array]]:
         """Σ P and Σ P∘P over the units of each level, P = W - W K W with K of the parent."""
         p, sums = len(self.data.flat), []
         for level, parents in enumerate(self.data.hierarchy.parents):
@@ -175,6 +184,6 @@ class NestedPoint:
 
     def _curvature(self, K: Array, k: Array) -> Array:
         """Curvature with the noise at its best; 1 where nothing may move."""
-        curvature = 0.5 * (K - np.outer(k, k) / self._value[2])
+        curvature = 0.5 * (K - np.outer(k, k) / self.n_noise)
         fixed = self.fixed[:, None] | self.fixed
         return np.where(fixed, np.diag(self.fixed.astype(np.float64)), curvature)

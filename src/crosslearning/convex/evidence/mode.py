@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, cast
@@ -76,18 +77,14 @@ class LaplaceData:
 
     def learn_shape(self, root: Array, ratio: Array) -> float:
         """Learn the shape of the family at given variances; return by how much it changed."""
-        start = self.rows.family.shape
-        if not len(start):
-            return 0.0
-        rows, last = cast("GLMRows", self.rows), self.last
+        last = self.last
 
-        def negative(shape: Array) -> float:
-            self.rows, self.last = rows.with_family(rows.family.with_shape(shape)), last
-            return -self.at(root, ratio).value
+        def evidence(rows: GLMRows) -> float:
+            self.rows, self.last = rows, last
+            return self.at(root, ratio).value
 
-        best = minimize(negative, start, method="BFGS", options={"gtol": 1e-3, "eps": 1e-4})
-        self.rows = rows.with_family(rows.family.with_shape(best.x))
-        return float(np.abs(self.rows.family.shape - start).max())
+        self.rows, moved = with_best_shape(cast("GLMRows", self.rows), evidence)
+        return moved
 
     def climb(self, root: Array, precision: Array) -> tuple[Mode, Marginal]:
         """Damped Newton steps on all parameters jointly, from where the search was last.
@@ -138,6 +135,20 @@ class LaplaceData:
     def _marginal(self, mode: Mode, root: Array) -> Marginal:
         products = self.rows.products(mode.thetas, self.dispersion)
         return Marginal(products, root, self.task_weights)
+
+
+def with_best_shape(rows: GLMRows, evidence: Callable[[GLMRows], float]) -> tuple[GLMRows, float]:
+    """Return the rows with the shape of their family that has most evidence, and its change."""
+    family = rows.family
+    if not len(family.shape):
+        return rows, 0.0
+
+    def negative(shape: Array) -> float:
+        return -evidence(rows.with_family(family.with_shape(shape)))
+
+    best = minimize(negative, family.shape, method="BFGS", options={"gtol": 1e-3, "eps": 1e-4})
+    better = rows.with_family(family.with_shape(best.x))
+    return better, float(np.abs(better.family.shape - family.shape).max())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

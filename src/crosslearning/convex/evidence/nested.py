@@ -90,7 +90,7 @@ class NestedOptimum:
         p, noise = len(marginal.precision), self.point.noise
         flat = np.full(p, np.inf)
         variances = np.divide(noise, marginal.precision, out=flat, where=~point.data.flat)
-        noiseless = point._value[2] == np.inf and dispersion is None
+        noiseless = point.n_noise == np.inf and dispersion is None
         status = EvidenceStatus.NOISELESS if noiseless else EvidenceStatus.CONVERGED
         return NestedFit(
             structure=self.structure,

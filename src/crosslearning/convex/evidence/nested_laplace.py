@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize
 
 from crosslearning.convex.deadline import check_deadline
 from crosslearning.convex.evidence._nested_point import NestedData
 from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
-from crosslearning.convex.evidence.mode import INTERCEPT_VARIANCE, LaplaceData
+from crosslearning.convex.evidence.mode import INTERCEPT_VARIANCE, LaplaceData, with_best_shape
 from crosslearning.convex.evidence.nested import (
     NestedFit,
     NestedOptimum,
@@ -183,18 +182,14 @@ class _Rounds:
 
     def _learn_shape(self, marginal: NestedMarginal) -> float:
         """Learn the shape of the family at given variances; return by how much it changed."""
-        rows, start = self.rows, self.rows.family.shape
-        if not len(start):
-            return 0.0
 
-        def negative(shape: Array) -> float:
-            self.rows = rows.with_family(rows.family.with_shape(shape))
+        def evidence(rows: GLMRows) -> float:
+            self.rows = rows
             data = self._at_mode(marginal)
-            return -data.value(replace(marginal, products=data.products))[0]
+            return data.value(replace(marginal, products=data.products))[0]
 
-        best = minimize(negative, start, method="BFGS", options={"gtol": 1e-3, "eps": 1e-4})
-        self.rows = rows.with_family(rows.family.with_shape(best.x))
-        return float(np.abs(self.rows.family.shape - start).max())
+        self.rows, moved = with_best_shape(self.rows, evidence)
+        return moved
 
     def _at_mode(self, marginal: NestedMarginal) -> QuadraticLevels:
         """Climb to the mode at given variances, and expand there."""
