@@ -13,6 +13,7 @@ from crosslearning.convex.families import (
     NegativeBinomial,
     Ordinal,
     Poisson,
+    Quantile,
     Student,
 )
 from tests.support.evidence_oracles import glm_rows
@@ -75,8 +76,19 @@ def test_two_levels_explain_more_than_one():
     assert fit.log_evidence >= laplace_fit(rows, covariance="block").posterior.log_evidence
 
 
-def test_student_targets_are_refused():
+def test_outliers_matter_little_to_student_targets():
+    nested = NestedRows(6, n_groups=40, task_sd=(0.6, 0.7))
+    outliers = np.arange(len(nested.y)) % 20 == 0
+    y = nested.y + 30.0 * outliers * np.random.default_rng(0).choice([-1.0, 1.0], len(nested.y))
+    rows = glm_rows(nested.X, y, nested.tasks, len(nested.parent), Student())
+    fit = nested_laplace_fit(rows, nested.hierarchy)
+    truth = [[0.6, 0.7], [0.5, 1.0]]
+    np.testing.assert_allclose(np.sqrt(fit.level_variances), truth, atol=0.25)
+    np.testing.assert_allclose(fit.center, [1.0, 2.0], atol=0.4)
+
+
+def test_quantiles_are_refused():
     nested = NestedRows(n_groups=3)
-    rows = glm_rows(nested.X, nested.y, nested.tasks, len(nested.parent), Student())
-    with pytest.raises(ValueError, match="another family than 'student'"):
+    rows = glm_rows(nested.X, nested.y, nested.tasks, len(nested.parent), Quantile())
+    with pytest.raises(ValueError, match="another family than 'quantile'"):
         nested_laplace_fit(rows, nested.hierarchy)

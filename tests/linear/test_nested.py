@@ -173,9 +173,13 @@ def test_a_later_fit_of_one_level_forgets_the_groups(rows):
     model.predict(rows.features[:2], tasks=[0, 999])
 
 
-def test_mistakes_are_named(rows, model):
+def test_outliers_and_mistakes(rows, model):
     with pytest.raises(ValueError, match="one for each of the 2 levels"):
         CrossBayesianRidge(epsilon=(1.0, 1.0, 1.0)).fit(rows.features, rows.y, tasks=rows.labels)
+    robust = CrossBayesianGLM("student").fit(rows.features, rows.y, tasks=rows.labels)
+    np.testing.assert_allclose(robust.center_coef_, model.center_coef_, atol=0.1)
+    with pytest.raises(ValueError, match="another family than 'student'"):
+        robust.set_params(epsilon=1.0).fit(rows.features, rows.y, tasks=rows.labels)
     with pytest.raises(ValueError, match="must have the 2 columns"):
         model.predict(rows.features, tasks=rows.labels.assign(extra=0))
     with pytest.raises(ValueError, match="one level"):

@@ -16,6 +16,7 @@ from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
 from crosslearning.convex.evidence.nested import NestedFit, nested_fit
 from crosslearning.convex.evidence.nested_laplace import nested_laplace_fit
 from crosslearning.convex.evidence.posterior import EvidenceStatus
+from crosslearning.convex.families import Student
 from crosslearning.convex.solver.nested_bound import bounded_levels
 from crosslearning.convex.sums.columns import Scaling
 from crosslearning.convex.sums.moments import Moments
@@ -88,6 +89,11 @@ class NestedTasks(Inference):
         options = self._evidence_options(len(scaling.mean))
         self.epsilon_ = self._epsilons(len(self.level_names_))
         bounded = bool(np.isfinite(self.epsilon_).any())
+        if bounded and isinstance(self._family(), Student):
+            raise ValueError(
+                "Bounds of groups within groups need another family than 'student'. Use "
+                "epsilon=inf."
+            )
         if isinstance(data, Moments):
             fit = nested_fit(data, self._hierarchy(), **options)
         else:

@@ -7,12 +7,15 @@ Bayes), which never lowers a bound of the evidence.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import digamma, gammaln
 
 from crosslearning.convex.evidence.gaussian import evidence_fit
+from crosslearning.convex.evidence.nested import NestedFit
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus
 from crosslearning.convex.evidence.search import SearchOptions
 from crosslearning.convex.families import Student
@@ -20,28 +23,55 @@ from crosslearning.convex.sums.moments import Moments
 from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.tether import Array
 
+Fit = TypeVar("Fit", EvidenceFit, NestedFit)
 _MAX_ROUNDS = 200
 _STRUCTURE_ROUNDS = 3  # after which the structure of the covariance stays
 _NORMAL = 1.4826  # standard deviation over median absolute deviation
+
+
+class Solved(NamedTuple, Generic[Fit]):
+    """A fit to moments, and the posterior means and covariances of its tasks."""
+
+    fit: Fit
+    thetas: Array
+    covariances: Array
 
 
 def robust_fit(
     rows: GLMRows, family: Student, task_weights: Array, options: SearchOptions
 ) -> tuple[EvidenceFit, Moments]:
     """Fit rows with real targets and Student noise: with the bound as evidence, and its moments."""
+
+    def solve(
+        moments: Moments, options: SearchOptions, start: EvidenceFit | None
+    ) -> Solved[EvidenceFit]:
+        fit = evidence_fit(moments, task_weights=task_weights, start=start, **options._asdict())
+        return Solved(fit, fit.thetas, fit.covariances(moments))
+
+    return reweighted(rows, family, task_weights, options, solve)
+
+
+def reweighted(
+    rows: GLMRows,
+    family: Student,
+    task_weights: Array,
+    options: SearchOptions,
+    solve: Callable[[Moments, SearchOptions, Fit | None], Solved[Fit]],
+) -> tuple[Fit, Moments]:
+    """Let precisions of rows and a Gaussian fit, from the one before, take turns."""
     row_weights = task_weights[rows.tasks] * (rows.weights > 0)
-    squares, start, bound = _robust_squares(rows.y - rows.offset[:, 0]), None, -np.inf
+    squares, bound = _robust_squares(rows.y - rows.offset[:, 0]), -np.inf
+    solved: Solved[Fit] | None = None
     for n in range(_MAX_ROUNDS):
         moments = rows.moments(family.precisions(squares))
-        fit = evidence_fit(moments, task_weights=task_weights, start=start, **options._asdict())
+        solved = solve(moments, options, None if solved is None else solved.fit)
+        fit = solved.fit
         previous, bound = bound, fit.log_evidence + float(row_weights @ _charge(family.df, squares))
-        start = fit
         if n + 1 >= _STRUCTURE_ROUNDS:
             options = options._replace(covariance=fit.structure)
         if n >= _STRUCTURE_ROUNDS and bound - previous <= 10.0 * options.tol:
             break
-        errors = rows.expected_squares(fit.thetas, fit.covariances(moments))
-        squares = errors / fit.noise_variance
+        squares = rows.expected_squares(solved.thetas, solved.covariances) / fit.noise_variance
     else:
         fit = replace(fit, status=EvidenceStatus.MAX_ITER)
     return replace(fit, log_evidence=bound), moments

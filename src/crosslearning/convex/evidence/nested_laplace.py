@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from crosslearning.convex.deadline import check_deadline
 from crosslearning.convex.evidence._nested_point import NestedData
+from crosslearning.convex.evidence._robust import Solved, reweighted
 from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
 from crosslearning.convex.evidence.mode import INTERCEPT_VARIANCE, LaplaceData, with_best_shape
 from crosslearning.convex.evidence.nested import (
@@ -26,8 +27,9 @@ from crosslearning.convex.evidence.nested import (
 )
 from crosslearning.convex.evidence.scoring import promised
 from crosslearning.convex.evidence.search import MENTION, ROOM, SearchOptions
-from crosslearning.convex.families import AVERAGED, Gaussian
+from crosslearning.convex.families import AVERAGED, Gaussian, Student
 from crosslearning.convex.sums.checks import checked_weights
+from crosslearning.convex.sums.moments import Moments
 from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.tether import Array, Indices
 
@@ -87,6 +89,8 @@ def nested_laplace_fit(
     options = SearchOptions(covariance, blocks, tol, max_iter)
     if type(family) is Gaussian:
         return nested_fit(rows.moments(), hierarchy, task_weights=weights, **options._asdict())
+    if isinstance(family, Student):
+        return _robust(rows, family, hierarchy, weights, options)
     if isinstance(family, Gaussian):
         raise ValueError(
             f"Groups within groups need another family than {family.name!r}. Use 'gaussian' for "
@@ -98,6 +102,19 @@ def nested_laplace_fit(
     fit = _Rounds(rows, hierarchy, weights, options).run(averaged=averaged)
     by = np.append(np.zeros(rows.n_parameters - len(shift)), shift)
     return replace(fit, center=fit.center + by, means=[means + by for means in fit.means])
+
+
+def _robust(
+    rows: GLMRows, family: Student, hierarchy: Hierarchy, weights: Array, options: SearchOptions
+) -> NestedFit:
+    """Fit real targets with outliers, by precisions of rows."""
+
+    def solve(moments: Moments, options: SearchOptions, _: NestedFit | None) -> Solved[NestedFit]:
+        fit = nested_fit(moments, hierarchy, task_weights=weights, **options._asdict())
+        return Solved(fit, fit.means[0], fit.covariances[0])
+
+    fit = reweighted(rows, family, weights, options, solve)[0]
+    return replace(fit, family=family)
 
 
 class _Rounds:
