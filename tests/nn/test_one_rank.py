@@ -10,8 +10,8 @@ from crosslearning.nn import _workspace  # noqa: E402
 from tests.support.rank_program import CHECKS  # noqa: E402
 
 NAMES = [
-    "projection_is_bit_equal", "training", "start", "file", "not_finite", "loss_not_finite",
-    "sharded", "sharded_not_finite", "shard_is_checked", "sharded_checkpoint",
+    "projection_is_bit_equal", "training", "shared", "start", "file", "not_finite",
+    "loss_not_finite", "sharded", "sharded_not_finite", "shard_is_checked", "sharded_checkpoint",
 ]  # fmt: skip
 
 

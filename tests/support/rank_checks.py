@@ -251,3 +251,22 @@ def check_data_elsewhere():
     foreign = {task: rows for task, rows in data().items() if task not in models.local_tasks}
     with pytest.raises(ValueError, match="must be given to the rank that holds it; those of 'art'"):
         evaluate(models, foreign)
+
+
+def check_shared():
+    """What is frozen from the beginning is there once on each rank, and stays as it is."""
+    module = network(False)
+    module[0].requires_grad_(False)
+    for options in ({"mesh": spread()}, {"mesh": mesh(names=("data",)), "shard": fully_shard}):
+        one = TaskModels(module, TASKS, epsilon=0.2)
+        many = TaskModels(module, TASKS, epsilon=0.2, **options)
+        train(one, data()), train(many, data())
+        assert_same(many, one, ALIKE)
+        if "shard" not in options:
+            assert all(part[0].weight is many.center[0].weight for part in many.per_task)
+            names = [name for name in many.state_dict() if name.endswith("0.weight")]
+            assert names == ["center.0.weight"]
+        many.save("shared.safetensors")
+        again = TaskModels.load("shared.safetensors", module, mesh=options["mesh"])
+        assert_same(again, TaskModels.load("shared.safetensors", module))
+        assert torch.equal(again.export()["0.weight"], module[0].weight)

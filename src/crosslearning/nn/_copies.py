@@ -5,11 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.utils.parametrizations import _SpectralNorm
 
 from crosslearning.coupling._checks import check_tether, is_positive
 from crosslearning.nn._columns import Columns
@@ -19,6 +22,7 @@ from crosslearning.tether import Tether
 
 ALL = "all"  # name of the block that holds every parameter
 OTHERS = "*"  # in place of a prefix: parameters that none matches
+_CHANGING = (_NormBase, _SpectralNorm)  # layers whose buffers change in training
 
 
 @dataclass(frozen=True)
@@ -76,10 +80,11 @@ def _by_prefix(prefixes: list[str], names: Sequence[str]) -> dict[str, list[str]
         named.get(found[0] if found else OTHERS, []).append(name)
     if unused := [prefix for prefix, found in named.items() if not found]:
         if unused[0] == OTHERS:
-            raise ValueError(f"The prefixes match all parameters; leave out {OTHERS!r}.")
+            raise ValueError(f"The prefixes match all trained parameters; leave out {OTHERS!r}.")
         beginnings = ", ".join(dict.fromkeys(repr(name.split(".")[0]) for name in names))
         raise ValueError(
-            f"The prefix {unused[0]!r} matches no parameter. The names begin with {beginnings}."
+            f"The prefix {unused[0]!r} matches no parameter that is trained. The names of those "
+            f"begin with {beginnings}."
         )
     return named
 
@@ -129,11 +134,34 @@ def sources_of(module: Any, labels: tuple[Hashable, ...], ranks: Ranks) -> list[
     return [given[label] for label in labels]
 
 
+def frozen_parameters(sources: list[nn.Module]) -> frozenset[str]:
+    """Names of parameters of the first module that no module trains."""
+    first, *others = (
+        {name: parameter.requires_grad for name, parameter in source.named_parameters()}
+        for source in dict.fromkeys(sources)
+    )
+    frozen = frozenset(
+        name
+        for name, trained in first.items()
+        if not (trained or any(other.get(name) for other in others))
+    )
+    if first and len(frozen) == len(first):
+        raise ValueError(
+            "`module` must have parameters to train; all are frozen. Use "
+            "`module.requires_grad_(True)`, and freeze what the tasks share."
+        )
+    return frozen
+
+
 def divide_parameters(
-    sources: list[nn.Module], labels: tuple[Hashable, ...], epsilon: Any, tether: Any
+    sources: list[nn.Module],
+    frozen: frozenset[str],
+    labels: tuple[Hashable, ...],
+    epsilon: Any,
+    tether: Any,
 ) -> tuple[Block, ...]:
-    """Divide the first module's parameters into blocks, and check that all modules have them."""
-    names = [name for name, _ in sources[0].named_parameters()]
+    """Divide what the first module trains into blocks, and check that all modules have it."""
+    names = [name for name, _ in sources[0].named_parameters() if name not in frozen]
     blocks = divide(names, epsilon, tether, len(sources))
     tethered = [name for block in blocks for name in block.parameters]
     for source, label in zip(sources[1:], labels[1:], strict=True):
@@ -157,12 +185,16 @@ def _shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
 
 def copy_modules(
     sources: list[nn.Module],
+    frozen: frozenset[str],
     blocks: tuple[Block, ...],
     labels: tuple[Hashable, ...],
     ranks: Ranks,
     shard: Callable[..., Any] | None,
 ) -> tuple[list[nn.Module], list[FlatBuffer]]:
-    """Copy the modules of the local tasks, and the first as the centre, into flat buffers."""
+    """Copy the modules of the local tasks, and the first as the centre, into flat buffers.
+
+    What is frozen is copied once, unless it is sharded: FSDP manages the memory of each module.
+    """
     owners = [*(f"task {label!r}" for label in labels[ranks.local]), "the centre"]
     flats: list[FlatBuffer] = []
     if shard is None:
@@ -170,11 +202,9 @@ def copy_modules(
         flats = [FlatBuffer(b.parameters, like, owners, size, device) for b in blocks]
     elif ranks.mesh is None or ranks.data is None:
         raise ValueError("`shard` needs a `mesh` with a dimension 'data' to shard over.")
-    modules = []
+    modules, copier = [], _Copier(sources, frozen, ranks, share=shard is None)
     for row, source in enumerate([*sources[ranks.local], sources[0]]):
-        module = copy.deepcopy(source).to(ranks.device)
-        module.zero_grad(set_to_none=True)
-        ranks.broadcast([*module.parameters(), *module.buffers()], "data")
+        module = copier.copy(source)
         for flat in flats:  # at once: at most one copy is outside of them, or not yet sharded
             flat.adopt(row, module)
         if shard is not None and ranks.mesh is not None:
@@ -185,6 +215,41 @@ def copy_modules(
 
         flats = [ShardBuffer(b.parameters, modules, owners, len(labels)) for b in blocks]
     return modules, flats
+
+
+class _Copier:
+    """Copies modules; frozen parameters, and buffers that do not change, only once."""
+
+    def __init__(
+        self, sources: list[nn.Module], frozen: frozenset[str], ranks: Ranks, share: bool
+    ) -> None:
+        self._frozen, self._ranks, self._share = frozen, ranks, share
+        self._constants = len(dict.fromkeys(sources)) == 1  # buffers of different modules change
+        self._copies: dict[int, torch.Tensor] = {}  # by identity of the original
+
+    def copy(self, source: nn.Module) -> nn.Module:
+        module = copy.deepcopy(source, dict(self._copies)).to(self._ranks.device)
+        module.zero_grad(set_to_none=True)
+        tensors, done = _tensors(module), set(map(id, self._copies.values()))
+        self._ranks.broadcast([one for one in tensors.values() if id(one) not in done], "data")
+        if self._share:
+            self._copies |= {id(one): tensors[name] for name, one in self._shareable(source)}
+        return module
+
+    def _shareable(self, source: nn.Module) -> list[tuple[str, torch.Tensor]]:
+        parts = [part for part in source.modules() if not isinstance(part, _CHANGING)]
+        constants = {id(one) for part in parts for one in part._buffers.values() if self._constants}
+        return [
+            (name, one)
+            for name, one in _tensors(source).items()
+            if name in self._frozen or id(one) in constants
+        ]
+
+
+def _tensors(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and buffers, with all names of those that have several."""
+    parameters = module.named_parameters(remove_duplicate=False)
+    return dict(chain(parameters, module.named_buffers(remove_duplicate=False)))
 
 
 def set_start(
@@ -225,16 +290,20 @@ def average_buffers(modules: list[nn.Module], center: nn.Module, ranks: Ranks) -
     if not targets:
         return
     sources = [dict(module.named_buffers()) for module in modules]
-    ranks.broadcast([value for source in sources for value in source.values()], "data")
-    odd = [
-        any(name not in source or source[name].shape != target.shape for source in sources)
+    flags = [
+        (
+            any(source.get(name) is not target for source in sources),
+            any(name not in source or source[name].shape != target.shape for source in sources),
+        )
         for name, target in targets.items()
     ]
-    anywhere = ranks.sum(np.array(odd, dtype=np.float64), "task")
+    differs, odd = ranks.sum(np.array(flags, dtype=np.float64).T, "task", "data")
     by_dtype: dict[torch.dtype, list[str]] = {}
-    for (name, target), is_odd in zip(targets.items(), anywhere, strict=True):
-        if not is_odd:
+    for (name, target), averaged in zip(targets.items(), (differs > 0) & (odd == 0), strict=True):
+        if averaged:
             by_dtype.setdefault(target.dtype, []).append(name)
+    averages = [name for names in by_dtype.values() for name in names]
+    ranks.broadcast([source[name] for source in sources for name in averages], "data")
     for dtype, names in by_dtype.items():
         rows = [torch.cat([source[name].reshape(-1) for name in names]) for source in sources]
         values = torch.stack(rows).to(dtype)

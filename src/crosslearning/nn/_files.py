@@ -82,9 +82,9 @@ def write_file(
 ) -> None:
     """Write tensors and a description atomically."""
     header = {_KEY: json.dumps({"kind": kind, "version": _VERSION, **content}, allow_nan=False)}
-    own = {name: value.detach().clone().contiguous() for name, value in tensors.items()}
+    written = {name: value.detach().contiguous() for name, value in tensors.items()}
     with replacing(Path(path)) as temporary:
-        save_file(own, temporary, metadata=header)
+        save_file(written, temporary, metadata=header)
 
 
 def read_file(
@@ -142,6 +142,10 @@ def load_models(
         ) from error
     tether: Any = tethers[ALL] if list(tethers) == [ALL] else tethers
     models = kind(module, tasks, tether=tether, center_weight=weight, mesh=mesh)
+    for name in models.state_dict():  # what tasks shared, in a module that trains it
+        of_center = "center." + name.split(".", 2)[-1]
+        if name not in tensors and of_center in tensors:
+            tensors[name] = tensors[of_center]
     if mesh is not None:
         tensors = {name: tensors[name] for name in models.state_dict() if name in tensors}
     try:

@@ -1,4 +1,7 @@
-"""Modules of the tasks and the centre, whose tethered parameters are rows of flat buffers."""
+"""Modules of the tasks and the centre, whose tethered parameters are rows of flat buffers.
+
+Frozen parameters and constant buffers are one tensor in all modules.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,16 @@ class LinkedModules(nn.Module):
     center: nn.Module
     per_task: nn.ModuleList
 
-    def __init__(self, modules: list[nn.Module], flats: list[FlatBuffer], first: int) -> None:
+    def __init__(
+        self, modules: list[nn.Module], flats: list[FlatBuffer], first: int, frozen: frozenset[str]
+    ) -> None:
         super().__init__()
         self.per_task = LocalModules(modules[:-1], first)
         self.center = modules[-1].requires_grad_(False)
-        self._flats = flats
+        self._flats, self._frozen = flats, frozen
         self._links: _Links | None = None
+        self._constants: _Constants | None = None
+        self.register_load_state_dict_pre_hook(_complete)
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
@@ -33,13 +40,38 @@ class LinkedModules(nn.Module):
             if not name.startswith(hidden):
                 yield name, parameter
 
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """State of all modules; what they share is there once, as the centre's."""
+        state = super().state_dict(*args, **kwargs)
+        prefix = args[1] if len(args) > 1 else kwargs.get("prefix", "")
+        for name in self._repeated():
+            state.pop(prefix + name, None)
+        return state
+
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
         """Load as torch does; the parameters are views of the flat buffers afterwards."""
+        repeated = self._repeated() if assign else {}
         keys = super().load_state_dict(state_dict, strict=strict, assign=assign)
+        for name, first in repeated.items():
+            tensors, leaf = _place(self, name)
+            originals, original = _place(self, first)
+            tensors[leaf] = originals[original]
         self._link()
         return keys
+
+    def _repeated(self) -> dict[str, str]:
+        """Names in the state of tensors that have another name too, and that name."""
+        state = super().state_dict(keep_vars=True)
+        first: dict[int, str] = {}
+        for name in sorted(state, key=lambda name: not name.startswith("center.")):
+            first.setdefault(id(state[name]), name)
+        return {
+            name: first[id(one)]
+            for name, one in state.items()
+            if isinstance(one, torch.Tensor) and first[id(one)] != name
+        }
 
     def _rows(self) -> list[nn.Module]:
         return [*self.per_task, self.center]
@@ -53,19 +85,34 @@ class LinkedModules(nn.Module):
                 for row, module in enumerate(self._rows()):
                     flat.adopt(row, module)
                 flat.count_frozen(list(self.per_task))
-        self._links = _Links(self)
+        if self._constants is None:
+            self._constants = _Constants(self)
+        self._constants.refuse_changed(self)
+        links = _Links(self)
+        links.refuse_thawed()
+        self._links = links
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
         """Convert the buffers first, so that the modules' own conversion finds nothing to do."""
-        self._links = None
+        shared = {id(one): one for one in _shared_buffers(self).values()}
+        converted: dict[int, torch.Tensor] = {}
+
+        def once(tensor: torch.Tensor) -> torch.Tensor:
+            if shared.get(id(tensor)) is not tensor:
+                return fn(tensor)
+            if id(tensor) not in converted:
+                converted[id(tensor)] = fn(tensor)
+            return converted[id(tensor)]
+
+        self._links = self._constants = None
         for flat in self._flats:
             flat.convert(fn, self._rows())
-        super()._apply(fn, recurse)
+        super()._apply(once, recurse)
         self._link()
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_links": None}
+        return {**self.__dict__, "_links": None, "_constants": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -79,6 +126,29 @@ class LinkedModules(nn.Module):
         torch.autograd.graph.increment_version(self._links.parameters)
 
 
+def _complete(models: LinkedModules, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+    """Add the names of shared tensors to a state; refuse one in which they differ by task."""
+    models._constants = None
+    errors = rest[-1]
+    for name, first in models._repeated().items():
+        key, original = prefix + name, prefix + first
+        if key not in state:
+            tensors, leaf = _place(models, name)
+            state[key] = tensors[leaf]  # itself, which is not copied
+        elif original in state and not torch.equal(state[key], state[original]):
+            errors.append(
+                f"{key!r} and {original!r} differ in the state, but are one tensor here: the "
+                "parameter is frozen. Build TaskModels from a module that trains it."
+            )
+
+
+def _place(module: nn.Module, name: str) -> tuple[dict[str, Any], str]:
+    """Return the dictionary with the parameter or buffer of this name, and its key there."""
+    path, _, leaf = name.rpartition(".")
+    part: Any = module.get_submodule(path)
+    return (part._parameters if leaf in part._parameters else part._buffers), leaf
+
+
 class LocalModules(nn.ModuleList):
     """Modules of the tasks of this rank, named by their position among all tasks."""
 
@@ -89,6 +159,44 @@ class LocalModules(nn.ModuleList):
 
     def __getitem__(self, index: Any) -> Any:
         return list(self._modules.values())[index]
+
+
+class _Constants:
+    """Buffers that the centre shares with tasks, and what they contained."""
+
+    def __init__(self, models: LinkedModules) -> None:
+        self.buffers = _shared_buffers(models)
+        self._versions = self.versions
+        self._contents = {name: _fingerprint(one) for name, one in self.buffers.items()}
+
+    @property
+    def versions(self) -> list[int]:
+        return [one._version for one in self.buffers.values()]
+
+    def refuse_changed(self, models: LinkedModules) -> None:
+        """Raise an error if a module has written to one of them; the same values are no change."""
+        if self._versions == self.versions:
+            return
+        self.buffers = _shared_buffers(models)  # tasks may have replaced some by their own
+        for name, one in self.buffers.items():
+            if _fingerprint(one) != self._contents[name]:
+                raise ValueError(
+                    f"The buffer {name!r} is one tensor in all tasks, and has been changed in "
+                    "place. Give every task its own: TaskModels({task: copy.deepcopy(module) for "
+                    "task in tasks}, ...)."
+                )
+        self._versions = self.versions
+
+
+def _shared_buffers(models: LinkedModules) -> dict[str, torch.Tensor]:
+    of_tasks = {id(one) for module in models.per_task for one in module.buffers()}
+    return {name: one for name, one in models.center.named_buffers() if id(one) in of_tasks}
+
+
+def _fingerprint(tensor: torch.Tensor) -> int:
+    if tensor.is_meta or tensor.layout is not torch.strided:
+        return 0
+    return hash(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
 class _Links:
@@ -111,13 +219,32 @@ class _Links:
                     if isinstance(one, nn.Module) or id(one) in tethered
                 ]
         self._addresses = [parameter.data_ptr() for parameter in self.parameters]
-        self._watched = [
+        self._frozen = {
+            parameter: name
+            for module in models.per_task
+            for name, parameter in module.named_parameters()
+            if name in models._frozen
+        }
+        tethered_ones = [
             parameter
             for flat in models._flats
             for module in models.per_task
             for parameter in flat.tethered(module)
         ]
+        self._watched = [*tethered_ones, *self._frozen]
         self._trained = [parameter.requires_grad for parameter in self._watched]
+        self._constants = models._constants
+        self._versions = models._constants.versions if models._constants else []
+
+    def refuse_thawed(self) -> None:
+        """Raise an error if a parameter is trained that was frozen from the beginning."""
+        for parameter, name in self._frozen.items():
+            if parameter.requires_grad:
+                raise ValueError(
+                    f"The parameter {name!r} was frozen when TaskModels was built, so it is in no "
+                    "block and all tasks share it; it must stay frozen. Freeze it after building "
+                    "TaskModels if you want to train it later."
+                )
 
     def hold(self) -> bool:
         """Whether everything is where it was."""
@@ -125,4 +252,5 @@ class _Links:
             all(held.get(name) is one for held, name, one in self._held)
             and [parameter.data_ptr() for parameter in self.parameters] == self._addresses
             and [parameter.requires_grad for parameter in self._watched] == self._trained
+            and (self._constants is None or self._constants.versions == self._versions)
         )

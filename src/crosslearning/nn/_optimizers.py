@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -79,16 +80,15 @@ def step_size(models: TaskModels, optimizer: Optimizer) -> float | None:
 
 def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
     """Whether stepping over one matrix is equivalent and worth its memory."""
-    own = list(models.parameters())
+    own = trained(models.parameters())
     tethered = sum(flat.tasks.numel() for flat in models._flats)
-    held = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
+    held = trained(one for group in optimizer.param_groups for one in group["params"])
     steps = {float(state.get("step", -1)) for state in optimizer.state.values()}
     return (
         type(optimizer) in ELEMENTWISE
         and len(optimizer.param_groups) == 1
-        and held == [id(parameter) for parameter in own]
+        and list(map(id, held)) == list(map(id, own))
         and tethered == sum(parameter.numel() for parameter in own)
-        and all(parameter.requires_grad for parameter in own)
         and not (optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
         and len(optimizer.state) in (0, len(own))
         and len(steps) <= 1
@@ -96,11 +96,17 @@ def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
     )
 
 
+def trained(parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
+    """Those that are not frozen."""
+    return [parameter for parameter in parameters if parameter.requires_grad]
+
+
 class FlatOptimizer:
     """Makes an optimizer step over the flat buffers, in one call instead of hundreds."""
 
     def __init__(self, optimizer: optim.Optimizer, models: TaskModels) -> None:
         self.optimizer, self.models = optimizer, models
+        self._given = optimizer.param_groups[0]["params"]
         self.leaves: list[nn.Parameter] = []  # the rows of the tasks of each buffer
         self.gradients: dict[str, torch.Tensor] = {}  # of a parameter of all tasks, stacked
 
@@ -134,7 +140,7 @@ class FlatOptimizer:
                         state[parameter] = {
                             key: _part(value, leaf, row, slot) for key, value in whole.items()
                         }
-        self.optimizer.param_groups[0]["params"] = list(self.models.parameters())
+        self.optimizer.param_groups[0]["params"] = self._given
 
 
 def _joined(key: str, values: list[list[Any]], rows: list[list[nn.Parameter]]) -> Any:

@@ -37,6 +37,7 @@ class TaskModels(LinkedModules):
     module : Module or mapping from task to Module
         Copied for every task, so that all start from the same parameters; or one for each task,
         copied as well, which need to agree only in the names and shapes of tethered parameters.
+        Frozen parameters (``requires_grad=False``) are copied once, for all tasks.
     tasks : iterable of hashable, optional
         Labels of the tasks. Not needed with a mapping.
     epsilon : float, array of shape (n_tasks,), or dict from prefix to either, optional
@@ -78,9 +79,14 @@ class TaskModels(LinkedModules):
     Notes
     -----
     A projection costs about as much as copying the matrix twice, and does not change the state of
-    the optimizer, such as momentum. It leaves frozen parameters (``requires_grad=False``) as they
-    are, bit for bit, and does not count them in distances; freeze a tethered parameter in all tasks
-    or in none.
+    the optimizer, such as momentum.
+
+    Parameters that are frozen in the given module are one tensor for all tasks and the centre, and
+    so are its buffers, except those of BatchNorm and the like: a large frozen base with small
+    adapters takes the memory of the base, and of an adapter for each task. They are in no block,
+    are saved once, and must stay frozen. (Models given in a mapping share what they had in common,
+    and models that are sharded share nothing.) Parameters may also be frozen later, in all tasks or
+    in none: they stay as they are, bit for bit, and do not count in distances.
 
     Examples
     --------
@@ -115,10 +121,11 @@ class TaskModels(LinkedModules):
         labels = _copies.check_labels(tasks, module)
         ranks = Ranks(mesh, len(labels))
         sources = _copies.sources_of(module, labels, ranks)
-        blocks = _copies.divide_parameters(sources, labels, epsilon, tether)
-        modules, flats = _copies.copy_modules(sources, blocks, labels, ranks, shard)
+        frozen = _copies.frozen_parameters(sources)
+        blocks = _copies.divide_parameters(sources, frozen, labels, epsilon, tether)
+        modules, flats = _copies.copy_modules(sources, frozen, blocks, labels, ranks, shard)
         _copies.set_start(flats, modules[:-1], center_init, same_start, weight, ranks)
-        super().__init__(modules, flats, ranks.local.start)
+        super().__init__(modules, flats, ranks.local.start, frozen)
         self.blocks, self.center_weight = blocks, weight
         self._ranks, self._sharded = ranks, shard is not None
         self._positions: dict[Hashable, int] = {label: row for row, label in enumerate(labels)}

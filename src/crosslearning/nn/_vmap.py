@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from crosslearning.nn._optimizers import FlatOptimizer, can_be_flat
+from crosslearning.nn._optimizers import FlatOptimizer, can_be_flat, trained
 from crosslearning.nn._sampling import Feed
 from crosslearning.nn._seeds import seed_torch
 from crosslearning.nn._task_models import TaskModels
@@ -72,7 +72,7 @@ class VmapEngine:
         self.losses = torch.vmap(self._loss_of_one, randomness="different")
         self._rows = [dict(module.named_parameters()) for module in models.per_task]
         self._flat = FlatOptimizer(optimizer, models) if can_be_flat(optimizer, models) else None
-        self._held = [one for row in self._rows for one in row.values()]
+        self._held = trained(models.parameters())
         if self._flat is not None:
             self._flat.flatten()
 
@@ -117,24 +117,29 @@ class VmapEngine:
         return self.loss(functional_call(module, (parameters, buffers), (x,)), y)
 
     def _parameters(self) -> Tensors:
-        """Parameters of all tasks, stacked: views of the flat buffers, and copies of others."""
+        """Parameters of all tasks, stacked: views of the flat buffers, and copies of others.
+
+        The module has what all tasks share.
+        """
         found = {
             slot.name: flat.tasks[:, slot.start : slot.stop].unflatten(1, slot.shape).detach()
             for flat in self.models._flats
             for slot in flat.slots
         }
         for name, first in self._rows[0].items():
-            if name not in found:
-                found[name] = torch.stack([row[name].detach() for row in self._rows])
-            found[name].requires_grad_(first.requires_grad)
+            if name not in found and not _is_shared(rows := [row[name] for row in self._rows]):
+                found[name] = torch.stack(rows).detach()
+            if name in found:
+                found[name].requires_grad_(first.requires_grad)
         return found
 
     def _buffers(self) -> Tensors:
         modules = self.models.per_task
-        return {
-            name: torch.stack([module.get_buffer(name) for module in modules])
+        named = {
+            name: [module.get_buffer(name) for module in modules]
             for name, _ in modules[0].named_buffers()
         }
+        return {name: torch.stack(rows) for name, rows in named.items() if not _is_shared(rows)}
 
     def _hand_over(self, gradients: dict[str, torch.Tensor | None]) -> None:
         if self._flat is None:
@@ -151,6 +156,10 @@ class VmapEngine:
                     "`requires_grad_(False)`, do not tether it, or use engine='loop'."
                 )
             place.copy_(gradient)
+
+
+def _is_shared(rows: list[torch.Tensor]) -> bool:
+    return len(rows) > 1 and all(row is rows[0] for row in rows)
 
 
 class StackedFeed:
