@@ -91,7 +91,7 @@ def networks(n: int, s: int, seconds: float) -> tuple[float, float]:
     """Times a copy of its buffer that a projection takes, and its milliseconds."""
     epsilon = 0.01
     models = TaskModels(Vector(s), range(n), epsilon=epsilon)
-    flat = models._flats[0].flat
+    flat = models.flats[0].flat
     scattered = flat.clone()
     scattered[:-1] += torch.randn(n, s) * (2 * epsilon / s**0.5)
     copy = torch.empty_like(flat)

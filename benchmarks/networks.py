@@ -79,10 +79,10 @@ def scatter(models: TaskModels, epsilon: float) -> None:
 
 def projection(models: TaskModels, runs: int) -> dict[str, float]:
     """Median seconds of a projection that moves every task, and of copying its buffer."""
-    flat = models._flats[0].flat
+    flat = models.flats[0].flat
     copy = torch.empty_like(flat)
     start = flat.clone()
-    work = models._flats[0].workspace
+    work = models.flats[0].workspace
     n_tasks = len(models)
     pull = np.full(n_tasks, 0.5)
 

@@ -57,7 +57,7 @@ def step_of(engine: str, n_tasks: int, hidden: Sequence[int]) -> Step:
     return Step(
         lambda: computing.gradients(next(numbers)),
         optimizer.step,
-        lambda: models._project_linked(None, stacklevel=1),
+        lambda: models.project_linked(None),
     )
 
 

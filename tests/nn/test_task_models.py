@@ -84,7 +84,10 @@ def test_refused_labels(tasks, message):
         ({"epsilon": Tether(0.1)}, "`epsilon` must be a number"),
         ({"tether": 0.1}, "`tether` must be a Tether"),
         ({"epsilon": [0.1, 0.2]}, "needs 3 values here; got 2"),
-        ({"epsilon": {"head": 0.1}}, "'head' matches no parameter that is trained. The names of those begin with '0', '1'"),
+        (
+            {"epsilon": {"head": 0.1}},
+            "'head' matches no parameter that is trained. The names of those begin with '0', '1'",
+        ),
         ({"epsilon": {"0": 0.1, "0.1": 0.2}}, "'0.1.weight' matches the prefixes '0' and '0.1'"),
         ({"epsilon": {}}, "empty mapping"),
         ({"epsilon": 0.1, "center_weight": -1.0}, "`center_weight` must be"),

@@ -48,7 +48,7 @@ def check_projection_is_bit_equal():
 
 def check_local_tasks():
     models = TaskModels(network(), TASKS, epsilon=0.1, mesh=spread())
-    parts = models._ranks.objects(models.local_tasks)
+    parts = models.ranks.objects(models.local_tasks)
     assert [task for part in parts for task in part] == list(TASKS)
     assert dict(models.items()).keys() == set(models.local_tasks)
     (other,) = {parts[0][0], parts[-1][0]} - set(models.local_tasks[:1]) or {parts[1][0]}
@@ -81,7 +81,7 @@ def check_not_finite():
     before = [value.clone() for value in models.state_dict().values()]
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         models.project()
-    messages = models._ranks.objects(str(caught.value))
+    messages = models.ranks.objects(str(caught.value))
     assert len(set(messages)) == 1
     assert "of task 'sketch' are NaN or infinite; first in '3.weight'. Nothing" in messages[0]
     for value, was in zip(models.state_dict().values(), before, strict=True):
@@ -184,7 +184,7 @@ def check_loss_not_finite():
     given["sketch"][0][:] = torch.inf
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         train(models, given)
-    messages = models._ranks.objects(str(caught.value))
+    messages = models.ranks.objects(str(caught.value))
     assert len(set(messages)) == 1
     assert "that of task 'sketch' is nan in step 1." in messages[0]
 
@@ -241,7 +241,7 @@ def check_own_loop_on_2_by_2():
         models.project()
         for value in models.state_dict().values():  # BatchNorm's, too
             other = value.clone()
-            models._ranks.broadcast([other], "data")
+            models.ranks.broadcast([other], "data")
             assert torch.equal(value, other)
 
 

@@ -76,7 +76,7 @@ def check_sharded_not_finite():
         models["clipart"][0].weight.detach().to_local()[0, 0] = torch.nan
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         models.project()
-    messages = models._ranks.objects(str(caught.value))
+    messages = models.ranks.objects(str(caught.value))
     assert len(set(messages)) == 1
     assert "of task 'clipart' are NaN" in messages[0]
 

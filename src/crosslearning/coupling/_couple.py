@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslearning.coupling._arrays import ArrayMembers, couple_arrays
 from crosslearning.coupling._gram import Request, solve_gram
 from crosslearning.coupling._members import (
     Members,
@@ -29,7 +28,6 @@ def couple(
     tol: float = 1e-10,
     max_iter: int = 100,
     tell_resolution: bool = True,
-    stacklevel: int = 1,
 ) -> tuple[Coupling, ...]:
     """Take the proximal step of a tether for members that can compute their Gram matrix.
 
@@ -50,8 +48,6 @@ def couple(
         Largest relative residual, and largest number of Newton steps.
     tell_resolution : bool, default=True
         Whether to warn if the radius is below the resolution of the dtype (see the status).
-    stacklevel : int, default=1
-        Whose line warnings point to; 1 is the caller.
 
     Returns
     -------
@@ -71,15 +67,12 @@ def couple(
         Request.checked(law, center_weight, first, tol, max_iter, n_tasks)
         for law, first in zip(tethers, start or [None] * n_groups, strict=True)
     ]
-    if isinstance(members, ArrayMembers):
-        found = [couple_arrays(members, requests[0])]
-    else:
-        found = _couple_grams(members, requests)
-    for group, (coupling, law) in enumerate(zip(found, tethers, strict=True)):
-        warn_unless_converged(coupling, stacklevel + 1)
+    couplings = _couple_grams(members, requests)
+    for group, (coupling, law) in enumerate(zip(couplings, tethers, strict=True)):
+        warn_unless_converged(coupling)
         if tell_resolution:
-            warn_unless_resolved(coupling, law, members, group, stacklevel + 1)
-    return tuple(found)
+            warn_unless_resolved(coupling, law, members, group)
+    return tuple(couplings)
 
 
 def _couple_grams(members: Members, requests: list[Request]) -> list[Coupling]:

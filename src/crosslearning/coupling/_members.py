@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +19,7 @@ _RESOLVED = 10.0  # radii of at least this multiple of the rounding are met with
 _FOURTH_DIGIT = 1e-4
 _OFF = 0.01  # fraction of the radius by which rounding may change a distance silently
 _DOUBLE = float(np.finfo(np.float64).eps)
+_PACKAGE = str(Path(__file__).parents[1])
 _REMEDY = (
     "Nothing was moved. Start from finite parameters; in training, lower the learning rate or "
     "clip the gradients."
@@ -160,7 +163,7 @@ def refuse_not_finite(squares: Array, members: Members) -> None:
     )
 
 
-def warn_unless_converged(coupling: Coupling, stacklevel: int = 2) -> None:
+def warn_unless_converged(coupling: Coupling) -> None:
     """Warn if the solver did not reach its tolerance."""
     if coupling.status not in (Status.CONVERGED, Status.UNRESOLVED):
         from crosslearning.exceptions import ConvergenceWarning
@@ -169,13 +172,11 @@ def warn_unless_converged(coupling: Coupling, stacklevel: int = 2) -> None:
             f"{coupling.status.value} Relative KKT residual {coupling.kkt_residual:.1e} after "
             f"{coupling.n_iter} iterations.",
             ConvergenceWarning,
-            stacklevel=stacklevel + 1,
+            stacklevel=_level_of_caller(),
         )
 
 
-def warn_unless_resolved(
-    coupling: Coupling, tether: Tether, members: Members, group: int, stacklevel: int
-) -> None:
+def warn_unless_resolved(coupling: Coupling, tether: Tether, members: Members, group: int) -> None:
     """Warn if rounding moved a task off its radius."""
     if coupling.status is not Status.UNRESOLVED:
         return
@@ -192,5 +193,13 @@ def warn_unless_resolved(
         f"{members.tasks[worst]} is at distance {coupling.distances[worst]:.3g} from the centre. "
         f"Use float64 or a larger `epsilon`, of at least {storage.resolved_radius[group]:.1g}.",
         ResolutionWarning,
-        stacklevel=stacklevel + 1,
+        stacklevel=_level_of_caller(),
     )
+
+
+def _level_of_caller() -> int:
+    """Level, for a warning, of the line outside of this package that led to it."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslearning.coupling._arrays import ArrayMembers, measured
+from crosslearning.coupling._arrays import ArrayMembers, couple_arrays, measured
 from crosslearning.coupling._checks import check_problem, is_positive
-from crosslearning.coupling._couple import couple
 from crosslearning.coupling._dual_subgradient import subgradient_pulls
 from crosslearning.coupling._gram import Request
-from crosslearning.coupling._members import refuse_not_finite, warn_unless_converged
+from crosslearning.coupling._members import (
+    refuse_not_finite,
+    warn_unless_converged,
+    warn_unless_resolved,
+)
 from crosslearning.coupling._result import Coupling, Projection, Status
 from crosslearning.tether import Tether
 
@@ -86,10 +89,9 @@ def project(
     max_iter = default_max_iter if max_iter is None else max_iter
     z, tether, base, weight = check_problem(thetas, Tether(epsilon), center, center_weight)
     members = ArrayMembers(z, base)
-    if method == "newton":
-        options = {"start": [start], "tol": tol, "max_iter": max_iter}
-        return _newton(members, tether, center_weight=weight, **options)
     request = Request.checked(tether, weight, start, tol, max_iter, len(z))
+    if method == "newton":
+        return _newton(members, request)
     result = _algorithm_2(members, request)
     warn_unless_converged(result)
     return _projection(members, result)
@@ -141,13 +143,15 @@ def prox(
         raise ValueError(f"`step_size` must be a positive finite number; got {step_size!r}.")
     z, tether, base, weight = check_problem(thetas, tether, center, center_weight)
     tether = tether.scaled(step_size=step_size)
-    options = {"start": [start], "tol": tol, "max_iter": max_iter}
-    return _newton(ArrayMembers(z, base), tether, center_weight=weight, **options)
+    request = Request.checked(tether, weight, start, tol, max_iter, len(z))
+    return _newton(ArrayMembers(z, base), request)
 
 
-def _newton(members: ArrayMembers, tether: Tether, **options: Any) -> Projection:
-    """Solve by Newton's method; warnings point to the caller's caller."""
-    (result,) = couple(members, tether, **options, stacklevel=3)
+def _newton(members: ArrayMembers, request: Request) -> Projection:
+    """Solve by Newton's method."""
+    result = couple_arrays(members, request)
+    warn_unless_converged(result)
+    warn_unless_resolved(result, request.tether, members, 0)
     return _projection(members, result)
 
 

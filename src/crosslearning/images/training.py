@@ -263,5 +263,5 @@ def _count(models: TaskModels, sources: dict[str, ImageBatches]) -> list[list[li
         return 0.0
 
     evaluate(models, sources, note)
-    ranks = models._ranks
+    ranks = models.ranks
     return [one for part in ranks.objects(tables)[: ranks.size] for one in part]

@@ -59,7 +59,7 @@ class Checkpoint:
 
     def resume(self, epochs: int) -> None:
         """Resume the run from the file, if it exists."""
-        ranks = self.run.models._ranks
+        ranks = self.run.models.ranks
         for leftover in self.file.parent.glob(f".{self.file.name}.*.tmp") if ranks.is_first else ():
             leftover.unlink()  # of a process killed while writing
         if not ranks.objects(self.file.exists())[0]:
@@ -123,7 +123,7 @@ class Checkpoint:
 def configuration(run: Run) -> dict[str, Any]:
     """Describe a run in JSON; runs with equal descriptions and data train alike."""
     models, plan, validation = run.models, run.feed.plan, run.validation
-    ranks = models._ranks
+    ranks = models.ranks
     rows = {} if validation is None else {t: len(s) for t, s in validation.sources.items()}
     described = {
         "tasks": [encode_label(task) for task in models.tasks],

@@ -150,8 +150,8 @@ def choose_engine(
     if chosen not in _ENGINES:
         known = ", ".join(map(repr, ["auto", *_ENGINES]))
         raise ValueError(f"`engine` must be one of {known}; got {name!r}.")
-    shared = models._ranks.copies > 1
-    if (shared and chosen == "vmap") or (models._sharded and chosen != "loop"):
+    shared = models.ranks.copies > 1
+    if (shared and chosen == "vmap") or (models.sharded and chosen != "loop"):
         raise ValueError(
             "Models shared by several ranks need engine='loop', or 'threads' if they are not "
             f"sharded; got {name!r}."
@@ -161,7 +161,7 @@ def choose_engine(
 
 def automatic(models: TaskModels, loss: Any, feed: Feed) -> str:
     """Choose by what is known before training, so that the same run has the same engine."""
-    if models._sharded:
+    if models.sharded:
         return "loop"
     layered = all(is_layered(module) for module in models.per_task)
     alike = len({repr(module) for module in models.per_task}) == 1

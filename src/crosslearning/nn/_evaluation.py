@@ -72,7 +72,7 @@ def score_sources(
         }
     scores: dict[Hashable, float] = {}
     asked = dict.fromkeys(sources)
-    for scored, tasks in models._ranks.objects((own, list(sources))):
+    for scored, tasks in models.ranks.objects((own, list(sources))):
         scores |= scored
         asked |= dict.fromkeys(tasks)
     lost = [task for task in models.tasks if task in asked and task not in scores]

@@ -115,7 +115,7 @@ def save_models(models: TaskModels, path: str | os.PathLike[str]) -> None:
                 "Only task labels that are strings, numbers or tuples of these can be saved; got "
                 f"{task!r}. Use its name as the label."
             )
-    ranks = models._ranks
+    ranks = models.ranks
     tensors = ranks.gather_first({k: whole(v) for k, v in models.state_dict().items()})
     content = {
         "tasks": labels,

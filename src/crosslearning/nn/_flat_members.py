@@ -29,7 +29,7 @@ class FlatMembers:
     """
 
     def __init__(self, models: TaskModels) -> None:
-        self._models, self._ranks, blocks = models, models._ranks, models.blocks
+        self._models, self._ranks, blocks = models, models.ranks, models.blocks
         self.tasks = [f"task {label!r}" for label in models.tasks]
         self.groups = [f"block {block.name!r}" if len(blocks) > 1 else "" for block in blocks]
         self._columns: list[Columns] = []
@@ -38,7 +38,7 @@ class FlatMembers:
 
     @property
     def _local(self) -> list[Workspace]:
-        return [flat.workspace for flat in self._models._flats]
+        return [flat.workspace for flat in self._models.flats]
 
     @property
     def _joint(self) -> Sequence[Workspace | Columns]:
@@ -54,18 +54,18 @@ class FlatMembers:
         self._refuse_partly_frozen()
         self._take()
         grams = np.stack([one.gram() for one in self._joint])
-        return self._total(grams) if self._models._sharded else self._of_first_copy(grams)
+        return self._total(grams) if self._models.sharded else self._of_first_copy(grams)
 
     def move(self, pull: Array, weights: Array) -> None:
         for one, own_pull, own_weights in zip(self._joint, pull, weights, strict=True):
             one.move(own_pull, own_weights)
-        for flat in self._models._flats:
+        for flat in self._models.flats:
             flat.give()
 
     def distances(self, *, exactly: bool = False) -> Array:
         self._take()
         local = np.stack([one.distances(exactly=exactly) for one in self._local])
-        if self._models._sharded:
+        if self._models.sharded:
             local = np.sqrt(self._total(local**2))
         return self._ranks.gather(local.T).T
 
@@ -79,14 +79,14 @@ class FlatMembers:
             self._sizes = np.maximum(widths, 1.0).astype(int).tolist()
             self._measured = local
         self._age += 1
-        dtypes = [flat.flat.dtype for flat in self._models._flats]
+        dtypes = [flat.flat.dtype for flat in self._models.flats]
         return dtype_storage(dtypes, self._norms, self._sizes)
 
     def culprits(self) -> tuple[list[str], str]:
         """Names of tasks, and of the centre, that are not finite; and the first such parameter."""
         found = [
             (flat, row)
-            for flat in self._models._flats
+            for flat in self._models.flats
             for row, values in enumerate(flat.flat)
             if not values.isfinite().all()
         ]
@@ -97,7 +97,7 @@ class FlatMembers:
         return ordered, next((where for _, where in parts if where), "")
 
     def _first_not_finite(self, flat: FlatBuffer, row: int) -> str:
-        parameters = flat.parameters(row, self._models._rows()[row])
+        parameters = flat.parameters(row, self._models.rows()[row])
         for slot, parameter in zip(flat.slots, parameters, strict=True):
             if not parameter.isfinite().all():
                 gradient = parameter.grad
@@ -106,12 +106,12 @@ class FlatMembers:
         return ""  # of shards, which are not examined one by one
 
     def _take(self) -> None:
-        for flat in self._models._flats:
+        for flat in self._models.flats:
             flat.take()
 
     def _refuse_partly_frozen(self) -> None:
         """Raise the same error on all ranks if a parameter is frozen in some tasks only."""
-        flats, ranks = self._models._flats, self._ranks
+        flats, ranks = self._models.flats, self._ranks
         names = [name for flat in flats for name in flat.frozen]
         local = np.array([n for flat in flats for n in flat.frozen.values()], dtype=np.float64)
         counts = ranks.sum(local, "task", "data") / ranks.copies
@@ -125,7 +125,7 @@ class FlatMembers:
 
     def _total(self, values: Array) -> Array:
         """Sum over shards."""
-        return self._ranks.sum(values, "data") if self._models._sharded else values
+        return self._ranks.sum(values, "data") if self._models.sharded else values
 
     def _of_first_copy(self, grams: Array) -> Array:
         """Take the numbers of the first of several ranks with the same tasks, if they agree."""

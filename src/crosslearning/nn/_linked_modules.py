@@ -26,7 +26,7 @@ class LinkedModules(nn.Module):
         super().__init__()
         self.per_task = LocalModules(modules[:-1], first)
         self.center = modules[-1].requires_grad_(False)
-        self._flats, self._frozen = flats, frozen
+        self.flats, self._frozen = flats, frozen
         self._links: _Links | None = None
         self._constants: _Constants | None = None
         self.register_load_state_dict_pre_hook(_complete)
@@ -58,7 +58,7 @@ class LinkedModules(nn.Module):
             tensors, leaf = _place(self, name)
             originals, original = _place(self, first)
             tensors[leaf] = originals[original]
-        self._link()
+        self.link()
         return keys
 
     def _repeated(self) -> dict[str, str]:
@@ -73,16 +73,16 @@ class LinkedModules(nn.Module):
             if isinstance(one, torch.Tensor) and first[id(one)] != name
         }
 
-    def _rows(self) -> list[nn.Module]:
+    def rows(self) -> list[nn.Module]:
         return [*self.per_task, self.center]
 
-    def _link(self) -> None:
+    def link(self) -> None:
         """Restore the views of parameters that were replaced, and see which are frozen."""
         if self._links is not None and self._links.hold():
             return
         with torch.no_grad():
-            for flat in self._flats:
-                for row, module in enumerate(self._rows()):
+            for flat in self.flats:
+                for row, module in enumerate(self.rows()):
                     flat.adopt(row, module)
                 flat.count_frozen(list(self.per_task))
         if self._constants is None:
@@ -105,10 +105,10 @@ class LinkedModules(nn.Module):
             return converted[id(tensor)]
 
         self._links = self._constants = None
-        for flat in self._flats:
-            flat.convert(fn, self._rows())
+        for flat in self.flats:
+            flat.convert(fn, self.rows())
         super()._apply(once, recurse)
-        self._link()
+        self.link()
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -116,12 +116,12 @@ class LinkedModules(nn.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        for flat in self._flats:
-            flat.rebuild(self._rows())
+        for flat in self.flats:
+            flat.rebuild(self.rows())
 
-    def _mark_changed(self) -> None:
+    def mark_changed(self) -> None:
         """Notify autograd, so that a backward pass through old values is an error."""
-        self._link()
+        self.link()
         assert self._links is not None
         torch.autograd.graph.increment_version(self._links.parameters)
 
@@ -205,8 +205,8 @@ class _Links:
     def __init__(self, models: LinkedModules) -> None:
         self.parameters = [
             parameter
-            for flat in models._flats
-            for row, module in enumerate(models._rows())
+            for flat in models.flats
+            for row, module in enumerate(models.rows())
             for parameter in flat.parameters(row, module)
         ]
         tethered = set(map(id, self.parameters))
@@ -227,7 +227,7 @@ class _Links:
         }
         tethered_ones = [
             parameter
-            for flat in models._flats
+            for flat in models.flats
             for module in models.per_task
             for parameter in flat.tethered(module)
         ]

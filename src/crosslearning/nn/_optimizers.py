@@ -81,7 +81,7 @@ def step_size(models: TaskModels, optimizer: Optimizer) -> float | None:
 def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
     """Whether stepping over one matrix is equivalent and worth its memory."""
     own = trained(models.parameters())
-    tethered = sum(flat.tasks.numel() for flat in models._flats)
+    tethered = sum(flat.tasks.numel() for flat in models.flats)
     held = trained(one for group in optimizer.param_groups for one in group["params"])
     steps = {float(state.get("step", -1)) for state in optimizer.state.values()}
     return (
@@ -112,7 +112,7 @@ class FlatOptimizer:
 
     def flatten(self) -> None:
         """Hand over the flat buffers, and the state of the parameters with them."""
-        flats, state = self.models._flats, self.optimizer.state
+        flats, state = self.models.flats, self.optimizer.state
         self.leaves = [nn.Parameter(flat.tasks) for flat in flats]
         for flat, leaf in zip(flats, self.leaves, strict=True):
             leaf.grad = torch.zeros_like(leaf)
@@ -132,7 +132,7 @@ class FlatOptimizer:
     def scatter(self) -> None:
         """Hand the parameters back, each with its part of the state."""
         state = self.optimizer.state
-        for flat, leaf in zip(self.models._flats, self.leaves, strict=True):
+        for flat, leaf in zip(self.models.flats, self.leaves, strict=True):
             whole = state.pop(leaf, None)
             for row, module in enumerate(self.models.per_task):
                 for slot, parameter in zip(flat.slots, flat.parameters(row, module), strict=True):

@@ -35,7 +35,7 @@ class RankCheckpoint(Checkpoint):
 
     def save(self) -> None:
         """Save the current state, then remove the previous one."""
-        run, ranks = self.run, self.run.models._ranks
+        run, ranks = self.run, self.run.models.ranks
         folder = self.path / f"step-{run.step}"
         if ranks.is_first:
             shutil.rmtree(folder, ignore_errors=True)  # of ranks that were killed while writing

@@ -23,7 +23,6 @@ from crosslearning.nn._sampling import Feed
 from crosslearning.nn._task_models import TaskModels
 from crosslearning.tether import Array
 
-_CALLER_OF_FIT = 5  # levels up from a warning
 _ELEMENTS = 1 << 20  # of the sample: a copy of all would need as much memory as the models
 
 
@@ -59,7 +58,7 @@ class Run:
         """Train until the end, or until validation or a callback says so."""
         self._started = time.perf_counter() - self.seconds
         certificate = None
-        self.models._link()
+        self.models.link()
         while self.step < epochs * self.steps and not self.stopped:
             ends_epoch = (self.step + 1) % self.steps == 0
             self._take_gradients(engine)
@@ -77,7 +76,7 @@ class Run:
                 with engine.released():
                     checkpoint.save()
         self.models.zero_grad()
-        self.models._mark_changed()
+        self.models.mark_changed()
 
     def _take_gradients(self, engine: Engine) -> None:
         rows, losses = engine.gradients(self.step)
@@ -96,7 +95,7 @@ class Run:
 
     def _of_all_ranks(self, rows: list[int], values: Array) -> tuple[list[int], Array]:
         """Positions and losses of all tasks that took part in a step, given the local ones."""
-        ranks = self.models._ranks
+        ranks = self.models.ranks
         if ranks.mesh is None:
             return rows, values
         table = np.zeros((len(self.models.local_tasks), 2))
@@ -126,7 +125,7 @@ class Run:
             return None
         step = None if rate is None else since * rate
         pooled = [name for name, last in self.pooled_steps.items() if self.step <= last]
-        return self.models._project_linked(step, _CALLER_OF_FIT, pooled)
+        return self.models.project_linked(step, pooled)
 
     def _end_epoch(self, moved: float, certificate: StepCertificate | None) -> None:
         models, rate = self.models, learning_rate(self.optimizer)
@@ -152,8 +151,8 @@ class Run:
         advance(self.scheduler, record.loss if self.validation is None else score)
         for callback in self.callbacks:
             self.stopped |= callback(record) is True
-        self.stopped = models._ranks.any(self.stopped)
-        models._link()  # what callbacks may have replaced
+        self.stopped = models.ranks.any(self.stopped)
+        models.link()  # what callbacks may have replaced
         self.sums, self.counts = np.zeros((2, len(models)))
         self.seconds, self._started = 0.0, time.perf_counter()
 
@@ -162,7 +161,7 @@ class StepLength:
     """Stores parameters before a step, an evenly spaced sample if there are many."""
 
     def __init__(self, models: TaskModels) -> None:
-        total = sum(flat.tasks.numel() for flat in models._flats)
+        total = sum(flat.tasks.numel() for flat in models.flats)
         self._models, self._stride = models, -(-total // _ELEMENTS)
         self._before = [part.clone() for part in self._parts()]
 
@@ -170,9 +169,9 @@ class StepLength:
         """Norm of what the tethered parameters of all tasks moved since then."""
         pairs = zip(self._parts(), self._before, strict=True)
         norms = [float(torch.linalg.vector_norm(before.sub_(now))) for now, before in pairs]
-        ranks = self._models._ranks
+        ranks = self._models.ranks
         square = ranks.sum(np.array([self._stride * math.hypot(*norms) ** 2]), "task")
-        return float(np.sqrt(ranks.sum(square, "data") if self._models._sharded else square)[0])
+        return float(np.sqrt(ranks.sum(square, "data") if self._models.sharded else square)[0])
 
     def _parts(self) -> list[torch.Tensor]:
-        return [flat.tasks[:, :: self._stride] for flat in self._models._flats]
+        return [flat.tasks[:, :: self._stride] for flat in self._models.flats]

@@ -127,7 +127,7 @@ class TaskModels(LinkedModules):
         _copies.set_start(flats, modules[:-1], center_init, same_start, weight, ranks)
         super().__init__(modules, flats, ranks.local.start, frozen)
         self.blocks, self.center_weight = blocks, weight
-        self._ranks, self._sharded = ranks, shard is not None
+        self.ranks, self.sharded = ranks, shard is not None
         self._positions: dict[Hashable, int] = {label: row for row, label in enumerate(labels)}
         self._pulls: dict[str, NDArray[np.float64]] = {}
         self._forget_size()
@@ -140,7 +140,7 @@ class TaskModels(LinkedModules):
     @property
     def local_tasks(self) -> tuple[Hashable, ...]:
         """Labels of the tasks whose models this process holds: all, without a mesh."""
-        return self.tasks[self._ranks.local]
+        return self.tasks[self.ranks.local]
 
     def __getitem__(self, task: Hashable) -> nn.Module:
         if task not in self._positions:
@@ -149,10 +149,10 @@ class TaskModels(LinkedModules):
                 f"There is no task {task!r}; the tasks are {known}. Use `models.center` for a "
                 "new task."
             )
-        row = self._positions[task] - self._ranks.local.start
+        row = self._positions[task] - self.ranks.local.start
         if not 0 <= row < len(self.per_task):
             raise KeyError(
-                f"Task {task!r} is on rank {self._ranks.owner(self._positions[task])} of the "
+                f"Task {task!r} is on rank {self.ranks.owner(self._positions[task])} of the "
                 "dimension 'task'; this rank holds "
                 f"{', '.join(map(repr, self.local_tasks))}. Loop over `models.local_tasks`."
             )
@@ -205,18 +205,18 @@ class TaskModels(LinkedModules):
         ConvergenceWarning
             If the solver did not reach its tolerance.
         """
-        self._link()
-        certificate = self._project_linked(step_size, stacklevel=3)
-        self._mark_changed()
+        self.link()
+        certificate = self.project_linked(step_size)
+        self.mark_changed()
         return certificate
 
-    def _project_linked(
-        self, step_size: float | None, stacklevel: int, pooled: Collection[str] = ()
+    def project_linked(
+        self, step_size: float | None, pooled: Collection[str] = ()
     ) -> StepCertificate:
         """Project without checking the views or notifying autograd; pool blocks of these names."""
         names = [block.name for block in self.blocks]
         # Autocast would compute products in bfloat16.
-        with torch.no_grad(), torch.autocast(self._flats[0].flat.device.type, enabled=False):
+        with torch.no_grad(), torch.autocast(self.flats[0].flat.device.type, enabled=False):
             steps = couple(
                 self._members,
                 [
@@ -226,9 +226,8 @@ class TaskModels(LinkedModules):
                 center_weight=self.center_weight,
                 start=[self._pulls.get(name) for name in names],
                 tell_resolution=not self._told_resolution,
-                stacklevel=stacklevel,
             )
-            _copies.average_buffers(list(self.per_task), self.center, self._ranks)
+            _copies.average_buffers(list(self.per_task), self.center, self.ranks)
         self._pulls = {name: step.pull for name, step in zip(names, steps, strict=True)}
         self._told_resolution |= any(step.status is Status.UNRESOLVED for step in steps)
         return StepCertificate(dict(zip(names, steps, strict=True)))
@@ -239,8 +238,8 @@ class TaskModels(LinkedModules):
         Call it between ``backward()`` and ``optimizer.step()`` if the mesh has a dimension "data";
         otherwise there is nothing to do.
         """
-        if self._ranks.copies > 1 and not self._sharded:  # FSDP has done it
-            self._ranks.average([p.grad for p in self.parameters() if p.grad is not None])
+        if self.ranks.copies > 1 and not self.sharded:  # FSDP has done it
+            self.ranks.average([p.grad for p in self.parameters() if p.grad is not None])
 
     def distances(self, block: str | None = None) -> NDArray[np.float64]:
         """Return the current distances of the tasks to the centre.
@@ -253,7 +252,7 @@ class TaskModels(LinkedModules):
         names = [one.name for one in self.blocks]
         if block is not None and block not in names:
             raise ValueError(f"There is no block {block!r}; the blocks are {', '.join(names)}.")
-        self._link()
+        self.link()
         with torch.no_grad():
             distances = self._members.distances(exactly=True)
         if block is not None:

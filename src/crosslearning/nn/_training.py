@@ -149,11 +149,11 @@ def fit(
     check_validation(validation, metric, patience)
     sources = _sources(data, models)
     device = next(models.parameters()).device
-    plan = schedule(tuple(sources.values()), batch_size, sampling, models._ranks)
+    plan = schedule(tuple(sources.values()), batch_size, sampling, models.ranks)
     made = make_optimizer(optimizer, models)
     run = Run(
         models,
-        Feed(sources, plan, seed, augment, device, models._ranks),
+        Feed(sources, plan, seed, augment, device, models.ranks),
         made,
         make_scheduler(scheduler, made),
         None if validation is None else Validation(validation, metric, loss, patience),
@@ -165,7 +165,7 @@ def fit(
     with forked_generators(device), mode(models, training=True):
         computing = choose_engine(engine, models, loss, made, run.feed)
         try:
-            with Bar(progress and models._ranks.is_first, models.tasks, epochs, plan.steps) as bar:
+            with Bar(progress and models.ranks.is_first, models.tasks, epochs, plan.steps) as bar:
                 run.train(computing, epochs, bar, saved)
         finally:
             computing.close()
@@ -182,7 +182,7 @@ def _resume(path: Any, every: int | None, run: Run, epochs: int) -> Checkpoint |
             raise ValueError("`checkpoint_every` needs `checkpoint`, the file to save to.")
         return None
     kind = Checkpoint
-    if run.models._ranks.mesh is not None:
+    if run.models.ranks.mesh is not None:
         from crosslearning.nn._rank_checkpoint import RankCheckpoint as kind  # noqa: N813
     checkpoint = kind(path, every, run)
     checkpoint.resume(epochs)

@@ -70,7 +70,7 @@ class VmapEngine:
         self.models, self.loss = models, loss
         self.device = next(models.parameters()).device
         self.losses = torch.vmap(self._loss_of_one, randomness="different")
-        self._rows = [dict(module.named_parameters()) for module in models.per_task]
+        self._rows: list[Tensors] = [dict(one.named_parameters()) for one in models.per_task]
         self._flat = FlatOptimizer(optimizer, models) if can_be_flat(optimizer, models) else None
         self._held = trained(models.parameters())
         if self._flat is not None:
@@ -123,7 +123,7 @@ class VmapEngine:
         """
         found = {
             slot.name: flat.tasks[:, slot.start : slot.stop].unflatten(1, slot.shape).detach()
-            for flat in self.models._flats
+            for flat in self.models.flats
             for slot in flat.slots
         }
         for name, first in self._rows[0].items():

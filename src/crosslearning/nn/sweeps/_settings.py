@@ -66,7 +66,7 @@ def settings_of(
     return settings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """Model, data and training; see :func:`crosslearning.nn.sweep` for what they mean."""
 

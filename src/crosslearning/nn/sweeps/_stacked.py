@@ -170,7 +170,6 @@ class Stack:
                 center_weight=self._weight,
                 start=self.pulls,
                 tell_resolution=not self._told_resolution,
-                stacklevel=2,
             )
         self.pulls = [step.pull for step in steps]
         self._told_resolution |= any(step.status is Status.UNRESOLVED for step in steps)

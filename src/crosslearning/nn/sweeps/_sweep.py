@@ -132,10 +132,26 @@ def sweep(
     Name: score, dtype: float64
     """
     plan = Plan(
-        module, data, loss, optimizer, epochs, test, metric, batch_size, sampling, project_every,
-        pooled_epochs, center_weight, scheduler, augment, measure, on_epoch, checkpoint_every, mesh,
-        None if blocks is None else dict(blocks),
-    )  # fmt: skip
+        module=module,
+        data=data,
+        loss=loss,
+        optimizer=optimizer,
+        epochs=epochs,
+        test=test,
+        metric=metric,
+        batch_size=batch_size,
+        sampling=sampling,
+        project_every=project_every,
+        pooled_epochs=pooled_epochs,
+        center_weight=center_weight,
+        scheduler=scheduler,
+        augment=augment,
+        measure=measure,
+        on_epoch=on_epoch,
+        checkpoint_every=checkpoint_every,
+        mesh=mesh,
+        blocks=None if blocks is None else dict(blocks),
+    )
     settings = settings_of(epsilons, baselines, stiffness)
     ranks = Ranks(mesh, len(data))
     if ranks.mesh is not None and n_jobs not in (None, 1):
