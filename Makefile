@@ -26,7 +26,7 @@ test: $(VENV)/.dev ## lint, check types, and run all tests but the slow ones: be
 	@echo "$(BIN)/mypy, beside the tests"
 	@$(BIN)/mypy & $(PYTEST) -m 'not slow' $(COVERAGE); tests=$$?; wait $$! && exit $$tests
 
-test-all: $(VENV)/.dev ## run the slow tests, and try the wheel with each extra in an empty environment
+test-all: $(VENV)/.loops ## run the slow tests, and try the wheel with each extra in an empty environment
 	$(PYTEST) -m slow
 	$(BIN)/python .ci/wheels.py
 
@@ -59,6 +59,10 @@ $(VENV)/.run: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.run
 	@$(PIP) --group dev
+	@touch $@
+
+$(VENV)/.loops: $(VENV)/.dev
+	@$(PIP) --group loops
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.run

@@ -28,7 +28,8 @@ extensions = [
 exclude_patterns = ["_build", "_generated"]
 nitpicky = True
 smartquotes = False  # options begin with two dashes
-nitpick_ignore_regex = [("py:.*", r"(flwr|sklearn)\..*")]  # other projects' pages are not looked up
+# Pages of other projects are not looked up.
+nitpick_ignore_regex = [("py:.*", r"(flwr|lightning|sklearn|transformers)\..*")]
 
 html_theme = "furo"
 html_title = "crosslearning"
@@ -43,6 +44,7 @@ myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "dollarm
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
+autodoc_mock_imports = ["lightning", "transformers"]
 autodoc_typehints = "none"  # the docstrings tell types, and shapes
 numpydoc_show_class_members = False
 toc_object_entries_show_parents = "hide"

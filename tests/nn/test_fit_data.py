@@ -172,6 +172,14 @@ def test_same_seed_same_numbers_whatever_the_global_state():
     assert not torch.equal(first["art"][0].weight, other["art"][0].weight)
 
 
+def test_a_step_takes_32_rows_of_each_task_by_default():
+    data = {
+        task: (torch.zeros(33 + k, 4), torch.zeros(33 + k).long()) for k, task in enumerate(TASKS)
+    }
+    history = fit(TaskModels(net(), TASKS, epsilon=0.1), data, LOSS, sgd, 1)
+    assert history.records[0].step == 2
+
+
 X, Y = torch.zeros(3, 4), torch.zeros(3).long()
 BAD_DATA = [
     ({"art": (X, Y)}, "'clipart', 'product' is in only one of them"),

@@ -29,7 +29,7 @@ def fit(
     optimizer: torch.optim.Optimizer | Callable[[Any], torch.optim.Optimizer],
     epochs: int,
     *,
-    batch_size: int | None = 1,
+    batch_size: int | None = 32,
     sampling: Literal["cycle", "proportional"] = "cycle",
     project_every: int = 1,
     pooled_epochs: int | Mapping[str, int] = 0,
@@ -64,7 +64,7 @@ def fit(
         An optimizer of ``models.parameters()``, or a function of parameters that returns one.
     epochs : int
         Number of epochs.
-    batch_size : int or None, default=1
+    batch_size : int or None, default=32
         Rows of each task in a step; None takes all rows of all tasks.
     sampling : {"cycle", "proportional"}, default="cycle"
         "cycle": an epoch passes once over the rows of the largest task, in whole batches, and

@@ -36,7 +36,7 @@ def sweep(
     seeds: int | Sequence[int] = 1,
     test: Mapping[Any, Any] | None = None,
     metric: str | Metric | None = None,
-    batch_size: int | None = 1,
+    batch_size: int | None = 32,
     sampling: Literal["cycle", "proportional"] = "cycle",
     project_every: int = 1,
     pooled_epochs: int = 0,

@@ -1,0 +1,37 @@
+"""A callback for Lightning's Trainer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    from lightning.pytorch import Callback
+except ImportError:
+    from pytorch_lightning import Callback
+
+from crosslearning.nn.integrations import project_inside, task_models
+
+__all__ = ["Project"]
+
+
+class Project(Callback):
+    """Projects the :class:`~crosslearning.nn.TaskModels` inside a LightningModule after each step.
+
+    With accumulated gradients it waits for the step of the optimizer. Pass it to the trainer:
+    ``Trainer(callbacks=[Project()])``. It works with automatic optimization and one optimizer.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._step = 0
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Begin at the current step, which is not 0 in a run that resumes."""
+        task_models(pl_module)
+        self._step = trainer.global_step
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any, **__: Any) -> None:
+        """Project if the batch completed a step of the optimizer."""
+        if trainer.global_step != self._step:
+            self._step = trainer.global_step
+            project_inside(pl_module, trainer.optimizers[0])
