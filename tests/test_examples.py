@@ -40,7 +40,9 @@ def first_tasks(load, count):
     return some
 
 
+ENDS = {"one for all": 0.0, "one for each": float("inf")}
 SHORT = {
+    "adapters.py": {"PRETRAINING": 2, "STEPS": 1, "DRAWS": 2, "TEST": 8, "RADII": ENDS},
     "images.py": {"EPOCHS": 1, "RADII": [0.3]},
     "scikit_learn.py": {"load_ames": first_tasks(load_ames, 4)},
     "table.py": {"load_hsb82": first_tasks(load_hsb82, 4)},
@@ -56,7 +58,7 @@ def test_every_example_is_tested():
 @pytest.mark.parametrize("name", SHORT)
 def test_short_runs_print_a_result(name, tmp_path, capsys):
     """The examples that take seconds, with less data or fewer steps, in this process."""
-    if name in ("images.py", "torch_loop.py"):
+    if name in ("adapters.py", "images.py", "torch_loop.py"):
         pytest.importorskip("torch", reason="the extra `torch` is not installed")
     spec = spec_from_file_location(f"example_{name[:-3]}", EXAMPLES / name)
     module = module_from_spec(spec)
@@ -92,6 +94,17 @@ def test_torch_loop():
     assert cross < 0.8 * number(out, "separate")
     assert cross < 0.8 * number(out, "pooled")
     assert "farthest from centre 1.00" in out
+
+
+@pytest.mark.slow
+@needs_torch
+def test_adapters():
+    out = run("adapters.py")
+    both, frozen = out.split("A shared and frozen")
+    for part in (both, frozen):
+        within = number(part, "within 1")
+        assert within > number(part, "one for all") + 0.02
+        assert within > number(part, "one for each") + 0.01
 
 
 @pytest.mark.slow
