@@ -1,9 +1,10 @@
-"""What pytest leaves out where the extras `torch` and `flower` are not installed."""
+"""What pytest leaves out where extras, or packages with callbacks, are not installed."""
 
 from importlib.util import find_spec
 
 _NEED_TORCH = [
     "docs/blocks.md",
+    "docs/loops.md",
     "docs/networks.md",
     "src/crosslearning/images/*",
     "src/crosslearning/nn/*",
@@ -12,7 +13,11 @@ _NEED_TORCH = [
 
 _NEED_FLOWER = ["docs/federated.md", "src/crosslearning/federated/*"]
 
+_INTEGRATIONS = "src/crosslearning/nn/integrations"
+
 collect_ignore_glob = [
     *([] if find_spec("torch") else _NEED_TORCH),
     *([] if find_spec("torch") and find_spec("flwr") else _NEED_FLOWER),
+    *([] if find_spec("pytorch_lightning") else [f"{_INTEGRATIONS}/lightning.py"]),
+    *([] if find_spec("transformers") else [f"{_INTEGRATIONS}/transformers.py"]),
 ]

@@ -332,3 +332,15 @@ def test_warm_start_from_the_previous_pulls(monkeypatch):
     models.project()
     assert starts[0] is None
     assert np.array_equal(starts[1], first.pull)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_many_tasks(dtype):
+    models = TaskModels(network().to(dtype), range(20), epsilon=0.5)
+    scatter(models)
+    thetas, center = vectors(models)
+    expected = project(thetas, 0.5, center=center)
+    certificate = models.project()
+    tolerance = 1e-5 if dtype is torch.float32 else 1e-10
+    np.testing.assert_allclose(vectors(models)[0], expected.thetas, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(certificate.pull, expected.pull, rtol=0, atol=tolerance)

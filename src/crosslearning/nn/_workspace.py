@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from crosslearning.coupling._members import exact_combination
@@ -12,6 +13,7 @@ from crosslearning.tether import Array
 
 _ELEMENTS = 1 << 19  # of a chunk: its temporaries stay in the cache
 _NARROWEST = 1 << 14  # narrower chunks cost more in calls than in arithmetic
+_MANY = 16  # rows from which NumPy, which computes half of a symmetric matrix, is faster than torch
 
 
 class _Chunk(NamedTuple):
@@ -84,7 +86,11 @@ class Workspace:
     def product(self, number: int, out: torch.Tensor) -> torch.Tensor:
         """Gram matrix of one chunk."""
         difference = self._chunks[number].differences()
-        return torch.mm(difference, difference.T, out=out)
+        if len(difference) < _MANY or out.device.type != "cpu":
+            return torch.mm(difference, difference.T, out=out)
+        rows = difference.numpy()
+        np.matmul(rows, rows.T, out=out.numpy())
+        return out
 
     def total(self, products: Iterable[torch.Tensor]) -> Array:
         """Sum of the Gram matrices of chunks, in their order; symmetric."""
