@@ -1,10 +1,9 @@
-"""Copies of a module for tasks and centre, their tethered parameters divided into blocks."""
+"""Copies of a module for tasks and centre; what is frozen is copied once."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -14,79 +13,12 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.utils.parametrizations import _SpectralNorm
 
-from crosslearning.coupling._checks import check_tether, is_positive
+from crosslearning.nn._blocks import ALL, Block, divide
 from crosslearning.nn._columns import Columns
 from crosslearning.nn._flat_buffer import FlatBuffer
 from crosslearning.nn._ranks import Ranks
-from crosslearning.tether import Tether
 
-ALL = "all"  # name of the block that holds every parameter
-OTHERS = "*"  # in place of a prefix: parameters that none matches
 _CHANGING = (_NormBase, _SpectralNorm)  # layers whose buffers change in training
-
-
-@dataclass(frozen=True)
-class Block:
-    """Parameters that share one tether; its name is the prefix it was given by, or "all"."""
-
-    name: str
-    tether: Tether
-    parameters: tuple[str, ...]
-
-    def scaled(self, step_size: float | None) -> Tether:
-        """Tether for a step; a bound alone needs no step size."""
-        if step_size is not None and not is_positive(step_size):
-            raise ValueError(f"`step_size` must be a positive finite number; got {step_size!r}.")
-        if self.tether.is_ball:
-            return self.tether
-        if step_size is None:
-            raise ValueError(
-                f"The tether of block {self.name!r} has a spring or a tension, which scale "
-                "with the step. Use project(step_size=lr) with the learning rate."
-            )
-        return self.tether.scaled(step_size=step_size)
-
-
-def divide(names: Sequence[str], epsilon: Any, tether: Any, n_tasks: int) -> tuple[Block, ...]:
-    """Divide parameters into blocks; names that no prefix matches are in none."""
-    if (epsilon is None) == (tether is None):
-        raise ValueError(
-            "Pass either `epsilon` or `tether`; got "
-            f"{'neither' if epsilon is None else 'both'}. Use epsilon=0.01 for a hard bound, "
-            "tether=Tether(...) for a spring or a tension as well."
-        )
-    given = tether if epsilon is None else epsilon
-
-    def checked(value: Any) -> Tether:
-        return check_tether(value if epsilon is None else Tether(value), n_tasks)
-
-    if not isinstance(given, Mapping):
-        return (Block(ALL, checked(given), tuple(names)),)
-    named = _by_prefix(list(given), names)
-    return tuple(Block(one, checked(value), tuple(named[one])) for one, value in given.items())
-
-
-def _by_prefix(prefixes: list[str], names: Sequence[str]) -> dict[str, list[str]]:
-    if not prefixes:
-        raise ValueError("Got an empty mapping of prefixes: no parameter would be tethered.")
-    named: dict[str, list[str]] = {prefix: [] for prefix in prefixes}
-    for name in names:
-        found = [prefix for prefix in prefixes if f"{name}.".startswith(f"{prefix}.")]
-        if len(found) > 1:
-            raise ValueError(
-                f"A parameter belongs to one block; {name!r} matches the prefixes {found[0]!r} and "
-                f"{found[1]!r}. Use prefixes that do not overlap."
-            )
-        named.get(found[0] if found else OTHERS, []).append(name)
-    if unused := [prefix for prefix, found in named.items() if not found]:
-        if unused[0] == OTHERS:
-            raise ValueError(f"The prefixes match all trained parameters; leave out {OTHERS!r}.")
-        beginnings = ", ".join(dict.fromkeys(repr(name.split(".")[0]) for name in names))
-        raise ValueError(
-            f"The prefix {unused[0]!r} matches no parameter that is trained. The names of those "
-            f"begin with {beginnings}."
-        )
-    return named
 
 
 def check_labels(tasks: Iterable[Hashable] | None, module: Any) -> tuple[Hashable, ...]:

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from crosslearning.files import replacing
-from crosslearning.nn._copies import ALL
+from crosslearning.nn._blocks import ALL
 from crosslearning.nn._ranks import whole
 from crosslearning.tether import Array, Tether
 
