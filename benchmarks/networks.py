@@ -51,9 +51,12 @@ class Plan(NamedTuple):
     sweep_seeds: tuple[int, ...] = (1, 3)
     sweep_runs: int = 2
     epochs: int = 5
+    adapters: tuple[int, int] = (100, 10**6)
 
 
-QUICK = Plan(3, 1, (2, 8), (10**3, 10**5), ("loop", "vmap"), ((32, (32,)),), (4,), (1,), 1, 1)
+QUICK = Plan(
+    3, 1, (2, 8), (10**3, 10**5), ("loop", "vmap"), ((32, (32,)),), (4,), (1,), 1, 1, (20, 10**4)
+)
 
 
 class Vector(nn.Module):
@@ -152,6 +155,7 @@ def steps(plan: Plan) -> str:
 
 def growth(plan: Plan) -> str:
     sizes = [(n, 300_000) for n in plan.n_tasks] + [(N, size) for size in plan.n_parameters]
+    sizes.append(plan.adapters)
     rows = []
     for n_tasks, n_parameters in sizes:
         taken = projection(scattered(n_tasks, n_parameters), plan.runs)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from crosslearning.coupling import prox
 from crosslearning.federated._client import towards
-from crosslearning.nn._checkpoint import differences
 from crosslearning.nn._blocks import divide
+from crosslearning.nn._checkpoint import differences
 from crosslearning.nn._files import encode_tether, read_file, write_file
 
 Vectors = list[NDArray[np.floating[Any]]]  # one per block
