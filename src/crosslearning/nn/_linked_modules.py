@@ -210,14 +210,13 @@ class _Links:
             for parameter in flat.parameters(row, module)
         ]
         tethered = set(map(id, self.parameters))
-        self._held: list[tuple[dict[str, Any], str, Any]] = []
-        for module in models.modules():
-            for held in (module._modules, module._parameters):
-                self._held += [
-                    (held, name, one)
-                    for name, one in held.items()
-                    if isinstance(one, nn.Module) or id(one) in tethered
-                ]
+        self._entries: list[tuple[dict[str, Any], str, Any]] = [
+            (entries, name, one)
+            for module in models.modules()
+            for entries in (module._modules, module._parameters)
+            for name, one in entries.items()
+            if isinstance(one, nn.Module) or id(one) in tethered
+        ]
         self._addresses = [parameter.data_ptr() for parameter in self.parameters]
         self._frozen = {
             parameter: name
@@ -225,13 +224,10 @@ class _Links:
             for name, parameter in module.named_parameters()
             if name in models._frozen
         }
-        tethered_ones = [
-            parameter
-            for flat in models.flats
-            for module in models.per_task
-            for parameter in flat.tethered(module)
+        self._watched = [
+            *(one for flat in models.flats for m in models.per_task for one in flat.tethered(m)),
+            *self._frozen,
         ]
-        self._watched = [*tethered_ones, *self._frozen]
         self._trained = [parameter.requires_grad for parameter in self._watched]
         self._constants = models._constants
         self._versions = models._constants.versions if models._constants else []
@@ -249,7 +245,7 @@ class _Links:
     def hold(self) -> bool:
         """Whether everything is where it was."""
         return (
-            all(held.get(name) is one for held, name, one in self._held)
+            all(entries.get(name) is one for entries, name, one in self._entries)
             and [parameter.data_ptr() for parameter in self.parameters] == self._addresses
             and [parameter.requires_grad for parameter in self._watched] == self._trained
             and (self._constants is None or self._constants.versions == self._versions)

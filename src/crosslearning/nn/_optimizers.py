@@ -80,19 +80,19 @@ def step_size(models: TaskModels, optimizer: Optimizer) -> float | None:
 
 def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
     """Whether stepping over one matrix is equivalent and worth its memory."""
-    own = trained(models.parameters())
+    parameters = trained(models.parameters())
     tethered = sum(flat.tasks.numel() for flat in models.flats)
-    held = trained(one for group in optimizer.param_groups for one in group["params"])
+    optimized = trained(one for group in optimizer.param_groups for one in group["params"])
     steps = {float(state.get("step", -1)) for state in optimizer.state.values()}
     return (
         type(optimizer) in ELEMENTWISE
         and len(optimizer.param_groups) == 1
-        and list(map(id, held)) == list(map(id, own))
-        and tethered == sum(parameter.numel() for parameter in own)
+        and list(map(id, optimized)) == list(map(id, parameters))
+        and tethered == sum(one.numel() for one in parameters)
         and not (optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
-        and len(optimizer.state) in (0, len(own))
+        and len(optimizer.state) in (0, len(parameters))
         and len(steps) <= 1
-        and tethered < _SMALL * len(own)
+        and tethered < _SMALL * len(parameters)
     )
 
 
