@@ -233,3 +233,25 @@ def test_options_from_a_file(table, tmp_path, capsys):
     config.write_text("task")
     assert main(["fit", table, "--config", str(config)]) == 2
     assert "it is not TOML" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("folds = 2.5", "Option folds must be a whole number; got 2.5"),
+        ("epsilon = true", "Option epsilon must be a number; got True"),
+        ("features = 3", "Option features must be a list of names; got 3"),
+        ('base = "deep"', "Option base must be one of auto"),
+    ],
+)
+def test_values_in_a_file_have_types(line, message, table, tmp_path, capsys):
+    (tmp_path / "fit.toml").write_text(line)
+    assert main(["fit", table, *FAST, "--config", "fit.toml"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_one_name_in_a_file_is_a_list(table, tmp_path, capsys):
+    (tmp_path / "fit.toml").write_text('features = "price"\ncategory = "price"')
+    assert main(["fit", table, *FAST, "--config", "fit.toml", "--json"]) == 0
+    (column,) = json.loads(capsys.readouterr().out)["provenance"]["columns"]
+    assert (column["name"], column["type"]) == ("price", "category")

@@ -13,7 +13,7 @@ from crosslearning.report.charts.effects import partial_effect
 from crosslearning.report.charts.export import export
 from crosslearning.report.page import chapter
 from crosslearning.report.reading import read
-from crosslearning.tables.model_findings import PartialEffect
+from crosslearning.tables.findings import PartialEffect
 from tests.support.html_page import Page
 from tests.support.report_results import images_results, save, table_results
 
@@ -124,6 +124,7 @@ def test_years_have_no_comma(tmp_path):
         grid=(1960.0, 1970.0, 2000.0),
         center=(1200.0, 15_000.0, 30_000.0),
         tasks=(),
+        lines=(),
     )
     spec = partial_effect(effect, (1200.0, 30_000.0), kind="shop")
     (path,) = export(Figure("effect", "year", spec), tmp_path, ["svg"])

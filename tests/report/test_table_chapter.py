@@ -11,10 +11,12 @@ from crosslearning.report import write
 from tests.support.html_page import Page, page_of, values
 from tests.support.report_results import COMMAND, save, table_results
 
+LEVEL = {"what": "level", "sd": 0.0, "low": None, "high": None}  # that is the same everywhere
+
 
 def test_the_answer_comes_first(table_page):
     content = table_results()
-    level, coverage = content["spread"]["level"], content["calibration"]
+    level, coverage = content["differences"]["level"], content["calibration"]
     order = [
         table_page.index(words)
         for words in (
@@ -69,7 +71,7 @@ def test_the_tile_names_the_best_alternative_of_each_kind(tmp_path):
     for model in content["models"]:
         if not model["chosen"]:
             rivals.setdefault(model["kind"], model["label"])
-    errors = {row["label"]: number(row["value"], 3) for row in content["typical_error"]["rows"]}
+    errors = {model["label"]: number(model["error"], 3) for model in content["models"]}
     shown = " ".join(f"{label} {errors[label]}" for label in rivals.values())
     page = page_of(tmp_path, content)
     assert f"{number(content['typical_error']['value'], 3)} {shown}" in page
@@ -101,7 +103,7 @@ def test_a_bound_is_shown_with_its_forces(tmp_path, table_page):
     content = table_results("bound")
     page = page_of(tmp_path, content)
     assert "All models are within ε = 0.500 of these standard deviations of the centre." in page
-    forces = {task["task"]: task["force"]["all"] for task in content["tasks"]}
+    forces = {task["task"]: task["force"] for task in content["tasks"]}
     active = sum(force > 1e-6 * max(forces.values()) for force in forces.values())
     assert f"{active} of 6 models are at the bound" in page
     assert f"Shop {max(forces, key=forces.get)} is held back most." in page
@@ -111,17 +113,17 @@ def test_a_bound_is_shown_with_its_forces(tmp_path, table_page):
 
 
 def test_differences_between_tasks(tmp_path, table_page):
-    spread = table_results()["spread"]
+    spread = table_results()["differences"]
     (chart,) = table_page.charts_of("Standard deviation between")
     assert [row["what"] for row in values(chart)] == [
         *(row["what"] for row in spread["shown"]),
         "within a shop",
     ]
     assert [row["sd"] for row in values(chart)] == pytest.approx(
-        [*(row["sd"] for row in spread["shown"]), spread["noise"]["sd"]]
+        [*(row["sd"] for row in spread["shown"]), spread["noise"]]
     )
     content = table_results("bound")
-    content["spread"]["noise"]["sd"] = 1000.0  # beyond the axis, which it would stretch
+    content["differences"]["noise"] = 1000.0  # beyond the axis, which it would stretch
     (chart,) = page_of(tmp_path, content).charts_of("Standard deviation between")
     assert values(chart)[-1]["text"] == "1,000 →"
     assert values(chart)[-1]["at"] < 1000
@@ -129,24 +131,25 @@ def test_differences_between_tasks(tmp_path, table_page):
 
 def test_tasks_that_do_not_differ(tmp_path):
     content = table_results("bound")
-    content["spread"] |= {"shown": [], "level": {"sd": 0.0, "low": None, "high": None}}
-    content["map"]["tasks"] = [[0.0, 0.0]] * 6
+    content["differences"] |= {"shown": [], "level": LEVEL}
+    for task in content["tasks"]:
+        task["place"] = [0.0, 0.0]
     page = page_of(tmp_path, content)
     assert "The tasks do not differ in this model" in page
     assert not page.charts_of("Standard deviation between")
     assert not page.charts_of("Map")
-    content["spread"] = None
-    assert "Separate models share nothing" in page_of(tmp_path, content)
 
 
 def test_a_level_that_is_the_same_everywhere_has_no_standard_deviation(tmp_path):
     content = table_results("bound")
-    content["spread"]["level"] = {"sd": 0.0, "low": None, "high": None}
-    content["spread"]["shown"] = [content["spread"]["shown"][1] | {"low": None, "high": None}]
+    content["differences"]["level"] = LEVEL
+    content["differences"]["shown"] = [
+        content["differences"]["shown"][1] | {"low": None, "high": None}
+    ]
     page = page_of(tmp_path, content)
     assert "The level of spending does not differ between tasks; the effects of columns do" in page
     (chart,) = page.charts_of("Standard deviation between")
-    what = content["spread"]["shown"][0]["what"]
+    what = content["differences"]["shown"][0]["what"]
     assert [row["what"] for row in values(chart)] == [what, "within a shop"]
     assert values(chart)[0]["columns"] == "age, income"
 
@@ -229,7 +232,7 @@ def test_classes_have_coefficients_each(tmp_path):
 def test_counts_have_factors_and_intervals_of_whole_numbers(tmp_path):
     content = table_results("counts")
     page = page_of(tmp_path, content)
-    factor = number(content["spread"]["factor"], 2)
+    factor = number(content["differences"]["factor"], 2)
     assert f"about two in three are within a factor of {factor} of the centre" in page
     assert "in the logarithm of spending, differs between tasks" in page
     assert "rows vary by" not in page

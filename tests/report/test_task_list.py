@@ -22,8 +22,8 @@ def with_more_tasks(content, times):
     for part in (content["comparison"]["tasks"], content["tasks"]):
         part[:] = [row | {"task": 1000 * k + row["task"]} for k in range(times) for row in part]
     (predictor,) = content["coefficients"]["predictors"]
-    for part in (predictor, predictor["intercept"], content["map"]):
-        part["tasks"] = part["tasks"] * times
+    for name in ("tasks", "intercepts"):
+        predictor[name] = predictor[name] * times
     content["size"] |= {"tasks": len(content["tasks"]), "compared": len(content["tasks"])}
     return content
 
@@ -86,7 +86,7 @@ def test_no_task_scored_and_no_task_at_its_bound(tmp_path):
     for task in content["comparison"]["tasks"]:
         task["cross"] = None
     for task in content["tasks"]:
-        task["force"]["all"] = 0.0
+        task["force"] = 0.0
     page = page_of(tmp_path, content)
     assert "at the bound" not in page
     assert not page.charts_of("Gain against the rows")
@@ -100,7 +100,7 @@ def test_very_many_tasks_and_columns_stay_small(tmp_path):
     content["coefficients"]["features"] = [f"column {j}" for j in range(25)]
     part["center"] = (part["center"] * 13)[:25]
     part["tasks"] = [(row * 13)[:25] for row in part["tasks"]]
-    gains = [{"low": k / 5, "high": (k + 1) / 5, "gain": k, "count": 2000} for k in range(-5, 5)]
+    gains = [{"low": k / 5, "high": (k + 1) / 5, "count": 2000} for k in range(-5, 5)]
     page = page_of(tmp_path, content | {"gain_counts": gains})
     assert page.size < 3_000_000
     assert "19,000 tasks in the middle are omitted here; the saved model has them all" in page

@@ -38,7 +38,7 @@ def test_effects_are_averages_over_the_rows(fit):
     assert set(found) == {"price", "kind"}
     column = "prediction" if model.classes is None else f"probability_{model.classes[-1]}"
     for name, effect in found.items():
-        labels = {None: effect.center, **{t.task: t.values for t in effect.tasks}}
+        labels = {None: effect.center, **dict(zip(effect.tasks, effect.lines, strict=True))}
         assert len(labels) == 1 + frame["shop"].nunique()
         for label, values in labels.items():
             tables = [frame.assign(**{name: value, "shop": label}) for value in effect.grid]
@@ -95,12 +95,12 @@ def test_true_probabilities_are_reliable_and_others_are_not():
     p = rng.uniform(size=20_000)
     happened = rng.uniform(size=20_000) < p
     good, bad = reliability(p, happened), reliability(np.sqrt(p), happened)
-    assert good["off"] < 0.015 < 0.1 < bad["off"]
-    inside = [row["low"] <= row["predicted"] <= row["high"] for row in good["bins"]]
+    assert good.off < 0.015 < 0.1 < bad.off
+    inside = [row.low <= row.predicted <= row.high for row in good.bins]
     assert len(inside) == 10
     assert sum(inside) >= 9
     edge = reliability(np.array([0.0, 1.0]), np.array([False, True]))
-    assert [row["observed"] for row in edge["bins"]] == [0.0, 1.0]
+    assert [row.observed for row in edge.bins] == [0.0, 1.0]
 
 
 def test_tasks_do_not_differ_in_effects_of_columns_that_are_constant_within_them():

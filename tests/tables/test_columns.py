@@ -11,6 +11,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
+from crosslearning.tables import fit_table
 from crosslearning.tables.columns.encoder import TableEncoder
 from crosslearning.tables.columns.features import features_of
 from crosslearning.tables.columns.recognition import as_categories, as_numbers, column_of
@@ -20,6 +21,7 @@ from crosslearning.tables.splits import time_values
 from tests.support.tables import shops
 
 ROWS = 100
+GIVEN = {"task": "shop", "target": "sales"}
 TYPES = {
     "floats": (np.linspace(0, 1, ROWS), "number", ""),
     "few integers": ([1, 2] * 50, "number", ""),
@@ -114,17 +116,18 @@ def test_targets(values, kind):
     target = target_of(pd.Series(values, name="y"))
     assert target.kind == kind
     assert target.why
-    assert len(target.y) == len(values)
+    assert (target.classes is None) == (kind == "regression")
 
 
 def test_a_kind_that_is_asked_for():
     numbers = pd.Series([1, 2, 2], name="y")
-    assert target_of(numbers).y.dtype == np.int64
+    assert target_of(numbers).classes.dtype == np.int64
     asked = target_of(numbers, "regression")
-    assert (asked.kind, asked.why, asked.y.dtype) == ("regression", "as asked", np.float64)
-    assert target_of(pd.Series([0.5, 1.5] * 9, name="y"), "classification").y.tolist()[0] == 0.5
-    assert target_of(pd.Series([True, False], name="y")).y.dtype == bool
-    assert target_of(pd.Series([True, False], name="y"), "regression").y.tolist() == [1, 0]
+    assert (asked.kind, asked.why, asked.classes) == ("regression", "as asked", None)
+    halves = target_of(pd.Series([0.5, 1.5] * 9, name="y"), "classification")
+    assert halves.classes.tolist() == [0.5, 1.5]
+    assert target_of(pd.Series([True, False], name="y")).classes.dtype == bool
+    assert target_of(pd.Series([True, False], name="y"), "regression").kind == "regression"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +149,7 @@ def test_targets_that_are_refused(values, kind, message):
 
 
 def test_features_are_all_columns_that_can_be_used():
-    features = features_of(shops(), "shop", "sales", None)
+    features = features_of(shops(), FitSettings(**GIVEN))
     assert [column.name for column in features.used] == ["price", "kind"]
     reasons = {column.name: column.reason for column in features.ignored}
     assert list(reasons) == ["day", "note", "one", "row"]
@@ -154,7 +157,7 @@ def test_features_are_all_columns_that_can_be_used():
 
 
 def test_features_that_are_asked_for():
-    chosen = features_of(shops(), "shop", "sales", ["row", "price", "one", "price"])
+    chosen = features_of(shops(), FitSettings(**GIVEN, features=("row", "price", "one", "price")))
     assert [column.name for column in chosen.used] == ["row", "price"]
     assert [column.name for column in chosen.ignored] == ["one"]
 
@@ -173,7 +176,7 @@ def test_features_that_are_asked_for():
 )
 def test_features_that_are_refused(wanted, message):
     with pytest.raises(ValueError, match=message):
-        features_of(shops(), "shop", "sales", wanted)
+        fit_table(shops(), task="shop", target="sales", features=wanted)
 
 
 def test_encoding_fills_in_flags_and_groups():
@@ -259,8 +262,8 @@ def test_codes_by_name_and_by_request():
     assert column_of(codes, "number").type == "number"
     assert column_of(codes.rename("x")).type == "number"
     assert column_of(codes.rename("x"), "category").type == "category"
-    types = {"price": "category"}
-    assert features_of(shops(), "shop", "sales", None, types=types).of("category")[0] == "price"
+    asked = FitSettings(**GIVEN, categories=("price",))
+    assert features_of(shops(), asked).of("category")[0] == "price"
 
 
 FAMILIES = {

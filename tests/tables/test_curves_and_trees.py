@@ -112,7 +112,7 @@ def test_what_is_not_linear_is_learned_saved_and_loaded(tmp_path, step):
         name.split("-")[-1] for name in (p["name"] for p in model.results["chosen_model"]["parts"])
     }
     assert bases & ({"trees", "boosting", "both"} if step else {"splines", "both"})
-    assert model.score(new)["score"] < 0.5 * linear.score(new)["score"]
+    assert model.score(new).score < 0.5 * linear.score(new).score
     said = model.predict(new)
     inside = (said["lower"] <= new["y"]) & (new["y"] <= said["upper"])
     assert inside.mean() == pytest.approx(0.9, abs=0.06)
@@ -210,7 +210,7 @@ def test_counts_on_trees_and_a_held_out_table():
     scores = model.results["holdout"]["scores"]
     name = model.results["chosen_model"]["name"]
     assert set(scores) == {m["name"] for m in model.results["models"]}
-    assert scores[name] == pytest.approx(model.score(new)["score"], rel=1e-6)
+    assert scores[name] == pytest.approx(model.score(new).score, rel=1e-6)
     assert scores[name] < 0.9 * scores["cross-poisson"]
 
 

@@ -117,11 +117,18 @@ def test_errors_name_the_part(tmp_path):
             cluster.fit_files(folder, task="shop", target="sales")
 
 
-def test_a_scheduler_that_does_not_answer_is_named(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("address", "error", "message"),
+    [
+        ("tcp://127.0.0.1:1", OSError, r"No scheduler answers at tcp://127.0.0.1:1\. "),
+        ("foo", ValueError, r"is such as tcp://10.0.0.1:8786; got 'foo'\."),
+    ],
+)
+def test_a_scheduler_that_does_not_answer_is_named(tmp_path, monkeypatch, address, error, message):
     def refuse(*_, **__):
-        raise OSError("Timed out")
+        raise error("as Dask says it")
 
     monkeypatch.setattr(distributed, "Client", refuse)
     folder = written(shops(), tmp_path / "data")
-    with pytest.raises(OSError, match=r"No scheduler answers at tcp://127.0.0.1:1\. "):
-        cluster.fit_files(folder, task="shop", target="sales", scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(error, match=message):
+        cluster.fit_files(folder, task="shop", target="sales", scheduler=address)

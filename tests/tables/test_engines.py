@@ -12,11 +12,11 @@ from crosslearning.tables import dask as dask_tables
 from crosslearning.tables import fit_files, fit_table
 from crosslearning.tables.engines import local, survey
 from crosslearning.tables.engines.dealing import TASK, deal, uniform
-from crosslearning.tables.engines.local import FrameEngine
+from crosslearning.tables.engines.local import LocalEngine
 from crosslearning.tables.learners.candidates import candidates
+from crosslearning.tables.look import look
 from crosslearning.tables.reading import files as table_files
 from crosslearning.tables.rows import fitted
-from crosslearning.tables.schema import look
 from crosslearning.tables.settings import FitSettings
 from tests.support.chunked_tables import written
 
@@ -67,10 +67,9 @@ def and_beyond(frame):
 
 def in_memory(frame, chunks, **options):
     """The model that was chosen in chunks, fitted to rows in memory."""
-    engine, settings = FrameEngine(frame), FitSettings(**options)
+    engine, settings = LocalEngine.of_frame(frame), FitSettings(**options)
     schema = look(engine, settings)
-    plan = schema.plan(engine.room)
-    rows, _, _ = plan.rows_of(engine.collect(plan).kept)
+    rows, _, _ = schema.rows_of(engine.collect(schema).kept)
     tried = candidates(
         schema.target.kind, schema.target.family, rows.X.shape, only=True, epsilon=np.inf,
         n_scores=rows.n_scores,

@@ -255,7 +255,10 @@ def test_copies(kind, fitted):
     X, _, shop = rows_for(kind)
     model = fitted[kind]
     assert clone(model).get_params() == model.get_params()
-    assert not hasattr(clone(model), "sentence_")
+    for name in ("sentence_", "tasks_", "candidates_", "comparison_"):
+        assert not hasattr(clone(model), name)
+    with pytest.raises(AttributeError, match="is not fitted yet"):
+        _ = clone(model).tasks_
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(outputs(again, X, shop), outputs(model, X, shop))
 
@@ -296,6 +299,7 @@ def test_report(fitted, tmp_path):
     pytest.importorskip("altair")
     page = fitted[CrossRegressor].report(tmp_path / "page.html")
     assert page == tmp_path / "page.html"
+    assert fitted[CrossRegressor].report(tmp_path) == tmp_path / "report.html"
     text = page.read_text(encoding="utf-8")
     assert "sales by shop" in text
     assert "model.fit(X, y, tasks=tasks)" in text
@@ -304,8 +308,12 @@ def test_report(fitted, tmp_path):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"numbers": ["prise"]}, "`numbers` must name columns of X; got 'prise'. The columns are "),
-        ({"time": "dai"}, "`time` must name columns of X; got 'dai'"),
+        (
+            {"numbers": ["prise"]},
+            "X has no column 'prise' for option numbers. Did you mean 'price'",
+        ),
+        ({"categories": "kinds"}, "X has no column 'kinds' for option categories"),
+        ({"time": "dai"}, "X has no column 'dai' for option time"),
         ({"base": "trees"}, "Option base must be one of"),
         ({"metric": "auc"}, "Option metric must be one of mse"),
         ({"family": "normal"}, "Option family must be one of"),
@@ -313,9 +321,11 @@ def test_report(fitted, tmp_path):
         ({"epsilon": -1.0}, "Option epsilon must be a distance"),
         ({"folds": 1}, "Option folds must be at least 2"),
         ({"time_budget": 0}, "Option time_budget must be a positive number"),
-        ({"n_jobs": 0}, "'n_jobs' parameter of CrossRegressor must be"),
-        ({"random_state": -1}, "'random_state' parameter of CrossRegressor must be"),
-        ({"categories": "kind"}, "'categories' parameter of CrossRegressor must be"),
+        ({"folds": 2.5}, "Option folds must be a whole number; got 2.5"),
+        ({"epsilon": True}, "Option epsilon must be a number; got True"),
+        ({"n_jobs": 0}, "Option jobs must be at least 1, or -1 for one per core; got 0"),
+        ({"random_state": -1}, "Option seed must be at least 0; got -1"),
+        ({"categories": 3}, "Option categories must be a list of names; got 3"),
     ],
 )
 def test_errors_name_the_parameter(parameters, message):

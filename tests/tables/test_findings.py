@@ -8,26 +8,25 @@ import pytest
 
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import TableModel, fit_table
+from crosslearning.tables.differences import coefficient_table, task_differences
 from crosslearning.tables.learners.features import Rotation
-from crosslearning.tables.parameters import coefficient_table
-from crosslearning.tables.spread import spread
 from tests.support.tables import classes, shops
 
 
 def test_results_say_what_was_found(regression):
     found = regression.results
     assert found == json.loads(json.dumps(found, allow_nan=False))
-    assert (found["kind"], found["version"], found["title"]) == ("table", 3, "sales by shop")
+    assert (found["kind"], found["version"], found["title"]) == ("table", 4, "sales by shop")
     assert (found["target_kind"], found["target_rule"]) == ("regression", "numbers with decimals")
     methods = [row["method"] for row in found["comparison"]["overall"]]
     assert methods == ["pooled", "separate", "cross"]
     assert [row["task"] for row in found["tasks"]] == ["s0", "s1", "s2", "s3"]
-    assert "chosen" not in found  # no bound was given
+    assert "epsilon" not in found  # no bound was given
     assert found["score"]["baseline"] > found["comparison"]["overall"][0]["score"] > 0
     assert len(found["notes"]) == 4
     provenance = found["provenance"]
-    assert (provenance["rows"], provenance["dropped"], provenance["seed"]) == (120, 0, 0)
-    assert found["command"] == provenance["command"] == "a command"
+    assert (found["size"]["rows"], provenance["dropped"], provenance["seed"]) == (120, 0, 0)
+    assert provenance["command"] == "a command"
     assert provenance["columns"] == [
         {"name": "price", "type": "number", "levels": 0, "missing": 2},
         {"name": "kind", "type": "category", "levels": 4, "missing": 3},
@@ -49,7 +48,7 @@ def test_coefficients_are_those_of_standardised_features(regression):
     standardised = (X - model.feature_mean_) / model.feature_scale_
     (predictor,) = found["predictors"]
     tasks = np.array(predictor["tasks"])[np.arange(120) % 4]
-    intercepts = np.array(predictor["intercept"]["tasks"])[np.arange(120) % 4]
+    intercepts = np.array(predictor["intercepts"])[np.arange(120) % 4]
     expected = np.einsum("ij,ij->i", standardised, tasks) + intercepts
     predicted = regression.predict(shops())["prediction"]
     np.testing.assert_allclose(predicted, expected, rtol=1e-6)
@@ -93,7 +92,7 @@ def test_listed_coefficients_of_classes_and_of_axes():
 
 
 def test_a_million_coefficients_are_not_listed(regression, monkeypatch):
-    monkeypatch.setattr("crosslearning.tables.parameters._MOST_LINES", 20)
+    monkeypatch.setattr("crosslearning.tables.differences._MOST_LINES", 20)
     names = regression.encoder.feature_names
     assert coefficient_table(regression.estimator, names) is None
 
@@ -106,12 +105,12 @@ def test_the_spread_of_tasks_is_recovered():
     y = slope[tasks] * x + z + 2 * rng.normal(size=100)[tasks] + rng.normal(size=3000)
     frame = pd.DataFrame({"x": x, "z": z, "y": y, "g": tasks})
     found = fit_table(frame, task="g", target="y", base="linear")
-    told = found.results["spread"]
-    features = {row["feature"]: row for row in told["features"]}
+    told = found.results["differences"]
+    features = {row["what"]: row for row in told["features"]}
     assert told["level"]["low"] < 2 < told["level"]["high"]
     assert features["x"]["low"] < 0.5 < features["x"]["high"]
     assert features["z"]["sd"] < 0.1
-    assert told["noise"]["sd"] == pytest.approx(1, abs=0.05)
+    assert told["noise"] == pytest.approx(1, abs=0.05)
     assert [row["what"] for row in told["shown"][:2]] == ["level", "x"]
     assert told["unit"] == "y"
     assert told["epsilon"] is None
@@ -129,7 +128,7 @@ def test_a_variance_that_columns_share_is_told_once():
     X[:, 2] = tasks  # constant within tasks
     y = np.sum(slopes[:, :2] * X[:, :2], axis=1) + 2 * slopes[:, 2] + rng.normal(size=600)
     model = CrossBayesianRidge(covariance="block").fit(X, y, tasks=tasks)
-    found = spread(model, ["a", "b", "c"], None, "y", ["c"])
+    found = task_differences(model, ["a", "b", "c"], None, "y", ["c"])
     level, shared = found.shown
     assert (level.what, shared.what) == ("level", "the effect of every column")
     assert shared.columns == ("a", "b")
@@ -142,7 +141,7 @@ def test_few_tasks_give_no_interval():
     x = rng.normal(size=60)
     y = x + 5 * tasks + rng.normal(size=60)
     model = CrossBayesianRidge(covariance="levels").fit(x[:, None], y, tasks=tasks)
-    found = spread(model, ["x"], None, "y", [])
+    found = task_differences(model, ["x"], None, "y", [])
     assert found.level.sd > 0
     assert (found.level.low, found.level.high) == (None, None)
     assert [row.what for row in found.shown] == ["level"]
@@ -158,10 +157,10 @@ def test_more_columns_than_rows():
     assert model.rotation is not None
     found = model.results
     (part,) = found["coefficients"]["predictors"]
-    assert len(part["center"]) == len(found["spread"]["features"]) == 400
+    assert len(part["center"]) == len(found["differences"]["features"]) == 400
     again = model.predict(frame.head(3))
     Z = (model.encoder.encode(frame.head(3)) - model.rotation.mean) / model.rotation.scale
-    expected = [Z[i] @ np.array(part["tasks"])[i] + part["intercept"]["tasks"][i] for i in range(3)]
+    expected = [Z[i] @ np.array(part["tasks"])[i] + part["intercepts"][i] for i in range(3)]
     np.testing.assert_allclose(again["prediction"], expected, rtol=1e-6, atol=1e-6)
 
 

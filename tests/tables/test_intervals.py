@@ -107,7 +107,7 @@ def test_errors_of_one_size_are_one_group():
     np.testing.assert_allclose(-lower, upper)
     np.testing.assert_allclose(upper, ndtri(0.95), rtol=0.15)
     for point in coverage:
-        assert point["observed"] == pytest.approx(point["nominal"], abs=0.05)
+        assert point.observed == pytest.approx(point.nominal, abs=0.05)
 
 
 def test_equal_predictions_stay_together():

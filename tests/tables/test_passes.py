@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from crosslearning.cli import main
-from crosslearning.tables import TableModel, fit_files, fit_table, schema
+from crosslearning.tables import TableModel, fit_files, fit_table, look
 from crosslearning.tables.engines import local
 from crosslearning.tables.reading import files as table_files
 from crosslearning.tables.rows import bounded
@@ -68,9 +68,7 @@ def test_models_are_compared_as_in_memory(tmp_path, capsys, monkeypatch):
     held = large["holdout"]
     assert held["rows"] == 50
     known = pd.read_csv("later.csv").dropna(subset="sales")
-    assert held["scores"][large["chosen_model"]["name"]] == pytest.approx(
-        model.score(known)["score"]
-    )
+    assert held["scores"][large["chosen_model"]["name"]] == pytest.approx(model.score(known).score)
     assert "held_out='later.csv'" in large["python"]
 
 
@@ -95,7 +93,7 @@ def test_a_held_out_table_in_chunks_is_weighted_too(tmp_path):
 
 def test_of_many_tasks_some_are_kept_to_compare_models_on(tmp_path, monkeypatch):
     monkeypatch.setattr(local, "ROOM", 150)
-    monkeypatch.setattr(schema, "_FEWEST_TASKS", 5)
+    monkeypatch.setattr(look, "_FEWEST_TASKS", 5)
     model = fit_files(written(sold("two"), tmp_path / "x"), **GIVEN)
     (note,) = [note for note in model.results["notes"] if note.startswith("models were compared")]
     assert 1 <= int(note.split()[4]) < 8

@@ -171,11 +171,11 @@ def test_a_table_with_the_target_is_scored(regression, binary):
     found = regression.score(frame)
     said = regression.predict(frame)["prediction"]
     by_task = ((said - frame["sales"]) ** 2).groupby(frame["shop"]).mean()
-    assert found["score"] == pytest.approx(by_task.mean())
-    assert (found["metric"], found["rows"]) == ("mean squared error", 120)
+    assert found.score == pytest.approx(by_task.mean())
+    assert (found.metric, found.rows) == ("mean squared error", 120)
     assert regression.score(frame.drop(columns="sales")) is None
-    assert binary.score(classes(["few", "many"]))["metric"] == "log loss"
-    with pytest.raises(ValueError, match="must be one of few, many to be scored; got 'none'"):
+    assert binary.score(classes(["few", "many"])).metric == "log loss"
+    with pytest.raises(ValueError, match="must be one of few, many; got 'none'"):
         binary.score(frame.assign(sales="none"))
 
 

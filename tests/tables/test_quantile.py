@@ -60,7 +60,7 @@ def test_scores_are_pinball_losses(fitted):
     found = pd.read_json(folder / "fit" / "results.json", typ="series")
     model = TableModel.load(folder / "fit")
     loss = pinball(test, model.predict(test)["prediction"])
-    assert model.score(test)["score"] == pytest.approx(loss)
+    assert model.score(test).score == pytest.approx(loss)
     assert found["models"][0]["score"] <= loss * (1 + 1e-9)
     assert found["typical_error"]["value"] == pytest.approx(loss)
     guess = np.full(len(test), np.quantile(train["y"], LEVEL))
@@ -69,8 +69,10 @@ def test_scores_are_pinball_losses(fitted):
         f"{end}-quantile" for end in ("pooled", "levels", "cross", "separate")
     }
     # Levels 0 to 7 of 50 rows each are known almost exactly, in the units of the target.
-    assert found["spread"]["level"]["sd"] == pytest.approx(np.std(np.arange(8), ddof=1), rel=0.25)
-    assert found["spread"]["noise"]["sd"] is None
+    assert found["differences"]["level"]["sd"] == pytest.approx(
+        np.std(np.arange(8), ddof=1), rel=0.25
+    )
+    assert found["differences"]["noise"] is None
 
 
 def test_terminal_and_page_say_which_quantile(fitted):
@@ -113,7 +115,10 @@ def test_coverage_is_refused(fitted, capsys):
             ["--family", "quantile", "--quantile", "nan"],
             "must be between 0 and 1; got nan",
         ),
-        (["--family", "quantile", "--metric", "mae"], "is pinball-loss; got 'mae'. Omit it"),
+        (
+            ["--family", "quantile", "--metric", "mae"],
+            "must be one of pinball-loss for quantile; got 'mae'",
+        ),
         (
             ["--family", "quantile", "--base", "boosting"],
             "base=boosting is not for family",

@@ -13,12 +13,13 @@ from crosslearning.cli import main
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import fit_files, fit_table, predict_files, read_table
+from crosslearning.tables.engines import Collected
 from crosslearning.tables.engines.dealing import deal
-from crosslearning.tables.engines.plan import Collected, Kept
 from crosslearning.tables.learners.candidates import candidates
 from crosslearning.tables.learners.sums import compare_by_sums
 from crosslearning.tables.reading import files as table_files
 from crosslearning.tables.reading.files import Files, is_large
+from crosslearning.tables.rows import Rows
 from tests.support.chunked_tables import assert_same, damaged, scores, shops, written
 
 
@@ -58,7 +59,7 @@ def test_csv_is_understood_as_in_memory(tmp_path, monkeypatch):
     assert model.state["fitted"]["tasks_"].tolist() == list(range(12))
     assert_same(model, parquet)
     assert "1 row without a target left out" in model.results["notes"]
-    assert model.results["provenance"]["rows"] == 599
+    assert model.results["size"]["rows"] == 599
 
 
 def test_scores_of_sums_are_those_of_rows():
@@ -68,13 +69,9 @@ def test_scores_of_sums_are_those_of_rows():
     folds, _ = deal(codes, np.zeros(5, dtype=np.int64), 3, seed=0)
     sums = Statistics.of(X, y, codes, folds=folds)
     tried = candidates("regression", "gaussian", X.shape, only=True, epsilon=np.inf)
-    unused, ends = np.zeros(300), np.array([y.min(), y.max()])
-    kept = Kept(
-        X=X, y=y, codes=codes, folds=folds, weights=np.ones(300), times=unused, groups=unused,
-        ends=ends,
-    )  # fmt: skip
+    kept, ends = Rows(X, y, codes, 5, folds=folds), np.array([y.min(), y.max()])
     parts = [([k for k in range(3) if k != s], s) for s in range(3)]
-    data = Collected(kept, sums)
+    data = Collected(kept, ends, sums)
     trials, _, baseline, _ = compare_by_sums(tried, data, parts, lambda _: None)
     for m, candidate in enumerate(tried):
         for s in range(3):
@@ -199,16 +196,14 @@ def test_files_may_differ_in_the_size_of_numbers(tmp_path):
     pq.write_table(
         pa.table({"a": pa.array([3.0], pa.float32()), "b": ["z"]}), tmp_path / "1.parquet"
     )
-    read = [frame for _, frame in Files.of(str(tmp_path)).chunks(["a"])]
-    assert [frame["a"].tolist() for frame in read] == [[1, 2], [3]]
+    read = Files.of(str(tmp_path)).each(["a"], lambda _, frame: frame["a"].tolist())
+    assert list(read) == [[1, 2], [3]]
 
 
 @pytest.mark.usefixtures("little_room")
 def test_of_many_tasks_the_ends_and_some_are_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr("crosslearning.tables.describe_tasks.MOST_TASKS", 60)
-    monkeypatch.setattr(
-        "crosslearning.tables.describe_tasks._ENDS", (slice(None, 5), slice(-5, None))
-    )
+    monkeypatch.setattr("crosslearning.tables.describe._MOST_TASKS", 60)
+    monkeypatch.setattr("crosslearning.tables.describe._AT_ENDS", 5)
     rng = np.random.default_rng(0)
     task = np.repeat(np.arange(300), 6)
     x = rng.normal(size=1800)
@@ -227,7 +222,7 @@ def test_of_many_tasks_the_ends_and_some_are_listed(tmp_path, monkeypatch):
     assert 40 < len(listed) <= 60
     assert [row["task"] for row in found["comparison"]["tasks"]] == listed
     (predictor,) = found["coefficients"]["predictors"]
-    assert len(predictor["tasks"]) == len(found["map"]["tasks"]) == len(listed)
+    assert len(predictor["tasks"]) == len(predictor["intercepts"]) == len(listed)
     distances = model.state["fitted"]["distances_"]
     assert set(np.argsort(distances)[-5:]) <= set(listed)
     assert sum(row["count"] for row in found["gain_counts"]) >= 290
@@ -268,7 +263,7 @@ def test_predictions_in_chunks_are_those_in_memory(tmp_path, monkeypatch, suffix
     assert predicted.unknown == {"new": 1}
     assert predicted.categories == {"kind": {"z": 1}}
     assert (predicted.outside_rows, predicted.outside) == (2, {"size": 2})
-    assert predicted.score == pytest.approx(model.score(frame))
+    assert predicted.score[1:] == pytest.approx(model.score(frame)[1:])
 
 
 @pytest.mark.usefixtures("little_room")
@@ -292,3 +287,13 @@ def test_predictions_are_written_in_full_or_not_at_all(tmp_path, capsys, monkeyp
         predict_files(model, taken, out)
     with pytest.raises(OSError, match="Cannot write"):
         predict_files(model, tmp_path / "taken", tmp_path / "none" / "x.csv")
+
+
+def test_truth_values_in_chunks_of_text_are_numbers(tmp_path):
+    frame = shops().drop(columns="day").assign(open=lambda f: f["size"] > 0)
+    model = fit_table(frame, task="shop", target="sales", base="linear", folds=2)
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    predicted = predict_files(model, tmp_path / "new.csv", tmp_path / "out.csv")
+    assert not predicted.unread
+    result = read_table(tmp_path / "out.csv")["prediction"]
+    np.testing.assert_allclose(result, model.predict(frame)["prediction"], rtol=1e-12)

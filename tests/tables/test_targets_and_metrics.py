@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from crosslearning.tables import fit_table
-from crosslearning.tables.splits import splits_of, time_starts, time_values
+from crosslearning.tables.splits import Splits, splits_of, time_starts, time_values
 from tests.support.tables import classes, shops
 
 
@@ -23,7 +23,7 @@ def later(times):
     """Splits by time of rows of one task."""
     values = time_values(times)
     parts = np.searchsorted(time_starts(values, "time", 5), values, side="right")
-    return splits_of(np.zeros(len(values), dtype=int), 5, 0, parts=parts)
+    return Splits.of(parts, in_time=True)
 
 
 def test_two_classes(binary):
@@ -114,7 +114,7 @@ def test_time_is_noticed_and_can_be_respected():
         "day_first": False,
     }
     new = frame.tail(10).assign(year=[1999, 2000, 2001, 2002] + [2003] * 6)
-    assert later.untested(new) == {"rows": 6, "column": "year", "until": "2002"}
+    assert later.untested(new) == (6, "year", "2002")
     assert later.untested(frame) is None
     assert random.untested(new) is None
     assert later.results["models"][0]["score"] > 1.5 * random.results["models"][0]["score"]
@@ -142,6 +142,8 @@ def test_groups_are_left_out_as_a_whole():
     found = fit_table(shops().assign(team=group[:120]), **given)
     assert "team" not in found.encoder.columns
     assert "rows with a held-out team" in found.results["score"]["explanation"]
+    few = fit_table(shops().assign(team=np.arange(120) % 3), **given, folds=4)
+    assert any("come from 3 folds, not 4" in note for note in few.results["notes"])
 
 
 def test_rows_of_another_table_score_every_model(regression):

@@ -105,8 +105,8 @@ def test_a_bound_counts_standard_deviations_of_the_tasks():
     frame = pd.DataFrame({"x": x, "y": y, "g": tasks})
     found = fit_table(frame, task="g", target="y", epsilon=2.0, base="linear").results
     assert found["chosen_model"]["name"] in ("cross", "robust")
-    assert found["chosen"]["all"]["epsilon"] == found["spread"]["epsilon"] == 2.0
-    assert max(task["distance"]["all"] for task in found["tasks"]) <= 2.0 + 1e-6
+    assert found["epsilon"] == found["differences"]["epsilon"] == 2.0
+    assert max(task["distance"] for task in found["tasks"]) <= 2.0 + 1e-6
 
 
 def test_a_bound_leaves_the_rivals_as_they_are():

@@ -68,8 +68,8 @@ def _schools(folder: Path, seed: int, say: Say) -> str:
     findings = model.findings
     assert findings is not None  # unlike those of a stored model
     sentences = [findings.sentence]
-    if findings.spread is not None and findings.spread.level.low is not None:
-        level = findings.spread.level
+    level = findings.differences.level
+    if level.low is not None:
         sentences.append(
             f"Schools differ in their level by a standard deviation of {level.sd:.2g} "
             f"({level.low:.2g} to {level.high:.2g})."

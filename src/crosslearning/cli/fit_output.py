@@ -37,7 +37,7 @@ def print_fit(fitted: TableModel, folder: Path, page: Path) -> None:
     for note in findings.notes:
         console.print(f"  {note}")
     _print_models(console, findings)
-    _print_spread(console, findings)
+    _print_differences(console, findings)
     console.print(findings.sentence, style="bold")
     if findings.beyond_linear:
         console.print(findings.beyond_linear)
@@ -96,18 +96,18 @@ def _difference(row: ModelScore, signs: bool) -> str:
     return f"worse: {size}" if gap > 0 else f"better: {size}"
 
 
-def _print_spread(console: Console, findings: Findings) -> None:
+def _print_differences(console: Console, findings: Findings) -> None:
     """Print how much tasks differ, in the columns where they differ most."""
     from crosslearning.evaluation.numbers import number
 
-    spread = findings.spread
-    if not spread or not spread.shown:
+    differences = findings.differences
+    if not differences.shown:
         return
     parts = []
-    for row in spread.shown[:4]:
+    for row in differences.shown[:4]:
         text = f"{row.what} {number(row.sd, 3)}"
         if row.low is not None:
             text += f" ({number(row.low, 3)} to {number(row.high, 3)})"
         parts.append(text)
-    about = f"standard deviations, in {spread.unit}"
+    about = f"standard deviations, in {differences.unit}"
     console.print(f"Tasks differ ({about}): {', '.join(parts)}")

@@ -15,6 +15,7 @@ from crosslearning.cli.common import some
 from crosslearning.cli.progress import warnings_in_a_line
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Iterator
 
     from crosslearning.images import Predictions
@@ -98,8 +99,8 @@ def predict(
             typer.echo(f"{rows:,} predictions in {out}")
 
 
-def _refuse(what: str, other: str, **given: Any) -> None:
-    if names := [name for name, value in given.items() if value is not None]:
+def _refuse(what: str, other: str, **options: Any) -> None:
+    if names := [name for name, value in options.items() if value is not None]:
         raise ValueError(f"{names[0]} is for {other}, not for {what}.")
 
 
@@ -152,15 +153,15 @@ def _until_closed() -> Iterator[None]:
 def _summary(predicted: Predicted, out: str) -> dict[str, Any]:
     from crosslearning.evaluation.plain import plain
 
-    unknown = [{"task": plain(label), "rows": rows} for label, rows in predicted.unknown.items()]
+    unknown = predicted.unknown.most_common()
     return {
         "rows": predicted.rows,
-        "unknown": unknown,
+        "unknown": [{"task": plain(label), "rows": rows} for label, rows in unknown],
         "unknown_categories": predicted.categories,
         "outside_range": {"rows": predicted.outside_rows, "columns": predicted.outside},
-        "untested": predicted.untested,
+        "untested": predicted.untested and predicted.untested._asdict(),
         "not_numbers": predicted.unread,
-        "score": plain(predicted.score),
+        "score": predicted.score and plain(predicted.score._asdict()),
         "file": out,
     }
 
@@ -180,39 +181,35 @@ def _print_remarks(predicted: Predicted) -> None:
         typer.echo(line, err=True)
 
 
-def _remarks(predicted: Predicted) -> list[str]:
-    """Print unknown values, and the score if the target is known."""
-    lines = [_centre_says(predicted.unknown)] if predicted.unknown else []
+def _remarks(predicted: Predicted) -> Iterator[str]:
+    """Name unknown values, and the score if the table has the target."""
+    if rows := predicted.unknown.total():
+        belong = "row belongs" if rows == 1 else "rows belong"
+        named = _counted(predicted.unknown)
+        yield f"{rows:,} {belong} to no known task; predicted by the centre: {named}"
     for column, values in predicted.categories.items():
-        named = some(f"{value} ({rows:,})" for value, rows in values.items())
-        lines.append(f"Unknown values of {column}: {named}")
-    if predicted.outside:
-        named = some(f"{name} ({rows:,})" for name, rows in predicted.outside.items())
-        count = f"{predicted.outside_rows:,} row{'s' * (predicted.outside_rows > 1)}"
-        lines.append(f"{count} with values outside the range of the fit: {named}")
+        yield f"Unknown values of {column}: {_counted(values)}"
+    if rows := predicted.outside_rows:
+        named = _counted(predicted.outside)
+        rows_with = "row with" if rows == 1 else "rows with"
+        yield f"{rows:,} {rows_with} values outside the range of the fit: {named}"
     if late := predicted.untested:
-        rows = f"{late['rows']:,} row{'s have' if late['rows'] > 1 else ' has'}"
-        lines.append(
-            f"{rows} a {late['column']} after {late['until']}, farther ahead than was tested: "
-            "errors may be larger, and intervals too narrow"
+        yield (
+            f"{late.rows:,} {'row has' if late.rows == 1 else 'rows have'} a {late.column} after "
+            f"{late.until}, farther ahead than was tested: errors may be larger, and intervals too "
+            "narrow"
         )
     if predicted.unread:
-        named = some(f"{name} ({rows:,})" for name, rows in predicted.unread.items())
-        lines.append(f"Values that are not numbers count as missing: {named}")
-    if predicted.score is not None:
+        yield f"Values that are not numbers count as missing: {_counted(predicted.unread)}"
+    if score := predicted.score:
         from crosslearning.evaluation.numbers import number
 
-        found = predicted.score
-        value, rows = number(found["score"]), f"{found['rows']:,} rows with a target"
-        lines.append(f"{found['metric'].capitalize()}, mean over tasks: {value} on {rows}")
-    return lines
+        mean = f"{score.metric.capitalize()}, mean over tasks: {number(score.score)}"
+        yield f"{mean} on {score.rows:,} rows with a target"
 
 
-def _centre_says(unknown: dict[Any, int]) -> str:
-    """Say which tasks the centre predicted."""
-    named = some(
-        f"{'no label' if label is None else label} ({rows:,})" for label, rows in unknown.items()
+def _counted(counts: Counter[Any]) -> str:
+    """Name what is most frequent, with its number of rows."""
+    return some(
+        f"{'no label' if name is None else name} ({rows:,})" for name, rows in counts.most_common()
     )
-    rows = sum(unknown.values())
-    belong = "row belongs" if rows == 1 else "rows belong"
-    return f"{rows:,} {belong} to no known task; predicted by the centre: {named}"

@@ -43,6 +43,14 @@ class HeldOut(NamedTuple):
     sds: Array
 
 
+@dataclass(frozen=True)
+class Coverage:
+    """Nominal and observed coverage of intervals on held-out rows."""
+
+    nominal: float
+    observed: float
+
+
 @dataclass(frozen=True, eq=False)
 class Residuals:
     """Errors of held-out rows, in groups of similar predictions.
@@ -118,7 +126,7 @@ class Residuals:
 
 def calibrated(
     splits: list[tuple[Array, Array, Array]], least: float
-) -> tuple[Residuals, list[dict[str, float]]]:
+) -> tuple[Residuals, list[Coverage]]:
     """Group held-out rows so that intervals are best; and the coverage of these, by level.
 
     `splits` are the targets, predictions and predicted standard deviations of each. Intervals of a
@@ -135,8 +143,7 @@ def calibrated(
     checks = [_checked(held_out, least, n, symmetric=symmetric) for n, symmetric in groupings]
     best = int(np.argmin([score for score, _ in checks]))
     n, symmetric = groupings[best]
-    observed = zip(_COVERAGES, checks[best][1], strict=True)
-    coverage = [{"nominal": level, "observed": share} for level, share in observed]
+    coverage = [Coverage(*pair) for pair in zip(_COVERAGES, checks[best][1], strict=True)]
     return Residuals.of(*everything, n, symmetric=symmetric), coverage
 
 

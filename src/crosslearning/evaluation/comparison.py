@@ -70,6 +70,8 @@ class Comparison:
         are paired by run, otherwise by task.
     nested : bool, default=True
         Whether the settings for each split were chosen on the other splits.
+    stated, words : Effect, str, optional
+        Verdict of a fit that knows more than these scores, and its sentence.
     """
 
     methods: tuple[str, ...]
@@ -79,6 +81,8 @@ class Comparison:
     shares: Array
     runs: Array | None = None
     nested: bool = True
+    stated: Effect | None = None
+    words: str | None = None
 
     @classmethod
     def of(
@@ -183,6 +187,8 @@ class Comparison:
     @property
     def effect(self) -> Effect:
         """What the comparison with the best rival says about sharing."""
+        if self.stated is not None:
+            return self.stated
         rival = self.best_rival
         if not self.paired(rival).n:
             return Effect.NOTHING
@@ -210,7 +216,7 @@ class Comparison:
 
     def sentence(self) -> str:
         """Say in words whether sharing helps, and how certain that is."""
-        return sentences.verdict(self)
+        return self.words or sentences.verdict(self)
 
     def __repr__(self) -> str:
         methods, n_tasks = ", ".join(self.methods), count(self.n_tasks, "task")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,7 +14,16 @@ if TYPE_CHECKING:
     from crosslearning.evaluation.comparison import Comparison
 
 _FEWEST = 3  # rows of a task whose gain is worth telling
+_ROUNDING = 1e-6  # of the score; smaller gains are none
 NAMES = {"pooled": "one pooled model", "separate": "separate models", "cross": "cross-learned"}
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A sentence with a lead."""
+
+    lead: str
+    text: str
 
 
 class Measure(NamedTuple):
@@ -74,6 +84,24 @@ def _of_tie(comparison: Comparison, score: Measure | None) -> str:
         f"{start}: cross-learning is exactly as good as separate models, which are better than one "
         f"pooled model by {size(comparison, 'pooled', score)}."
     )
+
+
+def than(
+    comparison: Comparison,
+    rival: str,
+    name: str,
+    score: Measure | None,
+    *,
+    sure: bool = False,
+    again: bool = False,
+) -> str:
+    """Write "better than" or "worse than" a rival and by how much; unless `sure`, if by chance."""
+    gain = comparison.paired(rival).gain
+    if abs(gain) <= _ROUNDING * abs(comparison.score(rival)):
+        return f"as good as {name}"
+    doubt = "" if sure else chance(comparison, rival)
+    word = "better" if gain > 0 else "worse"
+    return f"{word} than {name} by {size(comparison, rival, score, again=again)}{doubt}"
 
 
 def cannot_tell(comparison: Comparison, rival: str) -> str:
@@ -140,34 +168,41 @@ def _written(value: float, score: Measure) -> str:
 
 
 def extremes(
+    comparison: Comparison, kind: str, score: Measure, shared: str = "cross-learned"
+) -> tuple[Remark, ...]:
+    """Say which task gains most over its separate model, and which loses most, if any."""
+    both = (extreme(comparison, sign, kind, score, shared=shared) for sign in (1, -1))
+    return tuple(remark for remark in both if remark is not None)
+
+
+def extreme(
     comparison: Comparison,
+    sign: int,
     kind: str,
     score: Measure,
     row: str = "row",
     shared: str = "cross-learned",
-) -> list[dict[str, str]]:
-    """Say which task gains most over its separate model, and which loses most, if any.
+) -> Remark | None:
+    """Say which task gains most over its separate model or, if `sign` is -1, loses most.
 
-    Tasks with very few rows do so by luck and are not considered.
-    `kind` says what a task is, such as a school, `row` what a row is, such as an image, and
-    `shared` what the method is.
+    Tasks with very few rows do so by luck and are not considered. `kind` says what a task is, such
+    as a school, `row` what a row is, such as an image, and `shared` what the method is.
     """
     if "separate" not in comparison.methods or comparison.subject == "separate":
-        return []
+        return None
     scores = dict(zip(comparison.methods, comparison.scores, strict=True))
     alone, cross = scores["separate"], comparison.scores[-1]
-    pooled = scores.get("pooled", alone)
     telling = ~np.isnan(cross - alone) & (comparison.rows >= _FEWEST)
-    gains = np.where(telling, cross - alone, 0.0)
-    remarks = []
-    for k, verb in ((gains.argmax(), "gains"), (gains.argmin(), "loses")):
-        if gains[k] > 0 if verb == "gains" else gains[k] < 0:
-            rows = int(comparison.rows[k])
-            before, after = _written(alone[k], score), _written(cross[k], score)
-            text = f"{score.words} {before} alone, {after} {shared}"
-            if pooled[k] > cross[k]:  # a gain to be had without cross-learning
-                text += f", {_written(pooled[k], score)} pooled"
-            text += f" ({rows:,} {row if rows == 1 else f'{row}s'})."
-            lead = f"{named(kind, comparison.labels[k])} {verb} most"
-            remarks.append({"lead": lead, "text": text})
-    return remarks
+    gains = np.where(telling, sign * (cross - alone), 0.0)
+    k = int(gains.argmax())
+    if gains[k] <= 0:
+        return None
+    before, after = _written(alone[k], score), _written(cross[k], score)
+    text = f"{score.words} {before} alone, {after} {shared}"
+    if "pooled" in scores and scores["pooled"][k] > cross[k]:  # to be had without cross-learning
+        text += f", {_written(scores['pooled'][k], score)} pooled"
+    rows, verb = int(comparison.rows[k]), "gains" if sign > 0 else "loses"
+    return Remark(
+        lead=f"{named(kind, comparison.labels[k])} {verb} most",
+        text=f"{text} ({rows:,} {row if rows == 1 else f'{row}s'}).",
+    )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from crosslearning.datasets import ImageData
 from crosslearning.evaluation.calibration import reliability
+from crosslearning.evaluation.records import to_json
 from crosslearning.images._runs import model_file
 from crosslearning.images.embedding import features
 from crosslearning.images.predicting import network_of, open_models
@@ -44,7 +45,7 @@ def inspected(
 
     said = shares(chosen["epsilon"])
     found: dict[str, Any] = {
-        "reliability": {"class": None} | reliability(said.max(1), said.argmax(1) == truth)
+        "reliability": to_json(reliability(said.max(1), said.argmax(1) == truth))
     }
     if chosen["between"] is not None:
         cross, every = shares(chosen["between"]), np.concatenate(rows)

@@ -13,6 +13,7 @@ from crosslearning.evaluation import Comparison, Scores, sentences
 from crosslearning.evaluation.choice import best
 from crosslearning.evaluation.numbers import radius_name
 from crosslearning.evaluation.numbers import spread as written
+from crosslearning.evaluation.records import to_json
 from crosslearning.images._runs import Runs, by_domain, over_images
 
 _ENDS = {"pooled": 0.0, "separate": math.inf}
@@ -104,8 +105,8 @@ def statement(runs: Runs) -> str:
 def who_gains_most(runs: Runs) -> list[dict[str, str]]:
     """Name the domain that gains most from sharing, if any does."""
     found = compared(runs)
-    said = sentences.extremes(found, "domain", _ACCURACY, "test image") if found else []
-    return [remark for remark in said if "gains" in remark["lead"]]
+    remark = found and sentences.extreme(found, 1, "domain", _ACCURACY, "test image")
+    return [to_json(remark)] if remark else []
 
 
 def _winner(runs: Runs, epsilon: float) -> str:

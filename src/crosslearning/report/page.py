@@ -32,7 +32,7 @@ def write(
     folder : path
         Folder with ``results.json`` or ``gaussian.json``, or with subfolders that have them.
     out : path, optional
-        Page to write; ``report.html`` in the folder by default.
+        Page to write, or folder for a page ``report.html``; by default the folder of the results.
     formats : iterable of {"png", "svg", "pdf"}, optional
         Formats in which to write the charts of the page, too: to the folder ``figures`` beside it,
         in subfolders named like those of the results.
@@ -58,7 +58,9 @@ def write(
     """
     require("The report", "altair", "jinja2", "vl_convert")
     folder, formats = Path(folder), list(formats)
-    page = folder / "report.html" if out is None else Path(out)
+    page = folder if out is None else Path(out)
+    if out is None or page.is_dir():
+        page /= "report.html"
     found = [(results, chapter(results)) for results in read(folder)]
     text = _render([one for _, one in found])
     page.parent.mkdir(parents=True, exist_ok=True)

@@ -1,22 +1,113 @@
-"""Whether predictions hold on held-out rows: intervals, probabilities, examples."""
+"""What results say of rows: the score of a baseline, and whether predictions hold on held-out rows.
 
+The baseline predicts the mean, the quantile or the class frequencies of the training rows.
+"""
+
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.convex.residuals import Residuals, calibrated
-from crosslearning.evaluation.calibration import reliability
+from crosslearning.convex.residuals import Coverage, Residuals, calibrated
+from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.evaluation.calibration import Reliability, reliability
 from crosslearning.evaluation.numbers import percent
+from crosslearning.evaluation.scores import Scores
+from crosslearning.tables.findings import Prediction
 from crosslearning.tables.learners.trials import Trials
-from crosslearning.tables.model_findings import Coverage, Prediction, Reliability, ReliabilityBin
+from crosslearning.tables.metrics import Metric, Predictions
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import Splits
 
 Array = NDArray[np.float64]
 _MOST_SHOWN = 2_000
+
+
+class RowSummary(NamedTuple):
+    """Rows per task, score of the baseline, features constant within tasks, tasks scored."""
+
+    counts: NDArray[np.int64]
+    baseline: float
+    constant: list[str]
+    fingerprint: str
+    compared: NDArray[np.intp]
+
+    @classmethod
+    def of_rows(cls, rows: Rows, splits: Splits, metric: Metric, names: list[str]) -> "RowSummary":
+        """Look at rows in memory; `names` are those of the features, if they are columns."""
+        digest = hashlib.sha256(np.ascontiguousarray(rows.X).tobytes())
+        digest.update(rows.codes.tobytes())
+        digest.update(pd.util.hash_array(rows.y).tobytes())
+        first = np.zeros(rows.n_tasks, dtype=np.intp)  # row of each task
+        first[rows.codes[::-1]] = np.arange(len(rows.codes))[::-1]
+        varies = np.any(rows.X[:, : len(names)] != rows.X[first[rows.codes], : len(names)], axis=0)
+        return cls(
+            counts=np.bincount(rows.codes, minlength=rows.n_tasks),
+            baseline=baseline_score(rows, splits, metric),
+            constant=[name for name, differs in zip(names, varies, strict=True) if not differs],
+            fingerprint=digest.hexdigest(),
+            compared=np.arange(rows.n_tasks),
+        )
+
+    @classmethod
+    def of_sums(
+        cls, total: Statistics, names: list[str], baseline: float, tasks: NDArray[np.intp]
+    ) -> "RowSummary":
+        """Look at sums of all rows, of which the rows of some tasks were scored."""
+        squares = np.einsum("nfjj->j", total.cells.scatters)[:-1]
+        digest = hashlib.sha256(total.cells.counts.tobytes())
+        digest.update(np.ascontiguousarray(total.cells.means).tobytes())
+        return cls(
+            counts=total.counts,
+            baseline=baseline,
+            constant=[name for name, square in zip(names, squares, strict=True) if square == 0],
+            fingerprint=digest.hexdigest(),
+            compared=tasks,
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """Say if some tasks decided for all."""
+        some, of = len(self.compared), len(self.counts)
+        return [f"models were compared on {some:,} of {of:,} tasks"] if some < of else []
+
+
+def baseline_score(rows: Rows, splits: Splits, metric: Metric) -> float:
+    """Score of the baseline on held-out rows."""
+    by_split = []
+    for train, test in splits.parts:
+        part = rows.take(test)
+        predictions = baseline_predictions(rows.take(train), len(test), metric)
+        weights = part.given_weights
+        by_split.append(metric.of_tasks(part.y, predictions, weights, part.codes, rows.n_tasks))
+    scores, weights = (np.stack(part) for part in zip(*by_split, strict=True))
+    by_task = Scores(["baseline"], scores[np.newaxis], weights).by_task
+    return metric.shown(float(np.nanmean(by_task)))
+
+
+def baseline_predictions(rows: Rows, n_rows: int, metric: Metric) -> Predictions:
+    """Predict the mean, quantile or class frequencies of some rows for others."""
+    y, weights = rows.counted, rows.given_weights[rows.given_weights > 0]
+    if metric.quantile is not None:
+        how: Any = {} if rows.weights is None else {"weights": weights, "method": "inverted_cdf"}
+        value = np.asarray(np.quantile(y, metric.quantile, **how))
+    elif rows.classes is None:
+        value = np.asarray(np.average(y, weights=weights))
+    else:
+        counts = np.maximum(weights @ (y[:, np.newaxis] == rows.classes), 0.5)
+        value = counts / counts.sum()
+    return Predictions.of(np.repeat(value[np.newaxis], n_rows, axis=0), rows.classes)
+
+
+def baseline_name(kind: str, quantile: float | None) -> str:
+    """Say what the baseline predicts."""
+    if quantile is not None:
+        return f"the training {quantile:g} quantile"
+    return "the training mean" if kind == "regression" else "the class frequencies"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +120,7 @@ class Checks:
     notes: tuple[str, ...] = ()
 
 
-def left_out(
+def check_trials(
     trials: Trials, rows: Rows, splits: Splits, labels: Sequence[Any], seed: int
 ) -> tuple[Residuals | None, Checks]:
     """Errors of held-out rows, which intervals follow from; and whether predictions hold there."""
@@ -40,17 +131,16 @@ def left_out(
         usable = np.isfinite(predictions)
         at_most = rows.y[usable] <= predictions[usable]
         share = percent(np.average(at_most, weights=rows.given_weights[usable]))
-        return None, Checks(
-            notes=(f"{share} of the held-out targets are at most their prediction",)
-        )
+        note = f"{share} of the held-out targets are at most their prediction"
+        return None, Checks(notes=(note,))
     sds = trials.sds[trials.chosen.name]
     usable = np.isfinite(predictions) & np.isfinite(sds) & (rows.given_weights > 0)
     tests = [test[usable[test]] for _, test in splits.parts]
     parts = [(rows.take(test), predictions[test], sds[test]) for test in tests if len(test)]
-    return summary(parts, labels, np.random.default_rng(seed))
+    return check_intervals(parts, labels, np.random.default_rng(seed))
 
 
-def summary(
+def check_intervals(
     parts: list[tuple[Rows, Array, Array]], labels: Sequence[Any], rng: np.random.Generator
 ) -> tuple[Residuals, Checks]:
     """Errors, coverage of intervals and examples, of rows, means and deviations of each split."""
@@ -63,8 +153,7 @@ def summary(
     ]
     numbers = [(rows.y, means, sds) for rows, means, sds in parts]
     residuals, coverage = calibrated(numbers, 0.0 if y.min() >= 0 else -np.inf)
-    calibration = tuple(Coverage(**point) for point in coverage)
-    return residuals, Checks(calibration=calibration, predicted=tuple(examples))
+    return residuals, Checks(calibration=tuple(coverage), predicted=tuple(examples))
 
 
 def _reliability(rows: Rows, shares: Array) -> Reliability:
@@ -74,11 +163,6 @@ def _reliability(rows: Rows, shares: Array) -> Reliability:
     """
     classes, usable = np.asarray(rows.classes), np.isfinite(shares).all(axis=1)
     shares, true = shares[usable], np.searchsorted(classes, rows.y[usable])
-    two = len(classes) == 2
-    guess = np.ones_like(true) if two else shares.argmax(axis=1)
-    checked = reliability(shares[np.arange(len(true)), guess], true == guess)
-    return Reliability(
-        class_=classes[1] if two else None,
-        bins=tuple(ReliabilityBin(**row) for row in checked["bins"]),
-        off=checked["off"],
-    )
+    if len(classes) == 2:
+        return reliability(shares[:, 1], true == 1, classes[1])
+    return reliability(shares.max(axis=1), true == shares.argmax(axis=1))

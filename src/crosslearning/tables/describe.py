@@ -9,72 +9,86 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import crosslearning
-from crosslearning.evaluation import sentences
 from crosslearning.evaluation.comparison import Comparison
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.records import from_json, to_json
+from crosslearning.evaluation.sentences import Measure, extremes
 from crosslearning.tables import describe_models
-from crosslearning.tables.describe_tasks import (
-    MOST_TASKS,
-    comparison_summary,
-    gain_counts,
-    gains_over,
-    task_findings,
-    to_list,
-)
-from crosslearning.tables.facts import guess_of
+from crosslearning.tables.checks import RowSummary
+from crosslearning.tables.describe_models import Fit
+from crosslearning.tables.differences import coefficients, places, standardised, task_differences
 from crosslearning.tables.findings import (
     VERSION,
     About,
     Findings,
-    Horizon,
+    GainCount,
     Provenance,
-    Remark,
+    Size,
+    TaskRow,
     UsedColumn,
 )
-from crosslearning.tables.fit import Fit
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.verdict import beyond_linear, compared, sentence, verdict_of
+from crosslearning.tables.verdict import (
+    beyond_linear,
+    compared,
+    comparison_summary,
+    sentence,
+    verdict_of,
+)
 
+_MOST_TASKS = 2000  # that are listed one by one
+_AT_ENDS = 40  # of the tasks with the smallest and with the largest gains and distances
 _LIBRARIES = ("numpy", "pandas", "scikit-learn", "scipy")
 
 
-def with_findings(fit: Fit, caught: Sequence[Any], python: str) -> TableModel:
+def with_findings(fit: Fit, caught: Sequence[Any]) -> TableModel:
     """Return the model with its findings, and repeat each warning once."""
-    messages = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
+    messages = tuple(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     for message in messages:
         warnings.warn(message, stacklevel=3)
-    findings = _findings(fit, _about(fit, tuple(messages), python))
+    findings = _findings(fit, _about(fit, messages))
     # The same numbers as those in the file: rounded, and None where they are not finite.
     return replace(fit.model, findings=from_json(Findings, to_json(findings)))
 
 
 def _findings(fit: Fit, about: About) -> Findings:
-    judge, among = fit.judge, fit.facts.compared
-    trials = judge.trials
-    comparison = compared(trials, judge.labels, judge.counts)
+    model, trials, rows, described = fit.model, fit.scored.trials, fit.rows, fit.estimator
+    measure = Measure(fit.metric.words, percent=fit.metric.name == "accuracy")
+    comparison = compared(trials, fit.scored.labels, fit.scored.counts)
     verdict = verdict_of(comparison, trials)
-    gains = gains_over(comparison, verdict.against)
-    shown = listed = to_list(gains, fit.estimator.distances_[among])
+    gains = _gains(comparison, verdict.against)
+    shown = listed = _tasks_to_list(gains, described.distances_[rows.compared])
     if fit.held_out:  # which may have other tasks
-        shown = to_list(gains, np.zeros(len(gains)))
-        listed = np.arange(len(among))[:MOST_TASKS]
+        shown = _tasks_to_list(gains, np.zeros(len(gains)))
+        listed = np.arange(len(rows.compared))[:_MOST_TASKS]
+    some, names = rows.compared[listed], model.encoder.feature_names
+    axes = getattr(model.rotation, "axes", None)
+    coef, intercept = standardised(described, axes)
+    place, explained = places(coef, intercept)
+    both = np.append(some, len(coef) - 1)  # and the centre
     return Findings(
         **vars(about),
-        **vars(task_findings(fit, among[listed])),
-        sentence=_useless(fit) + sentence(verdict, comparison, trials, fit.measure),
-        beyond_linear=beyond_linear(trials, comparison, fit.measure),
-        remarks=_remarks(fit, comparison),
+        sentence=_useless(fit) + sentence(verdict, comparison, trials, measure),
+        beyond_linear=beyond_linear(trials, comparison, measure),
+        remarks=extremes(comparison, model.task, measure, shared="with this model"),
+        size=_size(rows),
         score=describe_models.score(fit),
         models=describe_models.models(fit),
+        typical_error=describe_models.typical_error(fit),
         chosen_model=describe_models.chosen_model(fit),
         described_model=fit.trials.described.label,
-        typical_error=describe_models.typical_error(fit),
         comparison=comparison_summary(verdict, comparison, trials, fit.metric, shown),
-        gain_counts=gain_counts(gains) if len(shown) < len(gains) else None,
+        gain_counts=_gain_counts(gains) if len(shown) < len(gains) else None,
         holdout=describe_models.holdout(fit),
+        differences=task_differences(fit.sharing, names, axes, about.target, rows.constant),
+        tasks=_tasks(fit, some, place),
+        coefficients=coefficients(described, coef[both], intercept[both], names),
+        constant_within_tasks=tuple(rows.constant),
+        explained=explained,
+        epsilon=described.epsilon_ if np.isfinite(described.epsilon_) else None,
         effects=fit.effects,
         calibration=fit.checks.calibration,
         predicted=fit.checks.predicted,
@@ -82,76 +96,114 @@ def _findings(fit: Fit, about: About) -> Findings:
     )
 
 
-def _about(fit: Fit, messages: tuple[str, ...], python: str) -> About:
-    model, target = fit.model, fit.target
+def _about(fit: Fit, messages: tuple[str, ...]) -> About:
+    model, target = fit.model, fit.schema.target
     return About(
         kind="table",
         version=VERSION,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         title=f"{model.predicts} by {model.task}",
-        target=fit.goal,
+        target=model.predicts if model.quantile is None else f"the {model.predicts}",
         task=model.task,
         estimator=type(fit.estimator).__name__,
         target_kind=target.kind,
         target_rule=target.why,
         family=target.family if target.kind == "regression" else None,
-        horizon=Horizon(**model.horizon) if model.horizon else None,
+        horizon=model.horizon,
         notes=_notes(fit),
         warnings=messages,
-        command=fit.settings["command"],
-        python=python,
+        python=fit.python,
         provenance=_provenance(fit),
     )
 
 
-def _remarks(fit: Fit, comparison: Comparison) -> tuple[Remark, ...]:
-    shared = "with this model"
-    remarks = sentences.extremes(comparison, fit.model.task, fit.measure, shared=shared)
-    return tuple(Remark(**remark) for remark in remarks)
-
-
 def _useless(fit: Fit) -> str:
-    """Say that no model is better than a guess, if none is."""
-    best, guess_score = fit.metric.shown(float(fit.judge.trials.means.max())), fit.judge.baseline
-    if best < guess_score if fit.metric.error else best > guess_score:
+    """Say that no model is better than the baseline, if none is."""
+    best, baseline = fit.metric.shown(float(fit.scored.trials.means.max())), fit.scored.baseline
+    if best < baseline if fit.metric.error else best > baseline:
         return ""
-    guess = guess_of(fit.target.kind, fit.model.quantile)
-    return f"No model is better than predicting {guess}, which gives {number(guess_score)}. "
+    return (
+        f"No model is better than predicting {fit.baseline_name}, which gives {number(baseline)}. "
+    )
 
 
 def _notes(fit: Fit) -> tuple[str, ...]:
     """Say what was left out."""
-    unlabelled, described = fit.settings["unlabelled"], fit.trials.described
-    spreading, chosen = fit.trials.spreading, fit.trials.chosen
-    without = {"task": unlabelled, "target": fit.settings["dropped"] - unlabelled}
+    survey, features, trials = fit.schema.survey, fit.schema.features, fit.trials
+    without = {"task": survey.unlabelled, "target": survey.dropped - survey.unlabelled}
     notes = [
         f"{count:,} {'row' if count == 1 else 'rows'} without a {what} left out"
         for what, count in without.items()
         if count
     ]
-    notes += [f"column {column.name} left out: {column.reason}" for column in fit.features.ignored]
-    notes += [column.note for column in fit.features.used if column.note]
-    notes += fit.settings["notes"]
-    if fit.sharing is not None and spreading is not chosen:
+    notes += [f"column {column.name} left out: {column.reason}" for column in features.ignored]
+    notes += [column.note for column in features.used if column.note]
+    notes += fit.notes
+    if trials.spreading is not trials.chosen:
         others = "differences between tasks"
-        if described is not chosen:
+        if trials.described is not trials.chosen:
             others = f"coefficients and {others}"
-        notes.append(f"{others} are those of: {spreading.label}")
+        notes.append(f"{others} are those of: {trials.spreading.label}")
     return tuple(notes)
 
 
 def _provenance(fit: Fit) -> Provenance:
     versions = {"python": platform.python_version(), "crosslearning": crosslearning.__version__}
     return Provenance(
-        command=fit.settings["command"],
-        seed=fit.settings["seed"],
-        seconds=fit.settings["seconds"],
-        dropped=fit.settings["dropped"],
+        command=fit.command,
+        seed=fit.schema.settings.seed,
+        seconds=round(fit.seconds, 3),
+        dropped=fit.schema.survey.dropped,
         versions=versions | {name: version(name) for name in _LIBRARIES},
-        fingerprint=fit.facts.fingerprint,
-        rows=fit.facts.counts.sum(),
+        fingerprint=fit.rows.fingerprint,
         columns=tuple(
             UsedColumn(name=c.name, type=c.type, levels=c.levels, missing=c.missing)
-            for c in fit.features.used
+            for c in fit.schema.features.used
         ),
+    )
+
+
+def _size(rows: RowSummary) -> Size:
+    return Size(
+        tasks=len(rows.counts),
+        compared=len(rows.compared),
+        rows=rows.counts.sum(),
+        smallest=rows.counts.min(),
+        largest=rows.counts.max(),
+    )
+
+
+def _tasks(fit: Fit, some: NDArray[np.intp], place: NDArray[np.float64]) -> tuple[TaskRow, ...]:
+    model = fit.estimator
+    columns = (model.tasks_, fit.rows.counts, model.distances_, model.forces_, place)
+    return tuple(
+        TaskRow(task=label, rows=rows, distance=distance, force=force, place=tuple(at))
+        for label, rows, distance, force, at in zip(*(c[some] for c in columns), strict=True)
+    )
+
+
+def _gains(comparison: Comparison, rival: str) -> NDArray[np.float64]:
+    """Gain of each task over a rival, 0 where it has no scores."""
+    gains = comparison.scores[-1] - comparison.scores[comparison.methods.index(rival)]
+    return np.where(np.isfinite(gains), gains, 0.0)
+
+
+def _tasks_to_list(gains: NDArray[np.float64], distances: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Tasks to list one by one: all, or of many those at the ends and some of the others."""
+    n_tasks = len(distances)
+    if n_tasks <= _MOST_TASKS:
+        return np.arange(n_tasks)
+    orders = np.argsort(gains), np.argsort(distances)
+    ends = [part for order in orders for part in (order[:_AT_ENDS], order[-_AT_ENDS:])]
+    evenly = np.linspace(0, n_tasks - 1, _MOST_TASKS - 4 * _AT_ENDS).astype(np.intp)
+    return np.unique(np.concatenate([*ends, evenly]))
+
+
+def _gain_counts(gains: NDArray[np.float64]) -> tuple[GainCount, ...]:
+    """Histogram of gains without its tails, whose tasks are listed."""
+    low, high = np.quantile(gains, [0.005, 0.995])
+    counts, edges = np.histogram(gains, bins=60, range=(low, high))
+    return tuple(
+        GainCount(low=a, high=b, count=count)
+        for a, b, count in zip(edges[:-1], edges[1:], counts.tolist(), strict=True)
     )

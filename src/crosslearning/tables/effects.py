@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from crosslearning.tables.columns.encoder import counted
 from crosslearning.tables.columns.recognition import as_numbers
-from crosslearning.tables.forecast import forecast, probabilities
+from crosslearning.tables.findings import PartialEffect
+from crosslearning.tables.forecast import predictions
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.model_findings import PartialEffect, TaskEffect
 
 _MOST_COLUMNS, _MOST_TASKS, _MOST_LEVELS, _GRID = 12, 60, 12, 21
 _CENTRAL = (0.025, 0.975)  # quantiles of a column
@@ -47,6 +47,7 @@ def effects(
         tasks[i, points] = _averaged(model, X[points], task)
     classes = model.classes
     what = model.predicts if classes is None else f"probability of {model.target} = {classes[-1]}"
+    differ = [not set(model.encoder.features_of(name)) <= set(constant) for name in names]
     return tuple(
         PartialEffect(
             feature=names[k],
@@ -54,11 +55,8 @@ def effects(
             probability=classes is not None,
             grid=tuple(grids[names[k]]),
             center=tuple(center[parts[k]]),
-            tasks=tuple(
-                TaskEffect(task=labels[i], values=tuple(values[parts[k]]))
-                for i, values in zip(shown, tasks, strict=True)
-                if not set(model.encoder.features_of(names[k])) <= set(constant)
-            ),
+            tasks=tuple(labels[i] for i in shown) if differ[k] else (),
+            lines=tuple(map(tuple, tasks[:, parts[k]])) if differ[k] else (),
         )
         for k in order
     )
@@ -114,8 +112,6 @@ def _averaged(model: TableModel, X: NDArray[np.float64], task: int) -> NDArray[n
     """Mean predictions of a task over the rows of each value of a grid; -1 is the centre."""
     rows = X.reshape(-1, X.shape[-1])
     codes = np.full(len(rows), task)
-    if model.classes is None:
-        predictions = forecast(model.state, rows, codes, spread=False)[0]
-    else:
-        predictions = probabilities(model.state, rows, codes)[:, -1]
-    return np.asarray(predictions.reshape(X.shape[:-1]).mean(axis=1))
+    values = predictions(model.state, rows, codes)
+    values = values if model.classes is None else values[:, -1]
+    return np.asarray(values.reshape(X.shape[:-1]).mean(axis=1))

@@ -7,23 +7,23 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.archive import read_archive
 from crosslearning.evaluation.records import from_json
-from crosslearning.tables import TableModel
 from crosslearning.tables.estimator_base import ESTIMATOR, KIND, RESULTS, CrossTable, digest_of
 from crosslearning.tables.findings import Findings
+from crosslearning.tables.model import TableModel
+from crosslearning.tables.settings import options_listed
 from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor, as_objects
 
 
+@options_listed
 @dataclass(eq=False, repr=False, kw_only=True)
 class CrossRegressor(TaskRegressor, CrossTable):
     """The best regression for related tasks that ``crosslearning fit`` can find for a table.
@@ -35,26 +35,7 @@ class CrossRegressor(TaskRegressor, CrossTable):
     ----------
     task_column : str, optional
         Column of X that holds the task labels, in place of the argument `tasks`.
-    numbers, categories : sequence of str, default=()
-        Columns of X to treat as numbers or as categories, whatever they look like.
-    family : {"auto", "gaussian", "student", "poisson", "gamma", "tweedie", "quantile"}
-        Distribution of the target, "auto" by default; "quantile" predicts a quantile of it.
-    quantile : float, optional
-        Level of ``family="quantile"``, between 0 and 1; 0.5 by default.
-    epsilon : float, default=inf
-        Largest distance of a task to the centre, in standard deviations between tasks.
-    metric : {"mse", "mae", "poisson-deviance", "gamma-deviance"}, optional
-        Score by which models are chosen; the mean squared error by default, or the pinball loss.
-    time : str, optional
-        Column of X that holds times: models are scored on later rows.
-    group : str, optional
-        Column of X that holds groups, which are held out as a whole and are not a feature.
-    folds : int, default=5
-        Number of folds.
-    base : {"auto", "linear", "splines", "boosting", "none"}, default="auto"
-        Features to try besides the columns; see :func:`crosslearning.tables.fit_table`.
-    time_budget : float, default=60.0
-        Seconds after which no further model is tried.
+    {options}
     n_jobs : int, optional
         Number of processes that try models; 1 by default, -1 for one per core.
     random_state : int, RandomState or None, default=0
@@ -98,11 +79,7 @@ class CrossRegressor(TaskRegressor, CrossTable):
     family: str = "auto"
     quantile: float | None = None
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **CrossTable._parameter_constraints,
-        "family": [str],
-        "quantile": [Real, None],
-    }
+    _kind: ClassVar[str] = "regression"
 
     def predict_interval(
         self, X: ArrayLike, tasks: ArrayLike | str | None = None, coverage: float = 0.9
@@ -116,8 +93,7 @@ class CrossRegressor(TaskRegressor, CrossTable):
         coverage : float, default=0.9
             Probability that a target lies in its interval.
         """
-        check_is_fitted(self)
-        if self.model_.quantile is not None:
+        if self._fitted.quantile is not None:
             raise ValueError(
                 "A model with family='quantile' has no intervals. Fit one model for each end, such "
                 "as quantile=0.05 and quantile=0.95."
@@ -130,16 +106,12 @@ class CrossRegressor(TaskRegressor, CrossTable):
 
     def _measure(self) -> Callable[..., float]:
         """Return R² or, for a quantile, D² of the pinball loss."""
-        level = self.model_.quantile
+        level = self._fitted.quantile
         if level is None:
             return super()._measure()
         from sklearn.metrics import d2_pinball_score
 
         return partial(d2_pinball_score, alpha=level)
-
-    def _options(self) -> dict[str, Any]:
-        own = {"kind": "regression", "family": self.family, "quantile": self.quantile}
-        return {**super()._options(), **own}
 
     def _learn_target(self, y: NDArray[Any]) -> Any:
         return np.asarray(y, dtype=np.float64)
@@ -163,6 +135,8 @@ class CrossClassifier(TaskClassifier, CrossTable):
     (2, 2)
     """
 
+    _kind: ClassVar[str] = "classification"
+
     def predict_proba(
         self, X: ArrayLike, tasks: ArrayLike | str | None = None
     ) -> NDArray[np.float64]:
@@ -179,9 +153,6 @@ class CrossClassifier(TaskClassifier, CrossTable):
 
     def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
         return self.predict_proba(X, tasks)
-
-    def _options(self) -> dict[str, Any]:
-        return {**super()._options(), "kind": "classification"}
 
     def _learn_target(self, y: NDArray[Any]) -> Any:
         # Text that is marked as categories is never mistaken for numbers.
@@ -209,21 +180,15 @@ def load(folder: str | os.PathLike[str]) -> CrossRegressor | CrossClassifier:
     if (path / RESULTS).is_file():
         stored = json.loads((path / RESULTS).read_text(encoding="utf-8"))
         model = replace(model, findings=from_json(Findings, stored))
-    state = _state(path, model)
-    kind = CrossRegressor if model.classes is None else CrossClassifier
-    estimator = kind(**state["parameters"])
-    estimator.__dict__.update(state["fitted"], model_=model)
-    return estimator
-
-
-def _state(folder: Path, model: TableModel) -> dict[str, Any]:
-    """Return parameters and fitted attributes of an estimator, unless they are of another fit."""
-    if (folder / ESTIMATOR).is_file():
-        state: dict[str, Any] = read_archive(folder / ESTIMATOR, KIND)
-        if state["model"] == digest_of(folder):
-            return state
     names = as_objects(list(model.encoder.columns))
     fitted = {"n_features_in_": len(names), "feature_names_in_": names}
     if model.classes is not None:
         fitted["classes_"] = model.classes
-    return {"parameters": {"task_column": model.task}, "fitted": fitted}
+    state: dict[str, Any] = {"parameters": {"task_column": model.task}, "fitted": fitted}
+    if (path / ESTIMATOR).is_file():
+        saved = read_archive(path / ESTIMATOR, KIND)
+        state = saved if saved["model"] == digest_of(path) else state  # else it is of another fit
+    kind = CrossRegressor if model.classes is None else CrossClassifier
+    estimator = kind(**state["parameters"])
+    estimator.__dict__.update(state["fitted"], model_=model)
+    return estimator

@@ -14,18 +14,19 @@ from crosslearning.evaluation.numbers import count
 from crosslearning.evaluation.scores import Scores
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
+from crosslearning.tables.checks import baseline_predictions
 from crosslearning.tables.columns.features import require_columns
 from crosslearning.tables.columns.labels import tidy
 from crosslearning.tables.engines import Engine
-from crosslearning.tables.engines.plan import Plan
-from crosslearning.tables.facts import guessed
 from crosslearning.tables.forecast import blend
 from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate
 from crosslearning.tables.learners.spaces import Spaces
 from crosslearning.tables.learners.trials import Choice, Trials, over_tasks
-from crosslearning.tables.metrics import Metric, plain_of, predict_targets, weights_of
+from crosslearning.tables.metrics import Metric, plain_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.rows import bounded, fitted
+from crosslearning.tables.schema import Schema
+from crosslearning.tables.scoring import predict_targets
 from crosslearning.tasks.estimators import as_objects
 
 _LEARNED = 2**14  # tasks that are enough for variances
@@ -65,29 +66,29 @@ class FromSums:
     def __init__(
         self,
         engine: Engine,
-        plan: Plan,
+        schema: Schema,
         trials: Trials,
         total: Statistics,
         ends: NDArray[np.float64],
         labels: NDArray[Any],
     ) -> None:
-        self.engine, self.plan, self.trials = engine, plan, trials
+        self.engine, self.schema, self.trials = engine, schema, trials
         self.total, self.ends, self.labels = total, ends, labels
         self._fitted: dict[str, Any] = {}
 
     def model(self, candidate: Candidate) -> Any:
         """Fit on all rows."""
         if candidate.name not in self._fitted:
-            model, plan = clone(candidate.estimator), self.plan
+            model, schema = clone(candidate.estimator), self.schema
             if isinstance(model, CrossBayesianRidge):
                 model.fit_statistics(self.total, learn_from=_LEARNED)
             else:
                 counts = isinstance(model, CrossBayesianGLM)
-                about = self.ends.max() if counts else plan.classes
-                over = partial(self.engine.pass_over, plan)
+                about = self.ends.max() if counts else schema.classes
+                over = partial(self.engine.pass_over, schema)
                 model.fit_passes(self.total, over, about, learn_from=_LEARNED)
             model.tasks_ = self.labels
-            if plan.classes is None:
+            if schema.classes is None:
                 bounded(model, self.ends)
             self._fitted[candidate.name] = model
         return self._fitted[candidate.name]
@@ -158,7 +159,7 @@ class FromRows:
             strange, others = pd.factorize(new, use_na_sentinel=False)
             codes[codes < 0] = len(self.labels) + strange
             n_tasks = len(self.labels) + len(others)
-            given = weights_of(scored, weighted, model.encoder.marks), codes, n_tasks
+            given = model.encoder.weights(scored, weighted), codes, n_tasks
             values[name] = [own.of_tasks(y, predictions, *given)[:1] for own in (metric, plain)]
         weights = np.bincount(codes, given[0], n_tasks).astype(np.float64)
         by_metric, by_plain = (
@@ -171,7 +172,7 @@ class FromRows:
         }
         if over_tasks(by_metric).max() == -np.inf:
             raise unscored(metric, len(y))
-        guess, _ = metric.of_tasks(y, guessed(rows, len(y), metric), *given)
+        guess, _ = metric.of_tasks(y, baseline_predictions(rows, len(y), metric), *given)
         return Judge(
             replace(trials, scores=by_metric, plain=by_plain, choices=choices, kept=trials.chosen),
             as_objects([*self.labels, *others]),

@@ -1,37 +1,23 @@
 """What was found in a table: records of what ``results.json`` holds.
 
 Errors are positive. None stands for what is undefined, such as the score of a task without
-held-out rows. Only the standard library is imported, so that stored models predict at once.
+held-out rows. Imports are few, so that stored models predict at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
+from crosslearning.convex.residuals import Coverage
+from crosslearning.evaluation.calibration import Reliability
 from crosslearning.evaluation.effect import Effect
-from crosslearning.tables.model_findings import (
-    Bound,
-    Coefficients,
-    Coverage,
-    Label,
-    Map,
-    PartialEffect,
-    Prediction,
-    Reliability,
-    Spread,
-    TaskRow,
-)
+from crosslearning.evaluation.sentences import Remark
 
-VERSION = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Remark:
-    """A sentence with a lead."""
-
-    lead: str
-    text: str
+VERSION = 4
+Label: TypeAlias = Any  # of a task, class or level: text, a number or a boolean
+Numbers: TypeAlias = tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +33,7 @@ class Size:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """The metric, by which models are chosen, and its value for a guess and for the choice.
+    """The metric, by which models are chosen, and its value for a baseline and for the choice.
 
     `rows` says on which rows.
     """
@@ -65,20 +51,31 @@ class Score:
 class ModelScore:
     """A model that was tried, and how much worse it is than the chosen one.
 
-    `kind` is one of pooled, levels, cross and separate. If scores are those on another table,
-    `folds` is the score in the folds.
+    `kind` is one of pooled, levels, cross and separate. `error` is the typical error. If scores are
+    those on another table, `folds` is the score in the folds.
     """
 
     name: str
     label: str
     kind: str
     score: float | None
+    error: float | None
     folds: float | None = None
     standard_error: float | None
     difference: float | None
     difference_error: float | None
     seconds: float
     chosen: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypicalError:
+    """Error of the chosen model in units of the target, or the percentage that it gets right."""
+
+    value: float | None
+    what: str
+    unit: str
+    percent_correct: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,29 +99,6 @@ class ChosenModel:
     why: str
     parts: tuple[Part, ...]
     task_means: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelError:
-    """Typical error of a model."""
-
-    name: str
-    label: str
-    value: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class TypicalError:
-    """Error of the chosen model, which comes first, and of the others, in units of the target.
-
-    If `percent_correct`, values are percentages of predictions that are correct.
-    """
-
-    value: float | None
-    unit: str
-    rows: tuple[ModelError, ...]
-    what: str
-    percent_correct: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,11 +163,10 @@ class ComparisonSummary(Verdict):
 
 @dataclass(frozen=True, kw_only=True)
 class GainCount:
-    """A bin of a histogram of gains; `gain` has the sign of its middle."""
+    """A bin of a histogram of gains."""
 
     low: float
     high: float
-    gain: float
     count: int
 
 
@@ -203,6 +176,101 @@ class Holdout:
 
     rows: int
     scores: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRow:
+    """A task of the described model.
+
+    Rows, distance to the centre, force of the bound, and place on the map of tasks: in the plane
+    through the centre that shows most of the differences between tasks.
+    """
+
+    task: Label
+    rows: int
+    distance: float | None
+    force: float | None
+    place: Numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A standard deviation between tasks, and its 95 % interval if there is one.
+
+    Of their level, or of the coefficient of each of some columns per standard deviation of the
+    column; `center` is the coefficient of the first.
+    """
+
+    what: str
+    columns: tuple[str, ...] = ()
+    sd: float
+    low: float | None
+    high: float | None
+    center: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskDifferences:
+    """How much tasks differ, in `unit`; `shown` has the largest differences first.
+
+    `noise` is the standard deviation within tasks, if the target has one. `factor` is that of one
+    standard deviation of the level if the unit is a logarithm.
+    """
+
+    level: Difference
+    features: tuple[Difference, ...]
+    shown: tuple[Difference, ...]
+    noise: float | None
+    unit: str
+    factor: float | None
+    epsilon: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictor:
+    """Standardised coefficients by feature, in the centre and in each task; those of a class.
+
+    Intercepts are those at the means of the features.
+    """
+
+    class_: Label = None
+    center: Numbers
+    tasks: tuple[Numbers, ...]
+    center_intercept: float
+    intercepts: Numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coefficients:
+    """Parameters of the described model: of numbers and of two classes, there is one predictor."""
+
+    features: tuple[str, ...]
+    predictors: tuple[Predictor, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartialEffect:
+    """Mean predictions for a grid of values of a column, in the centre and in some tasks.
+
+    `what` is predicted; `probability` says whether it is one. `lines` are those of the tasks.
+    """
+
+    feature: str
+    what: str
+    probability: bool
+    grid: tuple[Label, ...]
+    center: Numbers
+    tasks: tuple[Label, ...]
+    lines: tuple[Numbers, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """A held-out row."""
+
+    actual: float
+    predicted: float
+    task: Label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +285,7 @@ class UsedColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How findings came about; `rows` without a task or target were `dropped`."""
+    """How findings came about; rows without a task or target were `dropped`."""
 
     command: str
     seed: int
@@ -225,13 +293,12 @@ class Provenance:
     dropped: int
     versions: Mapping[str, str]
     fingerprint: str
-    rows: int
     columns: tuple[UsedColumn, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What was fitted, how, and what was noticed on the way."""
+    """What was fitted, how, and what was noticed on the way; `python` repeats the fit."""
 
     kind: str
     version: int
@@ -246,42 +313,37 @@ class About:
     horizon: Horizon | None
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
-    command: str
     python: str
     provenance: Provenance
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskFindings:
-    """The tasks of the described model; `chosen` has the bound by block, if there is one."""
-
-    size: Size
-    tasks: tuple[TaskRow, ...]
-    spread: Spread | None
-    coefficients: Coefficients
-    constant_within_tasks: tuple[str, ...]
-    map: Map
-    chosen: Mapping[str, Bound] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Findings(About, TaskFindings):
+class Findings(About):
     """All that was found.
 
-    Of very many tasks, `gain_counts` are those of all, and other records list some.
+    Of very many tasks, `gain_counts` are those of all, and other records list some. `tasks` and
+    `coefficients` are those of the described model, `epsilon` is its bound, if there is one, and
+    `explained` the share of the differences between tasks that the map shows.
     """
 
     sentence: str
     beyond_linear: str | None
     remarks: tuple[Remark, ...]
+    size: Size
     score: Score
     models: tuple[ModelScore, ...]
+    typical_error: TypicalError
     chosen_model: ChosenModel
     described_model: str
-    typical_error: TypicalError
     comparison: ComparisonSummary
     gain_counts: tuple[GainCount, ...] | None = None
     holdout: Holdout | None = None
+    differences: TaskDifferences
+    tasks: tuple[TaskRow, ...]
+    coefficients: Coefficients
+    constant_within_tasks: tuple[str, ...]
+    explained: float
+    epsilon: float | None = None
     effects: tuple[PartialEffect, ...]
     calibration: tuple[Coverage, ...] = ()
     predicted: tuple[Prediction, ...] = ()

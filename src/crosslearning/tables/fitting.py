@@ -1,31 +1,36 @@
-"""Fit a table: a data frame, or files larger than memory."""
+"""Fit a table: a data frame, or files larger than memory, here or on a Dask cluster."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from crosslearning.tables.engines.local import FilesEngine, FrameEngine
+from crosslearning.extras import require
+from crosslearning.tables.engines import Engine, FrameTable
+from crosslearning.tables.engines.local import LocalEngine
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.pipeline import fit
 from crosslearning.tables.reading.files import Files
 from crosslearning.tables.settings import FitSettings, with_options
 
 Progress = Callable[[str, float], object]
+CURRENT = "current"  # scheduler
 
 
-def silent(text: str, share: float) -> None:
+def _silent(text: str, share: float) -> None:
     """Say nothing."""
 
 
 @with_options
 def fit_table(
-    frame: pd.DataFrame,
+    frame: Any,
     *,
-    held_out: pd.DataFrame | None = None,
+    held_out: pd.DataFrame | str | os.PathLike[str] | None = None,
     command: str = "",
     progress: Progress | None = None,
     **options: Any,
@@ -35,10 +40,13 @@ def fit_table(
     Parameters
     ----------
     frame : DataFrame
-        The table, one row per example. Rows without a target are omitted and counted.
+        The table, one row per example. Rows without a target are omitted and counted. Partitions of
+        a Dask data frame are surveyed and summed where they are, on the current scheduler, as
+        :func:`fit_files` does chunks.
     {options}
-    held_out : DataFrame, optional
-        Another table on which to score the models.
+    held_out : DataFrame or path, optional
+        Another table on which to score the models. One that is read in chunks, from a path, is
+        scored by the chosen model alone.
     command : str, optional
         Command that repeats the fit, for the results.
     progress : callable, optional
@@ -67,19 +75,28 @@ def fit_table(
     >>> model.predict(pupils.head(2)).columns.tolist()
     ['prediction', 'lower', 'upper', 'std']
     """
-    if not isinstance(frame, pd.DataFrame):
+    settings, report = FitSettings.of(options), progress or _silent
+    if isinstance(frame, pd.DataFrame):
+        engine: Engine = LocalEngine.of_frame(frame)
+    elif hasattr(frame, "to_delayed"):
+        require("Fitting Dask data frames", "dask")
+        from crosslearning.tables.engines.dask import ClusterEngine
+
+        table = FrameTable(pd.DataFrame(columns=list(frame.columns)))
+        engine = ClusterEngine(table, list(frame.to_delayed()), lambda text: report(text, 0.2))
+    else:
         raise TypeError(
             f"`fit_table` takes a DataFrame; got {type(frame).__name__}. Use `read_table` or "
             "`fit_files` for a file."
         )
-    engine, settings = FrameEngine(frame), FitSettings.of(options)
-    return fit(engine, settings, held_out=held_out, command=command, progress=progress or silent)
+    return fit(engine, settings, held_out=held_out, command=command, progress=report)
 
 
 @with_options
 def fit_files(
     source: str | os.PathLike[str],
     *,
+    scheduler: str | None = None,
     held_out: str | os.PathLike[str] | None = None,
     command: str = "",
     progress: Progress | None = None,
@@ -100,17 +117,50 @@ def fit_files(
     source : path
         A file, a folder of files, or a pattern such as ``"part-*.parquet"``: Parquet, or CSV.
     {options}
+    scheduler : str, optional
+        Address of a Dask scheduler whose workers can read the files, or "current"; each file is a
+        unit of work. By default files are read here, one after the other.
     held_out : path, optional
         Another table, on which the model is scored.
-    command : str, optional
-        Command that repeats the fit, for the results.
-    progress : callable, optional
-        Called with a description of the current step and the share of the work that is done.
+    command, progress
+        As in :func:`fit_table`.
 
     Returns
     -------
     TableModel
     """
-    settings, report = FitSettings.of(options), progress or silent
-    engine = FilesEngine(Files.for_fit(source, settings), lambda text: report(text, 0.2))
-    return fit(engine, settings, held_out=held_out, command=command, progress=progress or silent)
+    settings, report = FitSettings.of(options), progress or _silent
+    if scheduler is not None:
+        require("Fitting on a cluster", "dask", "distributed")
+    files = Files.for_fit(source, settings)
+    with _client(scheduler):
+        engine = _of_files(files, scheduler, lambda text: report(text, 0.2))
+        return fit(engine, settings, held_out=held_out, command=command, progress=report)
+
+
+def _of_files(files: Files, scheduler: str | None, progress: Callable[[str], object]) -> Engine:
+    if scheduler is None:
+        return LocalEngine.of_files(files, progress)
+    from crosslearning.tables.engines.dask import ClusterEngine
+
+    return ClusterEngine(files, [replace(files, paths=(path,)) for path in files.paths], progress)
+
+
+@contextmanager
+def _client(address: str | None) -> Iterator[None]:
+    """Connect to a scheduler, unless it is the current one or there is none."""
+    if address in (None, CURRENT):
+        yield
+        return
+    from distributed import Client
+
+    try:
+        client = Client(address, timeout="10s")
+    except OSError as error:
+        raise OSError(f"No scheduler answers at {address}. Check the address.") from error
+    except ValueError as error:
+        raise ValueError(
+            f"The address of a scheduler is such as tcp://10.0.0.1:8786; got {address!r}."
+        ) from error
+    with client:
+        yield

@@ -43,28 +43,24 @@ class _Member(NamedTuple):
     bounds: Array
 
 
-def forecast(
-    state: dict[str, Any], X: Array, codes: NDArray[np.int64], *, spread: bool = True
-) -> tuple[Array, Array]:
-    """Means, and standard deviations or zeros, of the targets; the code -1 is a new task."""
+def predictions(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Array:
+    """Means, or a column of probabilities for each class; the code -1 is a new task."""
+    members = _members(state, X, codes)
+    if "classes_" in state["fitted"]:
+        parts = [m.weights[:, None] * m.predictor.probabilities(m.X, codes) for m in members]
+    else:
+        parts = [m.weights * np.clip(m.predictor.means(m.X, codes), *m.bounds) for m in members]
+    return np.asarray(sum(parts))
+
+
+def forecast(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Means of targets that are numbers, and their standard deviations."""
     mean, sd = np.zeros(len(X)), np.zeros(len(X))
-    for weights, features, predictor, bounds in _members(state, X, codes):
-        if spread:
-            means, sds = predictor.moments(features, codes)
-            sd += weights * sds
-        else:
-            means = predictor.means(features, codes)
-        mean += weights * np.clip(means, *bounds)
+    for member in _members(state, X, codes):
+        means, sds = member.predictor.moments(member.X, codes)
+        mean += member.weights * np.clip(means, *member.bounds)
+        sd += member.weights * sds
     return mean, sd
-
-
-def probabilities(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Array:
-    """Probabilities of classes, averaged over the posterior of the parameters."""
-    weighted = [
-        member.weights[:, np.newaxis] * member.predictor.probabilities(member.X, codes)
-        for member in _members(state, X, codes)
-    ]
-    return np.asarray(sum(weighted))
 
 
 def with_intervals(

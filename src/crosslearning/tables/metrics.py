@@ -1,19 +1,22 @@
-"""Metrics of predictions, averaged within tasks and then over tasks."""
+"""Metrics of predictions, averaged within tasks and then over tasks.
+
+To add one, add it to `METRICS`. The first of a kind of target is the default. The command line
+lists metrics: numpy, which takes long to import, is imported where it is used.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-from crosslearning.tables.columns.labels import tidy
-from crosslearning.tables.columns.recognition import as_numbers
-from crosslearning.tables.forecast import forecast, probabilities
-from crosslearning.tables.model import TableModel
-from crosslearning.tables.settings import OF_CLASSES
+    Array = NDArray[np.float64]
 
-Array = NDArray[np.float64]
 _SMALLEST = 1e-12  # probability, or mean of a positive target, before a logarithm is taken
 
 
@@ -34,13 +37,18 @@ class Predictions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A score: the greater, the better."""
+    """A score of a kind of target: the greater, the better.
+
+    `of_rows` is the score of each row, or None for the area under a curve. `quantile` is the level
+    that predictions are of, instead of the mean.
+    """
 
     name: str
     words: str
-    of_rows: Callable[[NDArray[Any], Predictions], Array] | None
+    kind: str
+    of_rows: Callable[..., Array] | None
     error: bool = True
-    quantile: float | None = None  # that predictions are of, instead of the mean
+    quantile: float | None = None
 
     def of_tasks(
         self,
@@ -51,6 +59,8 @@ class Metric:
         n_tasks: int,
     ) -> tuple[Array, Array]:
         """Mean score of each task, NaN where there is none, and its weight."""
+        import numpy as np
+
         if self.of_rows is None:
             from sklearn.metrics import get_scorer
 
@@ -69,42 +79,52 @@ class Metric:
         return -score if self.error else score
 
 
-def _log_probability(y: NDArray[Any], predictions: Predictions) -> Array:
-    own = predictions.shares[np.arange(len(y)), np.searchsorted(np.asarray(predictions.classes), y)]
-    return np.asarray(np.log(np.maximum(own, _SMALLEST)))
+def _log_probability(y: NDArray[Any], predictions: Predictions) -> Any:
+    import numpy as np
+
+    true = np.searchsorted(np.asarray(predictions.classes), y)
+    return np.log(np.maximum(predictions.shares[np.arange(len(y)), true], _SMALLEST))
 
 
-def _poisson(y: NDArray[Any], predictions: Predictions) -> Array:
+def _poisson(y: NDArray[Any], predictions: Predictions) -> Any:
+    import numpy as np
+
     mean = np.maximum(predictions.values, _SMALLEST)
-    logs = np.log(np.maximum(y, _SMALLEST) / mean)
-    return np.asarray(-2.0 * (y * logs - y + mean))
+    return -2.0 * (y * np.log(np.maximum(y, _SMALLEST) / mean) - y + mean)
 
 
-def _gamma(y: NDArray[Any], predictions: Predictions) -> Array:
+def _gamma(y: NDArray[Any], predictions: Predictions) -> Any:
+    import numpy as np
+
     ratio = np.maximum(y, _SMALLEST) / np.maximum(predictions.values, _SMALLEST)
-    return np.asarray(-2.0 * (ratio - 1.0 - np.log(ratio)))
+    return -2.0 * (ratio - 1.0 - np.log(ratio))
+
+
+def _pinball(y: NDArray[Any], predictions: Predictions, level: float) -> Any:
+    import numpy as np
+
+    rest = y - predictions.values
+    return -np.maximum(level * rest, (level - 1.0) * rest)
 
 
 _ALL = (
-    Metric("mse", "mean squared error", lambda y, predictions: -np.square(y - predictions.values)),
-    Metric("mae", "mean absolute error", lambda y, predictions: -np.abs(y - predictions.values)),
-    Metric("log-loss", "log loss", _log_probability),
+    Metric("mse", "mean squared error", "regression", lambda y, p: -((y - p.values) ** 2)),
+    Metric("mae", "mean absolute error", "regression", lambda y, p: -abs(y - p.values)),
+    Metric("poisson-deviance", "Poisson deviance", "regression", _poisson),
+    Metric("gamma-deviance", "gamma deviance", "regression", _gamma),
+    Metric("log-loss", "log loss", "classification", _log_probability),
     Metric(
-        "accuracy", "accuracy", lambda y, predictions: 1.0 * (predictions.values == y), error=False
+        "accuracy", "accuracy", "classification", lambda y, p: 1.0 * (p.values == y), error=False
     ),
-    Metric("auc", "area under the curve", None, error=False),
-    Metric("poisson-deviance", "Poisson deviance", _poisson),
-    Metric("gamma-deviance", "gamma deviance", _gamma),
+    Metric("auc", "area under the curve", "classification", None, error=False),
+    Metric("pinball-loss", "pinball loss", "quantile", _pinball),
 )
 METRICS = {metric.name: metric for metric in _ALL}
 
 
-def _pinball(level: float) -> Metric:
-    def of_rows(y: NDArray[Any], predictions: Predictions) -> Array:
-        rest = y - predictions.values
-        return np.asarray(-np.maximum(level * rest, (level - 1.0) * rest))
-
-    return Metric("pinball-loss", "pinball loss", of_rows, quantile=level)
+def names_of(kind: str) -> list[str]:
+    """Names of the metrics of a kind of target: regression, classification, or quantile."""
+    return [metric.name for metric in _ALL if metric.kind == kind]
 
 
 def metric_of(name: str | None, kind: str, quantile: float | None = None) -> Metric:
@@ -113,20 +133,17 @@ def metric_of(name: str | None, kind: str, quantile: float | None = None) -> Met
     >>> metric_of(None, "regression").words
     'mean squared error'
     """
-    if quantile is not None:
-        if name not in (None, "pinball-loss"):
-            raise ValueError(f"The metric of a quantile is pinball-loss; got {name!r}. Omit it.")
-        return _pinball(quantile)
-    classes = kind == "classification"
-    chosen = name or ("log-loss" if classes else "mse")
-    known = [other for other in METRICS if (other in OF_CLASSES) == classes]
-    if chosen not in known:
-        other = "classification" if kind == "regression" else "regression"
-        hint = f" Or ask for {other}." if chosen in METRICS else ""
+    kind = kind if quantile is None else "quantile"
+    names = names_of(kind)
+    metric = METRICS[names[0] if name is None else name]
+    if metric.kind != kind:
         raise ValueError(
-            f"Option metric must be one of {', '.join(known)} for {kind}; got {name!r}.{hint}"
+            f"Option metric must be one of {', '.join(names)} for {kind}; got {name!r}. Or ask for "
+            f"{metric.kind}."
         )
-    return METRICS[chosen]
+    if quantile is None or metric.of_rows is None:
+        return metric
+    return replace(metric, quantile=quantile, of_rows=partial(metric.of_rows, level=quantile))
 
 
 def plain_of(metric: Metric, classes: NDArray[Any] | None) -> Metric:
@@ -134,80 +151,3 @@ def plain_of(metric: Metric, classes: NDArray[Any] | None) -> Metric:
     if metric.quantile is not None:
         return metric
     return METRICS["mse" if classes is None else "accuracy"]
-
-
-def weights_of(table: Any, name: str | None, marks: dict[str, str]) -> Array:
-    """Return the weights in this column, or 1 for each row where there is none."""
-    if name is None or name not in table:
-        return np.ones(len(table))
-    values = as_numbers(table[name], marks.get(name))
-    if not (values >= 0).all():
-        raise ValueError(
-            f"The weights in {name!r} must be at least 0 in every row; got {np.nanmin(values)} as "
-            f"the smallest and {int(np.isnan(values).sum())} missing values."
-        )
-    return values
-
-
-class Scorer:
-    """Scores rows with a target, also in chunks: mean over tasks.
-
-    New tasks count each; rows without a label count as one task. `weighted` is a column of weights,
-    if the table has it.
-    """
-
-    def __init__(self, model: TableModel, weighted: str | None = None) -> None:
-        self.weighted = weighted
-        kind = "regression" if model.classes is None else "classification"
-        self.model, self.metric = model, metric_of(model.metric, kind, model.quantile)
-        self.new: dict[str, int] = {}  # numbers of new tasks
-        self.n_tasks, self.rows = len(model.state["fitted"]["tasks_"]), 0
-        self.sums, self.weights = np.zeros(self.n_tasks), np.zeros(self.n_tasks)
-
-    def add(self, frame: Any) -> None:
-        """Score some rows; an area under a curve cannot be added up from chunks."""
-        y, predictions, codes, rows = predict_targets(self.model, frame)
-        own = (
-            tidy(rows.loc[codes < 0, self.model.task]).astype(object).map(str)
-        )  # "None" where there is none
-        codes[codes < 0] = [self.new.setdefault(name, self.n_tasks + len(self.new)) for name in own]
-        n_tasks = self.n_tasks + len(self.new)
-        self.sums.resize(n_tasks, refcheck=False)
-        self.weights.resize(n_tasks, refcheck=False)
-        given = weights_of(rows, self.weighted, self.model.encoder.marks)
-        scores, weights = self.metric.of_tasks(y, predictions, given, codes, n_tasks)
-        self.sums += np.where(np.isfinite(scores), scores * weights, 0.0)
-        self.weights += np.where(np.isfinite(scores), weights, 0.0)
-        self.rows += len(y)
-
-    @property
-    def score(self) -> dict[str, Any]:
-        """Metric, score and number of rows."""
-        scored = self.weights > 0
-        score = float(np.mean(self.sums[scored] / self.weights[scored])) if scored.any() else np.nan
-        return {"metric": self.metric.words, "score": self.metric.shown(score), "rows": self.rows}
-
-
-def predict_targets(model: TableModel, frame: Any) -> tuple[Any, Predictions, Any, Any]:
-    """Known targets, their predictions, the numbers of their tasks, and these rows."""
-    rows, classes = frame[frame[model.target].notna()].reset_index(drop=True), model.classes
-    mark = model.encoder.marks.get(model.target)
-    if classes is None:
-        y = as_numbers(rows[model.target], mark)
-        rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
-    X, codes = model.encode(rows)
-    if classes is None:
-        values = forecast(model.state, X, codes, spread=False)[0]
-    else:
-        if isinstance(classes[0], str):
-            y = rows[model.target].astype(object).map(str).to_numpy(dtype=object)
-        else:
-            y = as_numbers(rows[model.target], mark).astype(classes.dtype)
-        known = np.isin(y, classes)
-        if not known.all():
-            raise ValueError(
-                f"The target {model.target!r} must be one of {', '.join(map(str, classes))} to be "
-                f"scored; got {y[~known][0]!r}. Drop the column or the rows."
-            )
-        values = probabilities(model.state, X, codes)
-    return y, Predictions.of(values, classes), codes, rows

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -24,16 +24,25 @@ from crosslearning.evaluation.records import to_json
 from crosslearning.tables.columns.encoder import TableEncoder
 from crosslearning.tables.columns.features import check_names, require_columns
 from crosslearning.tables.columns.labels import kept_as_text, of_another_kind, recognised, tidy
-from crosslearning.tables.findings import Findings
-from crosslearning.tables.forecast import forecast, main_part, probabilities, with_intervals
+from crosslearning.tables.findings import Findings, Horizon
+from crosslearning.tables.forecast import forecast, main_part, predictions, with_intervals
 from crosslearning.tables.learners.features import Basis, Rotation, Stacked, TaskMeans, Trees
+from crosslearning.tables.scoring import Score, Scorer
 from crosslearning.tasks import TaskIndex
 
 _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
 _BESIDE = (_RESULTS, _COEFFICIENTS, "report.html", "estimator.npz")
 _KIND = "table model"
 _PARTS = ("task", "target", "metric", "encoder", "rotation", "state", "residuals", "horizon")
-_CLASSES = (TableEncoder, Rotation, Basis, Curves, Stacked, TaskMeans, Trees, Residuals)
+_CLASSES = (TableEncoder, Rotation, Basis, Curves, Stacked, TaskMeans, Trees, Residuals, Horizon)
+
+
+class Untested(NamedTuple):
+    """Number of rows whose time, in a column, is after any that models were tested until."""
+
+    rows: int
+    column: str
+    until: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,7 +72,7 @@ class TableModel:
         comes last. They are those of the chosen model if it is linear in the columns, else of the
         best cross-learned model that is; None after :meth:`load`, or if there are more than a
         million.
-    horizon : dict, optional
+    horizon : Horizon, optional
         How far ahead models were tested, if they were tested on later rows.
     """
 
@@ -76,7 +85,7 @@ class TableModel:
     residuals: Residuals | None
     findings: Findings | None = None
     coefficients: pd.DataFrame | None = None
-    horizon: dict[str, Any] | None = None
+    horizon: Horizon | None = None
 
     def __repr__(self) -> str:
         size = f"n_tasks={len(self._tasks.labels)}, n_columns={len(self.encoder.columns)}"
@@ -102,8 +111,8 @@ class TableModel:
     @property
     def classes(self) -> NDArray[Any] | None:
         """The classes, if the target is one of them."""
-        found: NDArray[Any] | None = self.state["fitted"].get("classes_")
-        return found
+        classes: NDArray[Any] | None = self.state["fitted"].get("classes_")
+        return classes
 
     @property
     def quantile(self) -> float | None:
@@ -154,24 +163,24 @@ class TableModel:
         """
         X, codes = self.encode(frame)
         if (codes < 0).all() and of_another_kind(frame[self.task], self._tasks):
-            warnings.warn(self._foreign(frame), stacklevel=2)
-        if self.residuals is not None:
+            label, task = frame[self.task].dropna().tolist()[0], self._tasks.labels[0]
+            warnings.warn(
+                f"No label in {self.task!r} is a task of the fit, and none could be: got "
+                f"{label!r}, where tasks are such as {task!r}. All rows are predicted by the "
+                "centre.",
+                stacklevel=2,
+            )
+        columns: dict[str, Any]
+        if self.classes is not None:
+            shares = predictions(self.state, X, codes)
+            columns = {"prediction": self.classes[shares.argmax(axis=1)]}
+            names = [f"probability_{name}" for name in self.classes]
+            columns |= dict(zip(names, shares.T, strict=True))
+        elif self.residuals is None:
+            columns = dict(zip(("prediction", "std"), forecast(self.state, X, codes), strict=True))
+        else:
             columns = with_intervals(self.state, self.residuals, X, codes, coverage)
-            return pd.DataFrame(columns, index=frame.index)
-        if self.classes is None:
-            mean, sd = forecast(self.state, X, codes)
-            return pd.DataFrame({"prediction": mean, "std": sd}, index=frame.index)
-        shares, classes = probabilities(self.state, X, codes), self.classes
-        predictions = {"prediction": classes[shares.argmax(axis=1)]}
-        predictions |= {f"probability_{c}": s for c, s in zip(classes, shares.T, strict=True)}
-        return pd.DataFrame(predictions, index=frame.index)
-
-    def _foreign(self, frame: pd.DataFrame) -> str:
-        label, task = frame[self.task].dropna().tolist()[0], self._tasks.labels[0]
-        return (
-            f"No label in {self.task!r} is a task of the fit, and none could be: got {label!r}, "
-            f"where tasks are such as {task!r}. All rows are predicted by the centre."
-        )
+        return pd.DataFrame(columns, index=frame.index)
 
     def encode(self, frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the features of each row and the number of its task, -1 if that is new."""
@@ -187,37 +196,29 @@ class TableModel:
         """Count the rows of each new task; None stands for no label."""
         labels = tidy(frame[self.task])
         new = labels[recognised(labels, self._tasks) < 0].astype(object)
-        counts = Counter(new.where(new.notna(), None)).most_common()
-        return dict(counts)
+        return dict(Counter(new.where(new.notna(), None)).most_common())
 
     def unknown_categories(self, frame: pd.DataFrame) -> dict[str, dict[str, int]]:
         """Count the rows of each category that is new, by column."""
         return self.encoder.unknown(frame)
 
-    def untested(self, frame: pd.DataFrame) -> dict[str, Any] | None:
+    def untested(self, frame: pd.DataFrame) -> Untested | None:
         """Count the rows that lie later than any that models were tested on; None without them."""
-        known = self.horizon
-        if known is None or known["column"] not in frame.columns:
+        horizon = self.horizon
+        if horizon is None or horizon.column not in frame.columns:
             return None
         from crosslearning.tables.splits import time_values
 
-        times = frame[known["column"]].dropna()
-        rows = (
-            int(np.sum(time_values(times, day_first=known["day_first"]) > known["until"]))
-            if len(times)
-            else 0
-        )
-        until = f"{known['until']:.10g}"
-        if known["date"]:
-            until = str(pd.Timestamp(int(known["until"])).date())
-        return {"rows": rows, "column": known["column"], "until": until} if rows else None
-
-    def score(self, frame: pd.DataFrame) -> dict[str, Any] | None:
-        """Score predictions of a table with targets by the metric of the fit; else None."""
-        if self.target not in frame.columns or not frame[self.target].notna().any():
+        times, until = frame[horizon.column].dropna(), f"{horizon.until:.10g}"
+        if not len(times):
             return None
-        from crosslearning.tables.metrics import Scorer  # which imports this module
+        rows = int(np.sum(time_values(times, day_first=horizon.day_first) > horizon.until))
+        if horizon.date:
+            until = str(pd.Timestamp(int(horizon.until)).date())
+        return Untested(rows, horizon.column, until) if rows else None
 
+    def score(self, frame: pd.DataFrame) -> Score | None:
+        """Score predictions of a table with targets by the metric of the fit; else None."""
         scorer = Scorer(self)
         scorer.add(frame)
         return scorer.score

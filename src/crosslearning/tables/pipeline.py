@@ -12,30 +12,33 @@ import numpy as np
 import pandas as pd
 
 from crosslearning.convex.residuals import Residuals
-from crosslearning.tables.checks import Checks, left_out, summary
+from crosslearning.tables.checks import (
+    Checks,
+    RowSummary,
+    baseline_score,
+    check_intervals,
+    check_trials,
+)
 from crosslearning.tables.columns.features import require_columns
 from crosslearning.tables.describe import with_findings
+from crosslearning.tables.describe_models import Fit
+from crosslearning.tables.differences import coefficient_table
 from crosslearning.tables.effects import effects
-from crosslearning.tables.engines import Engine
-from crosslearning.tables.engines.plan import Collected, Plan
-from crosslearning.tables.facts import Facts, baseline_of, facts_of_rows, facts_of_sums
+from crosslearning.tables.engines import Collected, Engine
 from crosslearning.tables.final import FromRows, FromSums, Judge, unscored
-from crosslearning.tables.findings import Holdout
-from crosslearning.tables.fit import Fit
+from crosslearning.tables.findings import Holdout, PartialEffect
 from crosslearning.tables.learners.candidates import Candidate, based, candidates
 from crosslearning.tables.learners.features import BLOCKS, Rotation
 from crosslearning.tables.learners.search import CandidateSearch
 from crosslearning.tables.learners.spaces import Spaces
 from crosslearning.tables.learners.sums import compare_by_sums
 from crosslearning.tables.learners.trials import Trials
-from crosslearning.tables.lines import lines
-from crosslearning.tables.metrics import Scorer
+from crosslearning.tables.look import look
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.model_findings import PartialEffect
-from crosslearning.tables.parameters import coefficient_table
-from crosslearning.tables.reading.files import Files, located
+from crosslearning.tables.reading.files import Files
 from crosslearning.tables.rows import Rows
-from crosslearning.tables.schema import Schema, look
+from crosslearning.tables.schema import Schema
+from crosslearning.tables.scoring import Score, Scorer
 from crosslearning.tables.settings import FitSettings
 from crosslearning.tables.splits import Splits
 
@@ -55,7 +58,7 @@ def fit(
     started = clock.monotonic()
     progress("Looking at the columns", 0.0)
     schema = look(engine, settings)
-    work = _Work(engine, schema, schema.plan(engine.room), progress)
+    work = _Work(engine, schema, progress)
     _check_held_out(held_out, schema)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about models that may not be chosen
@@ -69,28 +72,24 @@ def fit(
         described, sharing = final.model(trials.described), final.model(trials.spreading)
     record = Fit(
         model=model,
-        estimator=described,
-        target=schema.target,
-        features=schema.features,
+        schema=schema,
         trials=trials,
-        words=work.plan.words,
-        facts=compared.facts,
-        settings={
-            "command": command,
-            "seed": settings.seed,
-            "seconds": round(clock.monotonic() - started, 3),
-            "dropped": schema.survey.dropped,
-            "unlabelled": schema.survey.unlabelled,
-            "notes": [*engine.notes, *schema.notes, *compared.notes, *notes],
-        },
+        words=schema.words,
+        rows=compared.rows,
         checks=compared.checks,
         effects=compared.effects(model, schema.survey.sample),
+        estimator=described,
         sharing=sharing,
         held_out=judge,
         holdout=holdout,
+        notes=[*engine.table.notes, *schema.notes, *compared.notes, *notes],
+        command=command,
+        python=settings.python(
+            engine.function, engine.table.source, held_out, trials.described.label
+        ),
+        seconds=clock.monotonic() - started,
     )
-    python = lines(settings, engine, held_out, trials.described.label)
-    return with_findings(record, caught, python)
+    return with_findings(record, caught)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -99,7 +98,7 @@ class _Compared:
 
     trials: Trials
     final: FromRows | FromSums
-    facts: Facts
+    rows: RowSummary
     residuals: Residuals | None
     checks: Checks
     notes: list[str]
@@ -107,7 +106,7 @@ class _Compared:
 
     def effects(self, model: TableModel, sample: pd.DataFrame) -> tuple[PartialEffect, ...]:
         """Return partial effects of columns, unless these are too many."""
-        return () if self.rotation else effects(model, sample, self.facts.constant)
+        return () if self.rotation else effects(model, sample, self.rows.constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,69 +115,71 @@ class _Work:
 
     engine: Engine
     schema: Schema
-    plan: Plan
     progress: Progress
 
     def compared(self, moment: float) -> _Compared:
         """Compare all models that there is time for until a moment."""
-        collected = self.engine.collect(self.plan)
-        if not len(collected.kept.ends):
+        collected = self.engine.collect(self.schema)
+        if not len(collected.ends):
             weights = self.schema.settings.weights
             raise ValueError(f"The weights in {weights!r} must not all be 0.")
-        if self.plan.summed_by_fold:
+        if self.schema.summed_by_fold:
             return self._by_sums(collected)
-        return self._by_rows(collected, moment if self.plan.complete else np.inf)
+        return self._by_rows(collected, moment if self.schema.complete else np.inf)
 
     def _by_sums(self, collected: Collected) -> _Compared:
         """Compare linear models of normal targets by sums of all rows."""
-        plan, schema, names = self.plan, self.schema, self.plan.encoder.feature_names
-        linear = self._linear(plan.n_features)
+        schema, names = self.schema, self.schema.encoder.feature_names
+        linear = self._linear(schema.n_features)
         trials, predictions, baseline, tasks = compare_by_sums(
-            linear, collected, plan.parts, lambda text: self.progress(text, 0.5)
+            linear, collected, schema.parts, lambda text: self.progress(text, 0.5)
         )
         labels, rng = schema.labels[tasks].tolist(), np.random.default_rng(schema.settings.seed)
-        residuals, checks = summary(predictions[trials.chosen.name], labels, rng)
+        residuals, checks = check_intervals(predictions[trials.chosen.name], labels, rng)
         total = collected.sums.total()
-        facts = facts_of_sums(total, names, baseline, tasks)
+        rows = RowSummary.of_sums(total, names, baseline, tasks)
         return _Compared(
             trials=trials,
-            final=FromSums(self.engine, plan, trials, total, collected.kept.ends, schema.labels),
-            facts=facts,
+            final=FromSums(self.engine, schema, trials, total, collected.ends, schema.labels),
+            rows=rows,
             residuals=residuals,
             checks=checks,
-            notes=facts.notes,
+            notes=rows.notes,
         )
 
     def _by_rows(self, collected: Collected, moment: float) -> _Compared:
         """Compare models on rows in memory: linear ones unless these are all rows."""
-        plan, schema, settings = self.plan, self.schema, self.schema.settings
-        rows, splits, tasks = plan.rows_of(collected.kept)
-        rotation = Rotation.of(rows.X) if plan.complete else None
+        schema, settings = self.schema, self.schema.settings
+        rows, splits, tasks = schema.rows_of(collected.kept)
+        rotation = Rotation.of(rows.X) if schema.complete else None
         if rotation is not None:
             rows = replace(rows, X=rotation.apply(rows.X))
-        base = settings.base if plan.complete and rotation is None else "linear"
+        base = settings.base if schema.complete and rotation is None else "linear"
         search = self._search(rows, splits, base, moment)
         self._try(search, self._linear(rows.X.shape[1], rotated=rotation is not None))
         trials, spaces = search.finish(), search.validation.spaces
         labels = schema.labels[tasks]
-        residuals, checks = left_out(trials, rows, search.splits, labels.tolist(), settings.seed)
-        notes = [*spaces.notes, *search.notes, *trials.notes, *checks.notes]
-        if plan.complete:
+        residuals, checks = check_trials(
+            trials, rows, search.splits, labels.tolist(), settings.seed
+        )
+        notes = [*splits.notes(settings.folds), *spaces.notes, *search.notes]
+        notes += [*trials.notes, *checks.notes]
+        if schema.complete:
             if rotation is not None and settings.base != "linear":
                 notes.append("only linear models of principal axes were tried: features are many")
-            names = plan.encoder.feature_names if rotation is None else []
-            facts = facts_of_rows(rows, search.splits, schema.metric, names)
+            names = schema.encoder.feature_names if rotation is None else []
+            summary = RowSummary.of_rows(rows, search.splits, schema.metric, names)
             final: FromRows | FromSums = FromRows(spaces, trials, labels)
         else:
-            total, baseline = collected.sums.total(), baseline_of(rows, splits, schema.metric)
-            facts = facts_of_sums(total, plan.encoder.feature_names, baseline, tasks)
-            ends = collected.kept.ends
-            final = FromSums(self.engine, plan, trials, total, ends, schema.labels)
-            notes += facts.notes
+            total, baseline = collected.sums.total(), baseline_score(rows, splits, schema.metric)
+            names = schema.encoder.feature_names
+            summary = RowSummary.of_sums(total, names, baseline, tasks)
+            final = FromSums(self.engine, schema, trials, total, collected.ends, schema.labels)
+            notes += summary.notes
         return _Compared(
             trials=trials,
             final=final,
-            facts=facts,
+            rows=summary,
             residuals=residuals,
             checks=checks,
             notes=notes,
@@ -195,7 +196,7 @@ class _Work:
             schema.metric,
             seed=settings.seed,
             # A bound applies to a single model, and weights of a blend are those of means.
-            blend=self.plan.complete and settings.epsilon == np.inf and settings.level is None,
+            blend=self.schema.complete and settings.epsilon == np.inf and settings.level is None,
             moment=moment,
             jobs=settings.jobs,
             progress=self.progress,
@@ -203,16 +204,16 @@ class _Work:
 
     def _linear(self, n_features: int, *, rotated: bool = False) -> list[Candidate]:
         """Linear models at their ends, cheapest first."""
-        schema, settings, plan = self.schema, self.schema.settings, self.plan
+        schema, settings = self.schema, self.schema.settings
         family = schema.target.family
-        single = settings.single_family or (not plan.complete and family == "gaussian")
+        single = settings.single_family or (not schema.complete and family == "gaussian")
         found = candidates(
             schema.target.kind,
             family,
             (schema.survey.n_rows, n_features),
             only=single,
             epsilon=settings.epsilon,
-            n_scores=1 if plan.classes is None else len(plan.classes) - 1,
+            n_scores=1 if schema.classes is None else len(schema.classes) - 1,
             rotated=rotated,
         )
         return self._at_level(found)
@@ -242,20 +243,20 @@ class _Work:
 
     def model(self, compared: _Compared) -> TableModel:
         """Fit the chosen model to all rows."""
-        schema, plan, trials = self.schema, self.plan, compared.trials
+        schema, trials = self.schema, compared.trials
         described = compared.final.model(trials.described)
         return TableModel(
             task=schema.settings.task,
             target=schema.target.name,
             metric=schema.metric.name,
-            encoder=plan.encoder,
+            encoder=schema.encoder,
             rotation=compared.rotation,
             state=compared.final.state(trials.parts),
             residuals=compared.residuals,
             coefficients=coefficient_table(
-                described, plan.encoder.feature_names, compared.rotation
+                described, schema.encoder.feature_names, compared.rotation
             ),
-            horizon=plan.horizon,
+            horizon=schema.horizon,
         )
 
 
@@ -293,20 +294,19 @@ def _judged(
         judge = compared.final.judged(model, schema.metric, held_out, weights)
     else:
         files = Files.of(str(held_out), text=model.text_columns)
-        columns, scorer = list(files.types), _scored(model, files, weights)
-        scores = {compared.trials.chosen.name: scorer.score["score"]}
-        holdout = Holdout(rows=scorer.rows, scores=scores)
+        columns, score = list(files.types), _scored(model, files, weights)
+        holdout = Holdout(rows=score.rows, scores={compared.trials.chosen.name: score.score})
     lacking = weights is not None and weights not in columns
     note = f"the held-out table has no column {weights}: its rows have equal weights"
     return judge, holdout, [note] if lacking else []
 
 
-def _scored(model: TableModel, files: Files, weights: str | None) -> Scorer:
+def _scored(model: TableModel, files: Files, weights: str | None) -> Score:
     """Score a model on files, chunk by chunk."""
     columns, scorer = [model.task, model.target, *model.encoder.columns], Scorer(model, weights)
-    for path, frame in files.chunks([*columns, *([weights] if weights in files.types else [])]):
-        with located(path):
-            scorer.add(frame)
-    if not scorer.weights.any():
+    columns += [weights] if weights in files.types else []
+    for _ in files.each(columns, lambda _, frame: scorer.add(frame)):
+        pass
+    if scorer.score is None or not scorer.weights.any():
         raise unscored(scorer.metric, scorer.rows)
-    return scorer
+    return scorer.score

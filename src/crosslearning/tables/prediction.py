@@ -4,107 +4,69 @@ import io
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pandas as pd
 
-from crosslearning.tables.metrics import Scorer
-from crosslearning.tables.model import TableModel
-from crosslearning.tables.reading.files import MISSING, Files, frame_of, located
+from crosslearning.tables.model import TableModel, Untested
+from crosslearning.tables.reading.files import FALSE, MISSING, TRUE, Files, frame_of, located
 from crosslearning.tables.reading.tables import read_table, read_verbatim
+from crosslearning.tables.scoring import Score, Scorer
 from crosslearning.tables.writing import format_of, refuse_overwriting, writer
 
+_TRUTH = dict.fromkeys(TRUE, "1") | dict.fromkeys(FALSE, "0")
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(eq=False, kw_only=True)
 class Predicted:
-    """A table with predictions.
+    """A table with predictions, and what is remarkable about its rows.
 
     Attributes
     ----------
     table : DataFrame, optional
         All columns of the input, then those of :meth:`TableModel.predict`; none if it was written
         in chunks.
-    unknown : dict
-        Number of rows of each new task, predicted by the centre; None stands for no label.
-    categories : dict
-        Number of rows of each new category, by column.
-    score : dict or None
+    score : Score, optional
         Metric, score and number of rows, if the table has the target.
     rows : int
         Number of rows.
-    outside_rows, outside : int, dict
-        Number of rows with a number or date outside the range of the fit: in all, and by column,
-        most first.
-    unread : dict
+    unknown : Counter
+        Number of rows of each new task, predicted by the centre; None stands for no label.
+    categories : dict of Counter
+        Number of rows of each new category, by column.
+    outside_rows, outside : int, Counter
+        Number of rows with a number or date outside the range of the fit: in all, and by column.
+    unread : Counter
         Number of values that are not numbers and count as missing, by column of numbers.
-    untested : dict, optional
-        Number of ``rows`` whose time, in ``column``, is after ``until``, farther ahead than tested.
+    untested : Untested, optional
+        Number of rows that lie later than any that models were tested on.
     """
 
-    table: pd.DataFrame | None
-    unknown: dict[Any, int]
-    categories: dict[str, dict[str, int]]
-    score: dict[str, Any] | None
-    rows: int
-    outside_rows: int
-    outside: dict[str, int]
-    unread: dict[str, int]
-    untested: dict[str, Any] | None = None
+    table: pd.DataFrame | None = None
+    score: Score | None = None
+    rows: int = 0
+    unknown: Counter[Any] = field(default_factory=Counter)
+    categories: dict[str, Counter[str]] = field(default_factory=dict)
+    outside_rows: int = 0
+    outside: Counter[str] = field(default_factory=Counter)
+    unread: Counter[str] = field(default_factory=Counter)
+    untested: Untested | None = None
 
-
-class _Tally:
-    """Predictions of a table, whole or in chunks, and what is remarkable about its rows."""
-
-    def __init__(self, model: TableModel, coverage: float, *, chunks: bool) -> None:
-        self.model, self.coverage = model, coverage
-        self.scorer: Scorer | None = None
-        self.scored = not (chunks and model.metric == "auc")  # no mean over chunks
-        self.rows = self.outside_rows = 0
-        self.untested: dict[str, Any] | None = None
-        self.unknown: Counter[Any] = Counter()
-        self.outside: Counter[str] = Counter()
-        self.unread: Counter[str] = Counter()
-        self.categories: dict[str, Counter[str]] = {}
-
-    def predict(self, frame: pd.DataFrame, taken: Iterable[Any]) -> pd.DataFrame:
-        """Predict some rows; columns of predictions must not be `taken`."""
-        model = self.model
-        predictions = model.predict(frame, coverage=self.coverage)
-        if twice := [name for name in predictions.columns if name in taken]:
-            raise ValueError(
-                f"The table already has a column {twice[0]!r}, as the predictions do. "
-                "Rename or drop it."
-            )
+    def add(self, model: TableModel, frame: pd.DataFrame) -> None:
+        """Take some rows into account."""
         self.rows += len(frame)
         self.unknown.update(model.unknown_tasks(frame))
         for name, counts in model.unknown_categories(frame).items():
             self.categories.setdefault(name, Counter()).update(counts)
-        beyond, by_column = model.encoder.outside(frame)
-        self.outside_rows += beyond
-        self.outside.update(by_column)
-        if late := model.untested(frame):
-            self.untested = late | {"rows": late["rows"] + (self.untested or {"rows": 0})["rows"]}
+        outside_rows, outside = model.encoder.outside(frame)
+        self.outside_rows += outside_rows
+        self.outside.update(outside)
         self.unread.update(model.encoder.unread(frame))
-        if self.scored and model.target in frame.columns and frame[model.target].notna().any():
-            self.scorer = self.scorer or Scorer(model)
-            self.scorer.add(frame)
-        return predictions
-
-    def result(self, table: pd.DataFrame | None) -> Predicted:
-        categories = {name: dict(counts.most_common()) for name, counts in self.categories.items()}
-        return Predicted(
-            table,
-            dict(self.unknown.most_common()),
-            categories,
-            self.scorer.score if self.scorer else None,
-            self.rows,
-            self.outside_rows,
-            dict(self.outside.most_common()),
-            dict(self.unread.most_common()),
-            untested=self.untested,
-        )
+        if late := model.untested(frame):
+            before = self.untested.rows if self.untested else 0
+            self.untested = late._replace(rows=before + late.rows)
 
 
 def predict_table(
@@ -132,15 +94,17 @@ def predict_table(
     Predicted
     """
     again: Any = io.BytesIO(source.read()) if hasattr(source, "read") else source
-    frame, tally = read_table(again, text=model.text_columns), _Tally(model, coverage, chunks=False)
-    predictions = tally.predict(frame, frame.columns)
+    frame, predicted = read_table(again, text=model.text_columns), Predicted()
+    predictions = _predictions(model, frame, frame.columns, coverage)
+    predicted.add(model, frame)
+    predicted.score = model.score(frame)
     if verbatim:
         if again is not source:
             again.seek(0)
         frame = read_verbatim(again)
-    table = pd.concat([frame, predictions], axis=1)
-    table.attrs = frame.attrs
-    return tally.result(table)
+    predicted.table = pd.concat([frame, predictions], axis=1)
+    predicted.table.attrs = frame.attrs
+    return predicted
 
 
 def predict_files(
@@ -177,18 +141,35 @@ def predict_files(
     text = format_of(out)[0]
     files = replace(files, verbatim=text and files.text is not None)
     parquet = not text and Path(str(out)).suffix == ".parquet"
-    tally = _Tally(model, coverage, chunks=True)
+    predicted, scorer = Predicted(), Scorer(model)
     with writer(out) as write:
-        for path, start, table in files.tables(list(files.types)):
-            say(f"Predicting rows: {tally.rows:,}")
+        for path, start, table in files.tables(files.columns):
+            say(f"Predicting rows: {predicted.rows:,}")
             with located(path):
                 frame = frame_of(table, start)
-                known = _understood(model, frame) if files.verbatim else frame
+                understood = _understood(model, frame) if files.verbatim else frame
                 if files.text is not None:
-                    known.attrs["decimal"] = files.text["decimal"]
-                predictions = tally.predict(known, frame.columns)
+                    understood.attrs["decimal"] = files.text.decimal
+                predictions = _predictions(model, understood, frame.columns, coverage)
+                predicted.add(model, understood)
+                if model.metric != "auc":  # no mean over chunks
+                    scorer.add(understood)
             write(_appended(table, predictions) if parquet else _beside(frame, predictions, files))
-    return tally.result(None)
+    predicted.score = scorer.score
+    return predicted
+
+
+def _predictions(
+    model: TableModel, frame: pd.DataFrame, taken: Iterable[str], coverage: float
+) -> pd.DataFrame:
+    """Predict some rows; columns of predictions must not be `taken`."""
+    predictions = model.predict(frame, coverage=coverage)
+    if twice := [name for name in predictions.columns if name in taken]:
+        raise ValueError(
+            f"The table already has a column {twice[0]!r}, as the predictions do. Rename or drop "
+            "it."
+        )
+    return predictions
 
 
 def _appended(table: Any, predictions: pd.DataFrame) -> Any:
@@ -203,14 +184,15 @@ def _appended(table: Any, predictions: pd.DataFrame) -> Any:
 def _beside(frame: pd.DataFrame, predictions: pd.DataFrame, files: Files) -> pd.DataFrame:
     both = pd.concat([frame, predictions], axis=1)
     if files.verbatim and files.text is not None:
-        both.attrs["dialect"] = tuple(files.text[name] for name in ("sep", "decimal", "encoding"))
+        both.attrs["dialect"] = files.text
     return both
 
 
 def _understood(model: TableModel, frame: pd.DataFrame) -> pd.DataFrame:
     """Fields of text that the fit needs, without marks of missing values."""
-    columns = {}
-    for name in {model.task, model.target, *model.encoder.columns} & set(frame.columns):
-        values = frame[name].astype(object).str.strip()
-        columns[name] = values.where(~values.isin(MISSING), None)
+    columns, horizon = {}, {model.horizon.column} if model.horizon else set()
+    for name in {model.task, model.target, *model.encoder.columns, *horizon} & set(frame.columns):
+        texts = pd.Series(frame[name].cat.categories, dtype=object).str.strip()
+        texts = texts.replace(_TRUTH) if name in model.encoder.plain else texts
+        columns[name] = texts.where(~texts.isin(MISSING), None).to_numpy()[frame[name].cat.codes]
     return pd.DataFrame(columns, index=frame.index)

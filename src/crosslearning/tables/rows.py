@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -14,7 +15,7 @@ from sklearn.base import clone
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
-from crosslearning.tables.forecast import forecast, probabilities
+from crosslearning.tables.forecast import forecast, predictions
 
 Array = NDArray[np.float64]
 _MARGIN = 0.5  # of the range of the targets
@@ -26,7 +27,10 @@ class NotFittedError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a table, to fit models or to score them."""
+    """Rows of a table, to fit models or to score them.
+
+    Those that an engine collects have a fold, or a group that stays together.
+    """
 
     X: Array
     y: NDArray[Any]
@@ -34,6 +38,25 @@ class Rows:
     n_tasks: int
     weights: Array | None = None
     classes: NDArray[Any] | None = None
+    folds: NDArray[np.intp] | None = None
+    groups: NDArray[Any] | None = None
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Rows]) -> Rows:
+        """Put parts of one table together."""
+        if len(parts) == 1:
+            return parts[0]
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in parts[0]._columns
+        }
+        return replace(parts[0], **columns)
+
+    @property
+    def _columns(self) -> list[str]:
+        """Names of the arrays that have an entry for each row."""
+        names = ("X", "y", "codes", "weights", "folds", "groups")
+        return [name for name in names if getattr(self, name) is not None]
 
     @property
     def given_weights(self) -> Array:
@@ -50,16 +73,14 @@ class Rows:
         """Targets of the rows of positive weight."""
         return self.y if self.weights is None else self.y[self.weights > 0]
 
-    def take(self, rows: NDArray[np.intp]) -> Rows:
-        """Return some of the rows."""
-        weights = None if self.weights is None else self.weights[rows]
-        X, y, codes = self.X[rows], self.y[rows], self.codes[rows]
-        return replace(self, X=X, y=y, codes=codes, weights=weights)
+    def take(self, rows: NDArray[Any]) -> Rows:
+        """Return some of the rows, by number or by mask."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in self._columns})
 
     def sums(self, **folds: Any) -> Statistics:
         """Sum the rows of each task, and of each fold if folds are given."""
-        given = {"labels": np.arange(self.n_tasks), "sample_weight": self.weights, **folds}
-        return Statistics.of(self.X, self.y, self.codes, **given)
+        options = {"labels": np.arange(self.n_tasks), "sample_weight": self.weights, **folds}
+        return Statistics.of(self.X, self.y, self.codes, **options)
 
 
 def without(sums: Statistics, fold: int) -> Statistics:
@@ -75,8 +96,8 @@ def fitted(estimator: Any, rows: Rows, labels: NDArray[Any] | None = None) -> An
         model.fit_statistics(rows.sums())
         model.tasks_ = labels
         return bounded(model, rows.counted)
-    given = {} if rows.weights is None else {"sample_weight": rows.weights}
-    model.fit(rows.X, rows.y, tasks=rows.codes, **given)
+    weights = {} if rows.weights is None else {"sample_weight": rows.weights}
+    model.fit(rows.X, rows.y, tasks=rows.codes, **weights)
     model.tasks_ = labels[model.tasks_.astype(np.intp)]
     return model if rows.classes is not None else bounded(model, rows.counted)
 
@@ -92,16 +113,23 @@ def bounded(model: Any, y: Array) -> Any:
     return model
 
 
-def predict_rows(
-    model: Any, rows: Rows, classes: NDArray[Any] | None, *, spread: bool = False
-) -> tuple[Array, Array | None]:
-    """Predictions, and standard deviations, of a model whose labels are numbers of tasks."""
-    known = np.asarray(model.tasks_.tolist())
-    at = np.clip(np.searchsorted(known, rows.codes), 0, len(known) - 1)
-    codes = np.where(known[at] == rows.codes, at, -1)
-    state = state_of(model)
-    if classes is None:
-        return forecast(state, rows.X, codes, spread=spread)
-    shares = np.zeros((len(rows.y), len(classes)))
-    shares[:, np.searchsorted(classes, model.classes_)] = probabilities(state, rows.X, codes)
-    return shares, None
+def predict_rows(model: Any, rows: Rows) -> Array:
+    """Predictions, or probabilities of all classes, of a model whose labels are task numbers."""
+    values = predictions(state_of(model), rows.X, _codes(model, rows))
+    if rows.classes is None:
+        return values
+    shares = np.zeros((len(rows.y), len(rows.classes)))
+    shares[:, np.searchsorted(rows.classes, model.classes_)] = values
+    return shares
+
+
+def deviations_of_rows(model: Any, rows: Rows) -> Array:
+    """Return the standard deviations of numbers that such a model predicts."""
+    return forecast(state_of(model), rows.X, _codes(model, rows))[1]
+
+
+def _codes(model: Any, rows: Rows) -> NDArray[np.int64]:
+    """Position of the task of each row among those of a model, -1 if it has not seen it."""
+    tasks = np.asarray(model.tasks_.tolist())
+    at = np.clip(np.searchsorted(tasks, rows.codes), 0, len(tasks) - 1)
+    return np.where(tasks[at] == rows.codes, at, -1)

@@ -1,57 +1,76 @@
-"""What a table holds: its target, features and tasks, recognised from a survey of its rows."""
+"""What a table holds, and what is to be done with its rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from crosslearning.convex.sums.passes import Pass, PassSums
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.tables.columns.encoder import TableEncoder
-from crosslearning.tables.columns.features import (
-    Features,
-    check_names,
-    check_task_count,
-    features_of,
-    remarks,
-    require_columns,
-)
-from crosslearning.tables.columns.recognition import ROW_NUMBER, as_numbers
-from crosslearning.tables.columns.target import Target, target_of
-from crosslearning.tables.engines import Engine
-from crosslearning.tables.engines.plan import Plan
-from crosslearning.tables.engines.survey import Survey
-from crosslearning.tables.metrics import Metric, metric_of
+from crosslearning.tables.columns.features import Features, remarks
+from crosslearning.tables.columns.recognition import as_numbers
+from crosslearning.tables.columns.target import Target, class_codes, refuse_slips
+from crosslearning.tables.engines.dealing import GROUP, TASK, deal, uniform
+from crosslearning.tables.engines.survey import Survey, usable
+from crosslearning.tables.findings import Horizon
+from crosslearning.tables.metrics import Metric
+from crosslearning.tables.rows import Rows
 from crosslearning.tables.settings import FitSettings
-from crosslearning.tables.splits import horizon, time_starts, time_values
+from crosslearning.tables.splits import Splits, splits_of, time_values
 
-_FEWEST_ROWS = 10
-_FEWEST_TASKS = 50  # to compare models on that need rows
-_SHOWN = 20_000  # rows to look at predictions of
-_COMPARED = 50_000  # tasks that are enough to compare models by sums
-_IN_MEMORY = ("student", "gamma", "quantile")  # families whose models need all rows at once
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Schema:
-    """What a table holds; `complete` if all rows fit into the room that the engine has."""
+    """What a table holds, and what is to be done with its rows.
+
+    Attributes
+    ----------
+    settings, survey
+        The options of the fit, and what a first look at all rows showed.
+    target, features, metric
+        What to predict, what from, and what models are scored by.
+    encoder : TableEncoder
+        Turns columns into features.
+    written, labels : Index, array
+        Labels of the tasks, as they are written and as what they are.
+    complete : bool
+        Whether all rows are kept in memory, so that nothing needs to be summed.
+    summed_by_fold : bool
+        Whether models are compared by sums, not by rows.
+    task_share, row_share : float
+        Shares of the tasks, and of their rows, to keep.
+    starts : array
+        First moments of the parts that later rows are divided into.
+    horizon : Horizon, optional
+        How far ahead models are tested.
+    """
 
     settings: FitSettings
     survey: Survey
     target: Target
     features: Features
+    metric: Metric
     encoder: TableEncoder
     written: pd.Index[Any]
     labels: NDArray[Any]
-    metric: Metric
     complete: bool
+    summed_by_fold: bool = False
+    task_share: float = 1.0
+    row_share: float = 1.0
+    starts: NDArray[Any] = field(default_factory=lambda: np.empty(0))
+    horizon: Horizon | None = None
 
     @property
     def classes(self) -> NDArray[Any] | None:
         """The classes, if the target is one of them."""
-        return np.unique(self.target.y) if self.target.kind == "classification" else None
+        return self.target.classes
 
     @property
     def notes(self) -> list[str]:
@@ -61,150 +80,147 @@ class Schema:
             gaps = ", and medians in place of gaps" if self.encoder.flagged else ""
             some = f"{len(survey.sample):,} rows drawn at random{gaps}"
             notes.append(f"columns were recognised from {some}")
-        timed = self.settings.time is not None
-        return notes + remarks(
-            survey.sample, self.features, self.settings.task, self.labels, timed=timed
-        )
+        return notes + remarks(survey.sample, self.features, self.settings, self.labels)
 
-    def plan(self, room: float) -> Plan:
-        """Decide what to do with each chunk of the table."""
-        given, survey, column = self.settings, self.survey, self.settings.time
-        times: dict[str, Any] = {}
-        if column is not None:
-            first, sample = column in survey.day_first, survey.sample[column]
-            values = time_values(sample, day_first=first)
-            starts = time_starts(values, column, given.folds)
-            reach = horizon(sample, values, starts, day_first=first)
-            times = {"starts": starts, "horizon": reach, "day_first": first}
-        return Plan(
-            settings=given,
-            encoder=self.encoder,
-            labels=self.written,
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are needed."""
+        settings = self.settings
+        named = [settings.task, settings.target, *self.encoder.columns]
+        named += [
+            name for name in (settings.weights, settings.group, settings.time) if name is not None
+        ]
+        return list(dict.fromkeys(named))
+
+    @property
+    def n_features(self) -> int:
+        """Number of encoded features."""
+        return len(self.encoder.feature_names)
+
+    @property
+    def n_folds(self) -> int:
+        """Number of parts that rows are divided into."""
+        return self.settings.folds if self.horizon is None else len(self.starts) + 1
+
+    @property
+    def n_summed(self) -> int:
+        """Number of folds whose sums are needed."""
+        return self.n_folds if self.summed_by_fold else 1
+
+    @property
+    def parts(self) -> list[tuple[list[int], int]]:
+        """Folds to learn from, and the one to test on, of each split."""
+        folds = range(self.n_folds)
+        if self.horizon is not None:
+            return [(list(range(k)), k) for k in folds[1:]]
+        return [([j for j in folds if j != k], k) for k in folds]
+
+    @property
+    def words(self) -> str:
+        """Which rows models are tested on."""
+        if self.horizon is not None:
+            column, reach = self.horizon.column, self.horizon.reach
+            return f"on rows with a later {column} than the training rows, by at most {reach}"
+        group = self.settings.group
+        return f"on rows with a held-out {group}" if group else "on held-out rows"
+
+    def without_survey(self) -> Schema:
+        """Return what the work on rows needs, which is small."""
+        return replace(self, survey=Survey(self.settings))
+
+    def encoded(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, Rows]:
+        """Rows with a target, and the same as numbers; classes by their positions."""
+        settings = self.settings
+        frame, codes, labels = usable(frame, settings)
+        target, mark = frame[settings.target], self.encoder.marks.get(settings.target)
+        if self.classes is None:
+            y = as_numbers(target, mark)
+            refuse_slips(target, y)
+        else:
+            y = class_codes(target, self.classes, mark).astype(np.float64)
+        index = pd.Index(labels, tupleize_cols=False)
+        return frame, Rows(
+            X=self.encoder.encode(frame),
+            y=y,
+            codes=self.written.get_indexer(index)[codes],
+            n_tasks=len(self.labels),
+            weights=self.encoder.weights(frame, settings.weights) if settings.weights else None,
             classes=self.classes,
-            complete=self.complete,
-            **times,
-            **({} if self.complete else self._shares(room)),
         )
 
-    def _shares(self, room: float) -> dict[str, Any]:
-        """Compare normal models by sums of all rows, others on all rows of some tasks."""
-        n_tasks, n_rows = len(self.labels), self.survey.n_rows
-        normal = self.classes is None and self.target.family == "gaussian"
-        if normal and self.metric.name == "mse":
-            share = _SHOWN * max(n_tasks / _COMPARED, 1.0) / n_rows
-            return {"summed_by_fold": True, "row_share": share}
-        share = min(max(room / n_rows, _FEWEST_TASKS / n_tasks), 1.0)
-        return {"task_share": share, "row_share": room / (share * n_rows)}
+    def add(
+        self, frame: pd.DataFrame, seen: NDArray[np.int64], sums: Statistics
+    ) -> tuple[Rows, Array]:
+        """Add rows to sums, having seen so many rows of each task.
 
-
-def look(engine: Engine, settings: FitSettings) -> Schema:
-    """Look at all rows, and recognise target and columns."""
-    survey = engine.survey(settings, _wanted(engine.columns, settings))
-    n_rows, sample = survey.n_rows, survey.sample
-    _check_size(survey, settings)
-    complete = n_rows <= engine.room
-    if not complete:
-        _refuse_in_chunks(settings)
-    values = sample[settings.target]
-    if survey.targets is not None:  # rare ones may not be in the sample
-        rare = pd.Series(survey.targets, name=settings.target)
-        values = pd.concat([values, rare[~rare.isin(values)]]) if not survey.complete else values
-    target = target_of(values, settings.target_kind, settings.family, settings.metric)
-    if target.family in _IN_MEMORY and not complete:
-        why = f"{target.why}; modelled as normal in chunks"
-        target = replace(target, family="gaussian", why=why)
-    features = _features(survey, settings)
-    written, labels = survey.tasks(text_labels=engine.text_labels)
-    encoder = survey.encoder(*(features.of(kind) for kind in ("number", "category", "date")))
-    return Schema(
-        settings=settings,
-        survey=survey,
-        target=target,
-        features=features,
-        encoder=encoder.knowing(sample, target, settings.weights),
-        written=written,
-        labels=labels,
-        metric=metric_of(settings.metric, target.kind, settings.level),
-        complete=complete,
-    )
-
-
-def _wanted(columns: list[str], settings: FitSettings) -> list[str]:
-    """Check the settings against the names of the columns; and which of these to read."""
-    header = pd.DataFrame(columns=columns)
-    check_names(header)
-    roles = {
-        role: getattr(settings, role) for role in ("task", "target", "weights", "time", "group")
-    }
-    used = {role: name for role, name in roles.items() if name is not None}
-    for role, name in used.items():
-        require_columns(header, [name], f"the {role}")
-    require_columns(header, settings.features or (), "the features")
-    require_columns(header, list(settings.column_types), "numbers and categories")
-    wanted = columns if settings.features is None else settings.features
-    return list(dict.fromkeys([*used.values(), *wanted]))
-
-
-def _check_size(survey: Survey, settings: FitSettings) -> None:
-    """Refuse very few rows, one task, and one row per task."""
-    if survey.n_rows < _FEWEST_ROWS:
-        raise ValueError(
-            f"A fit needs at least {_FEWEST_ROWS} rows with a target; {settings.target!r} has a "
-            f"value in {survey.n_rows} of {survey.n_rows + survey.dropped} rows. Add rows."
+        Returns the rows to keep, and the extremes of all targets that count.
+        """
+        frame, rows = self.encoded(frame)
+        counted = rows.counted
+        ends = np.array([counted.min(), counted.max()]) if len(counted) else np.empty(0)
+        rows = replace(rows, folds=self._parts_in_time(frame), groups=self._groups(frame))
+        if self.complete:
+            return rows, ends
+        folds, keys = deal(rows.codes, seen, self.n_folds, self.settings.seed)
+        if rows.folds is not None:
+            folds = rows.folds
+        elif rows.groups is not None:
+            folds = self._folds_of_groups(rows.groups)
+        sums.partial_fit(
+            rows.X,
+            rows.y,
+            rows.codes,
+            # Of all tasks, codes are the positions; a part of a table may lack some.
+            labels=sums.labels if sums.n_tasks == len(self.labels) else None,
+            sample_weight=rows.weights,
+            folds=folds if sums.n_folds > 1 else None,
         )
-    check_task_count(settings.task, survey.labels, survey.n_rows)
+        keep = (keys < self.row_share) & (rows.given_weights > 0)
+        if self.task_share < 1:
+            keep &= uniform(rows.codes, 0, self.settings.seed, TASK) < self.task_share
+        return replace(rows, folds=folds).take(keep), ends
 
+    def sums_at(self, frame: pd.DataFrame, at: Pass) -> PassSums:
+        """Sum rows at the parameters of a pass."""
+        _, rows = self.encoded(frame)
+        return at.sums(rows.X, rows.y, rows.codes, rows.weights)
 
-def _refuse_in_chunks(settings: FitSettings) -> None:
-    """Refuse options that need all rows in memory."""
-    possible = {"base": ("auto", "linear", "none"), "jobs": (1,), "quantile": (None,)}
-    wrong = [name for name, values in possible.items() if getattr(settings, name) not in values]
-    wrong += ["family"] if settings.family in _IN_MEMORY else []
-    if wrong:
-        raise ValueError(
-            f"Option {wrong[0]}={getattr(settings, wrong[0])} needs all rows in memory, but this "
-            "table is read in chunks. Choose another value, or fit a part of the table."
-        )
+    def rows_of(self, kept: Rows) -> tuple[Rows, Splits, NDArray[np.intp]]:
+        """Rows that were kept, their splits, and the tasks that they belong to."""
+        settings, classes = self.settings, self.classes
+        tasks, codes = np.unique(kept.codes, return_inverse=True)
+        y = kept.y if classes is None else classes[kept.y.astype(np.intp)]
+        if kept.folds is not None:
+            splits = Splits.of(kept.folds, in_time=self.horizon is not None)
+        else:
+            by_class = None if classes is None else y
+            splits = splits_of(
+                codes, settings.folds, settings.seed, classes=by_class, groups=kept.groups
+            )
+        if not splits.parts:  # such as one group only
+            raise ValueError(
+                f"Testing {self.words} leaves nothing to train on. Hold out other rows."
+            )
+        rows = Rows(kept.X, y, codes, len(tasks), kept.weights, classes)
+        return rows, splits, tasks
 
+    def _parts_in_time(self, frame: pd.DataFrame) -> NDArray[np.intp] | None:
+        """Part of each row, if later rows are tested on."""
+        if self.horizon is None:
+            return None
+        times = time_values(frame[self.horizon.column], day_first=self.horizon.day_first)
+        return np.searchsorted(self.starts, times, side="right")
 
-def _features(survey: Survey, settings: FitSettings) -> Features:
-    """Choose the features; what numbers rows is seen only in the order of all of them."""
-    sample, types = survey.sample, settings.column_types
-    types.pop(settings.target, None)
-    chosen = features_of(
-        sample,
-        settings.task,
-        settings.target,
-        settings.features,
-        excluded=(settings.weights, settings.group),
-        types=types,
-    )
-    if survey.complete:
-        return chosen
-    columns = [
-        replace(column, missing=survey.missing.get(column.name, column.missing))
-        for column in chosen.used
-    ]
-    numbering = {
-        column.name
-        for column in columns
-        if settings.features is None
-        and column.type == "number"
-        and _numbers_rows(sample[column.name], survey)
-    }
-    ignored = [replace(c, reason=ROW_NUMBER) for c in columns if c.name in numbering]
-    used = tuple(column for column in columns if column.name not in numbering)
-    if not used:
-        raise ValueError(
-            f"No column besides task and target can be a feature ({', '.join(sorted(numbering))}: "
-            f"{ROW_NUMBER}). Add a column of numbers or categories that varies."
-        )
-    return Features(used, (*chosen.ignored, *ignored))
+    def _groups(self, frame: pd.DataFrame) -> NDArray[Any] | None:
+        """Text of the group of each row, if groups stay together."""
+        name = self.settings.group
+        if name is None:
+            return None
+        codes, uniques = pd.factorize(frame[name].astype(object), use_na_sentinel=False)
+        return np.array([str(group) for group in uniques], dtype=object)[codes]
 
-
-def _numbers_rows(values: pd.Series[Any], survey: Survey) -> bool:
-    """Whether a column seems to number the rows of the table that a sample was drawn from."""
-    if values.isna().any() or not values.is_unique:
-        return False
-    numbers = as_numbers(values)
-    return not np.any(numbers % 1) and bool(np.ptp(numbers) < 2 * survey.n_rows)
+    def _folds_of_groups(self, groups: NDArray[Any]) -> NDArray[np.intp]:
+        """Folds that depend on the group of a row alone."""
+        codes, names = pd.factorize(groups)
+        random = uniform(pd.util.hash_array(names), 0, self.settings.seed, GROUP)
+        return (self.n_folds * random).astype(np.intp)[codes]

@@ -8,7 +8,7 @@ the value comes from.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
 from math import inf
@@ -16,12 +16,11 @@ from numbers import Integral, Real
 from textwrap import indent, wrap
 from typing import Any, TypeVar
 
+from crosslearning.tables.metrics import METRICS, names_of
+
 KINDS = ("auto", "regression", "classification")
 FAMILIES = ("auto", "gaussian", "student", "poisson", "gamma", "tweedie", "quantile")
 BASES = ("auto", "linear", "splines", "boosting", "none")
-OF_NUMBERS = ("mse", "mae", "poisson-deviance", "gamma-deviance")
-OF_CLASSES = ("log-loss", "accuracy", "auc")
-OF_QUANTILES = ("pinball-loss",)
 _WIDTH = 92
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -83,7 +82,7 @@ class FitSettings:
     quantile: float | None = option(
         "Level of the family quantile, between 0 and 1; 0.5 by default.",
         None,
-        check=Check(lambda value: value is None or 0.0 < value < 1.0, "between 0 and 1"),
+        check=Check(lambda value: 0.0 < value < 1.0, "between 0 and 1"),
     )
     epsilon: float = option(
         "Largest distance of a task to the centre, in standard deviations between tasks: 0 is one "
@@ -94,11 +93,11 @@ class FitSettings:
         ),
     )
     metric: str | None = option(
-        "Score by which models are chosen: mse (the default for numbers), mae, poisson-deviance, "
-        "gamma-deviance; log-loss (the default for classes), accuracy, auc. That of quantiles is "
-        "the pinball loss.",
+        f"Score by which models are chosen: {', '.join(names_of('regression'))} for numbers; "
+        f"{', '.join(names_of('classification'))} for classes; {', '.join(names_of('quantile'))} "
+        "for quantiles. The first of a kind is the default.",
         None,
-        choices=(*OF_NUMBERS, *OF_CLASSES, *OF_QUANTILES),
+        choices=tuple(METRICS),
     )
     weights: str | None = option("Column of row weights.", None, column=True)
     time: str | None = option(
@@ -127,27 +126,9 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            value, about = getattr(self, one.name), one.metadata
-            choices, check = about["choices"], about["check"]
-            if isinstance(value, list) or (isinstance(value, str) and one.type.startswith("tuple")):
-                names = (value,) if isinstance(value, str) else tuple(value)
-                object.__setattr__(self, one.name, names)
-            self._check_type(one)
-            if choices and value is not None and value not in choices:
-                raise ValueError(
-                    f"Option {one.name} must be one of {', '.join(choices)}; got {value!r}."
-                )
-            if check and not check.test(value):
-                raise ValueError(f"Option {one.name} must be {check.rule}; got {value}.")
+            object.__setattr__(self, one.name, checked(one, getattr(self, one.name)))
         self._check_columns()
         self._check_family()
-
-    def _check_type(self, one: Field[Any]) -> None:
-        value, (name, *optional) = getattr(self, one.name), str(one.type).split(" | ")
-        kind, words = _VALUES[name]
-        fits = isinstance(value, kind) and isinstance(value, bool) == (name == "bool")
-        if not (fits or (optional and value is None)):
-            raise ValueError(f"Option {one.name} must be {words}; got {value!r}.")
 
     def _check_columns(self) -> None:
         """Refuse columns in two roles."""
@@ -217,17 +198,46 @@ class FitSettings:
         """Kind of target that is wanted, perhaps as the type of its column."""
         if self.family != "auto":
             return "regression"
-        wanted = self.column_types.get(self.target)
-        if wanted is None or self.kind != "auto":
+        column_type = self.column_types.get(self.target)
+        if column_type is None or self.kind != "auto":
             return self.kind
-        return {"number": "regression", "category": "classification"}[wanted]
+        return {"number": "regression", "category": "classification"}[column_type]
 
-    def changed(self) -> Iterator[tuple[str, Any]]:
-        """Options that differ from their defaults, by name."""
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.default is MISSING or value != one.default:
-                yield one.name, value
+    def python(self, function: str, source: str, held_out: Any, described: str) -> str:
+        """Write the lines of Python that repeat a fit of a source by a function."""
+        text = f", text={list(self.categories)}" if self.categories else ""
+        options = [
+            f"    {one.name}={_written(getattr(self, one.name))},"
+            for one in fields(self)
+            if getattr(self, one.name) != one.default
+        ]
+        if hasattr(held_out, "attrs"):  # a data frame
+            other = held_out.attrs.get("source", "HOLDOUT")
+            options.append(f"    held_out=read_table({other!r}{text}),")
+        elif held_out is not None:
+            options.append(f"    held_out={str(held_out)!r},")
+        module, name = function.rsplit(".", 1)
+        read = function == "crosslearning.tables.fit_table"
+        return "\n".join(
+            [
+                f"from {module} import {name}{', read_table' if read else ''}",
+                "",
+                *([f"frame = read_table({source!r}{text})"] if read else []),
+                f"model = {name}(",
+                "    frame," if name == "fit_table" else f"    {source!r},",
+                *options,
+                ")",
+                'print(model.results["sentence"])',
+                f"print(model.coefficients)  # of the model: {described}",
+                *(["predictions = model.predict(frame)"] if read else []),
+            ]
+        )
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, tuple):
+        return repr(list(value))
+    return 'float("inf")' if value == inf else repr(value)
 
 
 _VALUES: dict[str, tuple[Any, str]] = {
@@ -237,6 +247,24 @@ _VALUES: dict[str, tuple[Any, str]] = {
     "bool": (bool, "True or False"),
     "tuple[str, ...]": (tuple, "a list of names"),
 }
+
+
+def checked(one: Field[Any], value: Any) -> Any:
+    """Check the type and the value of an option; one name counts as a list, and lists as tuples."""
+    name, *optional = str(one.type).split(" | ")
+    kind, words = _VALUES[name]
+    if kind is tuple and isinstance(value, str | list):
+        value = (value,) if isinstance(value, str) else tuple(value)
+    if optional and value is None:
+        return value
+    if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
+        raise ValueError(f"Option {one.name} must be {words}; got {value!r}.")
+    choices, check = one.metadata["choices"], one.metadata["check"]
+    if choices and value not in choices:
+        raise ValueError(f"Option {one.name} must be one of {', '.join(choices)}; got {value!r}.")
+    if check and not check.test(value):
+        raise ValueError(f"Option {one.name} must be {check.rule}; got {value}.")
+    return value
 
 
 def with_options(function: F) -> F:
@@ -253,16 +281,17 @@ def with_options(function: F) -> F:
         for one in fields(FitSettings)
     ]
     function.__signature__ = plain.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
-    if function.__doc__:
-        function.__doc__ = function.__doc__.replace("    {options}\n", _parameters_text())
-    return function
+    return options_listed(function)
 
 
-def _parameters_text() -> str:
-    """List the options as a docstring does."""
-    lines = []
+def options_listed(thing: F) -> F:
+    """List the options among the parameters of a function or class in its docstring."""
+    parameters, lines = inspect.signature(thing).parameters, []
     for one in fields(FitSettings):
-        default = "" if one.default is MISSING else f", default={one.default!r}"
-        text = "\n".join(wrap(one.metadata["help"], _WIDTH))
-        lines.append(f"{one.name} : {one.type}{default}\n{indent(text, '    ')}\n")
-    return indent("".join(lines), "    ")
+        if one.name in parameters:
+            default = "" if one.default is MISSING else f", default={one.default!r}"
+            text = "\n".join(wrap(one.metadata["help"], _WIDTH))
+            lines.append(f"{one.name} : {one.type}{default}\n{indent(text, '    ')}\n")
+    if thing.__doc__:
+        thing.__doc__ = thing.__doc__.replace("    {options}\n", indent("".join(lines), "    "))
+    return thing

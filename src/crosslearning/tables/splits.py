@@ -16,7 +16,7 @@ from crosslearning.tables.columns.recognition import (
     is_date,
     listed_rows,
 )
-from crosslearning.tables.settings import FitSettings
+from crosslearning.tables.findings import Horizon
 from crosslearning.tasks import within_task_folds
 
 Rows = NDArray[np.intp]
@@ -29,15 +29,21 @@ class Splits:
     """Rows to train on and rows to test on, and the fold of each row if there are folds."""
 
     parts: list[tuple[Rows, Rows]]
-    folds: NDArray[np.int64] | None = None
+    folds: NDArray[np.intp] | None = None
 
+    def notes(self, n_folds: int) -> list[str]:
+        """Say if rows could not be divided as often as they should."""
+        tests = len(self.parts)
+        why = f"held-out rows come from {tests} folds, not {n_folds}: there is no more to divide"
+        return [why] if tests < n_folds else []
 
-def hold_out_words(settings: FitSettings, horizon: dict[str, Any] | None) -> str:
-    """Say which rows models are tested on."""
-    if horizon is not None:
-        column, reach = horizon["column"], horizon["reach"]
-        return f"on rows with a later {column} than the training rows, by at most {reach}"
-    return f"on rows with a held-out {settings.group}" if settings.group else "on held-out rows"
+    @classmethod
+    def of(cls, folds: NDArray[np.intp], *, in_time: bool = False) -> Splits:
+        """Test on each fold after training on the others, or `in_time` on the earlier ones."""
+        numbers, codes = np.unique(folds, return_inverse=True)
+        sides = ((folds < k if in_time else folds != k, folds == k) for k in numbers)
+        parts = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in sides]
+        return cls([part for part in parts if len(part[0])], None if in_time else codes)
 
 
 def splits_of(
@@ -46,30 +52,19 @@ def splits_of(
     seed: int,
     *,
     classes: NDArray[Any] | None = None,
-    parts: NDArray[np.intp] | None = None,
     groups: NDArray[Any] | None = None,
 ) -> Splits:
-    """Divide rows within tasks, by consecutive parts in time, or by groups that stay together."""
-    if parts is not None:
-        sides = [
-            (np.flatnonzero(parts < k), np.flatnonzero(parts == k))
-            for k in range(1, int(parts.max()) + 1)
-        ]
-        return Splits(sides)
+    """Divide rows within tasks, or by groups that stay together."""
     if groups is None:
-        folds = within_task_folds(codes, min(n_splits, len(codes)), seed, classes)
-    else:
-        of_group, names = pd.factorize(groups)
-        if len(names) < _FEWEST:
-            raise ValueError(
-                f"A column of groups must have at least 2 values to hold some out; got "
-                f"{len(names)}. Choose another column."
-            )
-        dealt = np.random.default_rng(seed).permutation(len(names)) % min(n_splits, len(names))
-        folds = dealt[of_group].astype(np.int64)
-    tests = [folds == k for k in range(int(folds.max()) + 1)]
-    sides = [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests]
-    return Splits(sides, folds)
+        return Splits.of(within_task_folds(codes, min(n_splits, len(codes)), seed, classes))
+    group_codes, names = pd.factorize(groups)
+    if len(names) < _FEWEST:
+        raise ValueError(
+            f"A column of groups must have at least 2 values to hold some out; got "
+            f"{len(names)}. Choose another column."
+        )
+    dealt = np.random.default_rng(seed).permutation(len(names)) % min(n_splits, len(names))
+    return Splits.of(dealt[group_codes])
 
 
 def time_values(time: pd.Series[Any], *, day_first: bool | None = None) -> NDArray[Any]:
@@ -95,23 +90,23 @@ def time_starts(values: NDArray[Any], name: str, n_splits: int) -> NDArray[Any]:
             f"The column {name!r} must have at least 2 values to test on later rows; got one. "
             "Choose another column."
         )
-    share = np.cumsum(counts) / len(values)
-    wanted = 0.5 + 0.5 * np.arange(n_splits) / n_splits
-    starts = np.unique(np.clip(np.searchsorted(share, wanted), 1, len(moments) - 1))
+    before = np.cumsum(counts) / len(values)
+    shares = 0.5 + 0.5 * np.arange(n_splits) / n_splits
+    starts = np.unique(np.clip(np.searchsorted(before, shares), 1, len(moments) - 1))
     return np.asarray(moments[starts])
 
 
-def horizon(
+def horizon_of(
     time: pd.Series[Any], values: NDArray[Any], starts: NDArray[Any], *, day_first: bool
-) -> dict[str, Any]:
+) -> Horizon:
     """Say how far ahead the parts from these moments on were tested, and until when."""
     before = [values[values < start].max() for start in starts]
     reach = float(np.max(np.append(before[1:], values.max()) - before))
     days = is_date(time)
-    return {
-        "column": str(time.name),
-        "date": days,
-        "reach": f"{reach / _DAY:,.3g} days" if days else f"{reach:.4g}",
-        "until": float(values.max()) + reach,
-        "day_first": day_first,
-    }
+    return Horizon(
+        column=str(time.name),
+        date=days,
+        reach=f"{reach / _DAY:,.3g} days" if days else f"{reach:.4g}",
+        until=float(values.max()) + reach,
+        day_first=day_first,
+    )

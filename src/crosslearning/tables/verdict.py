@@ -9,14 +9,19 @@ from crosslearning.evaluation.comparison import Comparison
 from crosslearning.evaluation.effect import Effect
 from crosslearning.evaluation.numbers import capital, count, joined, number
 from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.sentences import Measure, cannot_tell, chance, size
-from crosslearning.tables.findings import Verdict
+from crosslearning.evaluation.sentences import Measure, cannot_tell, than
+from crosslearning.tables.findings import (
+    ComparisonSummary,
+    MethodScore,
+    TaskScores,
+    Verdict,
+)
 from crosslearning.tables.learners.candidates import Candidate
 from crosslearning.tables.learners.features import BLOCKS
 from crosslearning.tables.learners.trials import Trials
+from crosslearning.tables.metrics import Metric
 
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
-_ROUNDING = 1e-6
 _RIVALS = ("pooled", "separate")
 _FEATURES = {"curved": "curves", "means": "task means", "stacked": "boosted trees"}
 
@@ -80,9 +85,9 @@ def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Me
     scores = trials.scores.of([best.name, trials.kept.name])
     against = Comparison.of(scores, comparison.labels, comparison.rows, nested=False)
     behind = against.paired(best.name).gain < 0 and not _negligible(against, best.name)
-    ahead = _than(against, best.name, best.label, score, chance(against, best.name))
+    ahead = than(against, best.name, best.label, score)
     if behind and _sign(against, best.name) < 0:
-        name = _named(trials, "all")
+        name = _noun(trials, "all")
         return f"On the held-out table, the model that is kept loses: {name} is {ahead}."
     mentioned = [_single(trials, name) for name in (*_RIVALS, "all") if name in trials.choices]
     if not behind or best in mentioned:
@@ -92,35 +97,31 @@ def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Me
 
 def _on_sharing(verdict: Verdict, comparison: Comparison, trials: Trials, score: Measure) -> str:
     effect, single = verdict.effect, _single(trials, "all")
-    plural = single is not None and single.end == "separate"
-    subject = f"{_named(trials, 'all')} {'are' if plural else 'is'}"
     if effect is Effect.NOTHING:
         return "Nothing can be said about sharing: no model that shares was fitted."
+    plural, separate = single and single.end == "separate", "separate" in comparison.methods
+    subject = f"{_noun(trials, 'all')} {'are' if plural else 'is'}"
 
-    def than(rival: str, *, sure: bool = True, again: bool = False) -> str:
-        doubt = "" if sure else chance(comparison, rival)
-        return _than(comparison, rival, _named(trials, rival), score, doubt, again=again)
+    def is_than(rival: str, **how: bool) -> str:
+        return than(comparison, rival, _noun(trials, rival), score, **how)
 
-    separate = "separate" in comparison.methods
     if effect is Effect.POOL and trials.chosen.end == "pooled":
         text = "One model for all is best here; sharing among these tasks does not improve on it."
-        more = f" {capital(subject)} {than('separate', sure=False)}." if separate else ""
-        return text + more
+        return f"{text} {capital(subject)} {is_than('separate')}." if separate else text
     if effect is Effect.DIFFER:
-        text = f"Tasks differ: {subject} {than('pooled')}"
+        text = f"Tasks differ: {subject} {is_than('pooled', sure=True)}"
         if not separate:
             return f"{text}. Separate models of this kind were not fitted."
         link = "and" if comparison.paired("separate").gain > 0 else "but"
-        return f"{text}, {link} {than('separate', sure=False, again=True)}."
-    starts = {
+        return f"{text}, {link} {is_than('separate', again=True)}."
+    start = {
         Effect.HELPS: "Sharing helps",
         Effect.HURTS: "Separate models are best here",
         Effect.UNDECIDED: f"{cannot_tell(comparison, 'pooled')} beyond one model",
         Effect.POOL: "Sharing among these tasks does not help beyond one model, as far as "
         f"{count(verdict.n_tasks, 'task')} can tell",
-    }
-    sure = effect is not Effect.POOL
-    return f"{starts[effect]}: {subject} {than(verdict.against, sure=sure)}."
+    }[effect]
+    return f"{start}: {subject} {is_than(verdict.against, sure=effect is not Effect.POOL)}."
 
 
 def beyond_linear(trials: Trials, comparison: Comparison, score: Measure) -> str | None:
@@ -133,9 +134,29 @@ def beyond_linear(trials: Trials, comparison: Comparison, score: Measure) -> str
     values = np.stack([trials.choices[name].scores for name in ("linear", "all")])
     scores = Scores(["linear", "all"], values, trials.scores.weights)
     against = Comparison.of(scores, comparison.labels, comparison.rows)
-    rival = "linear models chosen in the same way"
-    ahead = _than(against, "linear", rival, score, chance(against, "linear"))
+    ahead = than(against, "linear", "linear models chosen in the same way", score)
     return f"With {joined(words)}, the model is {ahead}."
+
+
+def comparison_summary(
+    verdict: Verdict,
+    comparison: Comparison,
+    trials: Trials,
+    metric: Metric,
+    some: NDArray[np.intp],
+) -> ComparisonSummary:
+    """Scores over all tasks, and those of some tasks."""
+    overall = comparison.summary.assign(score=lambda table: table["score"].map(metric.shown))
+    tasks = comparison.tasks.iloc[some]
+    tasks = tasks.assign(**{m: tasks[m].map(metric.shown) for m in comparison.methods})
+    methods: list[Any] = overall.reset_index(names="method").to_dict("records")
+    rows: list[Any] = tasks.reset_index().to_dict("records")
+    return ComparisonSummary(
+        **vars(verdict),
+        overall=tuple(MethodScore(**row) for row in methods),
+        tasks=tuple(TaskScores(**row) for row in rows),
+        labels=labels_of(trials),
+    )
 
 
 def labels_of(trials: Trials) -> dict[str, str]:
@@ -160,28 +181,10 @@ def _label(trials: Trials, name: str) -> str:
     return f"the blend of {len(trials.choices[name].weights)} {kind}"
 
 
-def _named(trials: Trials, name: str) -> str:
+def _noun(trials: Trials, name: str) -> str:
     """Name a choice within a sentence."""
-    label, single = _label(trials, name), _single(trials, name)
-    label = label.replace(", ", " and ").replace("cross-learned", "cross-learning")
-    return f"the model with {label}" if single and single.end == "levels" else label
-
-
-def _than(
-    comparison: Comparison,
-    rival: str,
-    name: str,
-    score: Measure,
-    doubt: str,
-    *,
-    again: bool = False,
-) -> str:
-    """Write "better than" or "worse than" a rival, by how much, and what casts doubt on it."""
-    gain = comparison.paired(rival).gain
-    if abs(gain) <= _ROUNDING * abs(comparison.score(rival)):
-        return f"as good as {name}"
-    word = "better" if gain > 0 else "worse"
-    return f"{word} than {name} by {size(comparison, rival, score, again=again)}{doubt}"
+    single = _single(trials, name)
+    return single.noun if single else _label(trials, name)
 
 
 def reason(trials: Trials, words: str) -> str:
@@ -194,7 +197,7 @@ def reason(trials: Trials, words: str) -> str:
     next_best = max(others, key=lambda c: means[c.name])
     score, other = (number(abs(means[c.name])) for c in (chosen, next_best))
     if chosen.base == "blend":
-        parts = ", ".join(f"{p['weight']:.0%} {p['label']}" for p in trials.listed_parts)
+        parts = ", ".join(f"{p.weight:.0%} {p.label}" for p in trials.listed_parts)
         why = f"its mean over tasks is {score}, and that of {next_best.label}, the best single "
         why += f"model of {len(others)}, {other}. It consists of {parts}; the weights for a part "
         why += "of the rows come from the others."

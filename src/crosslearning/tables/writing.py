@@ -94,11 +94,11 @@ def _text_writer(stream: Any, separator: str) -> Callable[[pd.DataFrame], None]:
 
     def write(frame: pd.DataFrame) -> None:
         index = not isinstance(frame.index, pd.RangeIndex)
-        own, decimal, encoding = frame.attrs.get("dialect", (separator, ".", "utf-8"))
-        own = own if separator == "," else separator
+        sep, decimal, encoding = frame.attrs.get("dialect", (separator, ".", "utf-8"))
+        sep = sep if separator == "," else separator
         if not encoders:
             encoders.append(codecs.getincrementalencoder(encoding)("backslashreplace"))
-        text = frame.to_csv(None, sep=own, decimal=decimal, index=index, header=next(header))
+        text = frame.to_csv(None, sep=sep, decimal=decimal, index=index, header=next(header))
         stream.write(encoders[0].encode(text))
 
     return write

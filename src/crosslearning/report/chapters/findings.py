@@ -5,15 +5,15 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import Any
 
+from crosslearning.convex.residuals import Coverage
 from crosslearning.evaluation.numbers import capital, number, percent
 from crosslearning.evaluation.records import to_json
 from crosslearning.report.chapters.chapter import Figure
 from crosslearning.report.charts.checks import calibration, predicted_actual, reliability
 from crosslearning.report.charts.effects import partial_effect
-from crosslearning.report.charts.models import model_errors, task_spread
+from crosslearning.report.charts.models import model_errors, task_differences
 from crosslearning.report.charts.pieces import Records
 from crosslearning.tables.findings import Findings, ModelScore
-from crosslearning.tables.model_findings import Coverage
 
 _FEATURES = 20
 _LINE = 28  # letters of a name of a model
@@ -51,12 +51,10 @@ def _placed(model: ModelScore, far: bool, right: bool) -> dict[str, Any]:
     }
 
 
-def spread(findings: Findings) -> dict[str, Any] | None:
+def differences(findings: Findings) -> dict[str, Any]:
     """Draw the standard deviations between tasks, and explain those of the level and ε."""
-    stored = findings.spread
-    if stored is None:
-        return None
-    unit, level, noise = stored.unit, stored.level, stored.noise.sd
+    stored = findings.differences
+    unit, level, noise = stored.unit, stored.level, stored.noise
     rows = [
         {**to_json(row), "at": row.sd, "columns": ", ".join(row.columns)}
         for row in stored.shown[: _FEATURES + 1]
@@ -68,7 +66,7 @@ def spread(findings: Findings) -> dict[str, Any] | None:
         what = f"within a {findings.task}"
         rows.append({"sd": noise, "what": what, "at": min(noise, end), "text": text})
     caption = f"Standard deviation between tasks, in units of {unit}"
-    chart = task_spread(rows, end, kind=findings.task, unit=unit) if differ else None
+    chart = task_differences(rows, end, kind=findings.task, unit=unit) if differ else None
     about = f" ({number(level.low, 3)} to {number(level.high, 3)})"
     return {
         "chart": chart and Figure("spread", caption, chart),
@@ -77,7 +75,7 @@ def spread(findings: Findings) -> dict[str, Any] | None:
         "range": about if level.low is not None else "",
         "factor": stored.factor and number(stored.factor, 2),
         "noise": noise and number(noise, 3),
-        "unit": stored.features[0].unit if stored.features else None,
+        "columns": bool(stored.features),
         "epsilon": stored.epsilon and number(stored.epsilon, 3),
         "hidden": hidden,
     }
@@ -86,8 +84,9 @@ def spread(findings: Findings) -> dict[str, Any] | None:
 def effects(findings: Findings) -> list[Figure]:
     """Draw partial effects on a common vertical axis."""
     drawn = findings.effects
-    lines = [line for e in drawn for line in (e.center, *(task.values for task in e.tasks))]
-    values = [value for line in lines for value in line]
+    values = [
+        value for effect in drawn for line in (effect.center, *effect.lines) for value in line
+    ]
     return [
         Figure(
             f"effect-{k}",

@@ -9,8 +9,7 @@ from crosslearning.evaluation.numbers import percent
 from crosslearning.report.chapters.chapter import Figure
 from crosslearning.report.chapters.task_list import key_of
 from crosslearning.report.charts.parameters import atlas, strips
-from crosslearning.tables.findings import Findings
-from crosslearning.tables.model_findings import Predictor
+from crosslearning.tables.findings import Findings, Predictor
 
 _FEATURES = 20
 _CLASSES = 6
@@ -57,11 +56,8 @@ def _captions(predictor: Predictor, findings: Findings) -> dict[str, list[_Param
     rows.sort(key=lambda row: (-row.width, -abs(row.center)))
     most = "that differ most" if rows and rows[0].width > 0 else "that are largest"
     some = f": the {_FEATURES} of {len(rows)} {most}" if len(rows) > _FEATURES else ""
-    intercept = predictor.intercept
-    return {
-        f"Coefficients{about}{some}": rows[:_FEATURES],
-        f"Intercept{about}": [_Parameter("intercept", intercept.center, intercept.tasks)],
-    }
+    intercept = _Parameter("intercept", predictor.center_intercept, predictor.intercepts)
+    return {f"Coefficients{about}{some}": rows[:_FEATURES], f"Intercept{about}": [intercept]}
 
 
 def _strips(
@@ -83,21 +79,20 @@ def _strips(
 
 def parameter_map(findings: Findings, tasks: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Draw the map, and say how much of the differences it shows."""
-    places = findings.map.tasks
     gain = {key_of(task["task"]): task["gain"] for task in tasks}
-    if not any(offset for place in places for offset in place):
+    if not any(offset for task in findings.tasks for offset in task.place):
         return None
     points = [
         {
             "label": str(task.task),
             "rows": task.rows,
             "gain": gain.get(key_of(task.task)),
-            "x": place[0],
-            "y": place[1] if len(place) > 1 else 0.0,  # a single task has one direction
+            "x": task.place[0],
+            "y": task.place[1] if len(task.place) > 1 else 0.0,  # a single task has one direction
         }
-        for task, place in zip(findings.tasks, places, strict=True)
+        for task in findings.tasks
     ]
     key = f"A mark for each {findings.task}, a diamond for the centre."
     caption = "Models that are close predict alike"
     chart = Figure("map", caption, atlas(points, kind=findings.task), key)
-    return {"chart": chart, "explained": percent(findings.map.explained)}
+    return {"chart": chart, "explained": percent(findings.explained)}

@@ -9,7 +9,7 @@ from typing import Any
 from crosslearning.evaluation.numbers import capital, count, number
 from crosslearning.evaluation.records import to_json
 from crosslearning.report.chapters.chapter import Chapter, Number
-from crosslearning.report.chapters.findings import checks, effects, models, spread
+from crosslearning.report.chapters.findings import checks, differences, effects, models
 from crosslearning.report.chapters.parameters import coefficients, parameter_map
 from crosslearning.report.chapters.provenance import provenance
 from crosslearning.report.chapters.task_list import listed, task_figures
@@ -55,7 +55,7 @@ def _details(findings: Findings, command: str | None) -> dict[str, Any]:
         "models": models(findings),
         "checks": checks(findings),
         "counts": findings.family == "poisson",
-        "spread": spread(findings),
+        "differences": differences(findings),
         "coefficients": coefficients(findings),
         "effects": effects(findings),
         "effect_on": findings.effects[0].what if findings.effects else None,
@@ -78,7 +78,7 @@ def _provenance(findings: Findings, command: str | None) -> dict[str, Any]:
         facts={
             "estimator": findings.estimator,
             "seed": made.seed,
-            "rows": f"{made.rows:,}",
+            "rows": f"{findings.size.rows:,}",
             "dropped": f"{made.dropped:,}",
             "data fingerprint": made.fingerprint,
         },
@@ -106,16 +106,11 @@ def _predict(folder: Path) -> str | None:
 def _error(findings: Findings) -> Number:
     """Return the expected error and those of the alternatives, in units of the target."""
     typical, score = findings.typical_error, findings.score
-    values = {row.name: row.value for row in typical.rows}
     best: dict[str, ModelScore] = {}  # of each kind
     for model in findings.models:
         if not model.chosen:
             best.setdefault(model.kind, model)
-    others = tuple(
-        (model.label, number(values[model.name], 3))
-        for model in best.values()
-        if model.name in values
-    )
+    others = tuple((model.label, number(model.error, 3)) for model in best.values())
     notes = []
     if not typical.percent_correct:
         notes.append(f"{typical.what}, in units of {typical.unit}")
@@ -131,7 +126,7 @@ def _error(findings: Findings) -> Number:
 def _may_rank_differently(findings: Findings) -> bool:
     """Whether a model that was not chosen has a better typical error, by another metric."""
     typical, sign = findings.typical_error, 1 if findings.typical_error.percent_correct else -1
-    values = [sign * row.value for row in typical.rows if row.value is not None]
+    values = [sign * model.error for model in findings.models if model.error is not None]
     better = typical.value is not None and max(values) > sign * typical.value
     return better and not findings.scored_on_holdout and findings.score.metric != "mse"
 

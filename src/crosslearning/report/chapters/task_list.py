@@ -18,15 +18,15 @@ _MARKS = {"separate": "Circle", "cross": "Dot", "pooled": "Diamond"}
 def listed(findings: Findings) -> list[dict[str, Any]]:
     """Return the rows of the tasks by descending gain, unscored ones last."""
     sign = 1 if findings.score.greater_is_better else -1
-    comparison, bounded = findings.comparison, findings.chosen is not None
-    rounding = 1e-6 * max((task.force["all"] or 0.0 for task in findings.tasks), default=0.0)
+    comparison, bounded = findings.comparison, findings.epsilon is not None
+    rounding = 1e-6 * max((task.force or 0.0 for task in findings.tasks), default=0.0)
     fitted = {key_of(task.task): task for task in findings.tasks}
     rows = []
     for task in comparison.tasks:
         scores = {method: getattr(task, method) for method in comparison.labels}
         cross, rival = scores["cross"], scores[comparison.against]
         described = fitted.get(key_of(task.task))
-        force = (described and described.force["all"]) or 0.0
+        force = (described and described.force) or 0.0
         rows.append(
             {
                 "task": task.task,
@@ -34,7 +34,7 @@ def listed(findings: Findings) -> list[dict[str, Any]]:
                 **scores,
                 "label": str(task.task),
                 "gain": None if cross is None or rival is None else sign * (cross - rival),
-                "distance": described and described.distance["all"],
+                "distance": described and described.distance,
                 "force": force if bounded and force > rounding else 0.0,
             }
         )
@@ -64,7 +64,7 @@ def task_figures(findings: Findings, tasks: list[dict[str, Any]]) -> dict[str, A
         "rows": shown,
         "hidden": findings.size.tasks - len(shown),
         "sampled": findings.gain_counts is not None,
-        "bounded": findings.chosen is not None,
+        "bounded": findings.epsilon is not None,
         "at_bound": {
             "count": len(at_bound),
             "of": len(tasks),
@@ -104,5 +104,7 @@ def _gains(findings: Findings, tasks: list[dict[str, Any]]) -> list[Figure]:
     figures = [Figure("gains", caption, gains(tasks, kind=kind))]
     if bins:
         caption = f"Distribution of the gains of all {everyone:,}; right of 0, sharing helps"
-        figures.append(Figure("gain-counts", caption, gain_counts(to_json(bins), kind=kind)))
+        # The sign of the middle of a bin is its colour.
+        rows = [{**to_json(part), "gain": part.low + part.high} for part in bins]
+        figures.append(Figure("gain-counts", caption, gain_counts(rows, kind=kind)))
     return figures

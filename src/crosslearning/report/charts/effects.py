@@ -8,7 +8,7 @@ import altair as alt
 
 from crosslearning.report.charts.pieces import Spec, chart, short, spec, tips
 from crosslearning.report.charts.style import CROSS, INK, VALUE
-from crosslearning.tables.model_findings import PartialEffect
+from crosslearning.tables.findings import PartialEffect
 
 _LINE = 22  # characters of labels that fit side by side
 _FEW = 6  # values, each of which has a tick
@@ -30,7 +30,7 @@ def partial_effect(effect: PartialEffect, domain: tuple[float, float], *, kind: 
     if effect.probability:
         axis = alt.Axis(title=None, format=".0%", tickCount=4)
     y = alt.Y("y:Q", scale=alt.Scale(domain=list(domain), nice=False), axis=axis)
-    tasks = [(str(task.task), task.values) for task in effect.tasks]
+    tasks = list(zip(map(str, effect.tasks), effect.lines, strict=True))
     parts = [
         (tasks, thin | {"color": CROSS, "opacity": 0.4}),
         ([("centre", effect.center)], thick | {"color": INK, "opacity": 1}),

@@ -62,7 +62,7 @@ def model_errors(models: Records, *, name: str, right: bool = True) -> Spec:
     return spec(f"{name} of every model tried", *layers, height=34 * len(models))
 
 
-def task_spread(values: Records, end: float, *, kind: str, unit: str) -> Spec:
+def task_differences(values: Records, end: float, *, kind: str, unit: str) -> Spec:
     """Draw standard deviations with their intervals, and the noise within tasks as a diamond.
 
     `values` are rows with `what`, `sd`, `at`, `low`, `high`, `center`, `columns` and, of the noise,

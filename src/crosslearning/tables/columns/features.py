@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -15,13 +15,13 @@ from pandas.api.types import is_numeric_dtype
 
 from crosslearning.tables.columns.recognition import (
     ID,
-    ROW_NUMBER,
     Column,
     column_of,
     is_date,
     is_ordered,
     listed_rows,
 )
+from crosslearning.tables.settings import FitSettings
 
 _LISTED = 20
 _FEWEST_IDS = 50
@@ -99,53 +99,49 @@ def check_task_count(name: str, labels: Sequence[Any] | NDArray[Any], n_rows: in
         )
 
 
-def features_of(
-    frame: pd.DataFrame,
-    task: str,
-    target: str,
-    wanted: Sequence[str] | None,
-    *,
-    excluded: Sequence[str | None] = (),
-    types: Mapping[str, str] | None = None,
-) -> Features:
-    """Choose the features: the wanted columns, or all that can be used."""
-    names: list[Hashable] = [
-        name for name in frame.columns if name not in (task, target, *excluded)
+def features_of(frame: pd.DataFrame, settings: FitSettings, n_rows: int | None = None) -> Features:
+    """Take the columns that are asked for, or all that can be used; by a sample of `n_rows`."""
+    task, target, chosen = settings.task, settings.target, settings.features
+    reserved = [name for name in chosen or () if name in (task, target)]
+    if reserved:
+        raise ValueError(
+            f"{reserved[0]!r} is the {'task' if reserved[0] == task else 'target'} and cannot "
+            "be a feature as well. Omit it from the features."
+        )
+    others = (task, target, settings.weights, settings.group)
+    names: list[str] = (
+        [n for n in frame.columns if n not in others] if chosen is None else list(chosen)
+    )
+    types, asked = settings.column_types, chosen is not None
+    columns = [
+        column_of(frame[name], types.get(name), n_rows=n_rows, may_number_rows=asked)
+        for name in dict.fromkeys(names)
     ]
-    if wanted is not None:
-        require_columns(frame, wanted, "the features")
-        reserved = [name for name in wanted if name in (task, target)]
-        if reserved:
+    for column in columns:
+        if asked and column.type == "unusable":
             raise ValueError(
-                f"{reserved[0]!r} is the {'task' if reserved[0] == task else 'target'} and cannot "
-                "be a feature as well. Omit it from the features."
+                f"Column {column.name!r} cannot be a feature: {column.reason}. "
+                "Omit it from the features or convert it."
             )
-        names = list(dict.fromkeys(wanted))
-    known = types or {}
-    require_columns(frame, list(known), "numbers and categories")
-    columns = [column_of(frame[name], known.get(str(name))) for name in names]
-    if wanted is not None:
-        _refuse_unusable(columns)
-    used = [c for c in columns if not c.reason or (wanted is not None and c.reason == ROW_NUMBER)]
+    used = tuple(column for column in columns if not column.reason)
     if not used:
         because = "; ".join(f"{c.name}: {c.reason}" for c in columns) or "there are no others"
         raise ValueError(
             f"No column besides task and target can be a feature ({because}). "
             "Add a column of numbers or categories that varies."
         )
-    names_used = {column.name for column in used}
-    return Features(tuple(used), tuple(c for c in columns if c.name not in names_used))
+    return Features(used, tuple(column for column in columns if column.reason))
 
 
 def remarks(
-    frame: pd.DataFrame, used: Features, task: str, labels: NDArray[Any], *, timed: bool
+    frame: pd.DataFrame, features: Features, settings: FitSettings, labels: NDArray[Any]
 ) -> list[str]:
-    """Note what seems odd about columns and labels; `timed` if later rows are tested on."""
-    names = [column.name for column in used.used]
+    """Note what seems odd about columns and labels."""
+    names = [column.name for column in features.used]
     return [
-        *([] if timed else looks_like_time(frame, names)),
-        *looks_like_groups(frame, used.of("number")),
-        *differ_in_case(task, labels),
+        *(looks_like_time(frame, names) if settings.time is None else ()),
+        *looks_like_groups(frame, features.of("number")),
+        *differ_in_case(settings.task, labels),
     ]
 
 
@@ -158,16 +154,16 @@ def looks_like_groups(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
 
 def _is_id(values: pd.Series[Any]) -> bool:
     """Whether whole numbers are named like ids, or count groups of adjacent rows."""
-    name, known = str(values.name), values.dropna()
-    if not is_numeric_dtype(values.dtype) or known.mod(1).any() or _TIME.fullmatch(name):
+    name, numbers = str(values.name), values.dropna()
+    if not is_numeric_dtype(values.dtype) or numbers.mod(1).any() or _TIME.fullmatch(name):
         return False
-    distinct = known.nunique()
+    distinct = numbers.nunique()
     if distinct < _FEWEST_IDS:
         return False
     if ID.search(name) or _UNIT.fullmatch(name):
         return True
-    adjacent = distinct < len(known) and int((known.diff() != 0).sum()) == distinct
-    return adjacent and is_ordered(known.to_numpy(np.float64))
+    adjacent = distinct < len(numbers) and int((numbers.diff() != 0).sum()) == distinct
+    return adjacent and is_ordered(numbers.to_numpy(np.float64))
 
 
 def differ_in_case(task: str, labels: NDArray[Any]) -> list[str]:
@@ -195,14 +191,5 @@ def looks_like_time(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
 def _is_year(values: pd.Series[Any]) -> bool:
     if not _TIME.fullmatch(str(values.name)) or not is_numeric_dtype(values.dtype):
         return False
-    known = values.dropna()
-    return bool(len(known) and known.mod(1).eq(0).all() and known.nunique() > 2)
-
-
-def _refuse_unusable(columns: Sequence[Column]) -> None:
-    for column in columns:
-        if column.type == "unusable":
-            raise ValueError(
-                f"Column {column.name!r} cannot be a feature: {column.reason}. "
-                "Omit it from the features or convert it."
-            )
+    numbers = values.dropna()
+    return bool(len(numbers) and numbers.mod(1).eq(0).all() and numbers.nunique() > 2)

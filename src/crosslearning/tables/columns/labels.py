@@ -41,12 +41,12 @@ def recognised(labels: pd.Series[Any], index: TaskIndex) -> NDArray[np.int64]:
     >>> recognised(pd.Series([1.0, None, 4.0]), TaskIndex(("1", "2", "3"))).tolist()
     [0, -1, -1]
     """
-    rows, found = pd.factorize(tidy(labels))
-    distinct = pd.Series(np.asarray(found), dtype=object)
+    rows, uniques = pd.factorize(tidy(labels))
+    distinct = pd.Series(np.asarray(uniques), dtype=object)
     positions = index.encode(distinct)
     for k in np.flatnonzero(positions < 0):
-        known = (_position(reading, index) for reading in _readings(distinct[k], index))
-        positions[k] = next((position for position in known if position >= 0), -1)
+        candidates = (_position(reading, index) for reading in _readings(distinct[k], index))
+        positions[k] = next((position for position in candidates if position >= 0), -1)
     return np.append(positions, -1)[rows]
 
 

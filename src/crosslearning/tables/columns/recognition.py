@@ -17,8 +17,6 @@ from pandas.api import types
 
 from crosslearning.tables.reading.numerals import CODE, look_alike, mark_of, numbers_in
 
-ROW_NUMBER = "it numbers the rows"
-
 _NUMBERS = {"boolean", "integer", "floating", "mixed-integer-float", "decimal"}
 _DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
 _DATE = re.compile(
@@ -55,8 +53,16 @@ class Column:
     note: str = ""
 
 
-def column_of(values: pd.Series[Any], wanted: str | None = None) -> Column:
-    """Recognise what a column holds.
+def column_of(
+    values: pd.Series[Any],
+    type_: str | None = None,
+    *,
+    n_rows: int | None = None,
+    may_number_rows: bool = False,
+) -> Column:
+    """Recognise what a column of some type, or else of any, holds.
+
+    The values may be a sample of `n_rows`. What numbers the rows can be used only if it is wanted.
 
     >>> column_of(pd.Series(["2024-05-17", "2024-05-18"], name="day")).type
     'date'
@@ -66,12 +72,13 @@ def column_of(values: pd.Series[Any], wanted: str | None = None) -> Column:
     name, missing = str(values.name), int(values.isna().sum())
     if missing == len(values):
         return Column(name, "unusable", 0, missing, "it is empty")
-    kind = {"number": "number", "category": "string", None: ""}[wanted] or _kind(values)
-    if kind == "number" and (wanted or not _CODES.search(name)):
+    kind = {"number": "number", "category": "string", None: ""}[type_] or _kind(values)
+    if kind == "number" and (type_ or not named_like_codes(name)):
         numbers = as_numbers(values)
         counts = values[np.isnan(numbers) & values.notna().to_numpy()].value_counts()
-        reason = _number_reason(name, numbers)
-        reason = "" if wanted and reason == ROW_NUMBER else reason
+        reason = "it is constant" if np.ptp(numbers) == 0 else ""
+        if not (type_ or may_number_rows) and _numbers_rows(name, numbers, n_rows or len(values)):
+            reason = "it numbers the rows"
         note = slips_note(name, [f"{value!r} ({rows:,})" for value, rows in counts.items()])
         return Column(name, "number", 0, missing + int(counts.sum()), reason, note)
     if kind == "other":
@@ -80,12 +87,18 @@ def column_of(values: pd.Series[Any], wanted: str | None = None) -> Column:
     if kind == "date":
         return Column(name, "date", 0, missing, constant)
     levels = int(values.nunique())
-    if wanted is None and levels > max(_FEW, _DISTINCT * (len(values) - missing)):
-        return Column(name, "unusable", levels, missing, _text_reason(values))
-    odd = wanted is None and levels > _FEW and not _CODES.search(name)
+    if type_ is None and levels > max(_FEW, _DISTINCT * (len(values) - missing)):
+        reason = _like_numbers(values) or "it is text: nearly all of its values differ"
+        return Column(name, "unusable", levels, missing, reason)
+    odd = type_ is None and levels > _FEW and not named_like_codes(name)
     like = _like_numbers(values) if odd else ""
     note = f"column {name} is treated as categories: {like}" if like else ""
     return Column(name, "category", levels, missing, constant, note)
+
+
+def named_like_codes(name: str) -> bool:
+    """Whether a column is named like post codes, which are categories though they are numbers."""
+    return bool(_CODES.search(name))
 
 
 def is_date(values: pd.Series[Any]) -> bool:
@@ -94,21 +107,21 @@ def is_date(values: pd.Series[Any]) -> bool:
 
 
 def as_numbers(
-    values: pd.Series[Any], default: str | None = None, known: Collection[str] | None = ()
+    values: pd.Series[Any], default: str | None = None, slips: Collection[str] | None = ()
 ) -> NDArray[np.float64]:
     """Return numbers, NaN where missing; refuse infinities, and more than a few other values.
 
-    `default` is the decimal mark where the column does not show it; values that are `known` to be
-    no numbers are missing however many they are, and if it is None all such values.
+    `default` is the decimal mark where the column does not show it; `slips` are no numbers,
+    but missing values however many they are; None are all values that are no numbers.
     """
     if isinstance(values.dtype, np.dtype) and values.dtype.kind in "fiu":
         plain = values.to_numpy(dtype=np.float64)
         if not np.isinf(plain).any():
             return plain
     numbers = numbers_in(values, mark_of(values, default))
-    given = values.notna().to_numpy()
-    wrong = np.isnan(numbers) & given & ~values.isin(list(known or ())).to_numpy()
-    if known is None or wrong.sum() <= _SLIPS * given.sum():
+    present = values.notna().to_numpy()
+    wrong = np.isnan(numbers) & present & ~values.isin(list(slips or ())).to_numpy()
+    if slips is None or wrong.sum() <= _SLIPS * present.sum():
         wrong[:] = False
     wrong |= np.isinf(numbers)
     if wrong.any():
@@ -125,14 +138,14 @@ def as_dates(values: pd.Series[Any], *, day_first: bool) -> pd.Series[Any]:
     if not types.is_datetime64_any_dtype(values.dtype):
         values = values.astype("string").str.strip()
         options |= {"format": "mixed", "dayfirst": day_first}
-    found: pd.Series[Any] = pd.to_datetime(values, **options).dt.tz_localize(None)
-    wrong = values.notna() & ~found.dt.year.between(*_YEARS)
+    dates: pd.Series[Any] = pd.to_datetime(values, **options).dt.tz_localize(None)
+    wrong = values.notna() & ~dates.dt.year.between(*_YEARS)
     if wrong.any():
         raise ValueError(
             f"Column {values.name!r} must hold dates from {_YEARS[0]} to {_YEARS[1]}; got "
             f"{first_of(values[wrong])}. Correct or delete these values."
         )
-    return found
+    return dates
 
 
 def has_days_first(values: pd.Series[Any]) -> bool:
@@ -208,17 +221,15 @@ def _are_numbers(values: pd.Series[Any]) -> bool:
     return bool(strings.nunique() > _VARIED)
 
 
-def _number_reason(name: str, numbers: NDArray[np.float64]) -> str:
-    if np.isnan(numbers).any():
-        return ""
-    low, high, count = numbers.min(), numbers.max(), len(numbers)
-    if low == high:
-        return "it is constant"
-    long = count >= _NUMBERED or name.startswith("Unnamed:")
-    if not long or np.any(numbers % 1) or len(np.unique(numbers)) < count:
-        return ""
-    dense = high - low < _SPARSEST * count
-    return ROW_NUMBER if dense or is_ordered(numbers) or ID.search(name) else ""
+def _numbers_rows(name: str, numbers: NDArray[np.float64], n_rows: int) -> bool:
+    """Whether distinct whole numbers leave few gaps, are in order, or are named like ids."""
+    count = len(numbers)
+    if count < _NUMBERED and not name.startswith("Unnamed:"):
+        return False
+    if np.isnan(numbers).any() or np.any(numbers % 1) or len(np.unique(numbers)) < count:
+        return False
+    dense = np.ptp(numbers) < _SPARSEST * n_rows
+    return bool(dense or is_ordered(numbers) or ID.search(name))
 
 
 def is_ordered(numbers: NDArray[np.float64]) -> bool:
@@ -231,10 +242,6 @@ def slips_note(name: str, slips: Sequence[str]) -> str:
     if not slips:
         return ""
     return f"column {name}: values that are not numbers count as missing: {_listed(slips)}"
-
-
-def _text_reason(values: pd.Series[Any]) -> str:
-    return _like_numbers(values) or "it is text: nearly all of its values differ"
 
 
 def _like_numbers(values: pd.Series[Any]) -> str:

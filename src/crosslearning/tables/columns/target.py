@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.tables.columns.recognition import as_numbers, column_of, first_of, is_date
+from crosslearning.tables.columns.recognition import (
+    Column,
+    as_numbers,
+    column_of,
+    first_of,
+    is_date,
+)
 
 Kind = Literal["regression", "classification"]
 
@@ -18,15 +24,15 @@ _LARGEST_COUNT = 30  # mean of counts; larger ones are treated as any numbers
 _COUNT_SKEW, _POSITIVE_SKEW = 0.5, 1.5  # skewness above which the lower bound 0 matters
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Target:
-    """The values to predict and how they were interpreted."""
+    """How the values to predict were interpreted, and why; `classes` in order, if they are."""
 
     name: str
     kind: Kind
-    y: NDArray[Any]
     why: str
     family: str = "gaussian"
+    classes: NDArray[Any] | None = None
 
 
 def target_of(
@@ -44,7 +50,7 @@ def target_of(
     >>> target_of(pd.Series([0, 1, 1, 0, 2, 7])).family
     'poisson'
     """
-    name = column.name
+    name = str(column.name)
     if is_date(column):
         raise ValueError(
             f"The target {name!r} must be a number or a class; it holds dates, such as "
@@ -56,26 +62,44 @@ def target_of(
             f"The target {name!r} must have at least 2 values; it has only "
             f"{column.tolist()[0]!r}. Choose another column."
         )
-    found, why = _recognised(column, distinct)
-    if kind not in ("auto", found):
-        found, why = cast("Kind", kind), "as asked"
-    if found == "classification":
-        return Target(str(name), found, _classes(column, distinct), why)
-    values = as_numbers(column)
-    refuse_slips(column, values)
-    _refuse_values(str(name), values, family, metric)
+    recognised = column_of(column)
+    looks_like_classes = recognised.type != "number" or distinct == 2
+    as_classes = {"auto": looks_like_classes, "classification": True, "regression": False}[kind]
+    why = f"{distinct} classes" if as_classes == looks_like_classes else "as asked"
+    if as_classes:
+        values = _classes(column, distinct, recognised)
+        return Target(name=name, kind="classification", why=why, classes=np.unique(values))
+    numbers = as_numbers(column)
+    refuse_slips(column, numbers)
+    _refuse_values(name, numbers, family, metric)
     if family != "auto":
-        return Target(str(name), found, values, f"{family}, as asked", family)
-    if metric == "poisson-deviance":
-        return Target(str(name), found, values, "poisson, as the metric implies", "poisson")
-    family, because = _family(values)
-    return Target(str(name), found, values, why if why == "as asked" else because, family)
+        why = f"{family}, as asked"
+    elif metric == "poisson-deviance":
+        family, why = "poisson", "poisson, as the metric implies"
+    else:
+        family, because = _family(numbers)
+        why = "as asked" if looks_like_classes else because
+    return Target(name=name, kind="regression", why=why, family=family)
 
 
-def _recognised(column: pd.Series[Any], distinct: int) -> tuple[Kind, str]:
-    if column_of(column).type != "number" or distinct == 2:
-        return "classification", f"{distinct} classes"
-    return "regression", "numbers"
+def class_codes(
+    values: pd.Series[Any], classes: NDArray[Any], mark: str | None = None
+) -> NDArray[np.intp]:
+    """Position of each value among the classes; refuse values that are none of them."""
+    rows, uniques = pd.factorize(values)
+    distinct: Any = pd.Series(np.asarray(uniques), name=values.name)
+    if classes.dtype.kind in "OU":
+        positions = pd.Index(classes).get_indexer(pd.Index(distinct.astype(object).map(str)))
+    else:
+        numbers = pd.Index(classes.astype(np.float64))
+        positions = numbers.get_indexer(pd.Index(as_numbers(distinct, mark)))
+    codes = positions[rows]
+    if (codes < 0).any():
+        raise ValueError(
+            f"The target {values.name!r} must be one of {', '.join(map(str, classes))}; got "
+            f"{first_of(values[codes < 0])}. Correct these values, or drop the rows or the column."
+        )
+    return np.asarray(codes)
 
 
 def refuse_slips(column: pd.Series[Any], values: NDArray[np.float64]) -> None:
@@ -115,8 +139,8 @@ def _family(y: NDArray[np.float64]) -> tuple[str, str]:
     return "gaussian", "whole numbers" if whole else "numbers with decimals"
 
 
-def _classes(column: pd.Series[Any], distinct: int) -> NDArray[Any]:
-    recognised = column_of(column)
+def _classes(column: pd.Series[Any], distinct: int, recognised: Column) -> NDArray[Any]:
+    """Values of a target of classes: text, booleans, whole or other numbers."""
     if distinct > _MOST_CLASSES:
         because = f" ({recognised.reason})" if recognised.reason else ""
         raise ValueError(

@@ -32,7 +32,8 @@ def deal(
     divided into chunks, its rows are dealt alike. Of each `n_folds` consecutive rows of a task, one
     is in each fold, beginning anywhere. Keys are uniform numbers to draw rows by.
     """
-    order = np.argsort(codes, kind="stable")
+    # Radix sort takes a quarter of the time, and is for short integers.
+    order = np.argsort(codes.astype(np.min_scalar_type(len(seen))), kind="stable")
     sizes = np.bincount(codes, minlength=len(seen))
     number = np.empty(len(codes), dtype=np.int64)
     number[order] = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -2,108 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from math import inf
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
 from crosslearning.convex.sums.passes import Pass, PassSums
 from crosslearning.convex.sums.statistics import Statistics
-from crosslearning.tables.engines.plan import Collected, Plan
+from crosslearning.tables.engines import Collected, FrameTable, Table
 from crosslearning.tables.engines.survey import Survey
-from crosslearning.tables.reading.files import Files, located
+from crosslearning.tables.reading.files import Files
+from crosslearning.tables.schema import Schema
 from crosslearning.tables.settings import FitSettings
 
 ROOM = 2**16  # rows of files that are kept in memory
-Progress = Callable[[str], object]
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
-class FrameEngine:
-    """A data frame, which is one chunk."""
+class LocalEngine:
+    """Goes over the chunks of a table, once for each thing to find out."""
 
-    frame: pd.DataFrame
-    room: float = inf
-    text_labels: bool = False
-    notes: Sequence[str] = ()
-    function: str = "crosslearning.tables.fit_table"
+    table: Table
+    function: str
+    room: float
+    progress: Callable[[str], object] = lambda _: None
+    n_passes: int = 0
 
-    def __post_init__(self) -> None:
-        self.frame = self.frame.reset_index(drop=True)
-        self.columns = list(self.frame.columns)
-        self.source = self.frame.attrs.get("source", "TABLE")
+    @classmethod
+    def of_frame(cls, frame: pd.DataFrame) -> LocalEngine:
+        """Keep all rows of a data frame in memory."""
+        return cls(FrameTable(frame), "crosslearning.tables.fit_table", inf)
 
-    def survey(self, settings: FitSettings, columns: list[str]) -> Survey:
-        """Look at all rows, which are the sample."""
-        survey = Survey.start(settings, room=self.room)
-        survey.look(self.frame[columns], 0, settings.column_types, settings.seed)
-        return survey
-
-    def collect(self, plan: Plan) -> Collected:
-        """Keep all rows."""
-        n_tasks = len(plan.labels)
-        sums = Statistics.empty(np.arange(n_tasks), plan.n_features, plan.n_summed)
-        kept = plan.add(self.frame[plan.columns], np.zeros(n_tasks, dtype=np.int64), sums)
-        return Collected.of([kept], sums)
-
-    def pass_over(self, plan: Plan, at: Pass) -> PassSums:
-        """Sum all rows at the parameters of a pass."""
-        return plan.sums_at(self.frame[plan.columns], at)
-
-
-@dataclass(eq=False)
-class FilesEngine:
-    """Files that are read chunk by chunk, once for each thing to find out."""
-
-    files: Files
-    progress: Progress
-    room: float = field(default_factory=lambda: ROOM)
-    function: str = "crosslearning.tables.fit_files"
-
-    def __post_init__(self) -> None:
-        self.columns: list[str] = list(self.files.types)
-        self.notes: Sequence[str] = self.files.notes
-        self.source = self.files.source
-        self.text_labels, self.n_passes = self.files.text is not None, 0
+    @classmethod
+    def of_files(cls, files: Files, progress: Callable[[str], object]) -> LocalEngine:
+        """Keep some rows of files in memory."""
+        return cls(files, "crosslearning.tables.fit_files", ROOM, progress)
 
     def survey(self, settings: FitSettings, columns: list[str]) -> Survey:
         """Look at all rows."""
-        survey = Survey.start(settings, room=self.room, decode=True)
-        for number, frame in self._chunks(columns, "Looking at rows"):
-            with self._located(number):
-                survey.look(frame, number, settings.column_types, settings.seed)
+        survey = Survey(settings, self.room, self.table.text_as_categories)
+        for _ in self._each(columns, "Looking at rows", lambda k, rows: survey.look(rows, k)):
+            pass
         return survey
 
-    def collect(self, plan: Plan) -> Collected:
+    def collect(self, schema: Schema) -> Collected:
         """Sum all rows, and keep some."""
-        n_tasks = len(plan.labels)
-        sums = Statistics.empty(np.arange(n_tasks), plan.n_features, plan.n_summed)
-        seen, kept = np.zeros(n_tasks, dtype=np.int64), []
-        for number, frame in self._chunks(plan.columns, "Adding up rows"):
-            with self._located(number):
-                kept.append(plan.add(frame, seen, sums))
-        return Collected.of(kept, sums)
+        n_tasks = len(schema.labels)
+        sums = Statistics.empty(np.arange(n_tasks), schema.n_features, schema.n_summed)
+        seen = np.zeros(n_tasks, dtype=np.int64)
+        chunks = self._each(
+            schema.columns, "Adding up rows", lambda _, rows: schema.add(rows, seen, sums)
+        )
+        return Collected.of(chunks, sums)
 
-    def pass_over(self, plan: Plan, at: Pass) -> PassSums:
+    def pass_over(self, schema: Schema, at: Pass) -> PassSums:
         """Sum all rows at the parameters of a pass."""
         self.n_passes += 1
-        sums = PassSums.empty(np.arange(len(plan.labels)), at.thetas.shape[1])
-        for number, frame in self._chunks(plan.columns, f"Pass {self.n_passes} over rows"):
-            with self._located(number):
-                part = plan.sums_at(frame, at)
+        sums = PassSums.empty(np.arange(len(schema.labels)), at.thetas.shape[1])
+        doing = f"Pass {self.n_passes} over rows"
+        for part in self._each(schema.columns, doing, lambda _, rows: schema.sums_at(rows, at)):
             sums.add(part.tasks, part)
         return sums
 
-    def _located(self, number: int) -> AbstractContextManager[None]:
-        return located(self.files.paths[number])
+    def _each(
+        self, columns: list[str], doing: str, work: Callable[[int, pd.DataFrame], T]
+    ) -> Iterator[T]:
+        """Report progress, and work on each chunk."""
+        done, total = 0, f" of {self.table.n_rows:,}" if self.table.n_rows else ""
 
-    def _chunks(self, columns: list[str], doing: str) -> Iterator[tuple[int, pd.DataFrame]]:
-        """Chunks of all files, each with the number of its file."""
-        done, of = 0, f" of {self.files.n_rows:,}" if self.files.n_rows else ""
-        for path, frame in self.files.chunks(columns):
-            self.progress(f"{doing}: {done:,}{of}")
-            yield self.files.paths.index(path), frame
-            done += len(frame)
+        def step(number: int, rows: pd.DataFrame) -> T:
+            nonlocal done
+            self.progress(f"{doing}: {done:,}{total}")
+            done += len(rows)
+            return work(number, rows)
+
+        yield from self.table.each(columns, step)

@@ -10,10 +10,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
-from crosslearning.tables.columns.encoder import PARTS, TableEncoder, counted, levels_of
+from crosslearning.tables.columns.encoder import PARTS, TableEncoder, counted
 from crosslearning.tables.columns.features import unlabelled
 from crosslearning.tables.columns.labels import tidy
-from crosslearning.tables.columns.recognition import column_of, has_days_first, is_date
+from crosslearning.tables.columns.recognition import (
+    as_numbers,
+    has_days_first,
+    is_date,
+    named_like_codes,
+)
 from crosslearning.tables.engines.dealing import SAMPLE, uniform
 from crosslearning.tables.settings import FitSettings
 from crosslearning.tasks.estimators import as_objects
@@ -30,12 +35,12 @@ class Survey:
 
     Attributes
     ----------
-    task, target, drop
-        Columns of tasks and targets, and whether to leave out rows without a label.
-    size : float
-        Largest number of rows in the sample.
-    decode : bool
-        Whether categorical columns are text that was read as such.
+    settings : FitSettings
+        Columns of tasks and targets, types of columns, and the seed.
+    room : float
+        Number of rows that may be kept in memory.
+    text_as_categories : bool
+        Whether columns of categories hold text that was read as such.
     n_rows, dropped, unlabelled : int
         Rows to learn from, and others; of these the unlabelled have a target.
     labels, targets : array
@@ -49,11 +54,9 @@ class Survey:
         Rows in the order of the table, drawn at random by their keys.
     """
 
-    task: str
-    target: str
-    drop: bool = False
-    size: float = _SAMPLE
-    decode: bool = False
+    settings: FitSettings
+    room: float = 0
+    text_as_categories: bool = False
     n_rows: int = 0
     dropped: int = 0
     unlabelled: int = 0
@@ -66,46 +69,49 @@ class Survey:
     sample: pd.DataFrame = field(default_factory=pd.DataFrame)
     keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
-    @classmethod
-    def start(cls, settings: FitSettings, *, room: float, decode: bool = False) -> Survey:
-        """Begin a survey for an engine that may keep so many rows."""
-        size = max(room, _SAMPLE)
-        return cls(settings.task, settings.target, settings.drop_unlabelled, size, decode)
+    @property
+    def size(self) -> int | float:
+        """Largest number of rows in the sample."""
+        return max(self.room, _SAMPLE)
 
     @property
     def complete(self) -> bool:
         """Whether the sample has all rows."""
         return len(self.sample) == self.n_rows
 
-    def look(self, frame: pd.DataFrame, part: int, types: dict[str, str], seed: int) -> None:
-        """Take rows of some part into account; `types` are those of columns that are known."""
-        rows, _, labels = usable(frame, self.task, self.target, drop=self.drop)
-        keys = uniform(part, rows.index.to_numpy(), seed, SAMPLE)
-        few = np.flatnonzero(keys < (self.keys.max() if len(self.keys) == self.size else 1.0))
-        few = few[self._smallest(keys[few])]
-        features = [name for name in frame.columns if name not in (self.task, self.target)]
-        categories = [name for name in features if _is_category(rows[name], types.get(name))]
-        numbers = [name for name in frame.columns if is_numeric_dtype(rows[name].dtype)]
-        seen = replace(
-            self,
-            n_rows=len(rows),
-            dropped=len(frame) - len(rows),
-            unlabelled=int(frame[self.target].notna().sum()) - len(rows),
-            labels=labels,
-            targets=_few(np.asarray(rows[self.target].unique())),
-            missing={name: int(rows[name].isna().sum()) for name in features},
-            levels={name: _capped(counted(rows[name])) for name in categories},
-            ranges={name: _range(rows[name]) for name in numbers},
-            day_first={name for name in features if _has_days_first(rows[name])},
-            sample=_decoded(rows.iloc[few]) if self.decode else rows.iloc[few],
-            keys=keys[few],
+    def look(self, frame: pd.DataFrame, part: int) -> None:
+        """Take rows of some part of the table into account."""
+        task, target = self.settings.task, self.settings.target
+        rows, _, labels = usable(frame, self.settings)
+        keys = uniform(part, rows.index.to_numpy(), self.settings.seed, SAMPLE)
+        full = len(self.keys) == self.size
+        few = keys < self.keys.max() if full else np.ones(len(keys), dtype=bool)
+        features = [name for name in frame.columns if name not in (task, target)]
+        types = self.settings.column_types
+        self.add(
+            replace(
+                self,
+                n_rows=len(rows),
+                dropped=len(frame) - len(rows),
+                unlabelled=int(frame[target].notna().sum()) - len(rows),
+                labels=labels,
+                targets=_few(np.asarray(rows[target].unique())),
+                missing={name: int(rows[name].isna().sum()) for name in features},
+                levels={
+                    name: _capped(counted(rows[name]))
+                    for name in features
+                    if _may_be_category(rows[name], types.get(name))
+                },
+                ranges={
+                    name: _range(rows[name])
+                    for name in (target, *features)
+                    if is_numeric_dtype(rows[name].dtype) and types.get(name) != "category"
+                },
+                day_first={name for name in features if _has_days_first(rows[name])},
+                sample=_decoded(rows[few]) if self.text_as_categories else rows[few],
+                keys=keys[few],
+            )
         )
-        self.add(seen)
-
-    def copy(self) -> Survey:
-        """Return one that can be added to."""
-        mine = {name: getattr(self, name).copy() for name in _MAPS}
-        return replace(self, **mine)
 
     def add(self, other: Survey) -> None:
         """Take rows of another survey into account."""
@@ -120,25 +126,24 @@ class Survey:
         for name, gaps in other.missing.items():
             self.missing[name] = self.missing.get(name, 0) + gaps
         for name, counts in other.levels.items():
-            self.levels[name] = _sum(
-                self.levels.get(name, counts[:0] if counts is not None else None), counts
-            )
+            self.levels[name] = _sum(self.levels[name], counts) if name in self.levels else counts
         for name, (low, high) in other.ranges.items():
-            known = self.ranges.get(name, (low, high))
-            self.ranges[name] = [min(low, known[0]), max(high, known[1])]
+            lowest, highest = self.ranges.get(name, (low, high))
+            self.ranges[name] = [min(low, lowest), max(high, highest)]
         keys = np.append(self.keys, other.keys)
-        best = self._smallest(keys)
         both = [part for part in (self.sample, other.sample) if len(part)]
-        if both:
-            self.sample = pd.concat(both).iloc[best]
-        self.keys = keys[best]
+        sample = pd.concat(both) if both else self.sample
+        if len(keys) > self.size:
+            smallest = np.sort(np.argsort(keys, kind="stable")[: int(self.size)])
+            sample, keys = sample.iloc[smallest], keys[smallest]
+        self.sample, self.keys = sample, keys
 
     def tasks(self, *, text_labels: bool) -> tuple[pd.Index[Any], NDArray[Any]]:
         """Labels as they are written, and as what they are, in order.
 
         If all were read as text, whole numbers are numbers.
         """
-        written = _index(self.labels)
+        written = pd.Index(self.labels, tupleize_cols=False)
         labels = written
         if text_labels and written.astype(str).str.fullmatch(_WHOLE).all():
             labels = written.astype(np.int64)
@@ -150,36 +155,18 @@ class Survey:
 
     def encoder(self, numbers: list[str], categories: list[str], dates: list[str]) -> TableEncoder:
         """Levels, gaps and ranges of all rows, medians and ranges of dates of the sample."""
-        own = TableEncoder.of(self.sample, numbers, categories, dates)
+        counts = None if self.complete else self.levels
+        encoder = TableEncoder.of(self.sample, numbers, categories, dates, counts)
         if self.complete:
-            return own
-        gaps = {name for name, count in self.missing.items() if count}
+            return encoder
+        gaps = {name for name, count in self.missing.items() if count} | set(encoder.flagged)
         gaps |= {f"{name} {part}" for name in gaps.intersection(dates) for part in PARTS}
-        flagged = [name for name in own.numbers if name in gaps or name in own.flagged]
-        levels, rare = dict(own.levels), dict(own.rare)
-        for name in categories:
-            counts = self.levels.get(name)
-            if counts is not None:
-                levels[name] = levels_of(counts)
-                rare[name] = sorted(set(counts.index) - set(levels[name]))
-        ranges = {name: self.ranges.get(name, ends) for name, ends in own.ranges.items()}
-        days = [name for name in dates if name in self.day_first]
         return replace(
-            own, flagged=flagged, levels=levels, rare=rare, ranges=ranges, day_first=days
+            encoder,
+            flagged=[name for name in encoder.numbers if name in gaps],
+            ranges={name: self.ranges.get(name, ends) for name, ends in encoder.ranges.items()},
+            day_first=[name for name in dates if name in self.day_first],
         )
-
-    def _smallest(self, keys: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Positions of the smallest keys, as many as a sample has, in order."""
-        if len(keys) <= self.size:
-            return np.arange(len(keys))
-        return np.sort(np.argsort(keys, kind="stable")[: int(self.size)])
-
-
-_MAPS = ("missing", "levels", "ranges", "day_first")
-
-
-def _index(labels: NDArray[Any]) -> pd.Index[Any]:
-    return pd.Index(labels, tupleize_cols=False)
 
 
 def _decoded(rows: pd.DataFrame) -> pd.DataFrame:
@@ -189,19 +176,19 @@ def _decoded(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def usable(
-    frame: pd.DataFrame, task: str, target: str, *, drop: bool
+    frame: pd.DataFrame, settings: FitSettings
 ) -> tuple[pd.DataFrame, NDArray[np.intp], NDArray[Any]]:
     """Rows with a target, the code of each one's task, and the label of each code."""
-    codes, uniques = pd.factorize(frame[task])
+    codes, uniques = pd.factorize(frame[settings.task])
     labels = tidy(pd.Series(np.asarray(uniques)))
     empty = labels.isna().to_numpy()
     if empty.any():
         codes = np.where(empty[codes], -1, codes)
-    keep = frame[target].notna().to_numpy()
-    if drop:
+    keep = frame[settings.target].notna().to_numpy()
+    if settings.drop_unlabelled:
         keep = keep & (codes >= 0)
     if (codes[keep] < 0).any():
-        raise unlabelled(task, frame.index[keep & (codes < 0)])
+        raise unlabelled(settings.task, frame.index[keep & (codes < 0)])
     if not keep.all():
         frame = frame[keep]
         used, codes = np.unique(codes[keep], return_inverse=True)
@@ -209,11 +196,13 @@ def usable(
     return frame, codes, labels.to_numpy()
 
 
-def _is_category(values: pd.Series[Any], wanted: str | None) -> bool:
+def _may_be_category(values: pd.Series[Any], type_: str | None) -> bool:
     """Whether to count levels: of all that may turn out to be categories."""
-    if wanted is not None or not is_numeric_dtype(values.dtype):
-        return wanted == "category" or not is_datetime64_any_dtype(values.dtype)
-    return column_of(values.head(_SAMPLE)).type == "category"
+    if type_ is not None:
+        return type_ == "category"
+    if is_numeric_dtype(values.dtype):
+        return named_like_codes(str(values.name))
+    return not is_datetime64_any_dtype(values.dtype)
 
 
 def _has_days_first(values: pd.Series[Any]) -> bool:
@@ -224,11 +213,13 @@ def _has_days_first(values: pd.Series[Any]) -> bool:
 
 
 def _range(values: pd.Series[Any]) -> list[float]:
-    """Smallest and largest; of no values what any other range contains."""
+    """Smallest and largest; of no values what any other range contains. Infinities are refused."""
     if not isinstance(values.dtype, np.dtype):
         values = values.dropna()
     numbers = values.to_numpy()
     ends = (np.fmin.reduce(numbers), np.fmax.reduce(numbers)) if len(numbers) else (np.nan, np.nan)
+    if np.isinf(ends).any():
+        as_numbers(values)
     return [np.inf, -np.inf] if np.isnan(ends[0]) else [float(end) for end in ends]
 
 

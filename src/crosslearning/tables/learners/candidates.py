@@ -43,6 +43,11 @@ _WORDS = {
     "boosting": "on boosted trees",
     "both": "on boosted trees, with curves",
 }
+_NOUNS = _LABELS | {
+    "levels": "the model with common slopes and a level per task",
+    "cross": "cross-learning",
+}
+_IN_SENTENCES = _WORDS | {"both": "on boosted trees and with curves"}
 # Task means are constant in a task, so that separate models do not see them; trees see all tasks,
 # so that their separate end is trees of each task alone.
 _SEPARATE_BASE = {
@@ -68,6 +73,14 @@ class Candidate:
     base: str = "linear"
     family: str = ""
     kept: bool = True
+
+    @property
+    def noun(self) -> str:
+        """Its name within a sentence."""
+        if self.base not in _WORDS:
+            return self.label
+        family = f"({self.family})" if self.family else ""
+        return " ".join(filter(None, (_NOUNS[self.end], _IN_SENTENCES[self.base], family)))
 
     @property
     def learner(self) -> tuple[str, str]:

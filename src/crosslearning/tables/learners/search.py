@@ -21,7 +21,15 @@ from crosslearning.tables.learners.selection import Selection, choices
 from crosslearning.tables.learners.spaces import Spaces
 from crosslearning.tables.learners.trials import Choice, Trials
 from crosslearning.tables.metrics import Metric, plain_of
-from crosslearning.tables.rows import NotFittedError, Rows, bounded, fitted, predict_rows, without
+from crosslearning.tables.rows import (
+    NotFittedError,
+    Rows,
+    bounded,
+    deviations_of_rows,
+    fitted,
+    predict_rows,
+    without,
+)
 from crosslearning.tables.splits import Splits
 
 Array = NDArray[np.float64]
@@ -90,11 +98,11 @@ class CrossValidation:
             if getattr(estimator, "covariance", None) == "auto":
                 # Finding the structure takes most of the time: other splits have that of the first.
                 estimator = clone(estimator).set_params(covariance=model.structure_)
-            predictions[test] = predict_rows(model, based.take(test), rows.classes)[0]
+            predictions[test] = predict_rows(model, based.take(test))
             if not np.isfinite(predictions[test]).all():
                 raise NotFittedError("its predictions are not finite")
             if rows.classes is None and len(some := self.with_sds[s]):
-                sds[some] = predict_rows(model, based.take(some), None, spread=True)[1]
+                sds[some] = deviations_of_rows(model, based.take(some))
             yield predictions, sds
 
     def _model(

@@ -14,16 +14,17 @@ from sklearn.base import clone
 from crosslearning.convex.sums.cells import Cells
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
-from crosslearning.tables.engines.plan import Collected, Kept
+from crosslearning.tables.engines import Collected
 from crosslearning.tables.forecast import forecast
 from crosslearning.tables.learners.candidates import Candidate
 from crosslearning.tables.learners.selection import choices
 from crosslearning.tables.learners.trials import Choice, Trials, best_choice
+from crosslearning.tables.look import COMPARED
 from crosslearning.tables.rows import Rows, bounded
 
 Array = NDArray[np.float64]
 Predictions = list[tuple[Rows, Array, Array]]
-_COMPARED, _FEWEST = 50_000, 2_000  # tasks that are enough to compare models by,
+_FEWEST = 2_000  # tasks to compare models by,
 _NUMBERS = 10**7  # in the sums of which there are at most so many, unless they are the fewest
 _LEARNED = 2**10  # tasks that are enough for variances to compare models by
 
@@ -45,7 +46,7 @@ def compare_by_sums(
         squared error of predicting the mean; and the tasks that decide.
     """
     sums, kept = collected.sums, collected.kept
-    most = np.clip(_NUMBERS // sums.cells.scatters[:1].size, _FEWEST, _COMPARED)
+    most = np.clip(_NUMBERS // sums.cells.scatters[:1].size, _FEWEST, COMPARED)
     tasks = np.arange(0, sums.n_tasks, -(-sums.n_tasks // most))
     some = sums.take(tasks)
     sample, folds = _of_tasks(kept, tasks, sums.n_tasks)
@@ -62,7 +63,7 @@ def compare_by_sums(
         for m, candidate in enumerate(candidates):
             say(f"Trying {candidate.label}, part {s + 1} of {len(parts)}")
             started = time.perf_counter()
-            values[m, s], predicted = _tried(candidate, train, test, part, kept.ends)
+            values[m, s], predicted = _tried(candidate, train, test, part, collected.ends)
             predictions[candidate.name] += predicted
             seconds[candidate.name] += time.perf_counter() - started
     scores = Scores(list(predictions), values, weights)
@@ -86,13 +87,14 @@ def _tried(
     return _scores(model.coef_, model.intercept_, test), predicted
 
 
-def _of_tasks(kept: Kept, tasks: NDArray[np.intp], n_tasks: int) -> tuple[Rows, NDArray[np.intp]]:
+def _of_tasks(kept: Rows, tasks: NDArray[np.intp], n_tasks: int) -> tuple[Rows, NDArray[np.intp]]:
     """Rows of some tasks, under the numbers that these have among themselves; and their folds."""
     position = np.full(n_tasks, -1)
     position[tasks] = np.arange(len(tasks))
     codes = position[kept.codes]
     at = np.flatnonzero(codes >= 0)
-    return Rows(kept.X[at], kept.y[at], codes[at], len(tasks)), kept.folds[at]
+    folds = np.asarray(kept.folds)[at]
+    return Rows(kept.X[at], kept.y[at], codes[at], len(tasks)), folds
 
 
 def _scores(coef: Array, intercept: Array, cells: Cells) -> Array:

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.evaluation.choice import nested
 from crosslearning.evaluation.scores import Scores
+from crosslearning.tables.findings import Part
 from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate, End
 
 Array = NDArray[np.float64]
@@ -80,10 +80,10 @@ class Trials:
         return self.choices["all"].weights if chosen == "blend" else {chosen: 1.0}
 
     @property
-    def listed_parts(self) -> list[dict[str, Any]]:
-        """Names, labels and weights of these models, the heaviest first."""
+    def listed_parts(self) -> tuple[Part, ...]:
+        """These models with their weights, the heaviest first."""
         parts = sorted(self.parts.items(), key=lambda part: -part[1])
-        return [{"name": n, "label": self.named(n).label, "weight": weight} for n, weight in parts]
+        return tuple(Part(name=n, label=self.named(n).label, weight=w) for n, w in parts)
 
     @property
     def described(self) -> Candidate:

@@ -6,11 +6,11 @@ import glob
 import io
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from crosslearning.extras import require
 from crosslearning.tables.columns.recognition import as_numbers, column_of, slips_note
 from crosslearning.tables.columns.target import refuse_slips
 from crosslearning.tables.reading.numerals import mark_of
-from crosslearning.tables.reading.tables import dialect_of, read_table
+from crosslearning.tables.reading.tables import Dialect, dialect_of, read_table
 from crosslearning.tables.settings import FitSettings
 
 _NUMBERS = 2**23  # in a chunk
@@ -31,7 +31,9 @@ MISSING = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "?", ".", "-", "--",
 )  # fmt: skip
+TRUE, FALSE = ("True", "TRUE", "true"), ("False", "FALSE", "false")
 _TEXT = (".csv", ".tsv", ".txt")
+T = TypeVar("T")
 _ROW = re.compile(r"In CSV column #\d+: Row #(\d+): (.*)", re.DOTALL)
 
 
@@ -39,21 +41,22 @@ _ROW = re.compile(r"In CSV column #\d+: Row #(\d+): (.*)", re.DOTALL)
 class Files:
     """Files of one table, all of the same columns.
 
-    `types` are Arrow's by name, in the order of the first file; `text` has separator, encoding and
-    decimal mark of text files, whose fields are left as written if `verbatim`. Only Parquet files
-    tell the number of rows. Text in columns of `marks` holds numbers with these decimal marks, and
+    `types` are Arrow's by name, in the order of the first file; `text` is the dialect of text
+    files, whose fields are left as written if `verbatim`. Only Parquet files tell the number of
+    rows. Text in columns of `marks` holds numbers with these decimal marks, and
     `notes` tell what among it does not; in the `target` that is an error.
     """
 
     source: str
     paths: tuple[Path, ...]
     types: dict[str, Any]
-    text: dict[str, str] | None
+    text: Dialect | None
     n_rows: int | None
     verbatim: bool = False
     marks: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     target: str | None = None
+    text_as_categories: ClassVar[bool] = True
 
     @classmethod
     def of(cls, pattern: str, *, text: Collection[str] = (), target: str | None = None) -> Files:
@@ -66,21 +69,26 @@ class Files:
         with located(paths[0]), paths[0].open("rb") as stream:
             parquet = stream.read(4) == b"PAR1"
         if parquet:
-            return cls(pattern, paths, *_parquet_types(paths))
+            types, n_rows = _parquet_types(paths)
+            return cls(source=pattern, paths=paths, types=types, text=None, n_rows=n_rows)
         with located(paths[0]):
-            types, options, written = _text_types(paths[0], text)
-        marks = {name: mark_of(values) for name, values in written.items()}
+            first, dialect = _first_rows(paths[0], text)
+        numeric = {
+            str(name): values
+            for name, values in first.select_dtypes(exclude=["number", "bool"]).items()
+            if name not in text and column_of(values).type == "number"
+        }
         notes = [
             slips_note(name, [*map(repr, values[np.isnan(as_numbers(values))].dropna().unique())])
-            for name, values in written.items()
+            for name, values in numeric.items()
         ]
         return cls(
             source=pattern,
             paths=paths,
-            types=types,
-            text=options,
+            types={str(name): _arrow_type(first[name]) for name in first},
+            text=dialect,
             n_rows=None,
-            marks=marks,
+            marks={name: mark_of(values) for name, values in numeric.items()},
             notes=tuple(filter(None, notes)),
             target=target,
         )
@@ -91,17 +99,31 @@ class Files:
         target = None if settings.kind == "classification" else settings.target
         return cls.of(str(source), text=[settings.task, *settings.categories], target=target)
 
-    def chunks(self, columns: Sequence[str]) -> Iterator[tuple[Path, pd.DataFrame]]:
-        """Read some columns, one file after the other; an index numbers the rows of a file."""
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.types)
+
+    @property
+    def text_labels(self) -> bool:
+        """Whether labels of tasks were read as text."""
+        return self.text is not None
+
+    def each(self, columns: Sequence[str], work: Callable[[int, pd.DataFrame], T]) -> Iterator[T]:
+        """Yield the result of some work on the number of a file and a chunk of its rows.
+
+        An index numbers the rows of a file.
+        """
         for path, start, table in self.tables(columns):
-            frame = frame_of(table, start)
             with located(path):
+                frame = frame_of(table, start)
                 for name in frame.columns.intersection(list(self.marks)):
                     numbers = as_numbers(frame[name], self.marks[name])
                     if name == self.target:
                         refuse_slips(frame[name], numbers)
                     frame[name] = numbers
-            yield path, frame
+                result = work(self.paths.index(path), frame)
+            yield result
 
     def tables(self, columns: Sequence[str]) -> Iterator[tuple[Path, int, Any]]:
         """Read chunks as Arrow has them: file, number of the first row, and rows."""
@@ -109,43 +131,47 @@ class Files:
 
         size = max(_NUMBERS // max(len(columns), 1), 1)
         for path in self.paths:
-            held: list[Any] = []
+            batches: list[Any] = []
             start = count = 0
             with located(path):
                 for batch in self._batches(path, list(columns)):
-                    held.append(batch)
+                    batches.append(batch)
                     count += len(batch)
                     if count >= size:
-                        table = pa.Table.from_batches(held)
-                        held.clear()
+                        table = pa.Table.from_batches(batches)
+                        batches.clear()
                         yield path, start, table
                         start, count = start + count, 0
             if count:
-                yield path, start, pa.Table.from_batches(held)
+                yield path, start, pa.Table.from_batches(batches)
 
     def _batches(self, path: Path, columns: list[str]) -> Iterator[Any]:
+        import pyarrow as pa
+
         if self.text is None:
             import pyarrow.parquet as pq
 
             # Columns are decoded as they are asked for, not whole row groups ahead.
             with pq.ParquetFile(path, buffer_size=2**20) as file:
                 for batch in file.iter_batches(_NUMBERS // max(len(columns), 1), columns=columns):
-                    yield _cast(batch, self.types)
+                    types = [(name, self.types[name]) for name in batch.schema.names]
+                    yield batch.cast(pa.schema(types))  # as in the first file
             return
-        import pyarrow as pa
         from pyarrow import csv
 
+        utf8 = self.text.encoding.startswith("utf-8")  # whose mark pyarrow knows
+        encoding = "utf8" if utf8 else self.text.encoding
         # Without threads, for errors to name the row.
-        read = csv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding=self.text["encoding"])
-        parse = csv.ParseOptions(delimiter=self.text["sep"], newlines_in_values=True)
+        read = csv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding=encoding)
+        parse = csv.ParseOptions(delimiter=self.text.separator, newlines_in_values=True)
         convert = csv.ConvertOptions(
             column_types={n: pa.string() if self.verbatim else self.types[n] for n in columns},
             include_columns=columns,
             null_values=[] if self.verbatim else MISSING,
             strings_can_be_null=not self.verbatim,
-            true_values=["True", "TRUE", "true"],
-            false_values=["False", "FALSE", "false"],
-            decimal_point=self.text["decimal"],
+            true_values=TRUE,
+            false_values=FALSE,
+            decimal_point=self.text.decimal,
         )
         with pa.input_stream(path) as stream, csv.open_csv(stream, read, parse, convert) as reader:
             for batch in reader:
@@ -207,7 +233,8 @@ def _matching(pattern: str) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def _parquet_types(paths: Sequence[Path]) -> tuple[dict[str, Any], None, int]:
+def _parquet_types(paths: Sequence[Path]) -> tuple[dict[str, Any], int]:
+    """Types of all columns, which all files must have, and the number of rows."""
     import pyarrow.parquet as pq
 
     types: dict[str, Any] = {}
@@ -215,62 +242,46 @@ def _parquet_types(paths: Sequence[Path]) -> tuple[dict[str, Any], None, int]:
     for path in paths:
         with located(path), pq.ParquetFile(path) as file:
             n_rows += file.metadata.num_rows
-            own = {
+            here = {
                 field.name: field.type
                 for field in file.schema_arrow
                 if not re.fullmatch(r"__index_level_\d+__", field.name)
             }
-            types = types or own
+            types = types or here
             for name, kind in types.items():
-                if own.get(name) != kind and not (_number(own.get(name)) and _number(kind)):
+                other = here.get(name)
+                if other != kind and not (_is_number(other) and _is_number(kind)):
                     raise ValueError(
-                        f"All files must have the same columns; {name!r} is {own.get(name)} in "
-                        f"{path}, and {kind} in {paths[0]}. Convert one of them."
+                        f"All files must have the same columns; {name!r} is {other} in {path}, and "
+                        f"{kind} in {paths[0]}. Convert one of them."
                     )
-    return types, None, n_rows
+    return types, n_rows
 
 
-def _number(kind: Any) -> bool:
+def _is_number(kind: Any) -> bool:
     import pyarrow as pa
 
     return kind is not None and bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _text_types(
-    path: Path, text: Collection[str]
-) -> tuple[dict[str, Any], dict[str, str], dict[str, pd.Series[Any]]]:
-    """Types by the first rows, the dialect, and columns of numbers that are written as text.
-
-    Whole numbers may be followed by decimals.
-    """
+def _first_rows(path: Path, text: Collection[str]) -> tuple[pd.DataFrame, Dialect]:
+    """Read the beginning of a text file, and recognise its dialect."""
     import pyarrow as pa
 
     with pa.input_stream(path) as stream:
         head = stream.read(_HEAD)
     if len(head) == _HEAD:
         head = head[: head.rfind(b"\n") + 1]
-    encoding, separator, decimal = dialect_of(head)
-    encoding = "utf8" if encoding == "utf-8-sig" else encoding  # pyarrow knows the mark
-    first = read_table(io.BytesIO(head), text=text)
-    types, written = {}, {}
-    for name, kind in first.dtypes.items():
-        if pd.api.types.is_bool_dtype(kind):
-            types[str(name)] = pa.bool_()
-        elif pd.api.types.is_numeric_dtype(kind) and name not in text:
-            types[str(name)] = pa.float64()
-        else:
-            types[str(name)] = pa.string()
-            if name not in text and column_of(first[name]).type == "number":
-                written[str(name)] = first[name]
-    return types, {"sep": separator, "encoding": encoding, "decimal": decimal}, written
+    return read_table(io.BytesIO(head), text=text), dialect_of(io.BytesIO(head))[0]
 
 
-def _cast(batch: Any, types: dict[str, Any]) -> Any:
-    """Give columns of numbers the type that they have in the first file."""
+def _arrow_type(values: pd.Series[Any]) -> Any:
+    """Type of a column by its first rows; whole numbers may be followed by decimals."""
     import pyarrow as pa
 
-    wanted = pa.schema([(field.name, types[field.name]) for field in batch.schema])
-    return batch if batch.schema.equals(wanted) else batch.cast(wanted)
+    if pd.api.types.is_bool_dtype(values.dtype):
+        return pa.bool_()
+    return pa.float64() if pd.api.types.is_numeric_dtype(values.dtype) else pa.string()
 
 
 def _stripped(batch: Any) -> Any:

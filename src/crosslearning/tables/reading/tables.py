@@ -9,15 +9,15 @@ import io
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 from zipfile import ZipFile, is_zipfile
 
 import pandas as pd
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from crosslearning.extras import require
 from crosslearning.tables.reading.numerals import CODE, evidence
@@ -26,6 +26,14 @@ _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 1 << 16  # bytes to recognise separator and decimal mark from
 _MISSING = ("?", ".", "-", "--")  # in addition to those of pandas, such as NA
 _ROWS = 1000  # to recognise integers and decimal marks from
+
+
+class Dialect(NamedTuple):
+    """How a text file is written."""
+
+    separator: str
+    decimal: str
+    encoding: str
 
 
 def read_table(
@@ -55,26 +63,20 @@ def read_table(
       school  ses
     0  north  0.5
     """
-    return _read(source, {"na_values": _MISSING, "skipinitialspace": True}, text)
+    return _read(source, text)
 
 
 def read_verbatim(source: str | os.PathLike[str] | BinaryIO) -> pd.DataFrame:
     """Read a table with every field of a text file as written."""
-    return _read(source, {"dtype": str, "na_filter": False}, None)
+    return _read(source, None)
 
 
-def dialect_of(head: bytes) -> tuple[str, str, str]:
-    """Recognise encoding, separator and decimal mark from the first bytes of a text file."""
-    encoding = _encoding(io.BytesIO(head), head)
-    separator, decimal, _ = _dialect(head[:_SAMPLE].decode(encoding, errors="ignore"))
-    return encoding, separator, decimal or "."
-
-
-def _read(source: Any, options: dict[str, Any], text: Collection[str] | None) -> pd.DataFrame:
+def _read(source: Any, text: Collection[str] | None) -> pd.DataFrame:
+    """Read a table with some columns as text, or verbatim if these are None."""
     name = "standard input" if hasattr(source, "read") else str(source)
     try:
         with _opened(source) as stream:
-            frame = _parsed(stream, options, text)
+            frame = _parsed(stream, text)
     except OSError as error:
         raise OSError(f"Cannot read {name}: {error.strerror or error}. Check the path.") from error
     except (ValueError, pd.errors.ParserWarning) as error:
@@ -89,70 +91,99 @@ def _read(source: Any, options: dict[str, Any], text: Collection[str] | None) ->
 @contextmanager
 def _opened(source: Any) -> Iterator[BinaryIO]:
     """Open a file, or buffer a stream, and decompress gzip."""
-    held = hasattr(source, "read")
-    with io.BytesIO(source.read()) if held else Path(source).open("rb") as stream:
-        if _first_bytes(stream, 2) == b"\x1f\x8b":
-            with gzip.GzipFile(fileobj=stream) as unpacked:
-                yield cast("BinaryIO", unpacked)
-        else:
-            yield stream
+    buffered = hasattr(source, "read")
+    with io.BytesIO(source.read()) if buffered else Path(source).open("rb") as stream:
+        packed = stream.read(2) == b"\x1f\x8b"
+        stream.seek(0)
+        yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if packed else stream
 
 
-def _first_bytes(stream: BinaryIO, count: int) -> bytes:
+def _parsed(stream: BinaryIO, text: Collection[str] | None) -> pd.DataFrame:
+    head = stream.read(4)
     stream.seek(0)
-    head = stream.read(count)
-    stream.seek(0)
-    return head
-
-
-def _parsed(
-    stream: BinaryIO, options: dict[str, Any], text: Collection[str] | None
-) -> pd.DataFrame:
-    head = _first_bytes(stream, _SAMPLE)
-    if head.startswith(b"PAR1"):
+    if head == b"PAR1":
         require("Reading Parquet files", "pyarrow")
         stored = pd.read_parquet(stream)
         named = [name for name in stored.index.names if name is not None]
         return stored.reset_index(named) if named else stored
-    if head.startswith((b"PK", b"\xd0\xcf\x11\xe0")):
-        return _workbook(stream, {"na_values": options.get("na_values")}, text)
-    encoding = _encoding(stream, head)
-    separator, decimal, others = _dialect(head.decode(encoding, errors="ignore"))
-    shared: dict[str, Any] = {"sep": separator, "encoding": encoding}
-    _check_header(stream, shared)
+    if head.startswith(b"PK") or head == b"\xd0\xcf\x11\xe0":
+        return _workbook(stream, text)
+    dialect, others = dialect_of(stream)
+    options: dict[str, Any] = {"sep": dialect.separator, "encoding": dialect.encoding}
+    # Without an index: otherwise rows longer than the header would shift it.
+    options |= {"index_col": False, "low_memory": False}
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
-        # index_col=False: otherwise rows longer than the header would shift it.
-        shared |= {"index_col": False, "low_memory": False, **options}
         if text is None:
-            frame: pd.DataFrame = pd.read_csv(stream, **shared)
-            plain = encoding == "utf-8-sig" and not head.startswith(codecs.BOM_UTF8)
-            frame.attrs["dialect"] = separator, decimal or ".", "utf-8" if plain else encoding
+            frame: pd.DataFrame = pd.read_csv(stream, dtype=str, na_filter=False, **options)
+            frame.attrs["dialect"] = dialect
             return frame
+        options |= {"na_values": _MISSING, "skipinitialspace": True}
         kept = dict.fromkeys([*text, *others], str)
-        frame = pd.read_csv(stream, decimal=decimal or ".", dtype=kept, **shared)
-        if decimal:
-            frame.attrs["decimal"] = decimal
-        return _with_codes(stream, frame, shared)
+        frame = pd.read_csv(stream, decimal=dialect.decimal, dtype=kept, **options)
+        frame.attrs["decimal"] = dialect.decimal
+        return _with_codes(stream, frame, options)
 
 
-def _workbook(
-    stream: BinaryIO, options: dict[str, Any], text: Collection[str] | None
-) -> pd.DataFrame:
+def _workbook(stream: BinaryIO, text: Collection[str] | None) -> pd.DataFrame:
     """Read the first sheet of an Excel file."""
     if not is_zipfile(stream) or "xl/workbook.xml" not in ZipFile(stream).namelist():
         raise ValueError("this is an archive or an old spreadsheet. Save it as .xlsx or CSV.")
     require("Reading Excel files", "openpyxl")
     stream.seek(0)
+    missing = None if text is None else _MISSING
     # Cells as they are: otherwise "01" would become a number.
-    frame: pd.DataFrame = pd.read_excel(stream, engine="openpyxl", dtype=object, **options)
+    frame: pd.DataFrame = pd.read_excel(stream, engine="openpyxl", dtype=object, na_values=missing)
     kept = frame.columns.intersection(list(text or ()))
     return frame.astype(dict.fromkeys(kept, "string")).infer_objects()
 
 
+def _with_codes(stream: BinaryIO, frame: pd.DataFrame, options: dict[str, Any]) -> pd.DataFrame:
+    """Read columns of integers from 0 again as text if a value is written as a code."""
+    numeric = frame.select_dtypes("number")
+    whole = [
+        name
+        for name, values in numeric.items()
+        if values.min() >= 0 and not values.dropna().head(_ROWS).mod(1).any()
+    ]
+    if not whole:
+        return frame
+    stream.seek(0)
+    written = pd.read_csv(stream, **(options | {"usecols": whole, "dtype": str}))
+    for name in whole:
+        if written[name].str.strip().str.fullmatch(CODE).any():
+            frame[name] = written[name].str.strip()
+    return frame
+
+
+def dialect_of(stream: BinaryIO) -> tuple[Dialect, list[str]]:
+    """Guess how a text is written, with the decimal mark of most columns; and other columns."""
+    head = stream.read(_SAMPLE)
+    stream.seek(0)
+    encoding = _encoding(stream, head)
+    sample = head.decode(encoding, errors="ignore")
+    separator = max(_SEPARATORS, key=re.sub(r'"[^"]*"', "", sample.split("\n", 1)[0]).count)
+    lines = io.StringIO(sample, newline=None)
+    rows = list(islice(csv.reader(lines, delimiter=separator, skipinitialspace=True), _ROWS))
+    header = [name for name in rows[0] if name] if len(rows) > 1 else []
+    if twice := [name for name, count in Counter(header).items() if count > 1]:
+        # pandas would rename the second
+        raise ValueError(f"two columns have the name {twice[0]!r}. Rename one of them.")
+    columns = dict(zip(*rows[:1], zip_longest(*rows[1:], fillvalue=""), strict=False))
+    shown = {name: evidence(dict.fromkeys(cells)) for name, cells in columns.items()}
+    marks = [mark for mark, _, _ in shown.values() if mark]
+    if not marks and separator != ",":  # programs that write decimal points separate by comma
+        marks = [guess for _, _, guess in shown.values() if guess]
+        if not marks and any("," in unclear for _, unclear, _ in shown.values()):
+            marks = [","]
+    decimal = max(".,", key=marks.count) if marks else "."
+    others = [name for name, (mark, _, _) in shown.items() if mark not in (None, decimal)]
+    return Dialect(separator, decimal, encoding), others
+
+
 def _encoding(stream: BinaryIO, head: bytes) -> str:
     """Recognise UTF-16 by its mark; what is not UTF-8 is taken for Latin-1."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
@@ -163,57 +194,7 @@ def _encoding(stream: BinaryIO, head: bytes) -> str:
         return "cp1252" if b"\0" not in head else "utf-8"
     finally:
         stream.seek(0)
-    return "utf-8-sig"
-
-
-def _check_header(stream: BinaryIO, shared: dict[str, Any]) -> None:
-    """Refuse duplicate column names: pandas would rename the second."""
-    first = pd.read_csv(stream, header=None, nrows=1, dtype=str, index_col=False, **shared)
-    stream.seek(0)
-    names = first.iloc[0].dropna()
-    twice = names[names.duplicated()]
-    if len(twice):
-        raise ValueError(f"two columns have the name {twice.iloc[0]!r}. Rename one of them.")
-
-
-def _with_codes(stream: BinaryIO, frame: pd.DataFrame, shared: dict[str, Any]) -> pd.DataFrame:
-    """Read columns of integers again as text if a value is written as a code."""
-    whole = [name for name in frame.columns if _may_be_codes(frame[name])]
-    if not whole:
-        return frame
-    stream.seek(0)
-    written = pd.read_csv(stream, **(shared | {"usecols": whole, "dtype": str}))
-    for name in whole:
-        if written[name].str.strip().str.fullmatch(CODE).any():
-            frame[name] = written[name].str.strip()
-    return frame
-
-
-def _may_be_codes(values: pd.Series[Any]) -> bool:
-    """Whether a column holds nonnegative integers, which may be codes with leading zeros."""
-    if not is_numeric_dtype(values.dtype) or is_bool_dtype(values.dtype):
-        return False
-    known = values.dropna()
-    return len(known) > 0 and not known.head(_ROWS).mod(1).any() and known.min() >= 0
-
-
-def _dialect(sample: str) -> tuple[str, str | None, list[str]]:
-    """Guess the separator, the decimal mark of most columns, and columns of the other mark.
-
-    No mark is None.
-    """
-    header = re.sub(r'"[^"]*"', "", sample.split("\n", 1)[0])
-    separator = max(_SEPARATORS, key=header.count)
-    lines = io.StringIO(sample, newline=None)
-    rows = list(islice(csv.reader(lines, delimiter=separator, skipinitialspace=True), _ROWS))
-    columns = dict(zip(*rows[:1], zip_longest(*rows[1:], fillvalue=""), strict=False))
-    found = {name: evidence(dict.fromkeys(cells)) for name, cells in columns.items()}
-    marks = [mark for mark, _, _ in found.values() if mark]
-    if not marks and separator != ",":  # programs that write decimal points separate by comma
-        marks = [guess for _, _, guess in found.values() if guess]
-        marks = marks or [","] * any("," in unclear for _, unclear, _ in found.values())
-    most = max(".,", key=marks.count) if marks else None
-    return separator, most, [n for n, (mark, _, _) in found.items() if mark not in (None, most)]
+    return "utf-8-sig" if head.startswith(codecs.BOM_UTF8) else "utf-8"
 
 
 def _reason(error: Exception) -> str:
