@@ -23,14 +23,14 @@ def test_weights_of_a_blend():
     both = blend_weights(said, known, "log-loss", np.array([False, True, False]))
     own = said[:2, np.arange(600), y]
     grid = np.linspace(0.01, 0.99, 99)
-    posterior = [np.log((1 - w) * own[0] + w * own[1]).sum() + 30 * np.log(w) for w in grid]
+    posterior = [np.log((1 - w) * own[0] + w * own[1]).sum() + 10 * np.log(w) for w in grid]
     expected = grid[np.argmax(posterior)]
-    assert 0.6 < expected < 0.8
+    assert 0.55 < expected < 0.65
     np.testing.assert_allclose(both, [1 - expected, expected, 0.0], atol=0.01)
 
 
 @pytest.mark.parametrize("alike", [0.0, 0.95])
-def test_weights_of_counts_minimise_their_deviance(alike):
+def test_weights_of_counts_nearly_minimise_their_deviance(alike):
     rng = np.random.default_rng(0)
     said = rng.gamma(2.0, 3.0, size=(3, 400))
     said = (1.0 - alike) * said + alike * said[:1]
@@ -43,7 +43,7 @@ def test_weights_of_counts_minimise_their_deviance(alike):
         for w in np.linspace(0.0, 1.0, 51)
         for v in np.linspace(0.0, 1.0 - w, 51)
     ]
-    assert mean_poisson_deviance(y, found @ scaled) < 1.002 * min(deviances)
+    assert mean_poisson_deviance(y, found @ scaled) < 1.01 * min(deviances)
 
 
 def test_weights_where_a_task_has_none_and_where_all_models_are_exact():

@@ -66,7 +66,7 @@ def _spread_evenly(model: TableModel, frame: pd.DataFrame, n_points: int) -> pd.
     """Rows to average over, fewer if they are to be predicted for many points."""
     n_scores = 1 if model.classes is None else len(model.classes) - 1
     stacked = getattr(model.state.get("basis"), "stacked", None)
-    n_trees = 0 if stacked is None else stacked.trees.roots.size
+    n_trees = 0 if stacked is None else stacked.trees.size
     nodes = n_scores * _NODES if n_scores > 1 else 0
     each = n_scores * len(model.encoder.feature_names) + nodes + n_trees
     affordable = _NUMBERS // (n_points * each)

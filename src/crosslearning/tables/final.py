@@ -24,7 +24,7 @@ from crosslearning.tables.learners.spaces import Spaces
 from crosslearning.tables.learners.trials import Choice, Trials, over_tasks
 from crosslearning.tables.metrics import Metric, plain_of
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.rows import bounded, fitted
+from crosslearning.tables.rows import bounded, bounds_of, fitted
 from crosslearning.tables.schema import Schema
 from crosslearning.tables.scoring import predict_targets
 from crosslearning.tasks.estimators import as_objects
@@ -114,15 +114,37 @@ class FromRows:
             self._fitted[name] = fitted(candidate.estimator, rows, self.labels)
         return self._fitted[name]
 
+    def _state(self, candidate: Candidate) -> dict[str, Any]:
+        if candidate.estimator is not None:
+            return _state(self.model(candidate))
+        if candidate.name not in self._fitted:
+            self._fitted[candidate.name] = self._trees(candidate)
+        state: dict[str, Any] = self._fitted[candidate.name]
+        return state
+
+    def _trees(self, candidate: Candidate) -> dict[str, Any]:
+        """Return trees of all rows, and what predictions by them need."""
+        rows, boosting = self.spaces.rows, self.spaces.boosting
+        sds, fitted = np.zeros(2), {"tasks_": self.labels, "structure_": "trees"}
+        if rows.classes is not None:
+            fitted["classes_"] = rows.classes
+        else:
+            fitted["bounds_"] = bounds_of(rows.counted)
+            # Errors of trees that do not know the task are also those of new tasks.
+            known, new = (self.trials.sds[name] for name in (candidate.name, "pooled-trees"))
+            sds = np.array([np.nanmean(known), np.nanmean(new)])
+        fitted["trees_"] = boosting.final(sds, with_task=candidate.end == "cross")
+        return {"class": "Trees", "parameters": {"family": self.spaces.family}, "fitted": fitted}
+
     def state(self, weights: dict[str, float]) -> dict[str, Any]:
         """Return what predictions of a blend of models need."""
         used = [(c, weights[c.name]) for c in self.trials.candidates if c.name in weights]
-        states = [_state(self.model(c)) for c, _ in used]
-        bases = {c.base for c, _ in used} - {"linear"}
+        states = [self._state(c) for c, _ in used]
+        bases = {c.base for c, _ in used if c.estimator is not None} - {"linear"}
         if not bases and len(used) == 1:
             return states[0]
         basis = self.spaces.final(bases) if bases else None
-        seen = [None if c.base == "linear" else basis and basis.seen(c.base) for c, _ in used]
+        seen = [basis.seen(c.base) if basis and c.base in bases else None for c, _ in used]
         parts = [(w, columns, one) for (_, w), columns, one in zip(used, seen, states, strict=True)]
         return blend(parts, basis)
 
@@ -130,7 +152,7 @@ class FromRows:
     def _predictable(self) -> Trials:
         """The trials without trees of each task, which are not kept."""
         trials = self.trials
-        kept = [c for c in trials.candidates if c.base != SEPARATE_TREES.base]
+        kept = [c for c in trials.candidates if c is not SEPARATE_TREES]
         names = {c.name for c in kept}
         return replace(
             trials,

@@ -12,6 +12,7 @@ from crosslearning.convex.families import family_of
 from crosslearning.convex.predict import Predictor, possible_ends
 from crosslearning.convex.residuals import Residuals
 from crosslearning.tables.learners.features import Basis
+from crosslearning.tables.learners.trees import Trees
 
 Array = NDArray[np.float64]
 
@@ -39,7 +40,7 @@ class _Member(NamedTuple):
 
     weights: Array
     X: Array
-    predictor: Predictor
+    predictor: Predictor | Trees
     bounds: Array
 
 
@@ -99,7 +100,8 @@ def _members(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> list[
         attributes = _attributes(part)
         covariance = None if basis is None or columns is None else basis.guessed(columns)
         features = X if covariance is None else Z[:, columns]
-        predictor = Predictor.of(attributes, covariance)
+        trees: Trees | None = attributes.get("trees_")
+        predictor = Predictor.of(attributes, covariance) if trees is None else trees
         by_row = np.where(codes < 0, for_new_tasks[k], weight)
         members.append(_Member(by_row, features, predictor, _bounds(attributes)))
     return members

@@ -26,7 +26,8 @@ from crosslearning.tables.columns.features import check_names, require_columns
 from crosslearning.tables.columns.labels import kept_as_text, of_another_kind, recognised, tidy
 from crosslearning.tables.findings import Findings, Horizon
 from crosslearning.tables.forecast import forecast, main_part, predictions, with_intervals
-from crosslearning.tables.learners.features import Basis, Rotation, Stacked, TaskMeans, Trees
+from crosslearning.tables.learners.features import Basis, Rotation, TaskMeans
+from crosslearning.tables.learners.trees import Stacked, Trees
 from crosslearning.tables.scoring import Score, Scorer
 from crosslearning.tasks import TaskIndex
 

@@ -27,7 +27,7 @@ from crosslearning.tables.effects import effects
 from crosslearning.tables.engines import Collected, Engine
 from crosslearning.tables.final import FromRows, FromSums, Judge, unscored
 from crosslearning.tables.findings import Holdout, PartialEffect
-from crosslearning.tables.learners.candidates import Candidate, based, candidates
+from crosslearning.tables.learners.candidates import Candidate, based, candidates, trees
 from crosslearning.tables.learners.features import BLOCKS, Rotation
 from crosslearning.tables.learners.search import CandidateSearch
 from crosslearning.tables.learners.spaces import Spaces
@@ -232,14 +232,16 @@ class _Work:
         others = self._at_level(
             based(self.schema.target.kind, spaces.family, spaces.blocks, settings.epsilon, n_scores)
         )
+        alone = trees(settings.epsilon) if spaces.trees else []
         search.first(linear[0])
-        search.more(linear[1:], share=(0.1, 0.4))
-        on_trees = spaces.trees_in_time if settings.base == "boosting" else spaces.trees_help
-        for block, helps in (("means", spaces.means_help), ("stacked", on_trees)):
-            on_block = [c for c in others if block in BLOCKS[c.base]]
-            if on_block and not search.worth(on_block, helps):
-                others = [c for c in others if c not in on_block]
-        search.more(others, share=(0.4, 1.0))
+        search.more([*alone, *linear[1:]], share=(0.1, 0.5))
+        on_means = [c for c in others if "means" in BLOCKS[c.base]]
+        if on_means and not search.worth(on_means, spaces.means_help):
+            others = [c for c in others if c not in on_means]
+        on_trees = [c for c in others if "stacked" in BLOCKS[c.base]]
+        search.more([c for c in others if c not in on_trees], share=(0.5, 0.8))
+        if on_trees and (settings.base == "boosting" or search.prefers(alone)):
+            search.more(on_trees, share=(0.8, 1.0))
 
     def model(self, compared: _Compared) -> TableModel:
         """Fit the chosen model to all rows."""

@@ -103,14 +103,19 @@ def fitted(estimator: Any, rows: Rows, labels: NDArray[Any] | None = None) -> An
 
 
 def bounded(model: Any, y: Array) -> Any:
-    """Bound what a model predicts: by the range of its targets and half of it, and by their sign.
+    """Bound what a model predicts."""
+    model.bounds_ = bounds_of(y)
+    return model
+
+
+def bounds_of(y: Array) -> Array:
+    """Bounds of predictions: the range of the targets and half of it, and their sign.
 
     If no target is negative, no prediction is.
     """
     low, high = y.min(), y.max()
     margin = _MARGIN * (high - low)
-    model.bounds_ = np.array([max(low - margin, 0.0 if low >= 0 else -np.inf), high + margin])
-    return model
+    return np.array([max(low - margin, 0.0 if low >= 0 else -np.inf), high + margin])
 
 
 def predict_rows(model: Any, rows: Rows) -> Array:

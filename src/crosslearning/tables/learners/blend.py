@@ -3,13 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import LinearConstraint, minimize, nnls
+from scipy.special import kl_div
 
 from crosslearning.tables.rows import Rows
 
 Array = NDArray[np.float64]
-_LEAST, _MOST = 0.05, 0.9  # smallest weight that is kept, and one that is rounded up to 1
+_LEAST = 0.02  # smallest weight that is kept
 _SHRINKAGE = 0.01  # towards the best model, relative to the smallest squared error
-_PRIOR = 30.0  # rows that the prior of a mixture is worth
+_PRIOR = 10.0  # rows that the prior of weights is worth
 _ROUNDS, _LEAST_SHARE = 200, 1e-12
 
 
@@ -17,9 +18,10 @@ def blend_weights(predictions: Array, rows: Rows, metric: str, cross: NDArray[np
     """Nonnegative weights of models that sum to 1; `cross` marks those that are cross-learned.
 
     Squared errors of a task are divided by the square root of their mean, so that a few tasks with
-    large errors do not decide alone. Held-out classes say little about the weights, so these are
-    shrunk towards the best cross-learned model: it contains pooled and separate models as special
-    cases, and the evidence of all training rows has chosen between them.
+    large errors do not decide alone. Held-out classes and counts say little about the weights.
+    Those of classes are shrunk towards the best cross-learned model: it contains pooled and
+    separate models as special cases, and the evidence of all training rows has chosen between them.
+    Those of counts are shrunk towards equal weights.
     """
     counts = np.bincount(rows.codes, rows.given_weights, rows.n_tasks)
     share = rows.given_weights / np.maximum(counts, _LEAST_SHARE)[rows.codes]
@@ -32,9 +34,9 @@ def blend_weights(predictions: Array, rows: Rows, metric: str, cross: NDArray[np
         weights = _least_squares(
             predictions, rows, share, 2.0 if metric == "gamma-deviance" else 0.0
         )
+    if not weights.any():  # all models are exact
+        weights = np.ones(len(weights))
     weights = np.where(weights < min(_LEAST, weights.max()), 0.0, weights)
-    if weights.max() >= _MOST * weights.sum():
-        weights = np.eye(len(weights))[weights.argmax()]
     return np.asarray(weights / weights.sum())
 
 
@@ -58,25 +60,32 @@ def _least_squares(predictions: Array, rows: Rows, share: Array, power: float) -
 
 
 def _least_deviance(predictions: Array, y: Array, share: Array) -> Array:
-    """Minimise the Poisson deviance of a blend."""
+    """Minimise the Poisson deviance of a blend, with a prior of equal weights.
+
+    Counts vary more than Poisson's: deviances are relative to that of the best model.
+    """
     unit = max(float(share @ y), _LEAST_SHARE)
     predictions, y = np.maximum(predictions / unit, _LEAST_SHARE), y / unit
+    deviances = 2.0 * unit * (kl_div(y, predictions) @ share)
+    rows = len(y) * unit / max(float(deviances.min()), 1.0)
 
     def loss(weights: Array) -> tuple[float, Array]:
-        mean = weights @ predictions
-        return float(share @ (mean - y * np.log(mean))), predictions @ (share * (1.0 - y / mean))
+        mean, weights = weights @ predictions, np.maximum(weights, _LEAST_SHARE)
+        value = rows * (share @ (mean - y * np.log(mean))) - _PRIOR * np.log(weights).mean()
+        slope = rows * (predictions @ (share * (1.0 - y / mean)))
+        return float(value), slope - _PRIOR / len(weights) / weights
 
-    best = np.eye(len(predictions))[np.argmin([loss(one)[0] for one in np.eye(len(predictions))])]
+    start = np.full(len(predictions), 1.0 / len(predictions))
     found = minimize(
         loss,
-        0.5 * best + 0.5 / len(predictions),
+        start,
         jac=True,
         method="SLSQP",
         bounds=[(0.0, 1.0)] * len(predictions),
         constraints=LinearConstraint(np.ones((1, len(predictions))), 1.0, 1.0),
     )
     weights = np.clip(found.x, 0.0, 1.0)
-    return np.asarray(weights if loss(weights / weights.sum())[0] <= loss(best)[0] else best)
+    return np.asarray(weights if loss(weights / weights.sum())[0] <= loss(start)[0] else start)
 
 
 def _likeliest(own: Array, share: Array, cross: NDArray[np.bool_]) -> Array:

@@ -39,7 +39,7 @@ _WORDS = {
     "means": "with task means",
     "splines": "with curves",
     "splines-means": "with curves and task means",
-    "trees": "on boosted trees alone",
+    "corrected": "on boosted trees alone",
     "boosting": "on boosted trees",
     "both": "on boosted trees, with curves",
 }
@@ -53,9 +53,9 @@ _IN_SENTENCES = _WORDS | {"both": "on boosted trees and with curves"}
 _SEPARATE_BASE = {
     "means": "linear",
     "splines-means": "splines",
-    "trees": "separate trees",
-    "boosting": "separate trees",
-    "both": "separate trees",
+    "corrected": "trees",
+    "boosting": "trees",
+    "both": "trees",
 }
 
 
@@ -91,13 +91,21 @@ class Candidate:
     def separate_end(self) -> tuple[str, str]:
         """The learner whose separate models are those of this one."""
         base = _SEPARATE_BASE.get(self.base, self.base)
-        return base, "" if base == "separate trees" else self.family
+        return base, "" if base == "trees" else self.family
 
 
-# It has no estimator, since trees of each task are grown as they are used.
+# Trees of each task alone are only compared with. All trees are grown as they are used.
 SEPARATE_TREES = Candidate(
-    "separate-trees", "separate boosted trees", "separate", None, "separate trees", kept=False
+    "separate-trees", "separate boosted trees", "separate", None, "trees", kept=False
 )
+
+
+def trees(epsilon: float) -> list[Candidate]:
+    """Return boosted trees without the task, and with it; the latter keep no bound but infinity."""
+    pooled = Candidate("pooled-trees", "pooled boosted trees", "pooled", None, "trees")
+    label = "boosted trees that know the task"
+    cross = Candidate("cross-trees", label, "cross", None, "trees", kept=epsilon == inf)
+    return [pooled] if epsilon == 0 else [pooled, cross]
 
 
 def candidates(

@@ -1,30 +1,28 @@
 """Features derived from the columns of a table, for stored models.
 
-Principal axes of many columns, splines, means of tasks, and predictions of boosted trees. Trees
-are arrays, which predict without scikit-learn and are saved without pickle.
+Principal axes of many columns, splines, means of tasks, and predictions of boosted trees.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 from crosslearning.convex.sums.columns import Curves
+from crosslearning.tables.learners.trees import Stacked
 
 Array = NDArray[np.float64]
 BLOCKS = {
     "means": ("linear", "means"),
     "splines": ("linear", "curved"),
     "splines-means": ("linear", "curved", "means"),
-    "trees": ("stacked",),
+    "trees": ("stacked",),  # without any linear model
+    "corrected": ("stacked",),
     "boosting": ("linear", "stacked"),
     "both": ("linear", "curved", "stacked"),
 }
-_AT_ONCE = 2**12  # rows
 _MOST_AXES = 300
 _ROUNDING = 1e-10  # of the largest singular value
 
@@ -56,81 +54,6 @@ class Rotation:
     def apply(self, X: Array) -> Array:
         """Return the features in the axes."""
         return np.asarray((X - self.mean) / self.scale @ self.axes)
-
-
-@dataclass(frozen=True, eq=False)
-class Trees:
-    """Scores as sums of trees: `start` plus the `value` of one leaf of each tree.
-
-    Nodes of all trees are numbered consecutively; a leaf is its own child. Rows whose `feature` is
-    at most the `threshold` go left. `roots` has the shape (n_trees, n_scores).
-    """
-
-    start: Array
-    roots: NDArray[np.int64]
-    feature: NDArray[np.int64]
-    threshold: Array
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    value: Array
-    depth: int
-
-    @classmethod
-    def of(cls, model: Any) -> Trees:
-        """Take the trees of a histogram-based gradient boosting model of numeric features."""
-        trees = [[tree.nodes for tree in stage] for stage in model._predictors]
-        sizes = np.array([[len(nodes) for nodes in stage] for stage in trees])
-        roots = np.cumsum(np.append(0, sizes.ravel()))[:-1].reshape(sizes.shape)
-        nodes = np.concatenate([nodes for stage in trees for nodes in stage])
-        own, base = np.arange(len(nodes)), np.repeat(roots.ravel(), sizes.ravel())
-        leaf = nodes["is_leaf"].astype(bool)
-        return cls(
-            np.asarray(model._baseline_prediction, dtype=np.float64).ravel(),
-            roots.astype(np.int64),
-            np.where(leaf, 0, nodes["feature_idx"]).astype(np.int64),
-            np.where(leaf, np.inf, nodes["num_threshold"]),
-            np.where(leaf, own, base + nodes["left"]).astype(np.int64),
-            np.where(leaf, own, base + nodes["right"]).astype(np.int64),
-            nodes["value"].astype(np.float64),
-            int(nodes["depth"].max()),
-        )
-
-    def scores(self, X: Array) -> Array:
-        """Scores of rows, shape (n_rows, n_scores)."""
-        found = np.empty((len(X), self.roots.shape[1]))
-        for start in range(0, len(X), _AT_ONCE):
-            part = X[start : start + _AT_ONCE]
-            rows = np.arange(len(part))[:, None]
-            at = np.tile(self.roots.ravel(), (len(part), 1))
-            for _ in range(self.depth):
-                below = part[rows, self.feature[at]] <= self.threshold[at]
-                at = np.where(below, self.left[at], self.right[at])
-            leaves = self.value[at].reshape(len(part), *self.roots.shape)
-            found[start : start + _AT_ONCE] = self.start + leaves.sum(axis=1)
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class Stacked:
-    """Bounded and standardised scores of trees; for several classes relative to their mean."""
-
-    trees: Trees
-    low: float
-    high: float
-    mean: Array
-    scale: Array
-
-    def bounded(self, X: Array) -> Array:
-        """Scores before they are standardised."""
-        scores = self.trees.scores(X)
-        if scores.shape[1] == 1:
-            return np.clip(scores, self.low, self.high)
-        logs = np.clip(log_softmax(scores, axis=1), self.low, self.high)
-        return np.asarray(logs - logs.mean(axis=1, keepdims=True))
-
-    def apply(self, X: Array) -> Array:
-        """Columns for linear models."""
-        return np.asarray((self.bounded(X) - self.mean) / self.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +119,9 @@ class Basis:
         Z = (X - self.mean) / self.scale
         parts = [Z, *(curves(Z[:, curves.column]) for curves in self.curves)]
         parts += [] if self.means is None else [self.means.apply(Z, codes)]
-        return np.hstack([*parts, *([] if self.stacked is None else [self.stacked.apply(X)])])
+        return np.hstack(
+            [*parts, *([] if self.stacked is None else [self.stacked.apply(X, codes)])]
+        )
 
     @property
     def blocks(self) -> NDArray[np.str_]:

@@ -85,13 +85,12 @@ class CrossValidation:
         shape = (len(rows.y),) if rows.classes is None else (len(rows.y), len(rows.classes))
         predictions, sds = np.full(shape, np.nan), np.full(len(rows.y), np.nan)
         estimator = candidate.estimator
+        if estimator is None:
+            yield from self._by_trees(candidate, predictions, sds)
+            return
         for s, (train, test) in enumerate(self.splits.parts):
             if rows.classes is not None and len(np.unique(rows.y[train])) < 2:
                 yield predictions, sds  # a training part with a single class
-                continue
-            if candidate.base == SEPARATE_TREES.base:
-                predictions[test] = self.spaces.boosting.separate(train, test)
-                yield predictions, sds
                 continue
             based = self.spaces.of(candidate.base, s)
             model = self._model(candidate, estimator, based, train, s)
@@ -103,6 +102,23 @@ class CrossValidation:
                 raise NotFittedError("its predictions are not finite")
             if rows.classes is None and len(some := self.with_sds[s]):
                 sds[some] = deviations_of_rows(model, based.take(some))
+            yield predictions, sds
+
+    def _by_trees(
+        self, candidate: Candidate, predictions: Array, sds: Array
+    ) -> Iterator[tuple[Array, Array]]:
+        boosting, parts = self.spaces.boosting, self.splits.parts
+        if candidate.end == "separate":
+            for train, test in parts:
+                predictions[test] = boosting.separate(train, test)
+                yield predictions, sds
+            return
+        for done in boosting.held_out(with_task=candidate.end == "cross"):
+            if done:
+                for (_, test), part, some in zip(parts, done, self.with_sds, strict=True):
+                    predictions[test] = part
+                    if predictions.ndim == 1:
+                        sds[some] = np.sqrt(np.mean((part - self.spaces.rows.y[test]) ** 2))
             yield predictions, sds
 
     def _model(
@@ -214,6 +230,11 @@ class CandidateSearch:
             self.failed |= {candidate.label: str(reason) for candidate in candidates}
         return False
 
+    def prefers(self, candidates: Sequence[Candidate]) -> bool:
+        """Whether a choice among all candidates so far has some of these."""
+        chosen = self._trials().choices["all"].weights
+        return any(candidate.name in chosen for candidate in candidates)
+
     def _in_turn(
         self, candidates: Sequence[Candidate], share: tuple[float, float]
     ) -> Iterator[FoldPredictions | str | None]:
@@ -232,7 +253,9 @@ class CandidateSearch:
 
     def _grow(self, candidates: Sequence[Candidate]) -> None:
         """Grow the trees of all splits before processes need them, as far as there is time."""
-        on_trees = [c.base for c in candidates if "stacked" in BLOCKS.get(c.base, ())]
+        on_trees = [
+            c.base for c in candidates if c.estimator and "stacked" in BLOCKS.get(c.base, ())
+        ]
         for s in range(len(self.splits.parts)):
             if on_trees and time.monotonic() < self.moment:
                 with suppress(NotFittedError, OutOfTimeError), deadline(self._latest):
@@ -242,7 +265,7 @@ class CandidateSearch:
         """Choose among the candidates, and among those at each end."""
         trials = self._trials()
         used = [c for c in trials.candidates if c.name in trials.choices["all"].weights]
-        if any(c.separate_end[0] == SEPARATE_TREES.base for c in used):
+        if any(c.separate_end == SEPARATE_TREES.learner for c in used):
             # Trees of each task are only compared with: they may take as long as all else did.
             now = time.monotonic()
             self.progress(f"Trying {SEPARATE_TREES.label}", 1.0)
@@ -285,7 +308,7 @@ class CandidateSearch:
             end: {c.learner for c in self.outcomes if c.end == end} for end in ("pooled", "cross")
         }
         both = ends["pooled"] & ends["cross"] if ends["cross"] else ends["pooled"]
-        whole = both | {SEPARATE_TREES.learner, ("linear", "")}
+        whole = both | {("linear", "")}
         lacking = [c for c in self.outcomes if c.learner not in whole]
         self.failed |= {c.label: "other models of their kind are missing" for c in lacking}
         return {c: one for c, one in self.outcomes.items() if c.learner in whole}

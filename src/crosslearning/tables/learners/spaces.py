@@ -7,18 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from crosslearning.extras import require
 from crosslearning.linear import SplineFeatures
 from crosslearning.tables.learners.boosting import Boosting
 from crosslearning.tables.learners.features import BLOCKS, Basis, TaskMeans
 from crosslearning.tables.rows import Rows, fitted
 from crosslearning.tables.splits import Splits
 
-_WIDEST = 100  # features, beyond which only linear models are tried by default
+_WIDEST = 100  # features, beyond which curves are not tried by default
 _COSTLY = 2e7  # tasks × coefficients³, beyond which a base is not tried if fits are iterated
-_WORTH, _WORTH_A_ROW = 2.0, 0.0025  # gain in log evidence for which more features are tried
+_WORTH = 2.0  # gain in log evidence for which means of tasks are tried
 _FEWEST_ROWS = 60  # for trees
-_FEW_ROWS = 1000  # of normal targets, up to which trees are always tried
-_FEWEST_TO_SCREEN = 200  # rows of a fold
 _CONSTANT = 1e-9  # share of the variance of a column that is within tasks, or between them
 _ASKED = {"splines": "curved", "boosting": "stacked"}  # blocks
 
@@ -32,34 +31,45 @@ class Spaces:
         n, p = rows.X.shape
         self.blocks: dict[str, NDArray[np.str_]] = {}
         self.notes: list[str] = []
-        if base == "auto" and p > _WIDEST:
-            self.notes.append(f"only linear models were tried, since there are {p} features")
-        if self.notes or base in ("linear", "none"):
-            return
-        splines = SplineFeatures().fit(rows.X, sample_weight=rows.weights)
-        self.basis = Basis(splines.mean_, splines.scale_, splines.curves_)
-        self._columns = self.basis.apply(rows.X, rows.codes)
-        shares = self._means(np.arange(n)).shares
-        self._averaged = np.flatnonzero(np.minimum(shares, 1.0 - shares) > _CONSTANT)
         self.boosting = Boosting(rows, splits, family, seed)
-        self.blocks = self._possible(base)
+        self.trees = base in ("auto", "boosting") and n >= _FEWEST_ROWS and family != "quantile"
+        self.trees = self.trees and self._trees_can_be_grown()
+        if base == "auto" and p > _WIDEST:
+            self.notes.append(f"curves were not tried, since there are {p} features")
+        elif base not in ("linear", "none"):
+            splines = SplineFeatures().fit(rows.X, sample_weight=rows.weights)
+            self.basis = Basis(splines.mean_, splines.scale_, splines.curves_)
+            self._columns = self.basis.apply(rows.X, rows.codes)
+            shares = self._means(np.arange(n)).shares
+            self._averaged = np.flatnonzero(np.minimum(shares, 1.0 - shares) > _CONSTANT)
+            self.blocks = self._possible(base)
+
+    def _trees_can_be_grown(self) -> bool:
+        """Whether LightGBM can be imported; if not, a note says why."""
+        try:
+            require("Growing boosted trees", "lightgbm")
+        except (ImportError, OSError) as reason:  # such as a missing OpenMP library
+            self.notes.append(f"boosted trees were not tried: {reason}")
+            return False
+        return True
 
     def _possible(self, base: str) -> dict[str, NDArray[np.str_]]:
         """Blocks of the columns of each base that can be tried."""
         rows, n_means, n_trees = self.rows, len(self._averaged), 0
-        if base != "splines" and len(rows.y) >= _FEWEST_ROWS:
+        if self.trees:
             n_trees = rows.n_scores + (rows.n_scores > 1)
         if self.family == "quantile":
-            n_means = n_trees = 0
+            n_means = 0
         known = np.append(self.basis.blocks, np.repeat(["means", "stacked"], [n_means, n_trees]))
         found = {}
         for name, blocks in BLOCKS.items():
             own = known[np.isin(known, blocks)]
-            if set(own) != set(blocks) or _ASKED.get(base, blocks[0]) not in blocks:
+            asked = _ASKED.get(base, blocks[0]) in blocks
+            if name == "trees" or set(own) != set(blocks) or not asked:
                 continue
             costly = rows.n_tasks * (rows.n_scores * len(own)) ** 3 > _COSTLY
             # Trees alone are too often the best by chance where targets are not normal.
-            if self._normal or not (name == "trees" or (costly and base == "auto")):
+            if self._normal or not (name == "corrected" or (costly and base == "auto")):
                 found[name] = own
         return found
 
@@ -77,7 +87,7 @@ class Spaces:
             parts.append(means.apply(self._columns, self.rows.codes))
         if "stacked" in BLOCKS[base]:
             trees = self.boosting
-            parts.append(trees.final[1] if split is None else trees.columns(split))
+            parts.append(trees.stacked[1] if split is None else trees.columns(split))
         return replace(self.rows, X=np.hstack(parts))
 
     def _fixed(self, base: str) -> NDArray[np.float64]:
@@ -96,30 +106,7 @@ class Spaces:
         if "means" in needed:
             means = self._means(np.arange(len(self.rows.y))).take(self._averaged)
             basis = replace(basis, means=means)
-        return replace(basis, stacked=self.boosting.final[0]) if "stacked" in needed else basis
-
-    def trees_in_time(self, estimator: Any) -> bool:  # noqa: ARG002
-        """Let trees be grown if there is time for all of them."""
-        self.boosting.check_time()
-        return True
-
-    def trees_help(self, estimator: Any) -> bool:
-        """Whether predictions of trees as a feature raise the evidence, or reduce the noise.
-
-        If they do not in the first fold, where there are fewer rows to learn the rest from, other
-        trees are not grown. The evidence of few rows says too little about them.
-        """
-        self.boosting.check_time()
-        if self._normal and len(self.rows.y) < _FEW_ROWS:
-            return True
-        both = "both" if "both" in self.blocks else "boosting"
-        first, column = self.boosting.first_fold()
-        if len(first) >= _FEWEST_TO_SCREEN:
-            part = replace(self.rows.take(first), X=np.hstack([self._fixed(both)[first], column]))
-            if self._gain(estimator, both, "stacked", part) <= _worth(len(first)):
-                return False
-        gain = self._gain(estimator, both, "stacked", self.of(both, None))
-        return gain > _worth(len(self.rows.y))
+        return replace(basis, stacked=self.boosting.stacked[0]) if "stacked" in needed else basis
 
     def means_help(self, estimator: Any) -> bool:
         """Whether means of tasks as features raise the evidence, or reduce the noise."""
@@ -137,8 +124,3 @@ class Spaces:
         if self.family in ("poisson", "tweedie"):  # quasi-likelihoods have no evidence to compare
             return float(len(rows.y) * np.log(found[1].noise_sd_ / found[0].noise_sd_))
         return float(found[0].log_evidence_ - found[1].log_evidence_)
-
-
-def _worth(n_rows: int) -> float:
-    """Return the gain for which trees are tried."""
-    return _WORTH + _WORTH_A_ROW * n_rows

@@ -1,0 +1,98 @@
+"""Boosted trees of LightGBM, in its own text format, for stored models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Trees of all tasks; if `pooled` is not None, they know the task, as the last column.
+
+    Rows of new tasks, with the code -1, are predicted by the trees in `pooled`. Targets of known
+    and of new tasks have the standard deviations `sds` around predictions.
+    """
+
+    text: NDArray[np.uint8]
+    sds: Array
+    pooled: Trees | None = None
+
+    @classmethod
+    def of(cls, booster: Any, n_trees: int, sds: Array, pooled: Trees | None = None) -> Trees:
+        """Take the first trees of a model."""
+        text = booster.model_to_string(num_iteration=n_trees)
+        return cls(np.frombuffer(text.encode(), dtype=np.uint8), sds, pooled)
+
+    @cached_property
+    def _booster(self) -> Any:
+        import lightgbm  # takes long
+
+        return lightgbm.Booster(model_str=self.text.tobytes().decode())
+
+    @property
+    def size(self) -> int:
+        """Number of trees."""
+        return int(self._booster.num_trees())
+
+    def predict(self, X: Array, codes: Codes, **how: Any) -> Array:
+        """Means of targets, or probabilities of classes."""
+        if self.pooled is None:
+            return np.asarray(self._booster.predict(X, num_threads=1, **how))
+        columns = np.column_stack([X, codes])
+        predictions = np.asarray(self._booster.predict(columns, num_threads=1, **how))
+        new = codes < 0
+        if new.any():
+            predictions[new] = self.pooled.predict(X[new], codes[new], **how)
+        return predictions
+
+    def means(self, X: Array, codes: Codes) -> Array:
+        """Means of the targets."""
+        return self.predict(X, codes)
+
+    def moments(self, X: Array, codes: Codes) -> tuple[Array, Array]:
+        """Means and standard deviations of the targets."""
+        return self.predict(X, codes), np.where(codes < 0, self.sds[1], self.sds[0])
+
+    def probabilities(self, X: Array, codes: Codes) -> Array:
+        """Probabilities of the classes."""
+        return with_both_classes(self.predict(X, codes))
+
+
+def with_both_classes(predictions: Array) -> Array:
+    """Probabilities of all classes from those of the second, if there are two."""
+    if predictions.ndim == 2:
+        return predictions
+    return np.column_stack([1.0 - predictions, predictions])
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked:
+    """Bounded and standardised scores of trees; for several classes relative to their mean."""
+
+    trees: Trees
+    low: float
+    high: float
+    mean: Array
+    scale: Array
+
+    def apply(self, X: Array, codes: Codes) -> Array:
+        """Columns for linear models."""
+        scores = self.trees.predict(X, codes, raw_score=True)
+        return np.asarray((bounded_scores(scores, self.low, self.high) - self.mean) / self.scale)
+
+
+def bounded_scores(scores: Array, low: float, high: float) -> Array:
+    """Scores within bounds as columns; for several classes log probabilities without their mean."""
+    if scores.ndim == 1:
+        return np.clip(scores, low, high)[:, np.newaxis]
+    logs = np.clip(log_softmax(scores, axis=1), low, high)
+    return np.asarray(logs - logs.mean(axis=1, keepdims=True))

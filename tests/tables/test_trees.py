@@ -1,0 +1,113 @@
+"""Boosted trees as a learner: with and without the task, alone and stored."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crosslearning.tables import TableModel, fit_table
+from crosslearning.tables.learners.boosting import Boosting
+from crosslearning.tables.learners.spaces import Spaces
+from crosslearning.tables.rows import Rows
+from crosslearning.tables.splits import splits_of
+
+
+def steps(seed=0, n_tasks=4, n_rows=80, kind="numbers"):
+    """A step at a place that differs between tasks, which no linear model has."""
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(n_tasks), n_rows)
+    x = rng.uniform(-1.0, 1.0, len(codes))
+    step = (x > np.linspace(-0.8, 0.8, n_tasks)[codes]).astype(float)
+    if kind == "numbers":
+        return Rows(x[:, None], 3.0 * step + 0.1 * rng.normal(size=len(x)), codes, n_tasks)
+    y = np.where(rng.uniform(size=len(x)) < 0.05, 1.0 - step, step).astype(int)
+    if kind == "three":
+        y = y + (x > 0.9)
+    return Rows(x[:, None], y, codes, n_tasks, None, np.unique(y))
+
+
+def table(rows):
+    labels = [f"t{code}" for code in rows.codes]
+    return pd.DataFrame({"x": rows.X[:, 0], "g": labels, "y": rows.y})
+
+
+def held_out(rows, *, with_task, splits):
+    *_, parts = Boosting(rows, splits, "gaussian", 0).held_out(with_task=with_task)
+    return parts
+
+
+@pytest.mark.parametrize("kind", ["numbers", "two", "three"])
+def test_trees_that_know_the_task_are_better_where_steps_differ(kind):
+    rows = steps(kind=kind)
+    splits = splits_of(rows.codes, 4, 0)
+
+    def loss(with_task):
+        parts = held_out(rows, with_task=with_task, splits=splits)
+        truth = [rows.y[test] for _, test in splits.parts]
+        if kind == "numbers":
+            return np.mean([np.mean((y - p) ** 2) for y, p in zip(truth, parts, strict=True)])
+        shares = [p[np.arange(len(y)), y] for y, p in zip(truth, parts, strict=True)]
+        return -np.log(np.concatenate(shares)).mean()
+
+    assert loss(True) < 0.5 * loss(False)
+
+
+def test_predictions_of_a_split_do_not_know_its_targets(monkeypatch):
+    # Size and number of trees are best on other splits, whose trees know these targets.
+    monkeypatch.setattr(Boosting, "_best", lambda *_: ((7, 5), 50))
+    rows = steps()
+    splits = splits_of(rows.codes, 4, 0)
+    other = Rows(rows.X, rows.y.copy(), rows.codes, rows.n_tasks)
+    test = splits.parts[2][1]
+    other.y[test] = np.random.default_rng(0).permutation(other.y[test])
+    known, unknown = (held_out(r, with_task=True, splits=splits) for r in (rows, other))
+    assert np.abs(known[2] - unknown[2]).max() < 1e-12
+    assert np.abs(known[1] - unknown[1]).max() > 1e-3
+
+
+def test_a_new_task_is_predicted_by_trees_without_the_task():
+    rows = steps()
+    boosting = Boosting(rows, splits_of(rows.codes, 4, 0), "gaussian", 0)
+    trees = boosting.final(np.array([0.1, 2.0]), with_task=True)
+    pooled = boosting.final(np.array([0.1, 2.0]), with_task=False)
+    codes = np.array([0, -1, 3])
+    mean, sd = trees.moments(np.zeros((3, 1)), codes)
+    np.testing.assert_array_equal(sd, [0.1, 2.0, 0.1])
+    assert mean[1] == pooled.means(np.zeros((1, 1)), codes[:1])
+    assert mean[0] > 2.5
+    assert mean[2] < 0.5
+
+
+@pytest.mark.parametrize("kind", ["numbers", "two"])
+def test_trees_are_chosen_saved_and_loaded(tmp_path, kind):
+    frame = table(steps(kind=kind))
+    given = {"kind": "classification"} if kind == "two" else {}
+    model = fit_table(frame, task="g", target="y", time_budget=np.inf, **given)
+    assert "cross-trees" in {part.name for part in model.findings.chosen_model.parts}
+    new = pd.DataFrame({"x": [0.0, 0.0, 0.0], "g": ["t0", "t3", "unknown"]})
+    predictions = model.predict(new)
+    model.save(tmp_path / "model")
+    pd.testing.assert_frame_equal(TableModel.load(tmp_path / "model").predict(new), predictions)
+    if kind == "numbers":
+        width = predictions["upper"] - predictions["lower"]
+        assert width[2] > 3.0 * width[0]
+        assert predictions["prediction"][0] > 2.0 > 1.0 > predictions["prediction"][1]
+
+
+def test_a_single_split_decides_on_trees_by_its_training_part():
+    rows = steps()
+    splits = splits_of(rows.codes, 4, 0, parts=np.arange(len(rows.y)) % 2)
+    assert len(splits.parts) == 1
+    (predictions,) = held_out(rows, with_task=True, splits=splits)
+    assert np.mean((predictions - rows.y[splits.parts[0][1]]) ** 2) < 0.3
+
+
+def test_without_lightgbm_a_note_says_that_trees_were_not_tried(monkeypatch):
+    def missing(purpose, *_):
+        raise ImportError(f"{purpose} needs lightgbm")
+
+    monkeypatch.setattr("crosslearning.tables.learners.spaces.require", missing)
+    rows = steps()
+    spaces = Spaces(rows, splits_of(rows.codes, 4, 0), "auto", "gaussian", 0)
+    assert not spaces.trees
+    assert "splines" in spaces.blocks
+    assert spaces.notes == ["boosted trees were not tried: Growing boosted trees needs lightgbm"]
