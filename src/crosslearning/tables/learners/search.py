@@ -308,7 +308,7 @@ class CandidateSearch:
             end: {c.learner for c in self.outcomes if c.end == end} for end in ("pooled", "cross")
         }
         both = ends["pooled"] & ends["cross"] if ends["cross"] else ends["pooled"]
-        whole = both | {("linear", "")}
+        whole = both | {c.learner for c in self.outcomes if c.base == "linear"}
         lacking = [c for c in self.outcomes if c.learner not in whole]
         self.failed |= {c.label: "other models of their kind are missing" for c in lacking}
         return {c: one for c, one in self.outcomes.items() if c.learner in whole}
