@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from crosslearning.tables import TableModel, fit_table
-from crosslearning.tables.learners.boosting import Boosting
 from crosslearning.tables.learners.search import CrossValidation
 from crosslearning.tables.learners.spaces import Spaces
 from crosslearning.tables.rows import NotFittedError, Rows
@@ -26,34 +25,6 @@ def curved(seed=0, tasks=8, rows=40, step=False):
     x, z, g = rng.uniform(-2, 2, n), rng.uniform(-2, 2, n), np.arange(n) % tasks
     y = (4.0 * ((x > 0) ^ (z > 0)) if step else x**2) + 0.3 * g + 0.3 * rng.normal(size=n)
     return pd.DataFrame({"x": x, "z": z, "g": [f"t{k}" for k in g], "y": y})
-
-
-def rows_of(frame):
-    codes = frame["g"].str[1:].astype(int).to_numpy()
-    return Rows(frame[["x", "z"]].to_numpy(), frame["y"].to_numpy(), codes, codes.max() + 1)
-
-
-def test_trees_do_not_know_the_targets_that_they_are_features_of(monkeypatch):
-    # The number of trees is one for all rows.
-    monkeypatch.setattr(Boosting, "_best", lambda *_: ((7, 5), 100))
-    frame = curved(step=True)
-    rows = rows_of(frame)
-    splits = splits_of(rows.codes, 4, 0)
-    unknown = np.isin(splits.folds, [1, 2])
-    rng = np.random.default_rng(0)
-    other = Rows(rows.X, rows.y.copy(), rows.codes, rows.n_tasks)
-    other.y[unknown] = rng.permutation(other.y[unknown])  # the range stays
-    columns = []
-    for known in (rows, other):
-        boosting = Boosting(known, splits, "gaussian", 0)
-        stacked, _ = boosting.stacked
-        columns.append(boosting.columns(1)[:, 0] * stacked.scale[0])
-    own, test = splits.folds == 2, splits.folds == 1
-    # Up to a constant: columns of a fold are moved to a common mean.
-    assert np.ptp((columns[0] - columns[1])[own]) < 1e-9
-    assert np.ptp((columns[0] - columns[1])[splits.folds == 0]) > 1e-3
-    everyone = Boosting(rows, splits, "gaussian", 0).columns(1)[:, 0]
-    assert np.corrcoef(everyone[test], rows.y[test])[0, 1] > 0.8
 
 
 def test_the_deviance_of_counts_implies_models_of_counts():
@@ -92,7 +63,7 @@ def test_what_is_not_linear_is_learned_saved_and_loaded(tmp_path, step):
     bases = {
         name.split("-")[-1] for name in (p["name"] for p in model.results["chosen_model"]["parts"])
     }
-    assert bases & ({"trees", "corrected", "boosting", "both"} if step else {"splines", "both"})
+    assert bases & ({"trees"} if step else {"splines"})
     assert model.score(new).score < 0.5 * linear.score(new).score
     said = model.predict(new)
     inside = (said["lower"] <= new["y"]) & (new["y"] <= said["upper"])
@@ -113,18 +84,6 @@ assert not unneeded & set(sys.modules)
     assert ran.stdout == "1\n"
 
 
-@pytest.mark.slow
-def test_a_base_does_not_extrapolate_wildly():
-    model = fit_fully(curved(step=True), task="g", target="y", base="boosting")
-    far = pd.DataFrame({"x": [1e3, -1e3], "z": [2.0, 2.0], "g": "t1"})
-    stacked = model.state["basis"].stacked
-    codes = np.zeros(2, dtype=np.int64)
-    trees = stacked.apply(far[["x", "z"]].to_numpy(), codes) * stacked.scale + stacked.mean
-    y = curved(step=True)["y"]
-    assert trees.min() >= y.min() - 0.1 * np.ptp(y)
-    assert trees.max() <= y.max() + 0.1 * np.ptp(y)
-
-
 def test_no_model_extrapolates_wildly(tmp_path):
     frame = curved()
     model = fit_fully(frame, task="g", target="y", base="splines")
@@ -141,7 +100,7 @@ def test_what_there_is_no_time_for_is_not_tried():
     names = {model["name"] for model in found["models"]}
     assert names == {"pooled"}
     (note,) = (note for note in found["notes"] if note.startswith("no time for"))
-    assert note.startswith("no time for common slopes, a level per task (and ")
+    assert note.startswith("no time for pooled boosted trees (and ")
     assert found["sentence"] == (
         "Nothing can be said about sharing: no model that shares was fitted."
     )
@@ -235,19 +194,12 @@ def test_other_errors_are_not_hidden(monkeypatch):
         fit_fully(curved(), task="g", target="y", base="linear")
 
 
-@pytest.mark.slow
-def test_trees_alone_are_tried_on_few_rows():
-    frame = curved(step=True, tasks=4, rows=30)
-    names = {one["name"] for one in fit_fully(frame, task="g", target="y").results["models"]}
-    assert {"pooled-trees", "cross-trees", "cross-both"} <= names
-
-
 def test_bases_that_would_take_long_are_not_tried_unless_asked_for():
     rng = np.random.default_rng(0)
     codes, X = np.arange(900) % 60, rng.normal(size=(900, 4))
     rows = Rows(X, rng.integers(0, 5, 900), codes, 60, None, np.arange(5))
     splits = splits_of(codes, 3, 0)
     tried, asked = (Spaces(rows, splits, base, "gaussian", 0) for base in ("auto", "splines"))
-    assert "boosting" in tried.blocks
-    assert not {"splines", "both", "trees"} & set(tried.blocks)
+    assert "means" in tried.blocks
+    assert "splines" not in tried.blocks
     assert list(asked.blocks) == ["splines", "splines-means"]

@@ -6,9 +6,12 @@ import pytest
 
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.learners.boosting import Boosting
+from crosslearning.tables.learners.candidates import candidates, trees
+from crosslearning.tables.learners.search import CandidateSearch, FoldPredictions
 from crosslearning.tables.learners.spaces import Spaces
+from crosslearning.tables.metrics import METRICS
 from crosslearning.tables.rows import Rows
-from crosslearning.tables.splits import splits_of
+from crosslearning.tables.splits import Splits, splits_of
 
 
 def steps(seed=0, n_tasks=4, n_rows=80, kind="numbers"):
@@ -95,8 +98,8 @@ def test_trees_are_chosen_saved_and_loaded(tmp_path, kind):
 
 def test_a_single_split_decides_on_trees_by_its_training_part():
     rows = steps()
-    splits = splits_of(rows.codes, 4, 0, parts=np.arange(len(rows.y)) % 2)
-    assert len(splits.parts) == 1
+    test = np.arange(len(rows.y)) % 2 > 0
+    splits = Splits([(np.flatnonzero(~test), np.flatnonzero(test))])
     (predictions,) = held_out(rows, with_task=True, splits=splits)
     assert np.mean((predictions - rows.y[splits.parts[0][1]]) ** 2) < 0.3
 
@@ -111,3 +114,23 @@ def test_without_lightgbm_a_note_says_that_trees_were_not_tried(monkeypatch):
     assert not spaces.trees
     assert "splines" in spaces.blocks
     assert spaces.notes == ["boosted trees were not tried: Growing boosted trees needs lightgbm"]
+
+
+def test_classes_have_a_smallest_probability():
+    rows = steps(kind="three")
+    boosting = Boosting(rows, splits_of(rows.codes, 4, 0), "gaussian", 0)
+    trees = boosting.final(np.zeros(2), with_task=True)
+    predictions = trees.probabilities(rows.X, rows.codes)
+    np.testing.assert_allclose(predictions.sum(axis=1), 1.0)
+    assert predictions.min() > 0.5 / (len(rows.y) + 2)
+
+
+def test_linear_models_of_a_family_stay_if_there_was_time_for_trees_only():
+    rows = steps()
+    splits = splits_of(rows.codes, 4, 0)
+    spaces = Spaces(rows, splits, "linear", "student", 0)
+    search = CandidateSearch(spaces, splits, METRICS["mse"])
+    pooled, *_ = candidates("regression", "student", rows.X.shape, only=True, epsilon=np.inf)
+    outcome = FoldPredictions(np.zeros(len(rows.y)), np.ones(len(rows.y)), 0.1)
+    search.outcomes = dict.fromkeys([pooled, *trees(np.inf)], outcome)
+    assert list(search._comparable()) == list(search.outcomes)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from crosslearning.tables.columns.encoder import counted
 from crosslearning.tables.columns.recognition import as_numbers
 from crosslearning.tables.findings import PartialEffect
-from crosslearning.tables.forecast import predictions
+from crosslearning.tables.forecast import count_trees, predictions
 from crosslearning.tables.model import TableModel
 
 _MOST_COLUMNS, _MOST_TASKS, _MOST_LEVELS, _GRID = 12, 60, 12, 21
@@ -65,10 +65,8 @@ def effects(
 def _spread_evenly(model: TableModel, frame: pd.DataFrame, n_points: int) -> pd.DataFrame:
     """Rows to average over, fewer if they are to be predicted for many points."""
     n_scores = 1 if model.classes is None else len(model.classes) - 1
-    stacked = getattr(model.state.get("basis"), "stacked", None)
-    n_trees = 0 if stacked is None else stacked.trees.size
     nodes = n_scores * _NODES if n_scores > 1 else 0
-    each = n_scores * len(model.encoder.feature_names) + nodes + n_trees
+    each = n_scores * len(model.encoder.feature_names) + nodes + count_trees(model.state)
     affordable = _NUMBERS // (n_points * each)
     count = np.clip(affordable, 1, min(_MOST_ROWS, len(frame)))
     return frame.iloc[np.linspace(0, len(frame) - 1, count).astype(np.intp)]

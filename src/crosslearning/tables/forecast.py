@@ -35,6 +35,12 @@ def main_part(state: dict[str, Any]) -> dict[str, Any]:
     return heaviest
 
 
+def count_trees(state: dict[str, Any]) -> int:
+    """Count the trees that a prediction goes through."""
+    parts = [part for *_, part in state["parts"]] if "parts" in state else [state]
+    return sum(part["fitted"]["trees_"].size for part in parts if "trees_" in part["fitted"])
+
+
 class _Member(NamedTuple):
     """A model of a blend: its weight in each row, its features, and bounds of its predictions."""
 

@@ -27,7 +27,7 @@ from crosslearning.tables.columns.labels import kept_as_text, of_another_kind, r
 from crosslearning.tables.findings import Findings, Horizon
 from crosslearning.tables.forecast import forecast, main_part, predictions, with_intervals
 from crosslearning.tables.learners.features import Basis, Rotation, TaskMeans
-from crosslearning.tables.learners.trees import Stacked, Trees
+from crosslearning.tables.learners.trees import Trees
 from crosslearning.tables.scoring import Score, Scorer
 from crosslearning.tasks import TaskIndex
 
@@ -35,7 +35,7 @@ _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv
 _BESIDE = (_RESULTS, _COEFFICIENTS, "report.html", "estimator.npz")
 _KIND = "table model"
 _PARTS = ("task", "target", "metric", "encoder", "rotation", "state", "residuals", "horizon")
-_CLASSES = (TableEncoder, Rotation, Basis, Curves, Stacked, TaskMeans, Trees, Residuals, Horizon)
+_CLASSES = (TableEncoder, Rotation, Basis, Curves, TaskMeans, Trees, Residuals, Horizon)
 
 
 class Untested(NamedTuple):

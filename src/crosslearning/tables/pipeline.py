@@ -238,10 +238,7 @@ class _Work:
         on_means = [c for c in others if "means" in BLOCKS[c.base]]
         if on_means and not search.worth(on_means, spaces.means_help):
             others = [c for c in others if c not in on_means]
-        on_trees = [c for c in others if "stacked" in BLOCKS[c.base]]
-        search.more([c for c in others if c not in on_trees], share=(0.5, 0.8))
-        if on_trees and (settings.base == "boosting" or search.prefers(alone)):
-            search.more(on_trees, share=(0.8, 1.0))
+        search.more(others, share=(0.5, 1.0))
 
     def model(self, compared: _Compared) -> TableModel:
         """Fit the chosen model to all rows."""

@@ -106,7 +106,7 @@ class FitSettings:
     group: str | None = option("Column of groups that are held out as a whole.", None, column=True)
     folds: int = option("Number of folds.", 5, check=Check(lambda value: value >= 2, "at least 2"))
     base: str = option(
-        "Features besides the columns: splines, boosting (predictions of boosted trees), linear or "
+        "What is tried besides linear models: splines, boosting (boosted trees), linear or "
         "none (no others), or auto (all of these and means of tasks, where they may help).",
         "auto",
         choices=BASES,

@@ -23,7 +23,7 @@ from crosslearning.tables.metrics import Metric
 
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
 _RIVALS = ("pooled", "separate")
-_FEATURES = {"curved": "curves", "means": "task means", "stacked": "boosted trees"}
+_FEATURES = {"curved": "curves", "means": "task means", "trees": "boosted trees"}
 
 
 def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Comparison:
@@ -202,8 +202,8 @@ def reason(trials: Trials, words: str) -> str:
         why += f"model of {len(others)}, {other}. It consists of {parts}; the weights for a part "
         why += "of the rows come from the others."
     elif blend:
-        why = f"a blend of the {len(trials.candidates)} models would give it all the weight. Its "
-        why += f"mean over tasks is {score}; {next_best.label} has {other}."
+        why = f"a blend of the {len(trials.candidates)} models would give it at least nine tenths "
+        why += f"of the weight. Its mean over tasks is {score}; {next_best.label} has {other}."
     else:
         why = f"it has the best mean over tasks of {len(trials.candidates)} models: {score} "
         why += f"against {other} for {next_best.label}, the next best. Of equal models the "

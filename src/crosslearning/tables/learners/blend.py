@@ -8,7 +8,7 @@ from scipy.special import kl_div
 from crosslearning.tables.rows import Rows
 
 Array = NDArray[np.float64]
-_LEAST = 0.02  # smallest weight that is kept
+_LEAST, _MOST = 0.05, 0.9  # smallest weight that is kept, and one that is rounded up to 1
 _SHRINKAGE = 0.01  # towards the best model, relative to the smallest squared error
 _PRIOR = 10.0  # rows that the prior of weights is worth
 _ROUNDS, _LEAST_SHARE = 200, 1e-12
@@ -34,9 +34,9 @@ def blend_weights(predictions: Array, rows: Rows, metric: str, cross: NDArray[np
         weights = _least_squares(
             predictions, rows, share, 2.0 if metric == "gamma-deviance" else 0.0
         )
-    if not weights.any():  # all models are exact
-        weights = np.ones(len(weights))
     weights = np.where(weights < min(_LEAST, weights.max()), 0.0, weights)
+    if weights.max() >= _MOST * weights.sum():
+        weights = np.eye(len(weights))[weights.argmax()]
     return np.asarray(weights / weights.sum())
 
 

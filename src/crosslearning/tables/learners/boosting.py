@@ -1,15 +1,15 @@
 """Boosted trees: for all tasks alike, with the task as a category, or for each task alone."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.convex.deadline import check_deadline
-from crosslearning.tables.learners.trees import Stacked, Trees, bounded_scores, with_both_classes
+from crosslearning.tables.learners.trees import Trees, probabilities_of
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import Splits
 from crosslearning.tasks import within_task_folds
@@ -18,6 +18,7 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 _SIZES = ((7, 5), (31, 20))  # leaves of a tree, and fewest rows of a leaf
 _MOST_TREES, _PATIENCE = 500, 30
+_MOST_ALONE = 25  # trees of each task alone, in larger steps, since tasks may be many
 _SETTINGS: dict[str, Any] = {
     "learning_rate": 0.05,
     "bagging_fraction": 0.8,
@@ -29,10 +30,8 @@ _SETTINGS: dict[str, Any] = {
     "verbosity": -1,
 }
 _OBJECTIVES = {"poisson": "poisson", "tweedie": "poisson", "gamma": "gamma"}
-_MARGIN = 0.1  # by which scores may exceed the range of the targets, relative to it
-_LEAST_SHARE = 0.01  # of the mean target: the smallest prediction under a logarithmic link
 _MANY = 10**6  # numbers, which are worth several threads
-_INNER = 5  # folds of a training part, if the splits are not folds
+_INNER = 5  # folds of the training part, if there is only one split
 
 
 class _Grown(NamedTuple):
@@ -46,8 +45,7 @@ class _Grown(NamedTuple):
 class Boosting:
     """Trees of one table, fitted without the rows that they predict.
 
-    Their size and number for a split are those that are best on other splits; trees that are
-    features of linear models have the size and number that are best on all splits.
+    Their size and number for a split are those that are best on other splits.
     """
 
     rows: Rows
@@ -57,7 +55,6 @@ class Boosting:
 
     def __post_init__(self) -> None:
         self._grown: dict[Any, _Grown] = {}
-        self._stacked: dict[Any, Any] = {}
 
     def held_out(self, *, with_task: bool) -> Iterator[list[Array]]:
         """Grow trees split by split; after the last, their predictions of all test parts."""
@@ -74,35 +71,21 @@ class Boosting:
         pooled = self.final(sds, with_task=False) if with_task else None
         size, n_trees = self._best(with_task, self._all)
         booster = self._train(self.rows, size, n_trees, with_task=with_task).booster
-        return Trees.of(booster, n_trees, sds, pooled)
+        return Trees.of(booster, n_trees, sds, self._smallest, pooled)
 
-    def separate(self, train: Indices, test: Indices) -> Array:
-        """Predictions of some rows by trees of the training rows of their task alone."""
+    def separate(self, split: int) -> Array:
+        """Predictions of a test part by trees of the training rows of each task alone."""
+        train, test = self.splits.parts[split]
         learned, asked = self.rows.take(train), self.rows.take(test)
         predictions = np.empty((len(test), *np.shape(_constant(learned, learned))))
-        for code in np.unique(asked.codes).tolist():
+        tasks, begun = np.unique(asked.codes).tolist(), time.monotonic()
+        for done, code in enumerate(tasks, start=1):
             alone = learned.take(np.flatnonzero(learned.codes == code))
             at = np.flatnonzero(asked.codes == code)
             predictions[at] = self._alone(alone, asked.X[at], _constant(alone, learned))
+            left = (len(self.splits.parts) - split) * len(tasks) - done
+            check_deadline(left * (time.monotonic() - begun) / done)
         return predictions
-
-    def columns(self, split: int) -> Array:
-        """Scores of all rows, standardised: out of fold in the training part of a split."""
-        stacked, _ = self.stacked
-        train, test = self.splits.parts[split]
-        columns = np.zeros((len(self.rows.y), len(stacked.mean)))
-        columns[train] = self._out_of_fold(split, train)
-        columns[test] = self._scores(self._pooled(split, None, train), test)
-        return np.asarray((columns - stacked.mean) / stacked.scale)
-
-    @cached_property
-    def stacked(self) -> tuple[Stacked, Array]:
-        """Scores by trees of all rows, and standardised scores of rows out of their fold."""
-        columns = self._out_of_fold(None, np.arange(len(self.rows.y)))
-        mean, scale = columns.mean(axis=0), columns.std(axis=0)
-        scale = np.where(scale > 0, scale, 1.0)
-        stacked = Stacked(self.final(np.zeros(2), with_task=False), *self._bounds, mean, scale)
-        return stacked, (columns - mean) / scale
 
     # Sizes and numbers of trees.
 
@@ -156,61 +139,15 @@ class Boosting:
         return self._complete(np.asarray(predictions))
 
     def _complete(self, predictions: Array) -> Array:
-        return predictions if self.rows.classes is None else with_both_classes(predictions)
-
-    # Scores as features of linear models.
-
-    def _out_of_fold(self, split: int | None, rows: Indices) -> Array:
-        folds = self._folds[rows]
-        parts = {
-            k: self._scores(self._pooled(split, k, rows[folds != k]), rows[folds == k])
-            for k in np.unique(folds).tolist()
-        }
-        # A fold with high targets leaves low ones to train on: its mean would give it away.
-        mean = np.mean([part.mean(axis=0) for part in parts.values()], axis=0)
-        columns = np.empty((len(rows), len(mean)))
-        for k, part in parts.items():
-            columns[folds == k] = part - part.mean(axis=0) + mean
-        return columns
-
-    def _scores(self, booster: Any, rows: Indices) -> Array:
-        scores = booster.predict(self.rows.X[rows], raw_score=True, num_threads=1)
-        return bounded_scores(np.asarray(scores), *self._bounds)
-
-    @cached_property
-    def _folds(self) -> NDArray[np.int64]:
-        if self._shared is not None:
-            return self._shared
-        return within_task_folds(self.rows.codes, _INNER, self.seed)
+        """Means as they are, or probabilities of all classes."""
+        if self.rows.classes is None:
+            return predictions
+        return probabilities_of(predictions, self._smallest)
 
     @property
-    def _shared(self) -> NDArray[np.int64] | None:
-        """The folds of the splits, if there are enough of them to leave out two."""
-        folds = self.splits.folds
-        return None if folds is None or folds.max() < 2 else folds
-
-    def _pooled(self, split: int | None, fold: int | None, rows: Indices) -> Any:
-        """Trees without a split and a fold; those without folds j and k serve both splits."""
-        without = (split, fold) if self._shared is None else frozenset({split, fold})
-        if without not in self._stacked:
-            size, n_trees = self._best(False, self._all)
-            self._stacked[without] = self._train(self.rows.take(rows), size, n_trees).booster
-        return self._stacked[without]
-
-    @cached_property
-    def _bounds(self) -> tuple[float, float]:
-        """Bounds of scores: the range of the targets, a little wider."""
-        y, classes = self.rows.counted, self.rows.classes
-        if classes is not None:
-            least = 1.0 / (len(y) + 2.0)
-            low, top = float(np.log(least)), float(np.log1p(-least))
-            return (low - top, top - low) if len(classes) == 2 else (low, top)
-        lowest, highest = float(y.min()), float(y.max())
-        margin = _MARGIN * (highest - lowest)
-        if self.family in _OBJECTIVES:
-            lowest = max(lowest, _LEAST_SHARE * float(y.mean()))
-            return float(np.log(lowest)), float(np.log(highest + margin))
-        return lowest - margin, highest + margin
+    def _smallest(self) -> float:
+        """Smallest probability of a class."""
+        return 1.0 / (len(self.rows.y) + 2.0)
 
     # Growing.
 
@@ -221,11 +158,12 @@ class Boosting:
         n_trees: int,
         test: Rows | None = None,
         with_task: bool = False,
+        **other: Any,
     ) -> _Grown:
         import lightgbm as lgb  # takes long
 
         train = self._data(part, with_task)
-        settings = self._settings(part, size)
+        settings = self._settings(part, size) | other
         callbacks: list[Any] = [_give_up_in_time]
         history: dict[str, Any] = {"": {"": [0.0]}}
         tests = []
@@ -271,11 +209,13 @@ class Boosting:
         size, n_trees = self._best(False, self._all)
         if len(rows.y) < 2 * size[1] or len(np.unique(rows.y)) < 2:
             return np.broadcast_to(constant, (len(X), *constant.shape))
-        predictions = self._complete(self._train(rows, size, n_trees).booster.predict(X))
+        fewer = min(n_trees, _MOST_ALONE)
+        rate = _SETTINGS["learning_rate"] * n_trees / fewer
+        booster = self._train(rows, size, fewer, learning_rate=rate).booster
+        predictions = np.asarray(booster.predict(X, num_threads=1))
         if rows.classes is None:
             return predictions
-        shares = np.maximum(predictions, 1.0 / (len(rows.y) + 2.0))
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        return probabilities_of(predictions, 1.0 / (len(rows.y) + 2.0))
 
 
 def _give_up_in_time(_: Any) -> None:

@@ -39,24 +39,13 @@ _WORDS = {
     "means": "with task means",
     "splines": "with curves",
     "splines-means": "with curves and task means",
-    "corrected": "on boosted trees alone",
-    "boosting": "on boosted trees",
-    "both": "on boosted trees, with curves",
 }
 _NOUNS = _LABELS | {
     "levels": "the model with common slopes and a level per task",
     "cross": "cross-learning",
 }
-_IN_SENTENCES = _WORDS | {"both": "on boosted trees and with curves"}
-# Task means are constant in a task, so that separate models do not see them; trees see all tasks,
-# so that their separate end is trees of each task alone.
-_SEPARATE_BASE = {
-    "means": "linear",
-    "splines-means": "splines",
-    "corrected": "trees",
-    "boosting": "trees",
-    "both": "trees",
-}
+# Task means are constant in a task, so that separate models do not see them.
+_SEPARATE_BASE = {"means": "linear", "splines-means": "splines"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +69,7 @@ class Candidate:
         if self.base not in _WORDS:
             return self.label
         family = f"({self.family})" if self.family else ""
-        return " ".join(filter(None, (_NOUNS[self.end], _IN_SENTENCES[self.base], family)))
+        return " ".join(filter(None, (_NOUNS[self.end], _WORDS[self.base], family)))
 
     @property
     def learner(self) -> tuple[str, str]:
@@ -90,8 +79,7 @@ class Candidate:
     @property
     def separate_end(self) -> tuple[str, str]:
         """The learner whose separate models are those of this one."""
-        base = _SEPARATE_BASE.get(self.base, self.base)
-        return base, "" if base == "trees" else self.family
+        return _SEPARATE_BASE.get(self.base, self.base), self.family
 
 
 # Trees of each task alone are only compared with. All trees are grown as they are used.

@@ -1,6 +1,6 @@
 """Features derived from the columns of a table, for stored models.
 
-Principal axes of many columns, splines, means of tasks, and predictions of boosted trees.
+Principal axes of many columns, splines, and means of tasks.
 """
 
 from __future__ import annotations
@@ -11,17 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.convex.sums.columns import Curves
-from crosslearning.tables.learners.trees import Stacked
 
 Array = NDArray[np.float64]
 BLOCKS = {
     "means": ("linear", "means"),
     "splines": ("linear", "curved"),
     "splines-means": ("linear", "curved", "means"),
-    "trees": ("stacked",),  # without any linear model
-    "corrected": ("stacked",),
-    "boosting": ("linear", "stacked"),
-    "both": ("linear", "curved", "stacked"),
+    "trees": ("trees",),  # of no linear model
 }
 _MOST_AXES = 300
 _ROUNDING = 1e-10  # of the largest singular value
@@ -103,7 +99,7 @@ class TaskMeans:
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Standardised columns, then curves of them, means of tasks, and scores of trees.
+    """Standardised columns, then curves of them, and means of tasks.
 
     Stored by the order of the fields, so that new ones come last.
     """
@@ -111,7 +107,6 @@ class Basis:
     mean: Array
     scale: Array
     curves: list[Curves]
-    stacked: Stacked | None = None
     means: TaskMeans | None = None
 
     def apply(self, X: Array, codes: NDArray[np.int64]) -> Array:
@@ -119,18 +114,14 @@ class Basis:
         Z = (X - self.mean) / self.scale
         parts = [Z, *(curves(Z[:, curves.column]) for curves in self.curves)]
         parts += [] if self.means is None else [self.means.apply(Z, codes)]
-        return np.hstack(
-            [*parts, *([] if self.stacked is None else [self.stacked.apply(X, codes)])]
-        )
+        return np.hstack(parts)
 
     @property
     def blocks(self) -> NDArray[np.str_]:
         """What each column is."""
         curved = sum(curves.coef.shape[2] for curves in self.curves)
         means = 0 if self.means is None else len(self.means.columns)
-        stacked = 0 if self.stacked is None else len(self.stacked.mean)
-        sizes = [len(self.mean), curved, means, stacked]
-        return np.repeat(["linear", "curved", "means", "stacked"], sizes)
+        return np.repeat(["linear", "curved", "means"], [len(self.mean), curved, means])
 
     def seen(self, name: str) -> NDArray[np.intp]:
         """Positions of the columns of a base."""

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -109,8 +108,8 @@ class CrossValidation:
     ) -> Iterator[tuple[Array, Array]]:
         boosting, parts = self.spaces.boosting, self.splits.parts
         if candidate.end == "separate":
-            for train, test in parts:
-                predictions[test] = boosting.separate(train, test)
+            for s, (_, test) in enumerate(parts):
+                predictions[test] = boosting.separate(s)
                 yield predictions, sds
             return
         for done in boosting.held_out(with_task=candidate.end == "cross"):
@@ -131,9 +130,6 @@ class CrossValidation:
         else:
             model = clone(estimator).fit_statistics(without(sums, s))
             bounded(model, rows.take(train).counted)
-        center = np.atleast_2d(model.center_coef_)
-        if "stacked" in BLOCKS.get(base, ()) and len(center) == 1 and center[0, -1] < 0:
-            raise NotFittedError("predictions of trees get a negative weight")
         return model
 
     def _sums_of(self, base: str, rows: Rows) -> Statistics | None:
@@ -142,7 +138,7 @@ class CrossValidation:
         if base not in self.sums:
             n_folds = 0 if folds is None else int(folds.max()) + 1
             size = rows.n_tasks * n_folds * (rows.X.shape[1] + 1) ** 2
-            fixed = not {"means", "stacked"} & set(BLOCKS.get(base, ()))
+            fixed = "means" not in BLOCKS.get(base, ())
             possible = folds is not None and fixed and size <= _MOST_SUMS
             self.sums[base] = rows.sums(folds=folds, n_folds=n_folds) if possible else None
         return self.sums[base]
@@ -207,7 +203,6 @@ class CandidateSearch:
             outcomes = self._in_turn(candidates, share)
         else:
             self.progress("Trying models", share[0])
-            self._grow(candidates)
             outcomes = Parallel(n_jobs=self.jobs, return_as="generator")(
                 delayed(self.validation.within)(candidate, self._latest) for candidate in candidates
             )
@@ -230,11 +225,6 @@ class CandidateSearch:
             self.failed |= {candidate.label: str(reason) for candidate in candidates}
         return False
 
-    def prefers(self, candidates: Sequence[Candidate]) -> bool:
-        """Whether a choice among all candidates so far has some of these."""
-        chosen = self._trials().choices["all"].weights
-        return any(candidate.name in chosen for candidate in candidates)
-
     def _in_turn(
         self, candidates: Sequence[Candidate], share: tuple[float, float]
     ) -> Iterator[FoldPredictions | str | None]:
@@ -250,16 +240,6 @@ class CandidateSearch:
                 )
 
             yield self.validation.within(candidate, self._latest, report)
-
-    def _grow(self, candidates: Sequence[Candidate]) -> None:
-        """Grow the trees of all splits before processes need them, as far as there is time."""
-        on_trees = [
-            c.base for c in candidates if c.estimator and "stacked" in BLOCKS.get(c.base, ())
-        ]
-        for s in range(len(self.splits.parts)):
-            if on_trees and time.monotonic() < self.moment:
-                with suppress(NotFittedError, OutOfTimeError), deadline(self._latest):
-                    self.validation.spaces.of(on_trees[0], s)
 
     def finish(self) -> Trials:
         """Choose among the candidates, and among those at each end."""

@@ -1,4 +1,4 @@
-"""The rows of a table in each base: columns, splines, means of tasks, boosted trees."""
+"""The rows of a table in each base: columns, splines, means of tasks."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,6 @@ _COSTLY = 2e7  # tasks × coefficients³, beyond which a base is not tried if fi
 _WORTH = 2.0  # gain in log evidence for which means of tasks are tried
 _FEWEST_ROWS = 60  # for trees
 _CONSTANT = 1e-9  # share of the variance of a column that is within tasks, or between them
-_ASKED = {"splines": "curved", "boosting": "stacked"}  # blocks
 
 
 class Spaces:
@@ -36,7 +35,7 @@ class Spaces:
         self.trees = self.trees and self._trees_can_be_grown()
         if base == "auto" and p > _WIDEST:
             self.notes.append(f"curves were not tried, since there are {p} features")
-        elif base not in ("linear", "none"):
+        elif base in ("auto", "splines"):
             splines = SplineFeatures().fit(rows.X, sample_weight=rows.weights)
             self.basis = Basis(splines.mean_, splines.scale_, splines.curves_)
             self._columns = self.basis.apply(rows.X, rows.codes)
@@ -55,29 +54,20 @@ class Spaces:
 
     def _possible(self, base: str) -> dict[str, NDArray[np.str_]]:
         """Blocks of the columns of each base that can be tried."""
-        rows, n_means, n_trees = self.rows, len(self._averaged), 0
-        if self.trees:
-            n_trees = rows.n_scores + (rows.n_scores > 1)
-        if self.family == "quantile":
-            n_means = 0
-        known = np.append(self.basis.blocks, np.repeat(["means", "stacked"], [n_means, n_trees]))
-        found = {}
+        rows, n_means = self.rows, 0 if self.family == "quantile" else len(self._averaged)
+        columns = np.append(self.basis.blocks, np.repeat("means", n_means))
+        possible = {}
         for name, blocks in BLOCKS.items():
-            own = known[np.isin(known, blocks)]
-            asked = _ASKED.get(base, blocks[0]) in blocks
-            if name == "trees" or set(own) != set(blocks) or not asked:
-                continue
-            costly = rows.n_tasks * (rows.n_scores * len(own)) ** 3 > _COSTLY
-            # Trees alone are too often the best by chance where targets are not normal.
-            if self._normal or not (name == "corrected" or (costly and base == "auto")):
-                found[name] = own
-        return found
+            used = columns[np.isin(columns, blocks)]
+            costly = rows.n_tasks * (rows.n_scores * len(used)) ** 3 > _COSTLY
+            affordable = self._normal or not costly
+            wanted = affordable if base == "auto" else "curved" in blocks
+            if wanted and set(used) == set(blocks):
+                possible[name] = used
+        return possible
 
     def of(self, base: str, split: int | None) -> Rows:
-        """Rows in a base; means and trees of a split are those of its training rows.
-
-        Trees predict these out of fold.
-        """
+        """Rows in a base; means of a split are those of its training rows."""
         if base == "linear":
             return self.rows
         parts = [self._fixed(base)]
@@ -85,9 +75,6 @@ class Spaces:
             known = np.arange(len(self.rows.y)) if split is None else self.splits.parts[split][0]
             means = self._means(known).take(self._averaged)
             parts.append(means.apply(self._columns, self.rows.codes))
-        if "stacked" in BLOCKS[base]:
-            trees = self.boosting
-            parts.append(trees.stacked[1] if split is None else trees.columns(split))
         return replace(self.rows, X=np.hstack(parts))
 
     def _fixed(self, base: str) -> NDArray[np.float64]:
@@ -106,7 +93,7 @@ class Spaces:
         if "means" in needed:
             means = self._means(np.arange(len(self.rows.y))).take(self._averaged)
             basis = replace(basis, means=means)
-        return replace(basis, stacked=self.boosting.stacked[0]) if "stacked" in needed else basis
+        return basis
 
     def means_help(self, estimator: Any) -> bool:
         """Whether means of tasks as features raise the evidence, or reduce the noise."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -19,18 +18,22 @@ class Trees:
     """Trees of all tasks; if `pooled` is not None, they know the task, as the last column.
 
     Rows of new tasks, with the code -1, are predicted by the trees in `pooled`. Targets of known
-    and of new tasks have the standard deviations `sds` around predictions.
+    and of new tasks have the standard deviations `sds` around predictions; classes have at least
+    the probability `smallest`.
     """
 
     text: NDArray[np.uint8]
     sds: Array
+    smallest: float
     pooled: Trees | None = None
 
     @classmethod
-    def of(cls, booster: Any, n_trees: int, sds: Array, pooled: Trees | None = None) -> Trees:
+    def of(
+        cls, booster: Any, n_trees: int, sds: Array, smallest: float, pooled: Trees | None
+    ) -> Trees:
         """Take the first trees of a model."""
         text = booster.model_to_string(num_iteration=n_trees)
-        return cls(np.frombuffer(text.encode(), dtype=np.uint8), sds, pooled)
+        return cls(np.frombuffer(text.encode(), dtype=np.uint8), sds, smallest, pooled)
 
     @cached_property
     def _booster(self) -> Any:
@@ -43,15 +46,15 @@ class Trees:
         """Number of trees."""
         return int(self._booster.num_trees())
 
-    def predict(self, X: Array, codes: Codes, **how: Any) -> Array:
+    def predict(self, X: Array, codes: Codes) -> Array:
         """Means of targets, or probabilities of classes."""
         if self.pooled is None:
-            return np.asarray(self._booster.predict(X, num_threads=1, **how))
+            return np.asarray(self._booster.predict(X, num_threads=1))
         columns = np.column_stack([X, codes])
-        predictions = np.asarray(self._booster.predict(columns, num_threads=1, **how))
+        predictions = np.asarray(self._booster.predict(columns, num_threads=1))
         new = codes < 0
         if new.any():
-            predictions[new] = self.pooled.predict(X[new], codes[new], **how)
+            predictions[new] = self.pooled.predict(X[new], codes[new])
         return predictions
 
     def means(self, X: Array, codes: Codes) -> Array:
@@ -64,35 +67,12 @@ class Trees:
 
     def probabilities(self, X: Array, codes: Codes) -> Array:
         """Probabilities of the classes."""
-        return with_both_classes(self.predict(X, codes))
+        return probabilities_of(self.predict(X, codes), self.smallest)
 
 
-def with_both_classes(predictions: Array) -> Array:
-    """Probabilities of all classes from those of the second, if there are two."""
-    if predictions.ndim == 2:
-        return predictions
-    return np.column_stack([1.0 - predictions, predictions])
-
-
-@dataclass(frozen=True, eq=False)
-class Stacked:
-    """Bounded and standardised scores of trees; for several classes relative to their mean."""
-
-    trees: Trees
-    low: float
-    high: float
-    mean: Array
-    scale: Array
-
-    def apply(self, X: Array, codes: Codes) -> Array:
-        """Columns for linear models."""
-        scores = self.trees.predict(X, codes, raw_score=True)
-        return np.asarray((bounded_scores(scores, self.low, self.high) - self.mean) / self.scale)
-
-
-def bounded_scores(scores: Array, low: float, high: float) -> Array:
-    """Scores within bounds as columns; for several classes log probabilities without their mean."""
-    if scores.ndim == 1:
-        return np.clip(scores, low, high)[:, np.newaxis]
-    logs = np.clip(log_softmax(scores, axis=1), low, high)
-    return np.asarray(logs - logs.mean(axis=1, keepdims=True))
+def probabilities_of(predictions: Array, smallest: float) -> Array:
+    """Probabilities of all classes, from those of the second if there are two; none is smaller."""
+    if predictions.ndim == 1:
+        predictions = np.column_stack([1.0 - predictions, predictions])
+    bounded = np.maximum(predictions, smallest)
+    return np.asarray(bounded / bounded.sum(axis=1, keepdims=True))
