@@ -1,6 +1,7 @@
 """Classes that have an order."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 from statsmodels.miscmodels.ordinal_model import OrderedModel
@@ -67,7 +68,8 @@ def test_two_ordered_classes_are_two_classes():
 @pytest.mark.parametrize("epsilon", [np.inf, 0.5])
 def test_models_are_saved_and_bounded(epsilon, tmp_path):
     X, y, tasks = ratings(4, n_tasks=10)
-    grades = np.array(["a", "b", "c", "d"])[y]
+    names = ["poor", "fair", "good", "best"]
+    grades = pd.Series(pd.Categorical.from_codes(y, names, ordered=True))
     model = CrossBayesianLogisticRegression(ordered=True, epsilon=epsilon).fit(X, grades, tasks)
     assert model.distances_.max() <= epsilon * (1 + 1e-8)
     model.save(tmp_path / "model")
@@ -76,6 +78,23 @@ def test_models_are_saved_and_bounded(epsilon, tmp_path):
     assert model.score(X, grades, tasks) > 0.4
     new = model.fit_task(X[:20], grades[:20], "new")
     assert new.predict_proba(X[:3], ["new"] * 3).shape == (3, 4)
+
+
+def test_the_order_is_that_of_the_categories_or_of_numbers():
+    X, y, tasks = ratings(7, n_tasks=6)
+    model = CrossBayesianLogisticRegression(ordered=True, covariance="pooled")
+    expected = model.fit(X, y, tasks).predict_proba(X, tasks)
+    names = ["unused", "poor", "fair", "good", "best"]
+    for grades in (y + 0.5, pd.Categorical.from_codes(y + 1, names, ordered=True)):
+        model.fit(X, grades, tasks)
+        np.testing.assert_array_equal(model.predict_proba(X, tasks), expected)
+        right = np.asarray(grades) == model.classes_[expected.argmax(axis=1)]
+        assert model.score(X, grades, tasks) == pytest.approx(right.mean())
+    for text in (np.array(names)[y], pd.Categorical.from_codes(y, names)):
+        with pytest.raises(ValueError, match="ordered pandas Categorical"):
+            model.fit(X, text, tasks)
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        model.fit(X, np.ones(len(y)), tasks)
 
 
 def test_another_fit_may_have_other_classes():

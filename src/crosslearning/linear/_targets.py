@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.convex.families import Family, contrasts, family_of_classes
@@ -61,7 +63,9 @@ class ClassTarget(TaskClassifier):
 
     def _encoded(self, y: NDArray[Any]) -> Indices:
         y = np.asarray(y)
-        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        order = np.argsort(self.classes_)
+        rank = np.searchsorted(self.classes_, y, sorter=order)
+        codes = order[np.minimum(rank, len(order) - 1)]
         unknown = self.classes_[codes] != y
         if unknown.any():
             raise ValueError(
@@ -84,3 +88,27 @@ class ClassTarget(TaskClassifier):
             return self.center_coef_, self.center_intercept_
         basis = contrasts(len(self.classes_))
         return basis.T @ self.center_coef_, self.center_intercept_ @ basis
+
+
+def grades_of(y: Any) -> NDArray[Any]:
+    """Return the distinct grades in their order: that of an ordered Categorical, or of numbers.
+
+    >>> grades_of(pd.Categorical(["low", "high"], ["low", "high"], ordered=True)).tolist()
+    ['low', 'high']
+    """
+    dtype = getattr(y, "dtype", None)
+    if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
+        return np.asarray(pd.Categorical(y).remove_unused_categories().categories)
+    distinct = pd.unique(np.ravel(y))
+    other = [value for value in distinct if not isinstance(value, Number | np.bool_)]
+    if other:
+        raise ValueError(
+            "With ordered=True the classes need an order, and text has none; got "
+            f"{other[0]!r}. Pass an ordered pandas Categorical, or numbers."
+        )
+    return np.sort(distinct)
+
+
+def accuracy(y: Any, predicted: Any, sample_weight: Any = None) -> float:
+    """Return the share of targets that are predicted, whatever their type."""
+    return float(np.average(np.asarray(y) == predicted, weights=sample_weight))

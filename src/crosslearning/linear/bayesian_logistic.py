@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.convex.families import Family, family_of
 from crosslearning.convex.sums.passes import Passed
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
 from crosslearning.linear._bayesian import CrossBayesianModel
-from crosslearning.linear._targets import ClassTarget
+from crosslearning.linear._targets import ClassTarget, accuracy, grades_of
 from crosslearning.tether import Array
 
 
@@ -30,16 +31,16 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
     Parameters
     ----------
     ordered : bool, default=False
-        Whether the classes, in the order of `classes_`, are grades of one thing: a cumulative logit
-        model with one score, and thresholds that all tasks share. A class of higher order has a
-        higher score.
+        Whether the classes are grades of one thing: a cumulative logit model with one score, and
+        thresholds that all tasks share. A class of higher order has a higher score. Targets are
+        then numbers, or an ordered pandas Categorical, whose categories give the order.
     epsilon, covariance, blocks, task_weights, tol, max_iter, and all others
         As in :class:`CrossBayesianRidge`.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
-        The classes.
+        The classes, in order.
     thresholds_ : array of shape (n_classes - 1,)
         Of three or more ordered classes: the log-odds of at most a class are its threshold minus
         the linear predictor.
@@ -70,6 +71,20 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
 
     def _family(self) -> Family:
         return family_of(vars(self))
+
+    def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskTable:
+        if self.ordered and y is not None:
+            self.classes_ = grades_of(y)  # the validated target is an array, without categories
+            self._refuse_one_class()
+        return super()._check_rows(X, y, tasks, sample_weight)
+
+    def _learn_target(self, y: NDArray[Any], weights: Array) -> None:
+        if not self.ordered:
+            super()._learn_target(y, weights)
+
+    def _measure(self) -> Callable[..., float]:
+        """Accuracy; scikit-learn's refuses grades such as 0.5."""
+        return accuracy if self.ordered else super()._measure()
 
     def fit_passes(
         self,

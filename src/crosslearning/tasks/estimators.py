@@ -76,12 +76,15 @@ class TaskClassifier(_TaskPredictor, ClassifierMixin):  # type: ignore[misc]
         """Store the classes, and return the position of each row's class."""
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
+        self._refuse_one_class()
+        return np.asarray(codes)
+
+    def _refuse_one_class(self) -> None:
         if len(self.classes_) < 2:
             raise ValueError(
                 f"A classifier needs at least 2 classes; got one class, "
                 f"{self.classes_.tolist()[0]!r}."
             )
-        return np.asarray(codes)
 
 
 def separate_labels(X: Any, tasks: Any, task_column: Any) -> tuple[Any, Any]:
