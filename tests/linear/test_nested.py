@@ -85,6 +85,28 @@ def test_an_update_is_a_fit_to_all_rows(rows, model):
         np.testing.assert_allclose(getattr(part, name), getattr(model, name), rtol=1e-8, atol=1e-8)
 
 
+def test_columns_are_matched_by_name(rows, model):
+    reverse = UNITS[["school", "district"]]
+    expected = model.predict(rows.features[:3], tasks=UNITS)
+    np.testing.assert_array_equal(model.predict(rows.features[:3], tasks=reverse), expected)
+    for paths in (list(UNITS.itertuples(index=False, name=None)), UNITS.to_numpy()):
+        np.testing.assert_array_equal(model.predict(rows.features[:3], tasks=paths), expected)
+    other = UNITS.rename(columns={"school": "class"})
+    for labels in (other, other[["class"]], UNITS.assign(extra=0), [(0, 1, 2)] * 3, ["a"] * 3):
+        for method in (model.predict, lambda X, tasks: model.update(X, rows.y[:3], tasks)):
+            with pytest.raises(ValueError, match="must have the 2 columns"):
+                method(rows.features[:3], tasks=labels)
+    with pytest.raises(ValueError, match="distinct names"):
+        CrossBayesianRidge().fit(rows.features, rows.y, tasks=rows.labels.iloc[:, [0, 0]])
+
+
+def test_labels_have_the_types_of_their_level(rows, model):
+    mixed = pd.DataFrame({"district": [0, 0], "school": [1, "1"]})
+    for method in (model.predict, lambda X, tasks: model.update(X, rows.y[:2], tasks)):
+        with pytest.raises(ValueError, match=r"`school` .*\(int\); got '1' \(str\)"):
+            method(rows.features[:2], tasks=mixed)
+
+
 def test_a_summary_has_a_standard_deviation_for_each_level(model):
     frame = model.summary().frame
     np.testing.assert_allclose(frame["district_sd"]["x0"], model.task_sd_[0, 0])

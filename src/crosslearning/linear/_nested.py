@@ -24,13 +24,14 @@ from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._inference import Inference
-from crosslearning.tasks.estimators import as_objects, codes_to_fit, codes_to_predict
+from crosslearning.tasks.estimators import as_objects, codes_to_fit, codes_to_predict, is_center
 from crosslearning.tasks.nested import (
     codes_of,
     groups_of,
     has_levels,
     level_names,
     parents_of,
+    paths_like,
     paths_of,
 )
 from crosslearning.tether import Array
@@ -61,22 +62,16 @@ class NestedTasks(Inference):
         self._forget_levels()
         if not has_levels(tasks):
             return codes_to_fit(tasks, n_rows, stacklevel=5)
-        labels, codes = codes_to_fit(paths_of(tasks, n_rows), n_rows)
         self.level_names_ = level_names(tasks)
+        labels, codes = codes_to_fit(paths_of(tasks, n_rows), n_rows)
         self.groups_ = [as_objects(groups) for groups in groups_of(labels.tolist())]
         return labels, codes
 
     def _new_codes(self: Any, tasks: Any, n_rows: int) -> NDArray[np.int64]:
-        if not self.groups_ or not has_levels(tasks):
+        if not self.groups_ or tasks is None or is_center(tasks):
             return codes_to_predict(self.tasks_, tasks, n_rows)
-        depth = len(self.level_names_)
-        if tasks.shape[1] != depth:
-            raise ValueError(
-                f"`tasks` must have the {depth} columns of the fit, {self.level_names_}; got "
-                f"{tasks.shape[1]}."
-            )
-        groups = [groups.tolist() for groups in self.groups_]
-        return codes_of(paths_of(tasks, n_rows), self.tasks_.tolist(), groups)
+        groups, fitted = [groups.tolist() for groups in self.groups_], self.tasks_.tolist()
+        return codes_of(paths_like(tasks, n_rows, self.level_names_, fitted), fitted, groups)
 
     def _hierarchy(self: Any) -> Hierarchy:
         if not self.groups_:

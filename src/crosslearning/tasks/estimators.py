@@ -93,7 +93,7 @@ def separate_labels(X: Any, tasks: Any, task_column: Any) -> tuple[Any, Any]:
         return X, tasks
     if isinstance(task_column, list) and len(task_column) == 1:
         task_column = task_column[0]
-    if _is_center(tasks):
+    if is_center(tasks):
         return X.drop(columns=task_column, errors="ignore") if hasattr(X, "drop") else X, tasks
     if tasks is not None:
         raise ValueError(
@@ -126,7 +126,7 @@ def codes_to_fit(
 
 def codes_to_predict(known: NDArray[Any], tasks: Any, n_rows: int) -> NDArray[np.int64]:
     """Return the position of each row's label, -1 where the centre predicts."""
-    if _is_center(tasks):
+    if is_center(tasks):
         return np.full(n_rows, -1)
     if tasks is not None:
         return TaskIndex(tuple(known)).encode(check_tasks(tasks, n_rows), strict=True)
@@ -146,5 +146,6 @@ def as_objects(labels: Any) -> NDArray[Any]:
     return array
 
 
-def _is_center(tasks: Any) -> bool:
+def is_center(tasks: Any) -> bool:
+    """Whether the centre is to predict all rows."""
     return isinstance(tasks, str) and tasks == _CENTER

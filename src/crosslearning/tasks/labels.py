@@ -58,19 +58,22 @@ class TaskIndex:
         index = cls(_ordered(labels, ranks))
         return index, index._lookup(labels)[codes]
 
-    def encode(self, tasks: Labels, *, strict: bool = False) -> NDArray[np.int64]:
+    def encode(
+        self, tasks: Labels, *, strict: bool = False, name: str = "tasks"
+    ) -> NDArray[np.int64]:
         """Return the position of each row's label, -1 if it is not in the index.
 
         If `strict`, labels of a type that the index does not have are refused where they must be a
         mistake: their text is that of a label in the index, or no row has a label of its types.
+        `name` is what errors call the labels.
         """
-        codes, labels, _ = factorize(tasks, "tasks")
+        codes, labels, _ = factorize(tasks, name)
         positions = self._lookup(labels)
         if strict and np.any(positions < 0):
-            self._refuse_other_types(labels)
+            self._refuse_other_types(labels, name)
         return positions[codes]
 
-    def _refuse_other_types(self, labels: list[Hashable]) -> None:
+    def _refuse_other_types(self, labels: list[Hashable], name: str) -> None:
         kinds = {_kind(label) for label in self.labels}
         foreign = [label for label in labels if _kind(label) not in kinds]
         mistaken = [label for label in foreign if str(label) in self.texts]
@@ -79,9 +82,9 @@ class TaskIndex:
         if mistaken:
             example = self.labels[self.texts.get(str(mistaken[0]), 0)]
             raise ValueError(
-                f"`tasks` must have labels of the types in `fit`, such as {_typed(example)}; got "
-                f"{_typed(mistaken[0])}, which is not a known task. Convert the labels, or pass "
-                "tasks='center' to predict with the centre."
+                f"`{name}` must have labels of the types in `fit`, such as {_typed(example)}; got "
+                f"{_typed(mistaken[0])}, which is not a known task. Convert the labels. To predict "
+                "with the centre, pass tasks='center'."
             )
 
     def __len__(self) -> int:
@@ -195,7 +198,8 @@ def _kind(label: Hashable) -> Any:
 
 
 def _typed(label: Hashable) -> str:
-    return f"{label!r} ({type(label).__name__})"
+    parts = label if isinstance(label, tuple) else (label,)
+    return f"{label!r} ({', '.join(type(part).__name__ for part in parts)})"
 
 
 def _is_incomplete(label: Hashable) -> bool:
@@ -224,7 +228,8 @@ def _column(values: Labels, name: str) -> pd.Series[Any]:
     if array.ndim != 1 and array.shape != (len(array), 1):
         raise ValueError(
             f"`{name}` must hold one label per row, shape (n_rows,); got shape {array.shape}. "
-            "Use tuples as labels to identify tasks by several columns."
+            "Estimators of groups within groups, such as CrossBayesianRidge, take a DataFrame of "
+            "columns, outermost first; others take a tuple per row."
         )
     array = array.ravel()
     # Strings as objects, so that pandas converts nothing.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import reprlib
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -24,9 +25,16 @@ def has_levels(tasks: Any) -> bool:
 
 def level_names(tasks: Any) -> list[str]:
     """Names of the columns, outermost first."""
-    if isinstance(tasks, pd.DataFrame):
-        return [str(name) for name in tasks.columns]
-    return [f"level{k}" for k in range(tasks.shape[1])]
+    if not isinstance(tasks, pd.DataFrame):
+        return _numbered(tasks.shape[1])
+    names = [str(name) for name in tasks.columns]
+    if len(set(names)) < len(names):
+        raise ValueError(f"Columns of `tasks` must have distinct names; got {names}. Rename one.")
+    return names
+
+
+def _numbered(depth: int) -> list[str]:
+    return [f"level{k}" for k in range(depth)]
 
 
 def paths_of(tasks: Any, n_rows: int) -> Paths:
@@ -38,6 +46,46 @@ def paths_of(tasks: Any, n_rows: int) -> Paths:
     frame = pd.DataFrame(tasks)
     columns = [check_tasks(frame.iloc[:, k], n_rows) for k in range(frame.shape[1])]
     return list(zip(*(map(_native, column) for column in columns), strict=True))
+
+
+def paths_like(tasks: Any, n_rows: int, names: Sequence[str], fitted: Paths) -> Paths:
+    """Return the paths of rows with the levels of a fit, whose columns have these names.
+
+    Labels are columns, or a tuple per row. Columns of a frame are matched by name.
+
+    >>> frame = pd.DataFrame({"school": [1], "district": ["n"]})
+    >>> paths_like(frame, 1, ["district", "school"], [("n", 1), ("s", 1)])
+    [('n', 1)]
+    """
+    frame = _columns_like(tasks, list(names))
+    paths = paths_of(frame, n_rows)
+    for level, name in enumerate(names):
+        index = TaskIndex(tuple(dict.fromkeys(path[level] for path in fitted)))
+        index.encode(frame.iloc[:, level], strict=True, name=name)
+    return paths
+
+
+def _columns_like(tasks: Any, names: list[str]) -> pd.DataFrame:
+    """Return a frame with a column for each level, outermost first."""
+    depth = len(names)
+    if isinstance(tasks, pd.DataFrame):
+        got = [str(name) for name in tasks.columns]
+        if sorted(got) == sorted(names):
+            return tasks.iloc[:, [got.index(name) for name in names]]
+        if names == _numbered(depth) and len(got) == depth:
+            return tasks
+    elif isinstance(tasks, np.ndarray) and tasks.ndim == 2:
+        if tasks.shape[1] == depth:
+            return pd.DataFrame(tasks)
+        got = _numbered(tasks.shape[1])
+    else:
+        got = labels = list(tasks)
+        if all(isinstance(label, tuple) and len(label) == depth for label in labels):
+            return pd.DataFrame(labels, columns=names, dtype=object)
+    raise ValueError(
+        f"`tasks` must have the {depth} columns of the fit, {names}, or a tuple of {depth} labels "
+        f"per row; got {reprlib.repr(got)}."
+    )
 
 
 def groups_of(tasks: Paths) -> list[Paths]:
@@ -65,7 +113,7 @@ def codes_of(paths: Paths, tasks: Paths, groups: list[Paths]) -> NDArray[np.int6
 
     Groups are numbered after the tasks, outermost first.
     """
-    codes = TaskIndex(tuple(tasks)).encode(paths, strict=True)
+    codes = TaskIndex(tuple(tasks)).encode(paths)
     start = len(tasks) + sum(map(len, groups))
     for level in range(len(groups), 0, -1):
         start -= len(groups[level - 1])
