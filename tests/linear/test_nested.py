@@ -108,7 +108,10 @@ def test_labels_have_the_types_of_their_level(rows, model):
 
 
 def test_a_summary_has_a_standard_deviation_for_each_level(model):
-    frame = model.summary().frame
+    summary = model.summary()
+    assert summary.n_groups == {"district": 12, "school": len(model.tasks_)}
+    assert "district 12, school" in repr(summary)
+    frame = summary.frame
     np.testing.assert_allclose(frame["district_sd"]["x0"], model.task_sd_[0, 0])
     np.testing.assert_allclose(frame["school_sd"]["x0"], model.task_sd_[1, 0])
     assert (frame["district_sd_lower"] <= frame["district_sd"]).all()
@@ -196,8 +199,9 @@ def test_a_later_fit_of_one_level_forgets_the_groups(rows):
 
 
 def test_outliers_and_mistakes(rows, model):
-    with pytest.raises(ValueError, match="one for each of the 2 levels"):
-        CrossBayesianRidge(epsilon=(1.0, 1.0, 1.0)).fit(rows.features, rows.y, tasks=rows.labels)
+    for epsilon in ((1.0, 1.0, 1.0), {"district": 1.0}):
+        with pytest.raises(ValueError, match="one for each of the 2 levels"):
+            CrossBayesianRidge(epsilon=epsilon).fit(rows.features, rows.y, tasks=rows.labels)
     robust = CrossBayesianGLM("student").fit(rows.features, rows.y, tasks=rows.labels)
     np.testing.assert_allclose(robust.center_coef_, model.center_coef_, atol=0.1)
     with pytest.raises(ValueError, match="another family than 'student'"):

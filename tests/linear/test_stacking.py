@@ -333,6 +333,18 @@ def test_counts_stack_logarithms():
     assert mean_poisson_deviance(y[~train], predicted) < 1.25 * best
 
 
+def test_every_family_with_a_logarithmic_link_stacks_logarithms():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(90, 1)), np.arange(90) % 3
+    y = rng.poisson(np.exp(0.5 * X[:, 0]))
+    final = CrossBayesianGLM("negative-binomial", covariance="pooled")
+    base = [("tree", DecisionTreeRegressor(max_depth=2, random_state=0))]
+    stack = CrossStackingRegressor(base, final_estimator=final, cv=2).fit(X, y, tasks=tasks)
+    assert stack.base_range_[0] > 0
+    assert stack.stacked_mean_[0] < np.log(y.mean())  # Jensen's inequality
+    assert stack._default_base().loss == "poisson"
+
+
 def test_the_default_base_sees_the_largest_tasks():
     rng = np.random.default_rng(0)
     tasks = np.concatenate([np.arange(300), np.arange(46, 300)])

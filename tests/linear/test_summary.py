@@ -85,6 +85,64 @@ def test_a_contrast_is_a_linear_combination_of_the_joint_posterior(family):
     pd.testing.assert_frame_equal(nothing, one)
 
 
+def test_a_contrast_may_have_the_centre():
+    X, _, y, tasks = simulated(n_tasks=8)
+    model = CrossBayesianRidge(covariance="diagonal").fit(X, y, tasks)
+    frame = model.contrast({2: 1.0, "center": -1.0})
+    np.testing.assert_allclose(frame["estimate"][:2], model.coef_[2] - model.center_coef_)
+    alone = model.contrast({2: 0.0, "center": 1.0})
+    np.testing.assert_allclose(alone["std_error"], model.summary().frame["std_error"])
+    series = model.contrast(pd.Series({2: 1.0, "center": -1.0}))
+    pd.testing.assert_frame_equal(series, frame)
+    for weights in ({2: np.nan}, {2: 1.0, "center": np.inf}):
+        with pytest.raises(ValueError, match="finite"):
+            model.contrast(weights)
+    for weights in ({"center": 1.0}, [1.0], pd.Series([1.0, -1.0], index=[2, 2])):
+        with pytest.raises(ValueError, match="at least one task"):
+            model.contrast(weights)
+
+
+def test_standard_errors_under_a_bound_are_named():
+    X, _, y, tasks = simulated(n_tasks=8)
+    model = CrossBayesianRidge(epsilon=0.5).fit(X, y, tasks)
+    with pytest.warns(UserWarning, match=r"without the bound epsilon=0\.5"):
+        model.contrast({2: 1.0, 3: -1.0})
+    with pytest.warns(UserWarning, match="without the bound"):
+        model.summary()
+
+
+def test_one_row_per_task_has_no_intervals_of_intercepts():
+    X, _, y, tasks = simulated(n_tasks=8)
+    model = CrossBayesianRidge(covariance="levels").fit(X, y, np.arange(len(y)))
+    with pytest.warns(UserWarning, match="told apart from noise"):
+        frame = model.summary().frame
+    assert frame[["task_sd_lower", "task_sd_upper"]].isna().all(axis=None)
+    frame = CrossBayesianRidge(covariance="levels").fit(X, y, tasks).summary().frame
+    assert frame.loc["intercept"].notna().all()
+
+
+def test_a_fixed_standard_deviation_has_no_interval():
+    X, _, y, tasks = simulated(n_tasks=8)
+    frame = CrossBayesianRidge(covariance="separate").fit(X + 0.1, y, tasks).summary().frame
+    assert frame["task_sd_lower"].notna().tolist() == [True, True, False]
+
+
+def test_noise_evidence_and_shapes_are_those_of_the_family():
+    X, score, y, tasks = simulated(n_tasks=8)
+    counts = np.random.default_rng(0).poisson(np.exp(0.2 * score))
+    poisson = CrossBayesianGLM("poisson", covariance="levels").fit(X, counts, tasks).summary()
+    assert np.isnan(poisson.log_evidence)
+    assert poisson.noise_sd >= 1.0
+    assert "log evidence" not in repr(poisson)
+    model = CrossBayesianGLM("negative-binomial", covariance="levels").fit(X, counts, tasks)
+    summary = model.summary()
+    assert np.isnan(summary.noise_sd)
+    assert summary.log_evidence == model.log_evidence_
+    assert summary.shapes == {"overdispersion": model.overdispersion_}
+    assert "overdispersion" in repr(summary)
+    assert not hasattr(model.set_params(family="gaussian").fit(X, y, tasks), "overdispersion_")
+
+
 def test_tasks_that_are_alike_do_not_differ():
     X, _, y, tasks = simulated(n_tasks=8)
     model = CrossBayesianRidge(covariance="pooled").fit(X, y, tasks)

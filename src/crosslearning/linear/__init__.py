@@ -9,6 +9,7 @@ from crosslearning.linear.path import CrossPath, cross_logistic_path, cross_ridg
 from crosslearning.linear.ridge import CrossRidge, CrossRidgeCV
 from crosslearning.linear.splines import SplineFeatures
 from crosslearning.linear.stacking import CrossStackingClassifier, CrossStackingRegressor
+from crosslearning.linear.summary import Summary
 
 __all__ = [
     "Comparison",
@@ -23,6 +24,7 @@ __all__ = [
     "CrossStackingClassifier",
     "CrossStackingRegressor",
     "SplineFeatures",
+    "Summary",
     "cross_logistic_path",
     "cross_ridge_path",
 ]

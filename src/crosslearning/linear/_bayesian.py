@@ -88,10 +88,9 @@ class CrossBayesianModel(NestedTasks, LinearModel):
 
     def _keep_shape(self, family: Family) -> None:
         """Write the attributes that a family has learned."""
-        for name in family.parameters:
-            if name.endswith("_"):
-                value = getattr(family, name.removesuffix("_"))
-                setattr(self, name, np.array(value) if isinstance(value, tuple) else value)
+        for name in family.learned():
+            value = getattr(family, name.removesuffix("_"))
+            setattr(self, name, np.array(value) if isinstance(value, tuple) else value)
 
     @one_blas_thread()
     def _fit_passes(

@@ -53,7 +53,8 @@ class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
         Parameters
         ----------
         X, y, tasks
-            As in :meth:`CrossRidge.fit`.
+            As in :meth:`CrossRidge.fit`; `tasks` may have several columns, outermost first, for
+            groups within groups.
         sample_weight : array of shape (n_rows,), optional
             Precision of each target: the noise variance is ``noise_sd_**2 / weight``.
         sample_offset : array of shape (n_rows,), optional
@@ -95,7 +96,8 @@ class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
         Parameters
         ----------
         X, tasks
-            As in :meth:`CrossRidge.predict`.
+            As in :meth:`CrossRidge.predict`. Of groups within groups, `tasks` are the columns of
+            `fit`, matched by name, or a tuple of labels per row.
         sample_offset : array of shape (n_rows,), optional
             Added to the linear predictor.
         return_std : bool, default=False

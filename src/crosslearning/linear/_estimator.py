@@ -59,7 +59,8 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
             Targets or classes.
         tasks : array of shape (n_rows,), optional
             Task label of each row; any hashable values. All rows are one task if neither this nor
-            `task_column` is given.
+            `task_column` is given. Bayesian estimators also take several columns, outermost first,
+            for groups within groups.
         sample_weight : array of shape (n_rows,), optional
             Weight of each row.
         """

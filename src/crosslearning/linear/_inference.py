@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -13,54 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from crosslearning.convex.evidence.posterior import EvidenceFit
 from crosslearning.convex.evidence.variance_law import VarianceLaw
 from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.linear.summary import Summary
+from crosslearning.tasks.estimators import CENTER
 from crosslearning.tether import Array, Indices
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Summary:
-    """What a fitted Bayesian model says about all tasks together.
-
-    Attributes
-    ----------
-    frame : DataFrame
-        One row per coefficient of the centre, in the units of the features as given, the intercept
-        last, where all features are 0 (of several classes, these rows for each): ``estimate``,
-        ``std_error``, ``lower`` and ``upper``; and the standard deviation between tasks,
-        ``task_sd``, ``task_sd_lower`` and ``task_sd_upper``, empty where none was estimated. Groups
-        within groups have these three for each level, with its name in place of ``task``.
-    model, structure : str
-        Class of the estimator, and structure of the covariance between tasks.
-    n_rows, n_tasks : int
-        Numbers of rows and of tasks.
-    noise_sd, log_evidence, coverage : float
-        Standard deviation of the noise (square root of the dispersion), log evidence, and
-        probability of the intervals.
-    """
-
-    frame: pd.DataFrame
-    model: str
-    structure: str
-    n_rows: int
-    n_tasks: int
-    noise_sd: float
-    log_evidence: float
-    coverage: float
-
-    def __repr__(self) -> str:
-        table = self.frame.to_string(float_format="{:.4g}".format, na_rep="")
-        return (
-            f"{self.model}, {self.n_rows:,} rows, {self.n_tasks:,} tasks, covariance "
-            f"{self.structure!r}\nlog evidence {self.log_evidence:,.2f}, noise sd "
-            f"{self.noise_sd:.4g}, {100 * self.coverage:g} % intervals\n\n{table}"
-        )
-
-    def _repr_html_(self) -> str:
-        first, second, *_ = repr(self).split("\n")
-        table = self.frame.to_html(float_format="{:.4g}".format, na_rep="")
-        return f"<p>{first}<br>{second}</p>{table}"
+_ROUNDING = 1e-12  # of a variance, below which the lower end of its interval is 0
 
 
 class Inference:
@@ -74,7 +31,10 @@ class Inference:
 
         Standard errors are posterior standard deviations at the learned variances. Intervals of
         standard deviations between tasks take their estimates for multiples of chi-squared
-        variables, which is exact for equally large tasks and a known noise.
+        variables, which is exact for equally large tasks and a known noise. Where the rows do not
+        determine one, as with one row per task, it has no interval, with a warning. Standard errors
+        are those of the posterior without the bound of a finite `epsilon`, and take the thresholds
+        of ordered classes as known, which makes them too small by up to a quarter.
 
         Parameters
         ----------
@@ -94,30 +54,51 @@ class Inference:
             _variances(directions, self.center_covariance_),
             coverage,
         )
+        self._warn_if_bounded()
+        if np.isnan(self.task_variance_law_).any():
+            warnings.warn(
+                "The rows do not determine all standard deviations between tasks, which have no "
+                "intervals: with one row per task, differences cannot be told apart from noise.",
+                UserWarning,
+                stacklevel=2,
+            )
         levels = self.covariance_.reshape(-1, *self.center_covariance_.shape)
         laws = np.split(self.task_variance_law_, len(levels), axis=1)
         for name, covariance, law in zip(self.level_names_, levels, laws, strict=True):
             lower, upper = _variance_interval(VarianceLaw(*law), covariance, directions, coverage)
             frame[f"{name}_sd"] = np.sqrt(_variances(directions, covariance))
             frame[f"{name}_sd_lower"], frame[f"{name}_sd_upper"] = np.sqrt(lower), np.sqrt(upper)
+        family, sizes = self._family(), [*map(len, self.groups_), self.n_tasks_fitted_]
         return Summary(
             frame=frame,
             model=type(self).__name__,
             structure=self.structure_,
             n_rows=self.n_rows_fitted_,
             n_tasks=self.n_tasks_fitted_,
-            noise_sd=self.noise_sd_,
-            log_evidence=self.log_evidence_,
+            n_groups=dict(zip(self.level_names_, sizes, strict=True)),
+            noise_sd=self.noise_sd_ if family.has_dispersion else np.nan,
+            log_evidence=np.nan if family.quasi else self.log_evidence_,
+            shapes={name[:-1]: getattr(self, name) for name in family.learned()},
             coverage=coverage,
         )
+
+    def _warn_if_bounded(self: Any) -> None:
+        if np.any(self.epsilon_ < self.epsilon_max_):
+            warnings.warn(
+                f"Standard errors are those of the posterior without the bound epsilon="
+                f"{self.epsilon!r}, which some tasks have reached; estimates are those within it.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def contrast(self: Any, weights: Mapping[Any, float], *, coverage: float = 0.95) -> Any:
         """Estimate a weighted sum of the models of some tasks, such as a difference of two.
 
         Parameters
         ----------
-        weights : dict
-            Weight of each task, by label: ``{"a": 1, "b": -1}`` for a minus b.
+        weights : dict or Series
+            Weight of each task, by label: ``{"a": 1, "b": -1}`` for a minus b. The label "center"
+            stands for the centre: ``{"a": 1, "center": -1}``.
         coverage : float, default=0.95
             Probability of the intervals.
 
@@ -125,26 +106,20 @@ class Inference:
         -------
         DataFrame
             One row per coefficient, the intercept last: ``estimate``, ``std_error`` (posterior, at
-            the learned variances), ``lower`` and ``upper``.
+            the learned variances, without the bound of a finite `epsilon`), ``lower`` and
+            ``upper``.
         """
         _check_coverage(coverage)
         check_is_fitted(self)
-        labels = self.tasks_.tolist()
-        unknown = [label for label in weights if label not in labels]
-        if unknown or not weights:
-            raise ValueError(
-                "`weights` must hold numbers by task label, at least one; got "
-                f"{unknown[0] if unknown else weights!r}, not a task of the fit. Labels are in "
-                "`tasks_`."
-            )
-        tasks = np.array([labels.index(label) for label in weights], dtype=np.intp)
-        w = np.array(list(weights.values()), dtype=np.float64)
+        self._warn_if_bounded()
+        tasks, w, of_center = _weights_of(weights, self.tasks_.tolist())
         models = zip(self.coef_[tasks], self.intercept_[tasks], strict=True)
         estimate = w @ np.array([self._stacked(*model) for model in models])
-        covariance = self._contrast_covariance(tasks, w)
+        estimate += of_center * self._stacked(self.center_coef_, self.center_intercept_)
+        covariance = self._contrast_covariance(tasks, w, of_center)
         return self._estimates(estimate, _variances(self._user_directions(), covariance), coverage)
 
-    def _contrast_covariance(self: Any, tasks: Indices, weights: Array) -> Array:
+    def _contrast_covariance(self: Any, tasks: Indices, weights: Array, of_center: float) -> Array:
         """Return the covariance of a weighted sum; given their parents, units are independent."""
         levels = self.covariance_.reshape(-1, *self.center_covariance_.shape)[::-1]
         gains, shares = self._gains_of(tasks), weights[:, None, None] * np.eye(levels.shape[1])
@@ -157,7 +132,8 @@ class Inference:
             summed = np.zeros((len(above), *shares.shape[1:]))
             np.add.at(summed, number, shares @ gains)
             shares, units = summed, above
-        return np.asarray(result + shares[0] @ self.center_covariance_ @ shares[0].T)
+        share = shares[0] + of_center * np.eye(levels.shape[1])
+        return np.asarray(result + share @ self.center_covariance_ @ share.T)
 
     def _gains_of(self: Any, tasks: Indices) -> Array:
         """Return I - V_i A_i of some tasks: with their parents they have covariances gains_i K."""
@@ -214,6 +190,24 @@ def _check_coverage(coverage: float) -> None:
         raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}. Use 0.95.")
 
 
+def _weights_of(weights: Any, labels: list[Any]) -> tuple[Indices, Array, float]:
+    """Return numbers of tasks, their weights, and that of the centre."""
+    by_label = dict(weights.items()) if hasattr(weights, "items") else {}
+    repeated = 0 < len(by_label) < len(weights)
+    of_center = 0.0 if CENTER in labels else float(by_label.pop(CENTER, 0.0))
+    unknown = [label for label in by_label if label not in labels]
+    if unknown or not by_label or repeated:
+        raise ValueError(
+            "`weights` must be a dict or a Series with a number for each of at least one task, by "
+            f"distinct labels; got {unknown[0] if unknown else weights!r}, not a task of the fit. "
+            "Labels are in `tasks_`."
+        )
+    values = np.array(list(by_label.values()), dtype=np.float64)
+    if not np.isfinite([*values, of_center]).all():
+        raise ValueError(f"`weights` must be finite; got {weights!r}. Use 0 to leave a task out.")
+    return np.array([labels.index(label) for label in by_label], dtype=np.intp), values, of_center
+
+
 def _variance_interval(
     law: VarianceLaw, covariance: Array, directions: Array, coverage: float
 ) -> tuple[Array, Array]:
@@ -232,8 +226,10 @@ def _variance_interval(
         np.linalg.norm(squares @ (np.where(estimated, reach, 0.0)[:, None] * members), axis=1)
         for reach in (variances - lower, upper - variances)
     )
-    none = np.where((squares[:, estimated] > 0).any(axis=1), 0.0, np.nan)
-    return none + np.maximum(value - below, 0.0), none + value + above
+    without = np.isnan(law.df) | ((law.df == 0) & (variances > 0))  # undetermined, or fixed
+    has_interval = (squares[:, estimated] > 0).any(axis=1) & ~(squares[:, without] > 0).any(axis=1)
+    lowest = np.where(value - below > _ROUNDING * value, value - below, 0.0)
+    return np.where(has_interval, lowest, np.nan), np.where(has_interval, value + above, np.nan)
 
 
 def _variances(directions: Array, covariance: Array) -> Array:

@@ -16,7 +16,7 @@ from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
 from crosslearning.convex.evidence.nested import NestedFit, nested_fit
 from crosslearning.convex.evidence.nested_laplace import nested_laplace_fit
 from crosslearning.convex.evidence.posterior import EvidenceStatus
-from crosslearning.convex.families import Student
+from crosslearning.convex.families import LEARNED, Student
 from crosslearning.convex.solver.nested_bound import bounded_levels
 from crosslearning.convex.sums.columns import Scaling
 from crosslearning.convex.sums.moments import Moments
@@ -50,16 +50,16 @@ class NestedTasks(Inference):
     level_names_: Sequence[str] = ("task",)
 
     def _check_statistics(self, statistics: Statistics) -> None:
-        self._forget_levels()
+        self._forget_earlier_fit()
         super()._check_statistics(statistics)  # type: ignore[misc]
 
-    def _forget_levels(self) -> None:
-        for name in _FITTED:
+    def _forget_earlier_fit(self) -> None:
+        for name in (*_FITTED, *LEARNED):
             vars(self).pop(name, None)
 
     def _task_codes(self: Any, tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the tasks of a fit and the number of each row's; remember the groups."""
-        self._forget_levels()
+        self._forget_earlier_fit()
         if not has_levels(tasks):
             return codes_to_fit(tasks, n_rows, stacklevel=5)
         self.level_names_ = level_names(tasks)
@@ -103,7 +103,10 @@ class NestedTasks(Inference):
 
     def _epsilons(self: Any, n_levels: int) -> Array:
         """Return the bound of each level, outermost first."""
-        epsilons = np.asarray(self.epsilon, dtype=np.float64)
+        try:
+            epsilons = np.asarray(self.epsilon, dtype=np.float64)
+        except (TypeError, ValueError):
+            epsilons = np.array(np.nan)
         if epsilons.shape not in ((), (n_levels,)) or not np.all(epsilons >= 0):
             raise ValueError(
                 f"`epsilon` must be a number of at least 0, or one for each of the {n_levels} "

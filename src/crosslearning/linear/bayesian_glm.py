@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from crosslearning.convex.families import FAMILIES, OneScore, family_of_numbers
+from crosslearning.convex.families import FAMILIES, REGISTRY, OneScore, family_of_numbers
 from crosslearning.convex.sums.passes import Passed
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear._bayesian_regression import FARTHEST, BayesianRegression
@@ -109,12 +109,13 @@ class CrossBayesianGLM(BayesianRegression):
         `largest` is the largest target; the others are as in
         :meth:`CrossBayesianLogisticRegression.fit_passes`.
         """
-        if self.family not in ("poisson", "tweedie"):
-            raise ValueError(
-                f"Fitting by passes needs family='poisson' or 'tweedie'; got {self.family!r}. Fit "
-                "'gaussian' with `fit_statistics`, and others from rows."
-            )
         self._validate_params()
+        if not REGISTRY[self.family].by_passes:
+            able = " or ".join(repr(name) for name in FAMILIES if REGISTRY[name].by_passes)
+            raise ValueError(
+                f"Fitting by passes needs family={able}; got {self.family!r}. Fit 'gaussian' with "
+                "`fit_statistics`, and others from rows."
+            )
         self._check_statistics(statistics)
         self.target_mean_, self.target_scale_ = 0.0, 1.0
         self._fit_passes(statistics, passed, learn_from)

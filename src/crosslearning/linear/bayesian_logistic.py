@@ -143,7 +143,6 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
                 "Every class needs a row with positive weight; class "
                 f"{self.classes_[counted.argmin()]!r} has none. Drop its rows."
             )
-        self.__dict__.pop("thresholds_", None)  # of an earlier fit
         if self.ordered and not self.fit_intercept:
             raise ValueError("Ordered classes need fit_intercept=True, which moves the thresholds.")
         self._fit_likelihood(rows, offset)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
+from crosslearning.convex.families import REGISTRY, Gaussian
 from crosslearning.convex.sums.table import TaskTable
 from crosslearning.linear._stacking import CrossStack
 from crosslearning.linear._targets import ClassTarget, RealTarget
@@ -24,7 +25,6 @@ _BOOSTING = {
     "min_samples_leaf": 5,
     "early_stopping": False,
 }
-_LOG_LINK = ("poisson", "gamma", "tweedie")
 
 
 def _final_has(name: str) -> Any:
@@ -131,18 +131,23 @@ class CrossStackingRegressor(RealTarget, CrossStack):
     def _distribution(self) -> str:
         return str(getattr(self.final_estimator, "family", "gaussian"))
 
+    @property
+    def _has_log_link(self) -> bool:
+        return REGISTRY.get(self._distribution, Gaussian).link == "log"
+
     def _learn_bounds(self, rows: TaskTable) -> None:
         lowest, highest = float(rows.y.min()), float(rows.y.max())
         margin = _MARGIN * (highest - lowest)
-        if self._distribution in _LOG_LINK:
+        if self._has_log_link:
             lowest = max(lowest, _LEAST_SHARE * float(rows.y.mean())) + margin
         self.base_range_ = (lowest - margin, highest + margin)
 
     def _default_base(self) -> Any:
         from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import
 
-        losses = {"poisson": "poisson", "tweedie": "poisson", "gamma": "gamma"}
-        loss = losses.get(self._distribution, "squared_error")
+        loss = "poisson" if self._has_log_link else "squared_error"
+        if self._distribution == "gamma":
+            loss = "gamma"
         return HistGradientBoostingRegressor(loss=loss, random_state=self._seed(), **_BOOSTING)
 
     def _default_final(self) -> Any:
@@ -150,7 +155,7 @@ class CrossStackingRegressor(RealTarget, CrossStack):
 
     def _stacked(self, predicted: Array, model: Any) -> Array:  # noqa: ARG002
         bounded = np.clip(predicted.reshape(len(predicted), 1), *self.base_range_)
-        return np.log(bounded) if self._distribution in _LOG_LINK else bounded
+        return np.log(bounded) if self._has_log_link else bounded
 
 
 class CrossStackingClassifier(ClassTarget, CrossStack):

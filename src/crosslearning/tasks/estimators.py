@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from crosslearning.tasks.labels import TaskIndex, check_tasks, split_task_column
 
-_CENTER = "center"
+CENTER = "center"
 
 
 class _TaskPredictor:
@@ -29,7 +29,9 @@ class _TaskPredictor:
             Features.
         tasks : array of shape (n_rows,) or "center", optional
             Task label of each row. The centre predicts new tasks, and all rows if this is
-            ``"center"``. Not needed if there is only one task, or a `task_column`.
+            ``"center"``. Not needed if there is only one task, or a `task_column`. Of groups within
+            groups, the columns of `fit`, matched by name, or a tuple of labels per row; the
+            smallest group in the fit predicts a new task.
         """
         return np.asarray(self._predict(X, tasks))  # type: ignore[attr-defined]
 
@@ -133,7 +135,7 @@ def codes_to_predict(known: NDArray[Any], tasks: Any, n_rows: int) -> NDArray[np
     if len(known) > 1:
         raise ValueError(
             f"A model of several tasks must know the task of each row; got no `tasks` for a model "
-            f"of {len(known):,}. Pass the labels as `tasks`, or tasks={_CENTER!r} to predict with "
+            f"of {len(known):,}. Pass the labels as `tasks`, or tasks={CENTER!r} to predict with "
             "the centre."
         )
     return np.zeros(n_rows, dtype=np.int64)
@@ -148,4 +150,4 @@ def as_objects(labels: Any) -> NDArray[Any]:
 
 def is_center(tasks: Any) -> bool:
     """Whether the centre is to predict all rows."""
-    return isinstance(tasks, str) and tasks == _CENTER
+    return isinstance(tasks, str) and tasks == CENTER

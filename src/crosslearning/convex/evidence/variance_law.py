@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from crosslearning.tether import Array, Indices
 
 _LEAST = 1e-3  # share of its offset that an estimate has at least
+_FLAT = 1e-10  # curvature, relative to that at a known noise, below which there is no information
+_PART = 1e-6  # squared share of a variance in a direction, above which it matters
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +25,8 @@ class VarianceLaw:
     Estimated effects of tasks vary by the variance between tasks and by their errors, which the
     offset stands for. With equally large tasks and known noise this is exact (one-way analysis of
     variance); otherwise it has the slope and the expected curvature of the log evidence. A variance
-    that was not estimated has 0 degrees of freedom.
+    that was not estimated has 0 degrees of freedom, and one about which the rows say nothing NaN:
+    with one row per task, intercepts cannot be told apart from noise.
     """
 
     estimates: Array
@@ -42,13 +45,16 @@ class VarianceLaw:
         variances, fixed = best.variances[:n], best.fixed[:n]
         scaled = best.expected / np.outer(best.unit, best.unit)
         inverse = np.linalg.pinv(scaled, hermitian=True)
+        values, vectors = np.linalg.eigh(scaled)
+        unknown = np.sum(vectors[:n, values < _FLAT] ** 2, axis=1) > _PART
         # Expected curvature by one variance, with the others and the noise at their best.
         curvature = best.unit[:n] ** 2 / np.maximum(np.diagonal(inverse)[:n], 1e-12)
         df = np.maximum(n_tasks - 1.0, 1.0) * np.bincount(group)
         offsets = np.maximum(np.sqrt(0.5 * df / curvature) - variances, 0.0)
         estimates = variances + offsets + best.slope[:n] / curvature
         estimates = np.maximum(estimates, _LEAST * offsets)
-        return cls(unit * estimates[group], unit * offsets[group], np.where(fixed, 0.0, df)[group])
+        df = np.where(fixed, 0.0, np.where(unknown, np.nan, df))
+        return cls(unit * estimates[group], unit * offsets[group], df[group])
 
     def interval(self, coverage: float) -> tuple[Array, Array]:
         """Return the ends of central intervals of the variances; NaN where none was estimated."""

@@ -22,6 +22,7 @@ from crosslearning.convex.families.poisson import Poisson
 from crosslearning.convex.families.quantile import Quantile
 from crosslearning.convex.families.registry import (
     FAMILIES,
+    LEARNED,
     REGISTRY,
     family_of,
     family_of_classes,
@@ -32,9 +33,10 @@ from crosslearning.convex.families.student import Student
 from crosslearning.convex.families.tweedie import Tweedie
 
 __all__ = [
-    "AVERAGED", "FAMILIES", "REGISTRY", "Bernoulli", "Family", "Gamma", "Gaussian", "Multinomial",
-    "NegativeBinomial", "OneScore", "Ordinal", "Poisson", "Quantile", "Student", "Tweedie",
-    "contrasts", "family_of", "family_of_classes", "family_of_numbers", "recognised_family",
+    "AVERAGED", "FAMILIES", "LEARNED", "REGISTRY", "Bernoulli", "Family", "Gamma", "Gaussian",
+    "Multinomial", "NegativeBinomial", "OneScore", "Ordinal", "Poisson", "Quantile", "Student",
+    "Tweedie", "contrasts", "family_of", "family_of_classes", "family_of_numbers",
+    "recognised_family",
 ]  # fmt: skip
 
 AVERAGED = Bernoulli, Multinomial, Ordinal, Poisson  # posteriors of these are averaged

@@ -29,6 +29,9 @@ class Family(ABC):
         Names of the estimator's parameters or fitted attributes that the family takes.
     has_dispersion, least_dispersion : bool, float
         Whether the variance has a factor to learn, and its smallest value.
+    quasi : bool
+        Whether the log density lacks terms or a scale, so that evidence is not comparable with that
+        of other families.
     by_passes : bool
         Whether it can be fitted by passes over rows that do not fit into memory.
     n_scores : int
@@ -41,6 +44,7 @@ class Family(ABC):
     parameters: ClassVar[tuple[str, ...]] = ()
     has_dispersion: bool = False
     least_dispersion: float = 0.0
+    quasi: ClassVar[bool] = False
     by_passes: ClassVar[bool] = False
     n_scores: int = 1
     _rule, _remedy = "at least 0", "Remove it"  # for targets
@@ -58,6 +62,11 @@ class Family(ABC):
     def begun(self, y: Array, weights: Array) -> Self:  # noqa: ARG002
         """Return the family with a shape to begin with."""
         return self
+
+    @classmethod
+    def learned(cls) -> list[str]:
+        """Names of the fitted attributes that hold the shape."""
+        return [name for name in cls.parameters if name.endswith("_")]
 
     @property
     def shape(self) -> Array:

@@ -24,7 +24,8 @@ class NegativeBinomial(Poisson):
 
     overdispersion: float = 0.5
     name, words = "negative-binomial", "overdispersed counts"
-    parameters, by_passes, has_dispersion = ("overdispersion_",), False, False
+    parameters, by_passes = ("overdispersion_",), False
+    has_dispersion = quasi = False
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any]) -> Self:

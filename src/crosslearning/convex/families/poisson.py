@@ -19,6 +19,7 @@ class Poisson(LogLink):
     """Counts, log link, with a dispersion that allows for overdispersion."""
 
     name, words, by_passes = "poisson", "counts", True
+    quasi = True
     least_dispersion = 1.0
     power = 1.0
 

@@ -26,7 +26,7 @@ class Quantile(Gaussian):
     quantile: float = 0.5
     width: float = 0.1
     name, words, parameters = "quantile", "a quantile of real numbers", ("quantile",)
-    has_dispersion = False
+    has_dispersion, quasi = False, True
 
     @property
     def scale(self) -> float:

@@ -19,7 +19,7 @@ class Tweedie(LogLink):
 
     power: float = 1.5
     name, words, parameters = "tweedie", "amounts, many of them 0", ("power",)
-    by_passes = True
+    by_passes = quasi = True
 
     def __post_init__(self) -> None:
         if not 1.0 < self.power < 2.0:
