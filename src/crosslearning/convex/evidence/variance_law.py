@@ -54,7 +54,7 @@ class VarianceLaw:
         estimates = variances + offsets + best.slope[:n] / curvature
         estimates = np.maximum(estimates, _LEAST * offsets)
         df = np.where(fixed, 0.0, np.where(unknown, np.nan, df))
-        return cls(unit * estimates[group], unit * offsets[group], df[group])
+        return cls(unit * estimates[group], unit * offsets[group], np.asarray(df[group], float))
 
     def interval(self, coverage: float) -> tuple[Array, Array]:
         """Return the ends of central intervals of the variances; NaN where none was estimated."""

@@ -30,7 +30,8 @@ _OF_NUMBERS: tuple[type[OneScore], ...] = (
 )
 REGISTRY = {family.name: family for family in _OF_NUMBERS}
 FAMILIES = tuple(REGISTRY)
-LEARNED = [name for family in (*_OF_NUMBERS, Ordinal) for name in family.learned()]
+_ALL: tuple[type[Family], ...] = (*_OF_NUMBERS, Ordinal, Bernoulli, Multinomial)
+LEARNED = [name for family in _ALL for name in family.learned()]
 
 
 def recognised_family(y: Array) -> tuple[str, str]:
