@@ -55,7 +55,10 @@ def test_targets_that_a_metric_has_no_value_for_are_refused(metric, family, y, p
         fit_table(frame, task="g", target="y", metric=metric, family=family)
 
 
-@pytest.mark.parametrize("step", [False, True], ids=["curves", "trees"])
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(False, marks=pytest.mark.slow, id="curves"), pytest.param(True, id="trees")],
+)
 def test_what_is_not_linear_is_learned_saved_and_loaded(tmp_path, step):
     frame, new = curved(step=step), curved(1, step=step)
     linear = fit_fully(frame, task="g", target="y", base="linear")

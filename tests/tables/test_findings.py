@@ -188,6 +188,7 @@ def test_progress_is_told():
     assert (shares[0], shares[-1]) == (0.0, 1.0)
 
 
+@pytest.mark.slow
 def test_processes_find_the_same(regression):
     """With a bar that moves, although other processes do the work."""
     said = []

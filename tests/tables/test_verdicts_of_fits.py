@@ -58,11 +58,11 @@ def test_labels_that_mean_nothing_do_not_help():
     assert sum(wrong) <= 2
 
 
-@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 7), marks=pytest.mark.slow)])
-def test_curves_in_a_wide_table_are_not_credited_to_random_groups(seeds):
+@pytest.mark.slow
+def test_curves_in_a_wide_table_are_not_credited_to_random_groups():
     """With 14 columns curves have more coefficients than tasks are tried with by themselves."""
     wrong = 0
-    for seed in seeds:
+    for seed in range(7):
         rng = np.random.default_rng(seed)
         X = rng.uniform(size=(200, 14))
         y = 20 * (X[:, 0] - 0.5) ** 2 + 3 * np.sin(6 * X[:, 1]) + X[:, 2] + rng.normal(size=200)
@@ -71,7 +71,7 @@ def test_curves_in_a_wide_table_are_not_credited_to_random_groups(seeds):
         results = fit_table(frame, task="g", target="y", base="splines").results
         assert results["beyond_linear"].startswith("With curves")
         wrong += results["comparison"]["effect"] in ("helps", "differ")
-    assert wrong <= len(seeds) // 6
+    assert wrong <= 1
 
 
 def test_pooled_is_saved_where_it_is_best():
