@@ -61,8 +61,7 @@ def fit_table(
     -----
     Models are scored on held-out rows; how much they share comes from the evidence of the training
     rows. The best of them, or a blend weighted on held-out rows, is fitted to all rows. Medians,
-    levels and knots come from all rows, but not from their targets; of these only the range and
-    the unit of the predictions of trees do.
+    levels and knots come from all rows, but not from their targets.
 
     Examples
     --------
