@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 _SIZES = ((7, 5), (31, 20))  # leaves of a tree, and fewest rows of a leaf
 _MOST_TREES, _PATIENCE = 500, 30
-_MOST_ALONE = 25  # trees of each task alone, in larger steps, since tasks may be many
+_ALONE, _RATE_ALONE = (5, 10, 25), 0.1  # numbers of trees of each task alone, which may be many
 _SETTINGS: dict[str, Any] = {
     "learning_rate": 0.05,
     "bagging_fraction": 0.8,
@@ -66,26 +66,27 @@ class Boosting:
                 predictions += [self._predicted(with_task, k) for k in range(n_splits)]
             yield predictions
 
+    def separate(self) -> Iterator[list[Array]]:
+        """Do the same by trees of each task alone, whose number is one for all tasks."""
+        by_number: list[list[Array]] = []  # predictions of each split
+        predictions: list[Array] = []
+        size, n_splits = self._size(self._all), len(self.splits.parts)
+        for s in range(n_splits):
+            by_number.append(self._alone(s, size))
+            if s == n_splits - 1:
+                losses = np.array([self._losses(k, part) for k, part in enumerate(by_number)])
+                best = np.argmin(losses.sum(axis=0) - losses, axis=1)  # on the other splits
+                predictions += [part[k] for part, k in zip(by_number, best, strict=True)]
+            yield predictions
+
     def final(self, sds: Array, *, with_task: bool) -> Trees:
         """Trees of all rows, of the size and number that are best on all splits."""
         pooled = self.final(sds, with_task=False) if with_task else None
         size, n_trees = self._best(with_task, self._all)
-        booster = self._train(self.rows, size, n_trees, with_task=with_task).booster
-        return Trees.of(booster, n_trees, sds, self._smallest, pooled)
-
-    def separate(self, split: int) -> Array:
-        """Predictions of a test part by trees of the training rows of each task alone."""
-        train, test = self.splits.parts[split]
-        learned, asked = self.rows.take(train), self.rows.take(test)
-        predictions = np.empty((len(test), *np.shape(_constant(learned, learned))))
-        tasks, begun = np.unique(asked.codes).tolist(), time.monotonic()
-        for done, code in enumerate(tasks, start=1):
-            alone = learned.take(np.flatnonzero(learned.codes == code))
-            at = np.flatnonzero(asked.codes == code)
-            predictions[at] = self._alone(alone, asked.X[at], _constant(alone, learned))
-            left = (len(self.splits.parts) - split) * len(tasks) - done
-            check_deadline(left * (time.monotonic() - begun) / done)
-        return predictions
+        key = with_task, size, None
+        if key not in self._grown:
+            self._grown[key] = self._train(self.rows, size, n_trees, with_task=with_task)
+        return Trees.of(self._grown[key].booster, n_trees, sds, self._smallest, pooled)
 
     # Sizes and numbers of trees.
 
@@ -165,14 +166,14 @@ class Boosting:
         train = self._data(part, with_task)
         settings = self._settings(part, size) | other
         callbacks: list[Any] = [_give_up_in_time]
-        history: dict[str, Any] = {"": {"": [0.0]}}
-        tests = []
-        if test is not None and len(test.y):
-            tests = [self._data(test, with_task, train)]
-            callbacks += [lgb.early_stopping(_PATIENCE, verbose=False)]
-            callbacks += [lgb.record_evaluation(history := {})]
+        if test is None or not len(test.y):
+            booster = lgb.train(settings, train, n_trees, callbacks=callbacks)
+            return _Grown(booster, np.zeros(1))
+        history: dict[str, dict[str, list[float]]] = {}
+        callbacks += [lgb.early_stopping(_PATIENCE, verbose=False), lgb.record_evaluation(history)]
+        tests = [self._data(test, with_task, train)]
         booster = lgb.train(settings, train, n_trees, valid_sets=tests, callbacks=callbacks)
-        (losses,) = history.popitem()[1].values()
+        (losses,) = history["valid_0"].values()
         return _Grown(booster, np.array(losses))
 
     def _settings(self, part: Rows, size: tuple[int, int]) -> dict[str, Any]:
@@ -204,18 +205,39 @@ class Boosting:
     def _design(part: Rows, with_task: bool) -> Array:
         return np.column_stack([part.X, part.codes]) if with_task else part.X
 
-    def _alone(self, rows: Rows, X: Array, constant: Array) -> Array:
-        """Predict by trees of some rows, or by a constant if they are too few or all alike."""
-        size, n_trees = self._best(False, self._all)
-        if len(rows.y) < 2 * size[1] or len(np.unique(rows.y)) < 2:
-            return np.broadcast_to(constant, (len(X), *constant.shape))
-        fewer = min(n_trees, _MOST_ALONE)
-        rate = _SETTINGS["learning_rate"] * n_trees / fewer
-        booster = self._train(rows, size, fewer, learning_rate=rate).booster
-        predictions = np.asarray(booster.predict(X, num_threads=1))
-        if rows.classes is None:
-            return predictions
-        return probabilities_of(predictions, 1.0 / (len(rows.y) + 2.0))
+    # Each task alone.
+
+    def _alone(self, split: int, size: tuple[int, int]) -> list[Array]:
+        """Predictions of the test part of a split, for each number of trees."""
+        train, test = self.splits.parts[split]
+        learned, asked = self.rows.take(train), self.rows.take(test)
+        predictions = np.empty((len(_ALONE), len(test), *np.shape(_constant(learned, learned))))
+        tasks, begun = np.unique(asked.codes).tolist(), time.monotonic()
+        for done, code in enumerate(tasks, start=1):
+            part = learned.take(np.flatnonzero(learned.codes == code))
+            at = np.flatnonzero(asked.codes == code)
+            if len(part.y) < 2 * size[1] or len(np.unique(part.y)) < 2:
+                predictions[:, at] = _constant(part, learned)
+            else:
+                predictions[:, at] = self._of_task(part, asked.X[at], size)
+            left = (len(self.splits.parts) - split) * len(tasks) - done
+            check_deadline(left * (time.monotonic() - begun) / done)
+        return list(predictions)
+
+    def _of_task(self, part: Rows, X: Array, size: tuple[int, int]) -> Array:
+        booster = self._train(part, size, _ALONE[-1], learning_rate=_RATE_ALONE).booster
+        each = [np.asarray(booster.predict(X, num_iteration=n, num_threads=1)) for n in _ALONE]
+        if part.classes is not None:
+            each = [probabilities_of(one, 1.0 / (len(part.y) + 2.0)) for one in each]
+        return np.stack(each)
+
+    def _losses(self, split: int, each: list[Array]) -> list[float]:
+        """Losses of predictions of a test part: log loss, or squared error."""
+        y, classes = self.rows.y[self.splits.parts[split][1]], self.rows.classes
+        if classes is None:
+            return [float(np.square(y - one).sum()) for one in each]
+        at = np.arange(len(y)), np.searchsorted(classes, y)
+        return [-float(np.log(one[at]).sum()) for one in each]
 
 
 def _give_up_in_time(_: Any) -> None:

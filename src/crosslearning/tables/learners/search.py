@@ -107,12 +107,9 @@ class CrossValidation:
         self, candidate: Candidate, predictions: Array, sds: Array
     ) -> Iterator[tuple[Array, Array]]:
         boosting, parts = self.spaces.boosting, self.splits.parts
-        if candidate.end == "separate":
-            for s, (_, test) in enumerate(parts):
-                predictions[test] = boosting.separate(s)
-                yield predictions, sds
-            return
-        for done in boosting.held_out(with_task=candidate.end == "cross"):
+        alone, with_task = candidate.end == "separate", candidate.end == "cross"
+        steps = boosting.separate() if alone else boosting.held_out(with_task=with_task)
+        for done in steps:
             if done:
                 for (_, test), part, some in zip(parts, done, self.with_sds, strict=True):
                     predictions[test] = part
@@ -246,12 +243,8 @@ class CandidateSearch:
         trials = self._trials()
         used = [c for c in trials.candidates if c.name in trials.choices["all"].weights]
         if any(c.separate_end == SEPARATE_TREES.learner for c in used):
-            # Trees of each task are only compared with: they may take as long as all else did.
-            now = time.monotonic()
             self.progress(f"Trying {SEPARATE_TREES.label}", 1.0)
-            outcome = self.validation.within(
-                SEPARATE_TREES, min(self._latest, 2 * now - self.begun)
-            )
+            outcome = self.validation.within(SEPARATE_TREES, self._latest)
             if isinstance(outcome, FoldPredictions):
                 self.outcomes[SEPARATE_TREES] = outcome
                 trials = self._trials()

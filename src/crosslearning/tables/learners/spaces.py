@@ -96,18 +96,15 @@ class Spaces:
         return basis
 
     def means_help(self, estimator: Any) -> bool:
-        """Whether means of tasks as features raise the evidence, or reduce the noise."""
+        """Whether means of tasks as features raise the log evidence, or reduce the noise."""
         base = "means" if "means" in self.blocks else "splines-means"
-        return self._gain(estimator, base, "means", self.of(base, None)) > _WORTH
-
-    def _gain(self, estimator: Any, base: str, block: str, rows: Rows) -> float:
-        """Return by how much a block of a base raises the log evidence."""
-        own = self.blocks[base] == block
-        found = []
-        for seen in (own | True, ~own):
-            simple = {"covariance": "levels", "epsilon": np.inf, "blocks": self.blocks[base][seen]}
+        rows, blocks = self.of(base, None), self.blocks[base]
+        models = []
+        for seen in (np.ones(len(blocks), dtype=bool), blocks != "means"):
+            simple = {"covariance": "levels", "epsilon": np.inf, "blocks": blocks[seen]}
             model = clone(estimator).set_params(**simple)
-            found.append(fitted(model, replace(rows, X=rows.X[:, seen])))
+            models.append(fitted(model, replace(rows, X=rows.X[:, seen])))
+        full, plain = models
         if self.family in ("poisson", "tweedie"):  # quasi-likelihoods have no evidence to compare
-            return float(len(rows.y) * np.log(found[1].noise_sd_ / found[0].noise_sd_))
-        return float(found[0].log_evidence_ - found[1].log_evidence_)
+            return bool(len(rows.y) * np.log(plain.noise_sd_ / full.noise_sd_) > _WORTH)
+        return bool(full.log_evidence_ - plain.log_evidence_ > _WORTH)
