@@ -1,7 +1,7 @@
 """How long do linear heads take, how much memory, and how exact are they?
 
-A path of ten radii, from pooled to separate, in each of five folds: heads for the 65 categories
-of 5,000 icons in four styles, on the 1,280 features of `efficientnet_lite0`. The heads of each
+A path of ten radii, from pooled to separate, in each of five folds: heads for the 32 categories
+of 5,000 pictures in four domains, on the 1,280 features of `efficientnet_lite0`. The heads of each
 fold are also solved to a gap 1000 times as small, and compared. Features are computed once
 (some minutes) and cached; they are no part of the times.
 
@@ -26,7 +26,7 @@ import torch
 from networks_tables import table
 
 from crosslearning.coupling import smallest_enclosing_ball
-from crosslearning.datasets import load_icons65
+from crosslearning.datasets import load_pictures32
 from crosslearning.images import features
 from crosslearning.images.heads import fit_heads, objective
 
@@ -37,13 +37,13 @@ EXACT = 1e-6  # gap of the heads to compare with
 
 
 def problem(images: int) -> tuple[torch.Tensor, torch.Tensor, np.ndarray]:
-    """Standardised features, categories and domains of some icons."""
-    icons = load_icons65()
-    rows = np.sort(np.random.default_rng(0).permutation(len(icons))[:images])
-    some = SimpleNamespace(pixels=lambda _: icons.images[rows])
+    """Standardised features, categories and domains of some pictures."""
+    pictures = load_pictures32()
+    rows = np.sort(np.random.default_rng(0).permutation(len(pictures))[:images])
+    some = SimpleNamespace(pixels=lambda _: pictures.pixels()[rows])
     x = torch.from_numpy(features(some, "efficientnet_lite0", image_size=64))
     x = (x - x.mean(0)) / x.std(0).clamp(min=1e-6)
-    return x, torch.from_numpy(icons.category_codes[rows]), icons.domain_codes[rows]
+    return x, torch.from_numpy(pictures.category_codes[rows]), pictures.domain_codes[rows]
 
 
 class Fold:
@@ -125,8 +125,8 @@ def page(rows: list[dict[str, float]], spent: dict[str, float], images: int, fol
 
 Expected: at most 3 minutes on two cores, and 4 GiB. Measured: **{spent["processor"]:.0f} s of
 processor time** ({spent["wall"]:.0f} s passed) and **{spent["memory"]:.1f} GiB**, for {len(rows)}
-radii in each of {folds} folds: {len(rows) * folds} fits of four heads with 1,280 features and 65
-categories, {images:,} icons in all, ridge {RIDGE:g}. Features are computed before, and cached.
+radii in each of {folds} folds: {len(rows) * folds} fits of four heads with 1,280 features and 32
+categories, {images:,} pictures in all, ridge {RIDGE:g}. Features are computed before, and cached.
 
 {platform.machine()}, torch {torch.__version__} with {threads} thread{"s" * (threads > 1)}, float32;
 Python {platform.python_version()}. The load of the last 5 minutes was {load:.1f} on
@@ -136,7 +136,7 @@ Python {platform.python_version()}. The load of the last 5 minutes was {load:.1f
 
 The gap bounds how far the objective is above its minimum, relative to its value; fits stop at
 1e-3. The worst of all folds is shown, and so is the objective, relative to that of heads with a
-gap of {EXACT:g}. Accuracies are means over folds and styles, on the images left out.
+gap of {EXACT:g}. Accuracies are means over folds and domains, on the images left out.
 """
 
 

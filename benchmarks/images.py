@@ -18,7 +18,7 @@ import torch
 from networks_tables import medians, milliseconds, table
 from PIL import Image
 
-from crosslearning.datasets import load_icons65
+from crosslearning.datasets import load_pictures32
 from crosslearning.datasets.decoding import decode
 from crosslearning.images import ImageDomains
 from crosslearning.images.batches import ImageBatches
@@ -28,18 +28,18 @@ from crosslearning.paper import alexnet256
 RESULTS = Path(__file__).parent / "results"
 SIZE = 224
 PER_DOMAIN = 25
-PHOTO = 1000  # height and width of a photograph; icons have 64
+PHOTO = 1000  # height and width of a photograph; the pictures have 64
 QUALITY = 90
 
 
 def export(root: Path, magnified: int) -> ImageDomains:
-    """Write some icons of each domain as JPEG, and read them as a folder."""
-    icons = load_icons65()
-    for d, domain in enumerate(icons.domains):
-        for k in np.flatnonzero(icons.domain_codes == d)[:PER_DOMAIN]:
-            path = root / domain / icons.categories[icons.category_codes[k]] / f"{k}.jpg"
+    """Write some pictures of each domain as JPEG, and read them as a folder."""
+    pictures = load_pictures32()
+    for d, domain in enumerate(pictures.domains):
+        for k in np.flatnonzero(pictures.domain_codes == d)[:PER_DOMAIN]:
+            path = root / domain / pictures.categories[pictures.category_codes[k]] / f"{k}.jpg"
             path.parent.mkdir(parents=True, exist_ok=True)
-            image = Image.fromarray(icons.images[k]).resize((magnified, magnified))
+            image = Image.fromarray(pictures.pixels()[k]).resize((magnified, magnified))
             image.save(path, quality=QUALITY)
     return ImageDomains(root, cache_dir=root.parent / "cache")
 
@@ -59,7 +59,7 @@ def decoding(root: Path, data: ImageDomains, runs: int) -> float:
 
 def step_parts(data: ImageDomains, runs: int) -> dict[str, float]:
     """Median seconds of reading decoded images, of the gradient step, and of the projection."""
-    models = TaskModels(alexnet256(65), data.domains, epsilon=1e-3)
+    models = TaskModels(alexnet256(len(data.categories)), data.domains, epsilon=1e-3)
     optimizer = torch.optim.SGD(models.parameters(), lr=1e-3, fused=True)
     loss = torch.nn.CrossEntropyLoss()
     pixels = data.pixels(SIZE)
@@ -93,10 +93,10 @@ def step_parts(data: ImageDomains, runs: int) -> dict[str, float]:
 
 def page(runs: int) -> str:
     with TemporaryDirectory() as folder:
-        small, large = Path(folder, "icons"), Path(folder, "photos")
+        small, large = Path(folder, "pictures"), Path(folder, "photos")
         data = export(small, 64)
         uncached = {
-            "icons of 64 × 64": decoding(small, data, runs),
+            "pictures of 64 × 64": decoding(small, data, runs),
             f"the same, {PHOTO} × {PHOTO}": decoding(large, export(large, PHOTO), runs),
         }
         parts = step_parts(data, runs)
@@ -127,7 +127,7 @@ Python {platform.python_version()}. The load of the last 5 minutes was {load:.1f
 program alone, and more than that disturbs caches and memory.
 
 AlexNet-256 at {SIZE} px, four domains, one image for each and step, SGD, ε = 0.001. The images are
-icons of `icons65` written as JPEG. Medians of {runs} calls that take turns, in processor time.
+some of `pictures32`, written as JPEG. Medians of {runs} calls that take turns, in processor time.
 
 {table(head, rows)}
 

@@ -20,7 +20,7 @@ from crosslearning import (
     report,
     smallest_enclosing_ball,
 )
-from crosslearning.datasets import load_hsb82, load_icons65
+from crosslearning.datasets import load_hsb82, load_pictures32
 from crosslearning.images.contact_sheet import draw_contact_sheet
 from crosslearning.paper.gaussian import experiment as gaussian
 
@@ -190,7 +190,8 @@ def draw_all(folder: Path) -> None:
             figure.savefig(folder / f"{picture.__name__}.svg", metadata={"Date": None})
     gaussian.run(gaussian.GaussianConfig(), folder / "gaussian")
     report.draw(folder / "gaussian", ["svg"])
-    draw_contact_sheet(load_icons65(), load_icons65().images, folder / "icons.png")
+    pictures = load_pictures32()
+    draw_contact_sheet(pictures, pictures.pixels(), folder / "pictures.png")
 
 
 if __name__ == "__main__":

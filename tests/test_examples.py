@@ -112,8 +112,8 @@ def test_adapters():
 def test_images():
     out = run("images.py")
     pooled, cross, separate = (number(out, epsilon) for epsilon in ("0.0", "0.3", "inf"))
-    assert min(pooled, cross) > separate + 0.1
-    assert separate > 2 / 8  # of eight things, chance gets one
+    assert cross > max(pooled, separate) + 0.01
+    assert min(pooled, separate) > 2 / 8  # of eight things, chance gets one
 
 
 @pytest.mark.slow

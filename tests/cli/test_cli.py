@@ -50,7 +50,7 @@ def test_no_command_shows_help(command, capsys):
 
 def test_a_missing_extra_is_one_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
-    assert main(["data", "export", "icons65", str(tmp_path / "icons")]) == 2
+    assert main(["data", "export", "pictures32", str(tmp_path / "pictures")]) == 2
     check_failure("needs Pillow, an optional dependency. Install it with", capsys)
     assert list(tmp_path.iterdir()) == []
 
@@ -231,8 +231,8 @@ def test_completion_without_a_table_offers_no_columns(tmp_path):
     for table, offered in ((str(tmp_path / "none.csv"), []), (str(tmp_path / "t.parquet"), ["a"])):
         found = asked.get_completions(["fit", table, "--task"], "")
         assert [item.value for item in found] == offered
-    found = asked.get_completions(["data", "export"], "i")
-    assert [item.value for item in found] == ["icons65"]
+    found = asked.get_completions(["data", "export"], "p")
+    assert [item.value for item in found] == ["pictures32"]
 
 
 def test_waiting_threads_are_told_to_sleep():

@@ -16,17 +16,17 @@ from tests.support.tinted_squares import TintedSquares
 
 @pytest.fixture
 def few_epochs(monkeypatch):
-    """Icons of fewer pixels, a part of them, and one epoch."""
+    """Pictures of fewer pixels, a part of them, and one epoch."""
     settings = {"image_size": 16, "epochs": 1, "epsilons": (0.0, inf), "train_fraction": 0.2}
     monkeypatch.setattr("crosslearning.cli.demo._SETTINGS", settings)
 
 
 @pytest.fixture
 def tiny_data(monkeypatch):
-    """Six schools that differ clearly, and squares instead of icons."""
+    """Six schools that differ clearly, and squares instead of pictures."""
     frame = shops(6, 90).rename(columns={"shop": "school", "spending": "math"})
     monkeypatch.setattr(datasets, "load_hsb82", lambda: SimpleNamespace(frame=frame))
-    monkeypatch.setattr(datasets, "load_icons65", TintedSquares)
+    monkeypatch.setattr(datasets, "load_pictures32", TintedSquares)
 
 
 @pytest.mark.usefixtures("few_epochs", "tiny_data")
@@ -35,7 +35,7 @@ def test_demo_says_what_was_learned_and_where_the_page_is(tmp_path, capsys):
     printed = json.loads(capsys.readouterr().out)
     page = tmp_path / "demo" / "report.html"
     assert printed["report"] == str(page)
-    for folder, name in (("1-schools", "schools"), ("2-icons", "icons")):
+    for folder, name in (("1-schools", "schools"), ("2-pictures", "pictures")):
         results = json.loads((tmp_path / "demo" / folder / "results.json").read_text())
         assert printed[name].startswith(results["sentence"])
         assert results["provenance"]["command"] in page.read_text().replace("&amp;", "&")
@@ -61,11 +61,11 @@ def test_commands_in_the_report_of_the_demo_repeat_its_results(tmp_path, capsys,
     for name in ("fingerprint", "seed"):
         assert again["provenance"][name] == schools["provenance"][name]
     assert again["size"] == schools["size"]
-    icons = json.loads((tmp_path / "demo" / "2-icons" / "results.json").read_text())
-    train = icons["provenance"]["command"].split()[1:]
-    assert main([*train, "--out", "icons", "--quiet"]) == 0
-    repeated = json.loads((tmp_path / "icons" / "results.json").read_text())
-    assert repeated["path"] == icons["path"]
+    pictures = json.loads((tmp_path / "demo" / "2-pictures" / "results.json").read_text())
+    train = pictures["provenance"]["command"].split()[1:]
+    assert main([*train, "--out", "pictures", "--quiet"]) == 0
+    repeated = json.loads((tmp_path / "pictures" / "results.json").read_text())
+    assert repeated["path"] == pictures["path"]
     page = (tmp_path / "demo" / "report.html").read_text()
-    for found in (schools["sentence"], f"{best} gains most", "icons65", "two means"):
+    for found in (schools["sentence"], f"{best} gains most", "pictures32", "two means"):
         assert found in page

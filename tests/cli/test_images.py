@@ -109,6 +109,10 @@ def test_train_has_defaults_for_images_of_anybody(monkeypatch):
     assert seen["settings"] == TrainingSettings(epsilons=(2,), blocks={"*": None, "head": math.inf})
     assert main(["train", "pictures", "--backbone", "x:y"]) == 0
     assert seen["settings"] == TrainingSettings(backbone="x:y", image_size=224)
+    assert main(["train", "pictures32"]) == 0
+    assert seen["settings"] == TrainingSettings(image_size=48)
+    assert main(["train", "pictures32", "--backbone", "x:y"]) == 0
+    assert seen["settings"] == TrainingSettings(backbone="x:y", image_size=64)
     assert main(["train", "pictures", "--no-augment", "--seeds", "3", "--seed", "4"]) == 0
     assert seen["settings"] == TrainingSettings(augment=False, seeds=(4, 5, 6))
 
@@ -150,7 +154,7 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
     )
     assert main(["reproduce", "office-home", "--epochs", "7"]) == 0
     assert (
-        "Office-Home is not included, so this trains a small network on icons65"
+        "Office-Home is not included, so this trains a small network on pictures32"
         in capsys.readouterr().out
     )
     config = seen["config"]
@@ -171,24 +175,27 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
         (["reproduce", "office-home", "--seeds", "0"], "--seeds"),
         (["reproduce", "office-home", "--data", "nowhere"], "nowhere"),
         (["train"], "'images'"),
-        (["train", "icons65", "--epsilon", "a=wide"], "takes RADIUS or NAME=RADIUS; got a=wide"),
+        (["train", "pictures32", "--epsilon", "a=wide"], "takes RADIUS or NAME=RADIUS; got a=wide"),
         (
             ["train", "x", "--epsilon", "1", "--epsilon", "a=1", "--epsilon", "a=2"],
             "here '*', may have several radii to choose from; got 1, a=1, a=2",
         ),
-        (["train", "icons65", "--backbone", "x:y", "--epochs", "3"], "`epochs` applies to"),
-        (["train", "icons65", "--model", "vgg"], "`model` must be 'batchnorm_cnn' or 'small_cnn'"),
-        (["train", "icons65", "--epochs", "0"], "`epochs` must be at least 1"),
-        (["train", "icons65", "--image-size", "33"], "33"),
+        (["train", "pictures32", "--backbone", "x:y", "--epochs", "3"], "`epochs` applies to"),
+        (
+            ["train", "pictures32", "--model", "vgg"],
+            "`model` must be 'batchnorm_cnn' or 'small_cnn'",
+        ),
+        (["train", "pictures32", "--epochs", "0"], "`epochs` must be at least 1"),
+        (["train", "pictures32", "--image-size", "0"], "`image_size` must be at least 1"),
         (
             ["reproduce", "office-home", "--model", "alexnet256"],
             "alexnet256 must accept images of 32 by 32 pixels",
         ),
         (
-            ["train", "icons65", "--groups", "x.csv", "--train-list", "y", "--skip-unreadable"],
-            "need a folder of images; got --groups, --train-list, --skip-unreadable for icons65",
+            ["train", "pictures32", "--groups", "x.csv", "--train-list", "y", "--skip-unreadable"],
+            "need a folder of images; got --groups, --train-list, --skip-unreadable for pictures32",
         ),
-        (["reproduce", "office-home", "--test-list", "y"], "got --test-list for icons65"),
+        (["reproduce", "office-home", "--test-list", "y"], "got --test-list for pictures32"),
     ],
 )
 def test_errors_are_one_line_and_leave_nothing(arguments, message, tmp_path, capsys, monkeypatch):
@@ -228,7 +235,7 @@ def test_a_file_in_the_place_of_the_folder(folder, tmp_path, capsys):
 
 def test_missing_torch_is_named(monkeypatch, capsys):
     monkeypatch.setattr(images, "find_spec", lambda _: None)
-    assert main(["train", "icons65"]) == 2
+    assert main(["train", "pictures32"]) == 2
     assert capsys.readouterr().err == (
         "Error: Training networks needs torch, an optional dependency. Install it with "
         '`pip install "crosslearning[torch]"`.\n'
@@ -244,5 +251,5 @@ def test_help_shows_an_example_and_stays_light():
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     *text, heavy = output.stdout.decode().splitlines()
     assert heavy == "[]"
-    assert "Example: crosslearning train icons65" in "".join(text)
+    assert "Example: crosslearning train pictures32" in "".join(text)
     assert "Example: crosslearning reproduce office-home --data" in "".join(text)

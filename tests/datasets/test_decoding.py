@@ -172,8 +172,8 @@ def test_a_bomb_is_refused_above_the_limit_of_pillow(side, tmp_path):
 
 def test_without_pillow_there_is_advice():
     code = (
-        "import sys; sys.modules['PIL'] = None; from crosslearning.datasets import load_icons65;"
-        "load_icons65().pixels(32); from crosslearning.datasets.decoding import decode;"
+        "import sys; sys.modules['PIL'] = None; from crosslearning.datasets import load_pictures32;"
+        "load_pictures32().counts(); from crosslearning.datasets.decoding import decode;"
         "decode('a', 1)"
     )
     failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -1,10 +1,10 @@
 """The packaged data as files, by the library and by the command line."""
 
-import csv
 import json
 import subprocess
 import sys
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,42 +12,37 @@ import pytest
 from PIL import Image
 
 from crosslearning.cli import main
-from crosslearning.datasets import Icons65, export, load_ames, load_hsb82, load_icons65
+from crosslearning.datasets import Pictures32, export, load_ames, load_hsb82, load_pictures32
 from crosslearning.files import new_folder
 from crosslearning.images import ImageDomains, split
 
 
 @pytest.fixture(scope="module")
 def few():
-    """Every fifth icon of six categories."""
-    text = (files("crosslearning.datasets") / "data" / "icons65.csv").read_text(encoding="utf-8")
-    table = list(csv.DictReader(text.splitlines()))
-    icons = load_icons65()
-    rows = np.flatnonzero(icons.category_codes < 6)[::5]
-    return Icons65(icons.images[rows], [table[k] for k in rows])
+    """Every fifth picture of two categories."""
+    pictures = load_pictures32()
+    rows = np.flatnonzero(pictures.category_codes < 2)[::5]
+    archive = files("crosslearning.datasets") / "data" / "pictures32.zip"
+    return Pictures32([pictures.table[k] for k in rows], archive.read_bytes())
 
 
 @pytest.fixture
 def exported(few, tmp_path):
-    return export.export_icons(few, tmp_path / "icons", "png")
+    return export.export_pictures(few, tmp_path / "pictures", "png")
 
 
-def rows_of(icons, names):
-    """Which icon each of the files is."""
-    stems = [f"{a}_{b}" for a, b in zip(icons.sets, icons.icons, strict=True)]
-    labels = zip(icons.domain_codes, icons.category_codes, stems, strict=True)
-    known = {
-        (icons.domains[d], icons.categories[c], stem): k for k, (d, c, stem) in enumerate(labels)
-    }
-    return [known[(*name.rsplit(".", 1)[0].split("/"),)] for name in names]
+def rows_of(pictures, names):
+    """Which picture each of the files is."""
+    stems = [Path(row["path"]).with_suffix("") for row in pictures.table]
+    return [stems.index(Path(name).with_suffix("")) for name in names]
 
 
-def test_the_folder_pipeline_gives_the_packaged_icons(few, exported, tmp_path):
+def test_the_folder_pipeline_gives_the_packaged_pictures(few, exported, tmp_path):
     data = ImageDomains(exported, cache_dir=tmp_path / "cache")
     assert len(data) == len(few)
     assert data.ignored == 5
     rows = rows_of(few, data.names)
-    np.testing.assert_array_equal(data.pixels(64), few.images[rows])
+    np.testing.assert_array_equal(data.pixels(64), few.pixels()[rows])
     assert data.domains == few.domains
     assert data.categories == few.categories
     np.testing.assert_array_equal(data.domain_codes, few.domain_codes[rows])
@@ -57,19 +52,22 @@ def test_the_folder_pipeline_gives_the_packaged_icons(few, exported, tmp_path):
     np.testing.assert_array_equal(test, split(few)[1])
 
 
-def test_icons_keep_their_notices(exported):
+def test_pictures_keep_their_notices(exported):
     names = {path.name for path in exported.iterdir() if path.is_file()}
-    notices = {"NOTICES.md", "icons65.csv", "icons65_sets.csv", "LICENSE-Apache-2.0.txt"}
+    notices = {
+        *("NOTICES.md", "pictures32_sets.csv"),
+        *("LICENSE-Apache-2.0.txt", "LICENSE-OFL-1.1.txt"),
+    }
     assert names == {"groups.csv", *notices}
     assert all((exported / name).stat().st_size > 1000 for name in notices)
 
 
-def test_icons_as_jpeg(few, tmp_path):
-    folder = export.export_icons(few, tmp_path / "icons", "jpeg")
+def test_pictures_as_jpeg(few, tmp_path):
+    folder = export.export_pictures(few, tmp_path / "pictures", "jpeg")
     data = ImageDomains(folder, cache_dir=tmp_path / "cache")
     with Image.open(folder / data.names[0]) as image:
         assert (image.format, image.size) == ("JPEG", (64, 64))
-    difference = data.pixels(64).astype(int) - few.images[rows_of(few, data.names)]
+    difference = data.pixels(64).astype(int) - few.pixels()[rows_of(few, data.names)]
     assert np.abs(difference).mean() < 2
 
 
@@ -117,19 +115,19 @@ def test_command_export(options, tmp_path, capsys):
         assert captured.out.startswith(f"Wrote {path}; ")
 
 
-def test_command_export_of_icons(few, tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(export.LOADERS, "icons65", lambda: few)
-    assert main(["data", "export", "icons65", str(tmp_path / "icons")]) == 0
-    assert capsys.readouterr().out.startswith(f"Wrote {tmp_path / 'icons'}; ")
-    assert len(ImageDomains(tmp_path / "icons")) == len(few)
+def test_command_export_of_pictures(few, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(export.LOADERS, "pictures32", lambda: few)
+    assert main(["data", "export", "pictures32", str(tmp_path / "pictures")]) == 0
+    assert capsys.readouterr().out.startswith(f"Wrote {tmp_path / 'pictures'}; ")
+    assert len(ImageDomains(tmp_path / "pictures")) == len(few)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nope", "new"], "The packaged data sets are hsb82, ames, icons65; got 'nope'"),
+        (["nope", "new"], "The packaged data sets are hsb82, ames, pictures32; got 'nope'"),
         (["hsb82", "new", "--format", "png"], "must be csv or parquet; got 'png'"),
-        (["icons65", "new", "--format", "csv"], "must be png or jpeg; got 'csv'"),
+        (["pictures32", "new", "--format", "csv"], "must be png or jpeg; got 'csv'"),
         (["hsb82", "full"], "full is not. Choose another."),
         (["hsb82", "full/file"], "must be new or empty"),
         (["hsb82", "full/file/new"], "Cannot write to full/file/new: Not a directory."),
@@ -150,6 +148,7 @@ def test_errors_are_one_line_and_write_nothing(arguments, message, tmp_path, cap
 
 
 def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+    load_hsb82()  # pandas has looked for pyarrow
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r'pip install "crosslearning\[app\]"'):
         export.export("hsb82", tmp_path / "new", "parquet")
@@ -158,11 +157,11 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
 def test_command_list(capsys):
     assert main(["data", "list"]) == 0
     out = capsys.readouterr().out
-    for text in ("7,185", "160 (school)", "2,919", "25 (Neighborhood)", "7,531", "4 (domain)"):
+    for text in ("7,185", "160 (school)", "2,919", "25 (Neighborhood)", "5,590", "4 (domain)"):
         assert text in out
     assert main(["data", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in listed] == ["hsb82", "ames", "icons65"]
+    assert [row["name"] for row in listed] == ["hsb82", "ames", "pictures32"]
     assert listed[0]["licence"] == "a work of the US government"
 
 

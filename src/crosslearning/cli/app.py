@@ -33,7 +33,7 @@ app.command(epilog="Example: crosslearning export crosslearning-train --task art
 )
 app.command(epilog="Example: crosslearning report crosslearning-pupils --open")(report)
 app.add_typer(reproduce.app, name="reproduce")
-app.command(epilog="Example: crosslearning train icons65 --epsilon 0.3 --out trained")(train)
+app.command(epilog="Example: crosslearning train pictures32 --epsilon 0.3 --out trained")(train)
 
 
 def _show_version(wanted: bool) -> None:

@@ -38,14 +38,14 @@ def list_(as_json: AsJson = False) -> None:
 
 
 @app.command(
-    epilog="Example: crosslearning data export icons65 icons, "
+    epilog="Example: crosslearning data export pictures32 pictures, "
     "crosslearning data export hsb82 pupils --format parquet"
 )
 def export(
     name: Annotated[
         str,
         typer.Argument(
-            help="hsb82, ames or icons65.", autocompletion=one_of("hsb82", "ames", "icons65")
+            help="hsb82, ames or pictures32.", autocompletion=one_of("hsb82", "ames", "pictures32")
         ),
     ],
     folder: Annotated[Path, typer.Argument(help="New folder for the files and their notices.")],
@@ -53,7 +53,7 @@ def export(
         str | None,
         typer.Option(
             "--format",
-            help="csv or parquet for a table, png or jpeg for icons.",
+            help="csv or parquet for a table, png or jpeg for pictures.",
             autocompletion=one_of("csv", "parquet", "png", "jpeg"),
             show_default=False,
         ),
@@ -61,9 +61,10 @@ def export(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a data set to a new folder: a table as one file, icons as domain/category/*.png.
+    """Write a data set to a new folder: a table as one file, pictures as domain/category/*.png.
 
-    The file groups.csv next to the icons keeps the same drawing on one side of a split.
+    The file groups.csv next to the pictures keeps the same drawing on one side of a split, and
+    states source and licence of each picture.
     """
     from crosslearning.datasets.export import export as write
 

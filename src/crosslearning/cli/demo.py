@@ -28,10 +28,11 @@ def demo(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """See what cross-learning does: schools, icons and the paper's figure, in one report.
+    """See what cross-learning does: schools, pictures and the paper's figure, in one report.
 
-    Learns how much 160 schools differ, trains networks on icons in four styles at several
-    radii, computes the error of two Gaussian means, and writes one report about all three.
+    Learns how much 160 schools differ, trains networks on photographs, sketches, emoji and
+    icons at several radii, computes the error of two Gaussian means, and writes one report about
+    all three.
     """
     require_torch()
     from crosslearning import report
@@ -40,7 +41,7 @@ def demo(
     with spinner(show=shown) as say, warnings_in_a_line():
         learned = {
             "schools": _schools(out / "1-schools", seed, say),
-            "icons": _icons(out / "2-icons", seed, say),
+            "pictures": _pictures(out / "2-pictures", seed, say),
             "means": _means(out / "3-means", seed, say),
         }
         say("Writing the report")
@@ -78,8 +79,8 @@ def _schools(folder: Path, seed: int, say: Say) -> str:
     return " ".join(sentences)
 
 
-def _icons(folder: Path, seed: int, say: Say) -> str:
-    from crosslearning.datasets import load_icons65
+def _pictures(folder: Path, seed: int, say: Say) -> str:
+    from crosslearning.datasets import load_pictures32
     from crosslearning.images import TrainingSettings, train
 
     settings = TrainingSettings(**_SETTINGS, seeds=(seed,))
@@ -89,12 +90,12 @@ def _icons(folder: Path, seed: int, say: Say) -> str:
         for value in (values if isinstance(values, tuple) else (values,))
     )
     results = train(
-        load_icons65(),
+        load_pictures32(),
         folder,
         settings,
-        name="icons65",
-        progress=lambda now: say(f"Icons: {describe(now)}"),
-        command=f"crosslearning train icons65 {options} --seed {seed}",
+        name="pictures32",
+        progress=lambda now: say(f"Pictures: {describe(now)}"),
+        command=f"crosslearning train pictures32 {options} --seed {seed}",
     )
     return str(results["sentence"])
 

@@ -82,12 +82,12 @@ class ImageOptions:
         return self.quiet or self.as_json
 
     def about_files(self, *, shipped: bool) -> dict[str, Any]:
-        """Options of `ImageDomains`, refused for the packaged icons."""
+        """Options of `ImageDomains`, refused for the packaged pictures."""
         given = {name: getattr(self, name) for name in _ABOUT_FILES if getattr(self, name)}
         if shipped and given:
             listed = ", ".join("--" + name.replace("_", "-") for name in given)
             raise ValueError(
-                f"Options about files need a folder of images; got {listed} for icons65. "
+                f"Options about files need a folder of images; got {listed} for pictures32. "
                 "Omit them, or pass a folder."
             )
         return {name.replace("_list", "_lists"): value for name, value in given.items()}

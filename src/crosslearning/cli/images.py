@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from crosslearning.images import TrainingSettings
 
 
-_ICONS = "icons65"
+_PICTURES = "pictures32"
 _LONG = (
     "runs",
     "categories",
@@ -37,7 +37,7 @@ _LONG = (
 def train(
     options: ImageOptions,
     images: Annotated[
-        str, typer.Argument(help="Folder domain/category/*.jpg, or icons65, which is included.")
+        str, typer.Argument(help="Folder domain/category/*.jpg, or pictures32, which is included.")
     ],
     epsilon: Annotated[
         list[str] | None,
@@ -84,11 +84,11 @@ def train(
     from crosslearning.images import TrainingSettings
     from crosslearning.images import train as run
 
-    size = 224 if backbone and images != _ICONS else 64
+    sizes = (48, 64) if images == _PICTURES else (64, 224)
     epsilons, blocks = _radii(epsilon or [])
     base = TrainingSettings(
         backbone=backbone,
-        image_size=size,
+        image_size=sizes[backbone is not None],
         weights=None if weights is None else str(weights),
         only=tuple(only or ()),
         blocks=blocks,
@@ -102,7 +102,7 @@ def office_home(
     options: ImageOptions,
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder of Office-Home; icons65, which is included, by default."),
+        typer.Option(help="Folder of Office-Home; pictures32, which is included, by default."),
     ] = None,
     radii: Annotated[
         str | None, typer.Option(help="Radii separated by commas, such as 0,1e-6,inf.")
@@ -113,22 +113,22 @@ def office_home(
     """Figures 2 to 4: accuracy of cross-learned networks against the radius.
 
     With --data it runs the paper's configuration, which takes days on a CPU; scale it down with the
-    options. Without --data, it trains a small network with one seed on icons of the same 65
-    categories in 4 styles, in less than 15 minutes on two cores. An interrupted run resumes where
-    it stopped.
+    options. Without --data, it trains a small network with one seed on photographs,
+    sketches, emoji and icons of 32 things, in less than 15 minutes on two cores. An interrupted run
+    resumes where it stopped.
     """
     from crosslearning.paper.office_home import run, shipped_config
 
     if data is None and not options.hidden:
         typer.echo(
-            "Office-Home is not included, so this trains a small network on icons65. For the "
+            "Office-Home is not included, so this trains a small network on pictures32. For the "
             "paper's experiment, pass the folder of Office-Home with --data."
         )
-    base = shipped_config("icons65" if data is None else "paper")
+    base = shipped_config("pictures32" if data is None else "paper")
     settings = options.configure(base, _parse(radii), seeds)
     if settings.model == "alexnet256":
         settings = replace(settings, model="crosslearning.paper:alexnet256")
-    sweep(run, settings, _ICONS if data is None else str(data), options, out)
+    sweep(run, settings, _PICTURES if data is None else str(data), options, out)
 
 
 def sweep(
@@ -140,7 +140,7 @@ def sweep(
 ) -> None:
     """Load images, train, draw, and print."""
     require_torch()
-    about_files = options.about_files(shipped=images == _ICONS)
+    about_files = options.about_files(shipped=images == _PICTURES)
     from crosslearning import report
     from crosslearning.cli import image_tables
 
@@ -174,7 +174,7 @@ def require_torch() -> None:
 
 
 def _load(images: str, size: int, options: Mapping[str, Any], bars: "Progress") -> "ImageData":
-    from crosslearning.datasets import load_icons65
+    from crosslearning.datasets import load_pictures32
     from crosslearning.images import ImageDomains
 
     task = bars.add_task("Reading images", total=None, visible=False)
@@ -182,7 +182,9 @@ def _load(images: str, size: int, options: Mapping[str, Any], bars: "Progress") 
     def show(done: int, total: int) -> None:
         bars.update(task, completed=done, total=total, visible=done < total)
 
-    data = load_icons65() if images == _ICONS else ImageDomains(images, progress=show, **options)
+    data = (
+        load_pictures32() if images == _PICTURES else ImageDomains(images, progress=show, **options)
+    )
     data.pixels(size, progress=show)
     return data
 

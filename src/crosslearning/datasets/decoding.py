@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -40,12 +40,12 @@ def strict_about_bombs() -> Iterator[None]:
         yield
 
 
-def decode(path: Path, size: int) -> Pixels:
+def decode(file: Path | BinaryIO, size: int) -> Pixels:
     """Read an image, apply its EXIF orientation, and resize it to a square on white."""
     pillow = import_pillow()
     from PIL import ImageOps
 
-    with pillow.open(path) as image:
+    with pillow.open(file) as image:
         # Decoding a JPEG at twice the size is several times as fast and hardly differs.
         image.draft(None, (2 * size, 2 * size))
         image.load()  # rotates a TIFF, and clears its orientation

@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from crosslearning.datasets.decoding import import_pillow
-from crosslearning.datasets.images import Icons65, load_icons65
+from crosslearning.datasets.pictures import Pictures32, load_pictures32
 from crosslearning.datasets.tables import TableData, load_ames, load_hsb82
 from crosslearning.extras import require
 from crosslearning.files import new_folder
 
-LOADERS: dict[str, Callable[[], TableData | Icons65]] = {
+LOADERS: dict[str, Callable[[], TableData | Pictures32]] = {
     "hsb82": load_hsb82,
     "ames": load_ames,
-    "icons65": load_icons65,
+    "pictures32": load_pictures32,
 }
 
-_NOTICES_OF_ICONS = ("LICENSE-Apache-2.0.txt", "icons65.csv", "icons65_sets.csv", "NOTICES.md")
+_NOTICES = ("LICENSE-Apache-2.0.txt", "LICENSE-OFL-1.1.txt", "pictures32_sets.csv", "NOTICES.md")
 _SAVING: dict[str, dict[str, Any]] = {"png": {}, "jpeg": {"quality": 95}}
 
 
 def describe(name: str) -> dict[str, Any]:
     """Describe a packaged data set: number of rows or images, tasks, and licence."""
     data = LOADERS[name]()
-    if isinstance(data, Icons65):
+    if isinstance(data, Pictures32):
         rows, tasks, task = len(data), len(data.domains), "domain"
     else:
         rows, tasks, task = len(data.frame), data.tasks.nunique(), str(data.tasks.name)
@@ -38,12 +38,12 @@ def describe(name: str) -> dict[str, Any]:
 def export(name: str, folder: Path, file_format: str | None = None) -> Path:
     """Write packaged data and their notices to a new or empty folder.
 
-    A table is written as ``csv`` (the default) or ``parquet``, icons as ``png`` (the default) or
-    ``jpeg``. Returns the path of the table or the folder of the icons.
+    A table is written as ``csv`` (the default) or ``parquet``, pictures as ``png`` (the default)
+    or ``jpeg``. Returns the path of the table or the folder of the pictures.
     """
     if name not in LOADERS:
         raise ValueError(f"The packaged data sets are {', '.join(LOADERS)}; got {name!r}.")
-    formats = ("png", "jpeg") if name == "icons65" else ("csv", "parquet")
+    formats = ("png", "jpeg") if name == "pictures32" else ("csv", "parquet")
     if folder.suffix.removeprefix(".") in formats:
         raise ValueError(
             f"Data and notices are written to a folder; got {str(folder)!r}, a file name. "
@@ -53,8 +53,8 @@ def export(name: str, folder: Path, file_format: str | None = None) -> Path:
     if wanted not in formats:
         raise ValueError(f"The format of {name} must be {' or '.join(formats)}; got {wanted!r}.")
     data = LOADERS[name]()
-    if isinstance(data, Icons65):
-        return export_icons(data, folder, wanted)
+    if isinstance(data, Pictures32):
+        return export_pictures(data, folder, wanted)
     return export_table(data, folder, wanted)
 
 
@@ -71,22 +71,22 @@ def export_table(data: TableData, folder: Path, file_format: str) -> Path:
     return folder / target.name
 
 
-def export_icons(icons: Icons65, folder: Path, file_format: str) -> Path:
-    """Write icons as ``domain/category/set_icon.png``, and their groups to ``groups.csv``."""
+def export_pictures(pictures: Pictures32, folder: Path, file_format: str) -> Path:
+    """Write pictures as ``domain/category/number.png``, and their table to ``groups.csv``."""
     pillow = import_pillow()
     with new_folder(folder) as temporary:
-        # Zero-padded numbers keep the order, and so the split, of the packaged icons.
-        rows = [("path", "group")]
-        for k, image in enumerate(icons.images):
-            domain = icons.domains[icons.domain_codes[k]]
-            category = icons.categories[icons.category_codes[k]]
-            name = f"{domain}/{category}/{icons.sets[k]}_{icons.icons[k]}.{file_format}"
+        rows = []
+        for row, image in zip(pictures.table, pictures.pixels(), strict=True):
+            name = Path(row["path"]).with_suffix(f".{file_format}")
             (temporary / name).parent.mkdir(parents=True, exist_ok=True)
             pillow.fromarray(image).save(temporary / name, **_SAVING[file_format])
-            rows.append((name, f"{icons.groups[k]:04}"))
+            # Zero-padded numbers keep the order, and so the split, of the packaged pictures.
+            rows.append({**row, "path": name.as_posix(), "group": row["group"].zfill(4)})
         with (temporary / "groups.csv").open("w", encoding="utf-8", newline="") as stream:
-            csv.writer(stream).writerows(rows)
-        _copy_notices(temporary, _NOTICES_OF_ICONS)
+            table = csv.DictWriter(stream, list(rows[0]))
+            table.writeheader()
+            table.writerows(rows)
+        _copy_notices(temporary, _NOTICES)
     return folder
 
 

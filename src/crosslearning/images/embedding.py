@@ -54,7 +54,7 @@ def features(
     Parameters
     ----------
     images : ImageData
-        Images of `ImageDomains` or `load_icons65`.
+        Images of `ImageDomains` or `load_pictures32`.
     backbone : str or Module
         ``"efficientnet_lite0"`` (ImageNet weights in the extra ``backbone``), ``"timm/NAME"`` or
         ``"torchvision/NAME"`` with their pretrained weights if these libraries are installed, or

@@ -29,7 +29,7 @@ def split(
     Parameters
     ----------
     data : ImageData
-        Images of `load_icons65` or `ImageDomains`.
+        Images of `load_pictures32` or `ImageDomains`.
     train : float, default=0.8
         Share of the training part, between 0 and 1.
     seed : int, default=0
@@ -42,13 +42,13 @@ def split(
 
     Examples
     --------
-    >>> from crosslearning.datasets import load_icons65
+    >>> from crosslearning.datasets import load_pictures32
     >>> from crosslearning.images import split
-    >>> icons = load_icons65()
-    >>> train, test = split(icons)
-    >>> len(train), len(test), set(icons.groups[train]) & set(icons.groups[test])
+    >>> pictures = load_pictures32()
+    >>> train, test = split(pictures)
+    >>> len(train), len(test), set(pictures.groups[train]) & set(pictures.groups[test])
     (6014, 1517, set())
-    >>> fit, validation = split(icons, seed=1, within=train)
+    >>> fit, validation = split(pictures, seed=1, within=train)
     """
     if data.given_split is not None and within is None:
         training, test = data.given_split

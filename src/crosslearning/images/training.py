@@ -61,7 +61,7 @@ def train(
     Parameters
     ----------
     data : ImageData
-        Images of `ImageDomains` or `load_icons65`.
+        Images of `ImageDomains` or `load_pictures32`.
     folder : path
         For ``results.json``, ``results.csv``, ``contact_sheet.png`` and the files of the runs.
     settings : TrainingSettings

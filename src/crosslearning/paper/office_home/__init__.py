@@ -36,7 +36,7 @@ def run(
     return train(data, folder, config, **options)
 
 
-def shipped_config(name: Literal["paper", "icons65"]) -> TrainingSettings:
+def shipped_config(name: Literal["paper", "pictures32"]) -> TrainingSettings:
     """Read the paper's settings, or those of a small experiment that takes minutes.
 
     >>> shipped_config("paper").learning_rate

@@ -1,15 +1,4 @@
-"""What is cross-learning worth on icons65, four styles of icons of 65 categories?
-
-All methods start from the same weights and see the same batches for as many steps, or fit the same
-features. Each seed has its own split, initial weights and order, and its own validation images
-choose ε between 0 and ∞. The share of pooled epochs and the radii were fixed with the seeds 100 and
-101, of which nothing is reported. Accuracies are means over categories, then over domains; ± is one
-standard deviation over seeds, or one standard error of a gain, paired by seed, and p is from
-Student's t.
-
-Run it with ``python benchmarks/icons65.py`` (more than two hours on an idle core), or try it with
-``--seeds 1``. Runs are kept in the cache, and only missing ones are trained.
-"""
+"""The default network and linear heads on images of several domains, against the alternatives."""
 
 from __future__ import annotations
 
@@ -28,7 +17,7 @@ import torch
 from networks_tables import table
 from scipy import stats
 
-from crosslearning.datasets import ImageData, load_icons65
+from crosslearning.datasets import ImageData
 from crosslearning.evaluation.numbers import radius_name
 from crosslearning.images import ImageDomains, TrainingSettings, train
 
@@ -67,20 +56,6 @@ and 6 % of the norm of the network, as by default. Validation chooses among spri
         {0.0: "pooled", math.inf: "separate"},
     ),
 }
-WHEN = """## When it matters
-
-These domains differ in looks alone: an image means the same in all of them, so that one network
-learns from four times as many images, and no way to give each domain its own was found to be better
-than pooling. Pooling first keeps a radius from losing what pooling gains, no more than that. Where
-the domains differ in what is to be predicted, [it does gain](personal.md)."""
-PLAIN = """## A plain network
-
-`crosslearning reproduce office-home --seeds 5` trains a small network without BatchNorm, on all
-images. At ε = 0.3, chosen by validation, it classifies 48.3 % of the test images correctly, one
-pooled network 47.3 % (the difference of 0.9 ± 0.4 points may be chance) and separate networks
-38.4 %. With 30 % of the images (`--train-fraction 0.3 --epochs 24`) pooling is best: 37.0 %
-against 35.1 % at ε = 1 and 24.5 % for separate networks. Settings of these sweeps were picked on
-another split of the same icons."""
 
 
 def runs_of(
@@ -165,7 +140,3 @@ def main(
         text += [f"{title} {runs['seed'].nunique()} seeds:", comparison(runs), path(runs)]
     pd.concat(tables).round(5).to_csv(file, index=False)
     (RESULTS / f"{name}.md").write_text("\n\n".join([*text, *([more] if more else [])]) + "\n")
-
-
-if __name__ == "__main__":
-    main(load_icons65(), "icons65", __doc__, (1.0, 0.3), f"{PLAIN}\n\n{WHEN}")
