@@ -8,9 +8,11 @@ import sys
 import numpy as np
 import pytest
 
+from crosslearning import datasets
 from crosslearning.cli import images, main
 from crosslearning.cli.image_tables import print_results
 from crosslearning.images import TrainingSettings
+from tests.support.tinted_squares import TintedSquares
 
 pytest.importorskip("torch", reason="the extra `torch` is not installed")
 Image = pytest.importorskip("PIL.Image")
@@ -200,6 +202,7 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
 )
 def test_errors_are_one_line_and_leave_nothing(arguments, message, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(datasets, "load_pictures32", TintedSquares)
     assert main([*arguments, "--quiet"]) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("Error: ")

@@ -37,7 +37,11 @@ _LONG = (
 def train(
     options: ImageOptions,
     images: Annotated[
-        str, typer.Argument(help="Folder domain/category/*.jpg, or pictures32, which is included.")
+        str,
+        typer.Argument(
+            help="Folder domain/category/*.jpg, a Parquet file or a folder of Parquet files with "
+            "columns image, domain and label, or pictures32, which is included."
+        ),
     ],
     epsilon: Annotated[
         list[str] | None,
@@ -102,7 +106,10 @@ def office_home(
     options: ImageOptions,
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder of Office-Home; pictures32, which is included, by default."),
+        typer.Option(
+            help="Folder of Office-Home, or its Parquet files; pictures32, which is included, by "
+            "default."
+        ),
     ] = None,
     radii: Annotated[
         str | None, typer.Option(help="Radii separated by commas, such as 0,1e-6,inf.")

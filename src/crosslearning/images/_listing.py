@@ -15,7 +15,7 @@ _SUFFIXES |= {".webp"}
 
 
 class ImageFile(NamedTuple):
-    """An image file; its name is the relative path in Unicode's composed form."""
+    """An image file, or a row of a Parquet file; its name is the relative path, composed."""
 
     path: Path
     name: str
@@ -23,6 +23,8 @@ class ImageFile(NamedTuple):
     category: str
     size: int
     modified: int  # in nanoseconds
+    row: int | None = None  # of a Parquet file
+    group: str | None = None
 
 
 def find_images(root: Path) -> tuple[list[ImageFile], int]:
@@ -35,7 +37,7 @@ def find_images(root: Path) -> tuple[list[ImageFile], int]:
         categories, others = _folders(_below_images(domain))
         ignored += others
         for path in (path for category in categories for path in category.iterdir()):
-            if _is_image(path):
+            if is_image(path):
                 inside, status = path.relative_to(root).as_posix(), path.stat()
                 name, of, kind = map(_composed, (inside, domain.name, path.parent.name))
                 images.append(ImageFile(path, name, of, kind, status.st_size, status.st_mtime_ns))
@@ -60,7 +62,7 @@ def image_files(
         if not given.exists():
             raise ValueError(f"`images` must be files or folders; {given} does not exist.")
         inside = sorted(given.rglob("*")) if given.is_dir() else [given]
-        for path in inside if given.is_file() else filter(_is_image, inside):
+        for path in inside if given.is_file() else filter(is_image, inside):
             above = [_composed(folder.name) for folder in path.absolute().parents]
             domain = next((name for name in above if name in domains), "")
             found.append(ImageFile(path, path.as_posix(), task or domain, above[0], 0, 0))
@@ -69,7 +71,8 @@ def image_files(
     return found
 
 
-def _is_image(path: Path) -> bool:
+def is_image(path: Path) -> bool:
+    """Tell whether a path is a visible file with the suffix of an image."""
     hidden = path.name.startswith(".")
     return path.suffix.lower() in _SUFFIXES and not hidden and path.is_file()
 

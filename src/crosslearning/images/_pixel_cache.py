@@ -6,7 +6,9 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby, islice
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from crosslearning.datasets.decoding import decode, strict_about_bombs
 from crosslearning.datasets.images import Pixels, Progress
 from crosslearning.files import replacing
 from crosslearning.images._listing import ImageFile
+from crosslearning.images._parquet import read_rows
 
 _AT_A_TIME = 256  # bounds the memory of images waiting to be written
 _MOST_WORKERS = 8
@@ -66,16 +69,26 @@ def decode_all(
 ) -> Iterator[tuple[ImageFile, Pixels | str]]:
     """Decode images in threads; an unreadable one yields the reason instead."""
 
-    def attempt(image: ImageFile) -> Pixels | str:
+    def attempt(file: Path | BinaryIO) -> Pixels | str:
         try:
-            return decode(image.path, size)
+            return decode(file, size)
         except Exception as error:  # Pillow may raise anything for a broken file
             return type(error).__name__
 
+    opened = _open(images)
     workers = min(_MOST_WORKERS, os.cpu_count() or 1)
     with strict_about_bombs(), ThreadPoolExecutor(workers) as pool:
         for start in range(0, len(images), _AT_A_TIME):
             some = images[start : start + _AT_A_TIME]
-            yield from zip(some, pool.map(attempt, some), strict=True)
+            yield from zip(some, pool.map(attempt, islice(opened, len(some))), strict=True)
             if progress is not None:
                 progress(start + len(some), len(images))
+
+
+def _open(images: Sequence[ImageFile]) -> Iterator[Path | BinaryIO]:
+    """Yield the paths of image files, and the images in rows of Parquet files."""
+    for table, some in groupby(images, lambda image: None if image.row is None else image.path):
+        if table is None:
+            yield from (image.path for image in some)
+        else:
+            yield from read_rows(table, [image.row for image in some if image.row is not None])

@@ -1,4 +1,4 @@
-"""Folders of images by domain and category, such as Office-Home."""
+"""Images by domain and category, such as Office-Home, in folders or in Parquet files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from crosslearning.datasets.images import ImageData, Indices, Pixels, Progress
 from crosslearning.files import default_cache_dir, write_json
 from crosslearning.images._listing import ImageFile, digest, find_images, read_groups, read_names
+from crosslearning.images._parquet import find_rows, parquet_files
 from crosslearning.images._pixel_cache import cached_pixels, decode_all
 
 Lists = str | Path | Sequence[str | Path]
@@ -23,13 +24,18 @@ _CACHE_VERSION = 1  # to be raised when the same file is decoded to other pixels
 class ImageDomains(ImageData):
     """Images in folders ``root/domain/category/``: Office-Home, PACS, Office-31, DomainNet.
 
+    Or in Parquet files, as data hubs offer them: a column of image files as bytes, or as structs of
+    ``bytes`` and ``path``, a column ``domain``, a column ``label`` or ``category`` and, if images
+    belong together, a column ``group``.
+
     A category may be missing from some domains. Other files, hidden files and empty folders are
-    ignored. Needs the extra ``torch``. Attributes are those of `ImageData`, and those below.
+    ignored. Needs the extra ``torch``, and ``app`` for Parquet files. Attributes are those of
+    `ImageData`, and those below.
 
     Parameters
     ----------
     root : path
-        Folder that contains the folders of the domains.
+        Folder that contains the folders of the domains, or a Parquet file or a folder of some.
     train_lists, test_lists : path or sequence of paths, optional
         Text files that prescribe the split: a path relative to ``root``, optionally with a label,
         in each line. If only one is given, the other part is all other images.
@@ -49,7 +55,7 @@ class ImageDomains(ImageData):
     Attributes
     ----------
     names : tuple of str
-        Paths of the images, relative to ``root``.
+        Paths of the images, relative to ``root``; for Parquet files ``file.parquet/row``.
     ignored : int
         Number of files and folders ignored.
 
@@ -79,7 +85,11 @@ class ImageDomains(ImageData):
         cache_dir: str | Path | None = None,
         progress: Progress | None = None,
     ) -> None:
-        found, self.ignored = find_images(Path(root))
+        root = Path(root)
+        if tables := parquet_files(root):
+            found, self.ignored = find_rows(root, tables), 0
+        else:
+            found, self.ignored = find_images(root)
         self._cache_dir = default_cache_dir() if cache_dir is None else Path(cache_dir)
         skipped = self._find_unreadable(found, progress) if skip_unreadable else set()
         self.skipped = tuple(sorted(skipped))
@@ -88,8 +98,9 @@ class ImageDomains(ImageData):
             raise ValueError(f"At least one image must be readable; none in {root} is.")
         self.names = tuple(file.name for file in self._files)
         known = {file.name for file in found}  # lists may name images that are skipped
-        file = Path(root, "groups.csv") if groups is None else Path(groups)
-        group = read_groups(file, known) if groups is not None or file.exists() else {}
+        file = root / "groups.csv" if groups is None else Path(groups)
+        group = {file.name: file.group for file in found if file.group is not None}
+        group |= read_groups(file, known) if groups is not None or file.exists() else {}
         super().__init__(
             [file.domain for file in self._files],
             [file.category for file in self._files],
