@@ -118,7 +118,7 @@ def test_extreme_scores_are_finite():
     [
         (Bernoulli(), [0.0, 2.0], r"0 or 1; row 1 is 2\.0"),
         (Poisson(), [-1.0], "at least 0"),
-        (Gamma(), [1.0, 0.0], "more than 0; row 1"),
+        (Gamma(), [1.0, 0.0], "above 0; row 1"),
         (Tweedie(), [-0.5], "at least 0"),
         (Multinomial(3), [0.0, 3.0], "numbers of classes; row 1"),
     ],

@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from crosslearning.convex.families import REGISTRY
 from crosslearning.tables import fit_table
+from crosslearning.tables.settings import FAMILIES
 from crosslearning.tables.splits import Splits, splits_of, time_starts, time_values
 from tests.support.tables import classes, shops
 
@@ -221,3 +223,7 @@ def test_a_guess_knows_no_more_than_the_models():
         errors.iloc[test] = (frame["y"].iloc[test] - frame["y"].iloc[train].mean()) ** 2
     expected = errors.groupby(frame["firm"]).mean().mean()
     assert found["score"]["baseline"] == pytest.approx(expected)
+
+
+def test_families_of_tables_are_those_of_the_registry():
+    assert ("auto", *REGISTRY) == FAMILIES

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
-from crosslearning.convex.families import REGISTRY, Gaussian
+from crosslearning.convex.families import REGISTRY, Gaussian, OneScore
 from crosslearning.convex.sums.table import TaskTable
 from crosslearning.linear._stacking import CrossStack
 from crosslearning.linear._targets import ClassTarget, RealTarget
@@ -128,12 +128,12 @@ class CrossStackingRegressor(RealTarget, CrossStack):
         return np.asarray(y, dtype=np.float64)
 
     @property
-    def _distribution(self) -> str:
-        return str(getattr(self.final_estimator, "family", "gaussian"))
+    def _distribution(self) -> type[OneScore]:
+        return REGISTRY.get(getattr(self.final_estimator, "family", ""), Gaussian)
 
     @property
     def _has_log_link(self) -> bool:
-        return REGISTRY.get(self._distribution, Gaussian).link == "log"
+        return self._distribution.link == "log"
 
     def _learn_bounds(self, rows: TaskTable) -> None:
         lowest, highest = float(rows.y.min()), float(rows.y.max())
@@ -145,9 +145,7 @@ class CrossStackingRegressor(RealTarget, CrossStack):
     def _default_base(self) -> Any:
         from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import
 
-        loss = "poisson" if self._has_log_link else "squared_error"
-        if self._distribution == "gamma":
-            loss = "gamma"
+        loss = self._distribution.boosted.replace("regression", "squared_error")
         return HistGradientBoostingRegressor(loss=loss, random_state=self._seed(), **_BOOSTING)
 
     def _default_final(self) -> Any:

@@ -7,12 +7,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import chdtri
 
+from crosslearning.convex.families import family_of
 from crosslearning.tables.findings import Coefficients, Difference, Predictor, TaskDifferences
 from crosslearning.tables.learners.features import Rotation
 
 Array = NDArray[np.float64]
 _MOST_LINES = 1_000_000  # of a file of coefficients
-_LOGARITHMIC = ("poisson", "gamma", "tweedie")  # families whose models are of logarithms
 _FEWEST = 2.0  # degrees of freedom of an interval
 
 
@@ -118,14 +118,14 @@ def task_differences(
     level = Difference(what="level", sd=sds[-1], low=low, high=high)
     largest = sorted(groups.values(), key=lambda group: -sds[group[0]])
     shared = [difference(_words(group, names, len(alike)), group) for group in largest]
-    family = getattr(model, "family", "gaussian")
-    logarithmic, classes = family in _LOGARITHMIC, hasattr(model, "classes_")
+    family = family_of(vars(model))
+    logarithmic, classes = family.link == "log", family.link == "logit"
     scale = f"the logarithm of {target}" if logarithmic else target
     return TaskDifferences(
         level=level,
         features=tuple(difference(name, [j]) for j, name in enumerate(names)),
         shown=(level, *shared) if level.sd > 0 else tuple(shared),
-        noise=None if logarithmic or classes or family == "quantile" else model.noise_sd_,
+        noise=model.noise_sd_ if family.link == "identity" and family.has_dispersion else None,
         unit="log-odds" if classes else scale,
         factor=np.exp(sds[-1]) if logarithmic else None,
         epsilon=model.epsilon_ if np.isfinite(model.epsilon_) else None,

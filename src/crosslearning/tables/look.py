@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from crosslearning.convex.families import REGISTRY
 from crosslearning.tables.columns.features import (
     Features,
     check_names,
@@ -26,7 +27,6 @@ COMPARED = 50_000  # tasks that are enough to compare models by sums
 _FEWEST_ROWS = 10
 _FEWEST_TASKS = 50  # to compare models on that need rows
 _SHOWN = 20_000  # rows to look at predictions of
-_IN_MEMORY = ("student", "gamma", "quantile")  # families whose models need all rows at once
 
 
 def look(engine: Engine, settings: FitSettings) -> Schema:
@@ -83,12 +83,17 @@ def _refuse_in_chunks(settings: FitSettings) -> None:
     """Refuse options that need all rows in memory."""
     possible = {"base": ("auto", "linear", "none"), "jobs": (1,), "quantile": (None,)}
     wrong = [name for name, values in possible.items() if getattr(settings, name) not in values]
-    wrong += ["family"] if settings.family in _IN_MEMORY else []
+    wrong += ["family"] if _needs_rows(settings.family) else []
     if wrong:
         raise ValueError(
             f"Option {wrong[0]}={getattr(settings, wrong[0])} needs all rows in memory, but this "
             "table is read in chunks. Choose another value, or fit a part of the table."
         )
+
+
+def _needs_rows(family: str) -> bool:
+    """Whether models of a family need all rows at once; normal ones need sums alone."""
+    return family not in ("auto", "gaussian") and not REGISTRY[family].by_passes
 
 
 def _target(survey: Survey, settings: FitSettings, *, complete: bool) -> Target:
@@ -98,7 +103,7 @@ def _target(survey: Survey, settings: FitSettings, *, complete: bool) -> Target:
         rare = pd.Series(survey.targets, name=settings.target)
         values = pd.concat([values, rare[~rare.isin(values)]])
     target = target_of(values, settings.target_kind, settings.family, settings.metric)
-    if target.family in _IN_MEMORY and not complete:
+    if _needs_rows(target.family) and not complete:
         why = f"{target.why}; modelled as normal in chunks"
         target = replace(target, family="gaussian", why=why)
     return target

@@ -40,7 +40,7 @@ class Metric:
     """A score of a kind of target: the greater, the better.
 
     `of_rows` is the score of each row, or None for the area under a curve. `quantile` is the level
-    that predictions are of, instead of the mean.
+    that predictions are of, instead of the mean; `family` is the one whose deviance it is.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Metric:
     of_rows: Callable[..., Array] | None
     error: bool = True
     quantile: float | None = None
+    family: str = ""
 
     def of_tasks(
         self,
@@ -86,32 +87,31 @@ def _log_probability(y: NDArray[Any], predictions: Predictions) -> Any:
     return np.log(np.maximum(predictions.shares[np.arange(len(y)), true], _SMALLEST))
 
 
-def _poisson(y: NDArray[Any], predictions: Predictions) -> Any:
-    import numpy as np
+def _deviance(name: str, words: str) -> Metric:
+    """Return the deviance of a family of positive means."""
 
-    mean = np.maximum(predictions.values, _SMALLEST)
-    return -2.0 * (y * np.log(np.maximum(y, _SMALLEST) / mean) - y + mean)
+    def of_rows(y: NDArray[Any], predictions: Predictions) -> Any:
+        import numpy as np
 
+        from crosslearning.convex.families import REGISTRY
 
-def _gamma(y: NDArray[Any], predictions: Predictions) -> Any:
-    import numpy as np
+        y, means = (np.maximum(values, _SMALLEST) for values in (y, predictions.values))
+        return -REGISTRY[name]().deviance(y, means)
 
-    ratio = np.maximum(y, _SMALLEST) / np.maximum(predictions.values, _SMALLEST)
-    return -2.0 * (ratio - 1.0 - np.log(ratio))
+    return Metric(f"{name}-deviance", words, "regression", of_rows, family=name)
 
 
 def _pinball(y: NDArray[Any], predictions: Predictions, level: float) -> Any:
-    import numpy as np
+    from crosslearning.convex.families import Quantile
 
-    rest = y - predictions.values
-    return -np.maximum(level * rest, (level - 1.0) * rest)
+    return -Quantile(level).deviance(y, predictions.values)
 
 
 _ALL = (
     Metric("mse", "mean squared error", "regression", lambda y, p: -((y - p.values) ** 2)),
     Metric("mae", "mean absolute error", "regression", lambda y, p: -abs(y - p.values)),
-    Metric("poisson-deviance", "Poisson deviance", "regression", _poisson),
-    Metric("gamma-deviance", "gamma deviance", "regression", _gamma),
+    _deviance("poisson", "Poisson deviance"),
+    _deviance("gamma", "gamma deviance"),
     Metric("log-loss", "log loss", "classification", _log_probability),
     Metric(
         "accuracy", "accuracy", "classification", lambda y, p: 1.0 * (p.values == y), error=False

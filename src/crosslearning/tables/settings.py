@@ -19,7 +19,10 @@ from typing import Any, TypeVar
 from crosslearning.tables.metrics import METRICS, names_of
 
 KINDS = ("auto", "regression", "classification")
-FAMILIES = ("auto", "gaussian", "student", "poisson", "gamma", "tweedie", "quantile")
+# Those of the registry, which imports numpy: too slow for a command line that completes a word.
+FAMILIES = (
+    "auto", "gaussian", "student", "poisson", "negative-binomial", "gamma", "tweedie", "quantile",
+)  # fmt: skip
 BASES = ("auto", "linear", "splines", "boosting", "none")
 _WIDTH = 92
 F = TypeVar("F", bound=Callable[..., Any])

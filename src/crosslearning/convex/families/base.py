@@ -21,8 +21,8 @@ class Family(ABC):
 
     Attributes
     ----------
-    name, words : str
-        Name of the family, and of the targets that it is for.
+    name, words, label : str
+        Name of the family, of the targets that it is for, and of its models if not the name.
     link : {"identity", "log", "logit"}
         What the scores are of the mean.
     parameters : tuple of str
@@ -34,20 +34,26 @@ class Family(ABC):
         of other families.
     by_passes : bool
         Whether it can be fitted by passes over rows that do not fit into memory.
+    boosted : str
+        Objective of LightGBM for boosted trees of such targets.
+    rule : str
+        Which targets are possible.
     n_scores : int
         Number of linear predictors.
     """
 
     name: ClassVar[str]
     words: ClassVar[str]
+    label: ClassVar[str] = ""
     link: ClassVar[str] = "identity"
     parameters: ClassVar[tuple[str, ...]] = ()
     has_dispersion: bool = False
     least_dispersion: float = 0.0
     quasi: ClassVar[bool] = False
     by_passes: ClassVar[bool] = False
+    boosted: ClassVar[str] = "regression"
     n_scores: int = 1
-    _rule, _remedy = "at least 0", "Remove it"  # for targets
+    rule, _remedy = "at least 0", "Remove it"  # for targets
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any]) -> Self:
@@ -79,15 +85,16 @@ class Family(ABC):
 
     def check(self, y: Array) -> None:
         """Refuse targets that the family cannot have produced."""
-        good = self._possible(y)
+        good = self.possible(y)
         if not np.all(good):
             row = int(np.argmin(good))
             raise ValueError(
-                f"Targets of this family must be {self._rule}; row {row} is {y[row]}. "
+                f"Targets of this family must be {self.rule}; row {row} is {y[row]}. "
                 f"{self._remedy}."
             )
 
-    def _possible(self, y: Array) -> NDArray[Any]:
+    def possible(self, y: Array) -> NDArray[Any]:
+        """Say which targets the family can have produced."""
         return y >= 0
 
     @property

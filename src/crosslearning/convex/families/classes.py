@@ -37,14 +37,14 @@ class Bernoulli(OneScore):
     """Targets 0 and 1, logit link."""
 
     name, words, link, by_passes = "bernoulli", "two classes", "logit", True
-    _rule, _remedy = "0 or 1", "Encode the classes"
+    rule, _remedy = "0 or 1", "Encode the classes"
 
     @property
     def n_classes(self) -> int:
         """Number of classes."""
         return 2
 
-    def _possible(self, y: Array) -> NDArray[Any]:
+    def possible(self, y: Array) -> NDArray[Any]:
         return np.isin(y, (0.0, 1.0))
 
     def start(self, y: Array, weights: Array) -> Array:
@@ -74,7 +74,7 @@ class Multinomial(Family):
 
     n_classes: int
     name, words, link, by_passes = "multinomial", "three or more classes", "logit", True
-    _rule, _remedy = "numbers of classes", "Encode them"
+    rule, _remedy = "numbers of classes", "Encode them"
 
     @property
     def n_scores(self) -> int:  # type: ignore[override]
@@ -85,7 +85,7 @@ class Multinomial(Family):
         """Map from scores to classes, orthonormal."""
         return contrasts(self.n_classes)
 
-    def _possible(self, y: Array) -> NDArray[Any]:
+    def possible(self, y: Array) -> NDArray[Any]:
         return np.isin(y, np.arange(self.n_classes))
 
     def start(self, y: Array, weights: Array) -> Array:

@@ -20,10 +20,10 @@ class Gamma(LogLink):
     """Positive targets with a standard deviation proportional to the mean, log link."""
 
     name, words = "gamma", "positive amounts"
-    power = 2.0
-    _rule, _remedy = "more than 0", "Use a Tweedie family for zeros"
+    power, boosted = 2.0, "gamma"
+    rule, _remedy = "above 0", "Use a Tweedie family for zeros"
 
-    def _possible(self, y: Array) -> NDArray[Any]:
+    def possible(self, y: Array) -> NDArray[Any]:
         return y > 0
 
     @classmethod

@@ -19,7 +19,7 @@ class Gaussian(OneScore):
     name, words = "gaussian", "real numbers"
     has_dispersion = True
 
-    def _possible(self, y: Array) -> NDArray[Any]:
+    def possible(self, y: Array) -> NDArray[Any]:
         return np.ones(len(y), dtype=bool)
 
     def start(self, y: Array, weights: Array) -> Array:

@@ -20,7 +20,7 @@ class LogLink(OneScore):
     """Targets of at least 0, log link; the variance is dispersion · mean ** power."""
 
     power: float
-    link = "log"
+    link, boosted = "log", "poisson"
     has_dispersion = True
 
     def start(self, y: Array, weights: Array) -> Array:

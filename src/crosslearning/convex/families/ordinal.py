@@ -24,7 +24,7 @@ class Ordinal(Scored):
 
     thresholds: tuple[float, ...]
     name, words, link, parameters = "ordinal", "ordered classes", "logit", ("thresholds_",)
-    _rule, _remedy = "numbers of classes", "Encode them"
+    rule, _remedy = "numbers of classes", "Encode them"
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any]) -> Self:
@@ -50,7 +50,7 @@ class Ordinal(Scored):
         first, gaps = self.thresholds[0], np.exp(shape)
         return replace(self, thresholds=(first, *map(float, first + np.cumsum(gaps))))
 
-    def _possible(self, y: Array) -> NDArray[Any]:
+    def possible(self, y: Array) -> NDArray[Any]:
         return np.isin(y, np.arange(self.n_classes))
 
     def start(self, y: Array, weights: Array) -> Array:  # noqa: ARG002

@@ -17,6 +17,7 @@ class Student(Gaussian):
 
     df: float = 4.0
     name, words, parameters = "student", "real numbers with outliers", ("df",)
+    label = "robust"
 
     def __post_init__(self) -> None:
         if not self.df > 0:

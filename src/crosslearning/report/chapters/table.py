@@ -54,7 +54,7 @@ def _details(findings: Findings, command: str | None) -> dict[str, Any]:
         "better": "higher is better" if score.greater_is_better else "lower is better",
         "models": models(findings),
         "checks": checks(findings),
-        "counts": findings.family == "poisson",
+        "counts": findings.family in ("poisson", "negative-binomial"),
         "differences": differences(findings),
         "coefficients": coefficients(findings),
         "effects": effects(findings),

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from crosslearning.convex.families import REGISTRY, recognised_family
 from crosslearning.tables.columns.recognition import (
     Column,
     as_numbers,
@@ -16,12 +17,11 @@ from crosslearning.tables.columns.recognition import (
     first_of,
     is_date,
 )
+from crosslearning.tables.metrics import METRICS
 
 Kind = Literal["regression", "classification"]
 
 _MOST_CLASSES = 50
-_LARGEST_COUNT = 30  # mean of counts; larger ones are treated as any numbers
-_COUNT_SKEW, _POSITIVE_SKEW = 0.5, 1.5  # skewness above which the lower bound 0 matters
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -77,7 +77,7 @@ def target_of(
     elif metric == "poisson-deviance":
         family, why = "poisson", "poisson, as the metric implies"
     else:
-        family, because = _family(numbers)
+        family, because = recognised_family(numbers)
         why = "as asked" if looks_like_classes else because
     return Target(name=name, kind="regression", why=why, family=family)
 
@@ -115,28 +115,15 @@ def refuse_slips(column: pd.Series[Any], values: NDArray[np.float64]) -> None:
 
 def _refuse_values(name: str, values: NDArray[np.float64], family: str, metric: str | None) -> None:
     """Refuse targets that a metric is not defined for, or that a family has no probability for."""
-    low = values.min()
-    asked = (
-        (str(metric).removesuffix("-deviance"), f"The metric {metric}", "metric, such as mse"),
-        (family, f"A {family} model", "family: tweedie allows 0, gaussian and student any number"),
-    )
+    asked = [(family, f"A {family} model", "family: tweedie allows 0, gaussian and student any")]
+    if metric is not None:
+        asked.append((METRICS[metric].family, f"The metric {metric}", "metric, such as mse"))
     for what, who, other in asked:
-        least = {"poisson": "at least 0", "tweedie": "at least 0", "gamma": "above 0"}.get(what)
-        if least is not None and (low < 0 or (low == 0 and what == "gamma")):
+        if what in REGISTRY and not REGISTRY[what]().possible(values).all():
             raise ValueError(
-                f"{who} needs targets {least}; {name!r} has {low:g}. Choose another {other}."
+                f"{who} needs targets {REGISTRY[what].rule}; {name!r} has {values.min():g}. "
+                f"Choose another {other}."
             )
-
-
-def _family(y: NDArray[np.float64]) -> tuple[str, str]:
-    """Tell counts and positive amounts from other numbers."""
-    whole, low, mean = bool(np.all(y == np.floor(y))), y.min(), y.mean()
-    skewness = float(np.mean((y - mean) ** 3) / y.std() ** 3)
-    if whole and low == 0 and mean <= _LARGEST_COUNT and skewness > _COUNT_SKEW:
-        return "poisson", "counts: whole numbers from 0, more small than large"
-    if low > 0 and skewness > _POSITIVE_SKEW:
-        return "gamma", "positive amounts, many small and few large"
-    return "gaussian", "whole numbers" if whole else "numbers with decimals"
 
 
 def _classes(column: pd.Series[Any], distinct: int, recognised: Column) -> NDArray[Any]:

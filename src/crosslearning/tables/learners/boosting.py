@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.convex.deadline import check_deadline
+from crosslearning.convex.families import REGISTRY
 from crosslearning.tables.learners.trees import Trees, probabilities_of
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.splits import Splits
@@ -29,7 +30,6 @@ _SETTINGS: dict[str, Any] = {
     "min_data_in_bin": 1,
     "verbosity": -1,
 }
-_OBJECTIVES = {"poisson": "poisson", "tweedie": "poisson", "gamma": "gamma"}
 _MANY = 10**6  # numbers, which are worth several threads
 _INNER = 5  # folds of the training part, if there is only one split
 
@@ -183,7 +183,7 @@ class Boosting:
         # With few rows threads mostly wait for each other.
         settings["num_threads"] = 1 if part.X.size < _MANY else 0
         if part.classes is None:
-            return settings | {"objective": _OBJECTIVES.get(self.family, "regression")}
+            return settings | {"objective": REGISTRY[self.family].boosted}
         if len(part.classes) == 2:
             return settings | {"objective": "binary"}
         return settings | {"objective": "multiclass", "num_class": len(part.classes)}

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
+from crosslearning.convex.families import REGISTRY
 from crosslearning.linear import (
     CrossBayesianGLM,
     CrossBayesianLogisticRegression,
@@ -33,7 +34,6 @@ _LABELS: dict[End, str] = {
 _ALL: tuple[End, ...] = ("pooled", "levels", "cross", "separate")
 _THREE: tuple[End, ...] = ("pooled", "cross", "separate")
 _TWO: tuple[End, ...] = ("pooled", "cross")
-_ROBUST = {"student": "robust"}
 _WORDS = {
     "linear": "",
     "means": "with task means",
@@ -157,7 +157,7 @@ def _models(
         model = partial(CrossBayesianLogisticRegression)
     elif plain:
         model = partial(CrossBayesianRidge)
-    other = "" if kind == "classification" or plain else _ROBUST.get(family, family)
+    other = "" if kind == "classification" or plain else REGISTRY[family].label or family
     models = []
     for end in ends:
         if end == "cross" and shared["epsilon"] == 0:

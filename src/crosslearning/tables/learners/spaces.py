@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from crosslearning.convex.families import REGISTRY
 from crosslearning.extras import require
 from crosslearning.linear import SplineFeatures
 from crosslearning.tables.learners.boosting import Boosting
@@ -105,6 +106,6 @@ class Spaces:
             model = clone(estimator).set_params(**simple)
             models.append(fitted(model, replace(rows, X=rows.X[:, seen])))
         full, plain = models
-        if self.family in ("poisson", "tweedie"):  # quasi-likelihoods have no evidence to compare
+        if REGISTRY[self.family].quasi:  # without evidence to compare
             return bool(len(rows.y) * np.log(plain.noise_sd_ / full.noise_sd_) > _WORTH)
         return bool(full.log_evidence_ - plain.log_evidence_ > _WORTH)
