@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,9 @@ from crosslearning.evaluation.numbers import count
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tasks.estimators import as_objects
 from crosslearning.tether import Array
+
+if TYPE_CHECKING:
+    from crosslearning.report.plots import Plot
 
 _LEVEL = 0.05  # of a two-sided test
 _ENDS = ("pooled", "separate")
@@ -217,6 +220,17 @@ class Comparison:
     def sentence(self) -> str:
         """Say in words whether sharing helps, and how certain that is."""
         return self.words or sentences.verdict(self)
+
+    def plot(self) -> Plot:
+        """Draw the score of every method; needs the extra ``app``."""
+        from crosslearning.report import plots
+
+        return plots.comparison(self)
+
+    def _repr_html_(self) -> str:
+        from crosslearning.report import plots
+
+        return plots.html(self.sentence(), self.summary, self.plot)
 
     def __repr__(self) -> str:
         methods, n_tasks = ", ".join(self.methods), count(self.n_tasks, "task")

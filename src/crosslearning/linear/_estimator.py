@@ -6,7 +6,7 @@ import warnings
 from abc import ABCMeta, abstractmethod
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,9 @@ from crosslearning.tasks.estimators import (
     separate_labels,
 )
 from crosslearning.tether import Array
+
+if TYPE_CHECKING:
+    from crosslearning.report.plots import Plot
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -176,6 +179,13 @@ class LinearModel(Saved, TaskEstimator):
         codes = np.zeros(len(weights), dtype=np.int64)
         new._fit_task(TaskTable(array, self._encoded(target), weights, codes, 1), **options)
         return new
+
+    def plot_tasks(self) -> Plot:
+        """Draw the coefficients of every task around the centre; needs the extra ``app``."""
+        from crosslearning.report import plots
+
+        check_is_fitted(self)
+        return plots.coefficients(self)
 
     @abstractmethod
     def _fit_task(self, rows: TaskTable) -> None:

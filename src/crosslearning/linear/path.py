@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.convex.solver.problem import BLOCKS, PerBlock, per_block
+from crosslearning.evaluation.numbers import count
 from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._search import radii
 from crosslearning.linear.logistic import CrossLogisticRegression
 from crosslearning.linear.ridge import CrossRidge
 from crosslearning.tether import Array
 
+if TYPE_CHECKING:
+    from crosslearning.report.plots import Plot
+
 _OWN = ("epsilons", "tasks")  # attributes of the path itself
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CrossPath:
     """Solutions along a path of radii; the first axis of every array runs over the radii.
 
@@ -44,6 +48,22 @@ class CrossPath:
     kkt_residual: Array
     n_iter: NDArray[np.int64]
     tasks: NDArray[Any]
+
+    def plot(self, coefficient: int | None = None) -> Plot:
+        """Draw a coefficient of every task against the radius; needs the extra ``app``.
+
+        Parameters
+        ----------
+        coefficient : int, optional
+            Its number, of several classes that among all coefficients of a task. By default the one
+            that differs most between separate models, relative to its size.
+        """
+        from crosslearning.report import plots
+
+        return plots.path(self, coefficient)
+
+    def __repr__(self) -> str:
+        return f"<CrossPath of {len(self.epsilons)} radii for {count(len(self.tasks), 'task')}>"
 
 
 def cross_ridge_path(

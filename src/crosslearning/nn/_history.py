@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import torch
 
 from crosslearning.tether import Array
+
+if TYPE_CHECKING:
+    from crosslearning.report.plots import Plot
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +58,21 @@ class History:
 
     def __repr__(self) -> str:
         return f"History({len(self)} epochs, {len(self._tasks)} tasks)"
+
+    def plot(self) -> Plot:
+        """Draw the loss and the validation score of every epoch; needs the extra ``app``."""
+        from crosslearning.report import plots
+
+        return plots.training(self)
+
+    def _repr_html_(self) -> str:
+        from crosslearning.report import plots
+
+        if not self.records:
+            return repr(self)
+        best = "" if self.best_epoch is None else f"; the best was epoch {self.best_epoch}"
+        sentence = f"{len(self)} epochs of {len(self._tasks)} tasks{best}."
+        return plots.html(sentence, self.epochs.tail(5), self.plot)
 
     @property
     def epochs(self) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from hashlib import sha256
 from numbers import Integral
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -41,6 +41,9 @@ from crosslearning.tasks.estimators import (
     codes_to_predict,
     separate_labels,
 )
+
+if TYPE_CHECKING:
+    from crosslearning.report.plots import Plot
 
 _MODEL, RESULTS, ESTIMATOR = "model.npz", "results.json", "estimator.npz"
 KIND = "table estimator"
@@ -240,6 +243,25 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         with TemporaryDirectory() as folder:
             Path(folder, RESULTS).write_text(text, encoding="utf-8")
             return write(folder, out=path)
+
+    def plot(self) -> Plot:
+        """Draw the errors of all models that were tried; needs the extra ``app``."""
+        from crosslearning.report import plots
+
+        return plots.table_models(self._findings)
+
+    def plot_tasks(self) -> Plot:
+        """Draw the coefficients of every task around the centre; needs the extra ``app``."""
+        from crosslearning.report import plots
+
+        return plots.table_tasks(self._findings)
+
+    def _html_repr(self) -> str:
+        """Show the verdict in a notebook, once there is one."""
+        if "model_" in vars(self) and self.model_.findings is not None:
+            return self.model_._repr_html_() or ""
+        unfitted: str = super()._html_repr()
+        return unfitted
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

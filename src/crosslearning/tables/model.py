@@ -93,6 +93,17 @@ class TableModel:
         named = f"target={self.target!r}, task={self.task!r}, class={self.state['class']!r}"
         return f"TableModel({named}, {size})"
 
+    def plot_tasks(self) -> Any:
+        """Draw the coefficients of every task around the centre; needs the extra ``app``."""
+        from crosslearning.report import plots
+
+        return plots.table_tasks(self.findings)
+
+    def _repr_html_(self) -> str | None:
+        from crosslearning.report import plots
+
+        return plots.table(self.findings) if self.findings else None
+
     @property
     def results(self) -> dict[str, Any]:
         """What was found as plain data: the contents of ``results.json``; empty after a load."""

@@ -23,27 +23,44 @@ def export(figure: Figure, folder: Path, formats: Iterable[str]) -> list[Path]:
 
     `formats` are "png", "pdf" or "svg".
     """
+    chart = standing_alone(figure)
+    paths = [folder / f"{figure.name}.{kind}" for kind in formats]
+    for path in paths:
+        save(chart, path)
+    return paths
+
+
+def save(chart: Spec, path: Path) -> None:
+    """Write a chart in the format that the name of the file ends with."""
     import vl_convert
 
     write: dict[str, Callable[[Spec], bytes]] = {
-        "png": lambda chart: vl_convert.vegalite_to_png(chart, scale=_SCALE),
-        "pdf": vl_convert.vegalite_to_pdf,
-        "svg": lambda chart: str(vl_convert.vegalite_to_svg(chart)).encode(),
+        ".png": lambda chart: vl_convert.vegalite_to_png(chart, scale=_SCALE),
+        ".pdf": vl_convert.vegalite_to_pdf,
+        ".svg": lambda chart: svg(chart).encode(),
     }
-    chart = _standing_alone(figure)
-    paths = {folder / f"{figure.name}.{kind}": write[kind] for kind in formats}
-    for path, convert in paths.items():
-        with replacing(path) as temporary:
-            temporary.write_bytes(convert(chart))
-    return list(paths)
+    if path.suffix not in write:
+        raise ValueError(
+            f"A chart is saved as one of {', '.join(write)}; got {path.name!r}. Change the end of "
+            "the file's name."
+        )
+    with replacing(path) as temporary:
+        temporary.write_bytes(write[path.suffix](chart))
 
 
-def _standing_alone(figure: Figure) -> Spec:
+def svg(chart: Spec) -> str:
+    """Return a chart as SVG."""
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(chart))
+
+
+def standing_alone(figure: Figure) -> Spec:
     """Add the page's colours, configuration, caption and width to a chart."""
     # Without a style sheet, outlines would be drawn over the letters.
     text = {**CONFIG["text"], "stroke": None}
     config = {**CONFIG, "background": "white", "font": "sans-serif", "padding": 10, "text": text}
-    size = {"width": _WIDTH} if figure.spec["width"] == "container" else {}
+    size = {"width": _WIDTH} if figure.spec.get("width") == "container" else {}
     title = {
         "text": figure.caption,
         "subtitle": figure.key,

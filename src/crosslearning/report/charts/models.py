@@ -16,9 +16,10 @@ def model_errors(models: Records, *, name: str, right: bool = True) -> Spec:
     """Draw the error of each model, with a bar of one standard error of the difference.
 
     `models` are rows with `label`, the same in `lines`, `kind`, `chosen`, `score`, `at`, `low`,
-    `high`, `text`, `difference`, `difference_error` and `seconds`, in the order to show. Those that
-    are `far` are drawn at the edge, on the `right` or the left.
+    `high`, `text`, `difference`, `difference_error` and perhaps `seconds`, in the order to show.
+    Those that are `far` are drawn at the edge, on the `right` or the left.
     """
+    seconds = {"seconds": ("seconds", ".2~f")} if "seconds" in models[0] else {}
     near = [row for row in models if not row["far"]]
     start, end = min(row["low"] for row in near), max(row["high"] for row in near)
     room = (end - start) or abs(end) or 1.0  # on the right for the text
@@ -33,7 +34,7 @@ def model_errors(models: Records, *, name: str, right: bool = True) -> Spec:
             score=(name, VALUE),
             difference=("worse than the chosen model by", GAIN),
             difference_error=("standard error", VALUE),
-            seconds=("seconds", ".2~f"),
+            **seconds,
         ),
     )
     drawn = base.transform_filter(~alt.datum.far)

@@ -20,7 +20,7 @@ _SHAPES = ["square", "triangle-up", "diamond", "cross", "triangle-down", "triang
 
 
 @dataclass(frozen=True)
-class _Axis:
+class RadiusAxis:
     """Where radii stand: logarithms from `low` to `high`, and `room` beyond for 0 and ∞."""
 
     low: float
@@ -28,12 +28,14 @@ class _Axis:
     room: float
 
     @classmethod
-    def of(cls, radii: Sequence[float]) -> _Axis:
+    def of(cls, radii: Sequence[float]) -> RadiusAxis:
+        """Return the axis for some radii."""
         logarithms = [math.log10(radius) for radius in radii if 0 < radius < math.inf] or [0.0]
         low, high = min(logarithms), max(logarithms)
         return cls(low, high, max(0.12 * (high - low), 0.1))
 
     def place(self, radius: float) -> float:
+        """Return where a radius stands."""
         if radius == 0:
             return self.low - self.room
         return self.high + self.room if radius == math.inf else math.log10(radius)
@@ -50,6 +52,7 @@ class _Axis:
         return [self.place(0), *inside[::step], self.place(math.inf)]
 
     def encoding(self) -> alt.X:
+        """Return the horizontal axis of a chart with the field `place`."""
         labels = f"datum.value < {self.low - self.room / 2} ? ['0', 'pooled'] : "
         labels += f"datum.value > {self.high + self.room / 2} ? ['∞', 'separate'] : "
         axis = alt.Axis(
@@ -64,9 +67,9 @@ class _Axis:
         return alt.X("place:Q", axis=axis, scale=alt.Scale(domain=ends, nice=False))
 
 
-def _base(points: Records) -> tuple[_Axis, Records, alt.Chart]:
+def _base(points: Records) -> tuple[RadiusAxis, Records, alt.Chart]:
     """Place points on a common axis."""
-    axis = _Axis.of([float(point["epsilon"]) for point in points])
+    axis = RadiusAxis.of([float(point["epsilon"]) for point in points])
     placed = [
         {**point, "place": axis.place(float(point["epsilon"])), "label": written(point["epsilon"])}
         for point in points
@@ -150,7 +153,7 @@ def _levels(levels: dict[str, float], placed: Records, chosen: float) -> list[al
     return charts
 
 
-def _choice(placed: Records, place: float, axis: _Axis) -> list[alt.Chart]:
+def _choice(placed: Records, place: float, axis: RadiusAxis) -> list[alt.Chart]:
     """Mark the chosen radius by a line and a label above the chart."""
     left = place > (axis.low + axis.high) / 2
     nearest = min(placed, key=lambda point: abs(point["place"] - place))

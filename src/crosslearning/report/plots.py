@@ -1,0 +1,218 @@
+"""Charts of fitted models and results in Python; notebooks show them without a network."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from html import escape
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from crosslearning.evaluation.numbers import number
+from crosslearning.extras import require
+from crosslearning.report.chapters.chapter import Figure
+
+if TYPE_CHECKING:
+    from crosslearning.evaluation import Comparison
+    from crosslearning.linear.path import CrossPath
+    from crosslearning.nn import History
+    from crosslearning.tables.findings import Findings
+
+_NEEDED = ("altair", "vl_convert")
+_COEFFICIENTS = 12  # of a model, as many as fit on a screen
+_WIDTH = 480
+_STROKES = 400  # of a coefficient; more would hide each other
+
+
+@dataclass(frozen=True, eq=False)
+class Plot:
+    """A chart: notebooks show it, `save` writes it, and `chart` is Altair's object to change it.
+
+    Attributes
+    ----------
+    spec : dict
+        Its Vega-Lite specification.
+    """
+
+    spec: dict[str, Any]
+
+    @property
+    def chart(self) -> Any:
+        """The chart as an object of Altair, with tooltips where a notebook shows them."""
+        import altair as alt
+
+        return alt.Chart.from_dict(self.spec)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the chart as a file; its name ends with ``.png``, ``.svg`` or ``.pdf``."""
+        from crosslearning.report.charts.export import save
+
+        save(self.spec, Path(path))
+
+    def __repr__(self) -> str:
+        return f"<Plot: {self.spec['description']}>"
+
+    def _repr_html_(self) -> str:
+        from crosslearning.report.charts.export import svg
+
+        return f"<div>{svg(self.spec)}</div>"
+
+
+def plot(figure: Figure) -> Plot:
+    """Return a chart that stands alone."""
+    from crosslearning.report.charts.export import standing_alone
+
+    return Plot(standing_alone(figure))
+
+
+def html(sentence: str, table: pd.DataFrame, draw: Any) -> str:
+    """Write a sentence, a small table and, where Altair is installed, a chart for a notebook."""
+    parts = [f"<p>{escape(sentence)}</p>", table.to_html(float_format="{:.4g}".format, na_rep="")]
+    if all(map(find_spec, _NEEDED)):
+        parts.append(draw()._repr_html_())
+    return "\n".join(parts)
+
+
+def comparison(compared: Comparison) -> Plot:
+    """Draw the score of every method, with a bar of one standard error of the difference."""
+    require("A plot", *_NEEDED)
+    from crosslearning.report.charts.models import model_errors
+
+    scores = {method: compared.score(method) for method in compared.methods}
+    errors = max(scores.values()) <= 0  # scores that are negative errors
+    rows = []
+    for method, score in sorted(scores.items(), key=lambda pair: -pair[1]):
+        pairs, value = compared.paired(method), abs(score) if errors else score
+        last = method == compared.subject
+        rows.append(
+            {
+                "label": method,
+                "lines": method,
+                "kind": method if method in ("pooled", "separate", "cross") else "levels",
+                "chosen": last,
+                "far": False,
+                "score": value,
+                "at": value,
+                "low": value - pairs.standard_error,
+                "high": value + pairs.standard_error,
+                "text": number(value),
+                "difference": pairs.gain,
+                "difference_error": pairs.standard_error,
+            }
+        )
+    name = "error" if errors else "score"
+    key = f"Bars: one standard error of the difference from {compared.subject}."
+    caption = f"Mean {name} of every method, on held-out rows"
+    return plot(Figure("comparison", caption, model_errors(rows, name=name, right=errors), key))
+
+
+def path(solutions: CrossPath, coefficient: int | None) -> Plot:
+    """Draw a coefficient of every task against the radius."""
+    require("A plot", *_NEEDED)
+    from crosslearning.report.charts.lines import parameter_paths
+
+    epsilons = [radius for radius in solutions.epsilons if not isinstance(radius, dict)]
+    if len(epsilons) < len(solutions.epsilons):
+        raise ValueError(
+            "`plot` draws a path of single radii; got radii by block. Plot `coef` and `intercept` "
+            "of the path yourself."
+        )
+    n, tasks = len(epsilons), len(solutions.tasks)
+    values = solutions.coef.reshape(n, tasks, -1)
+    if coefficient is None:  # the one that differs most, as a share of its size
+        size = np.abs(values[-1]).mean(axis=0)
+        coefficient = int((values[-1].std(axis=0) / np.where(size > 0, size, 1.0)).argmax())
+    step = -(-tasks // _STROKES)
+    rows = [
+        {"label": str(task), "values": values[:, k, coefficient].tolist()}
+        for k, task in list(enumerate(solutions.tasks))[::step]
+    ]
+    center = solutions.center_coef.reshape(n, -1)[:, coefficient].tolist()
+    name = f"coefficient {coefficient}"
+    chart = parameter_paths([float(radius) for radius in epsilons], rows, center, name=name)
+    caption = f"Coefficient {coefficient} from pooled to separate"
+    return plot(Figure("path", caption, chart, "Thin: every task. Thick: the centre."))
+
+
+def coefficients(model: Any) -> Plot:
+    """Draw the coefficients of every task of a linear model around those of the centre."""
+    require("A plot", *_NEEDED)
+    from crosslearning.report.charts.parameters import strips
+
+    features = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    features = features or [f"x{k}" for k in range(model.coef_.shape[-1])]
+    names, count = ["intercept", *features], len(model.tasks_)
+    coef = model.coef_.reshape(count, -1, len(features))
+    tasks = np.dstack([model.intercept_.reshape(count, -1, 1), coef])
+    middle = model.center_coef_.reshape(coef.shape[1], -1)
+    center = np.column_stack([np.reshape(model.center_intercept_, -1), middle])
+    if len(center) > 1:
+        names = [f"{label}: {name}" for label in model.classes_ for name in names]
+    tasks, center = tasks.reshape(count, -1)[:: -(-count // _STROKES)], center.ravel()
+    labels = [str(task) for task in model.tasks_[:: -(-count // _STROKES)]]
+    charts = []
+    for k, name in enumerate(names[:_COEFFICIENTS]):
+        rows = [
+            {"feature": name, "label": label, "value": float(value)}
+            for label, value in zip(labels, tasks[:, k], strict=True)
+        ]
+        middle_row = [{"feature": name, "value": float(center[k])}]
+        charts.append({**strips(rows, middle_row, kind="task"), "width": _WIDTH})
+    some = f" (the first {_COEFFICIENTS} of {len(names)})" if len(names) > _COEFFICIENTS else ""
+    key = "A stroke for each task, a diamond for the centre; every row has its own scale."
+    return plot(Figure("tasks", f"Coefficients of the tasks{some}", _stacked(charts), key))
+
+
+def _stacked(charts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Put charts below each other, with their data in one place."""
+    data = {name: rows for chart in charts for name, rows in chart.pop("datasets").items()}
+    about, schema = charts[0]["description"], charts[0]["$schema"]
+    for chart in charts:
+        chart.pop("autosize")
+        chart.pop("$schema")
+    return {"$schema": schema, "description": about, "vconcat": charts, "datasets": data}
+
+
+def table(findings: Findings) -> str:
+    """Write the verdict on a table for a notebook, with the models that were tried."""
+    rows = [(m.label, m.score, m.standard_error) for m in findings.models]
+    tried = pd.DataFrame(rows, columns=["model", findings.score.name, "standard error"])
+    return html(findings.sentence, tried.set_index("model"), lambda: table_models(findings))
+
+
+def table_models(findings: Findings) -> Plot:
+    """Draw the errors of all models that were tried on a table."""
+    require("A plot", *_NEEDED)
+    from crosslearning.report.chapters.findings import models
+
+    return plot(models(findings))
+
+
+def table_tasks(findings: Findings | None) -> Plot:
+    """Draw the coefficients of every task of a table around the centre, as the report does."""
+    require("A plot", *_NEEDED)
+    from crosslearning.report.chapters.parameters import coefficients
+
+    if findings is None:
+        raise ValueError(
+            "`plot_tasks` needs the findings of a fit; this model was loaded from a file. Draw the "
+            "saved ones with `crosslearning report`."
+        )
+    figures = coefficients(findings)
+    charts = [{**figure.spec, "width": _WIDTH} for figure in figures]
+    return plot(Figure("tasks", figures[0].caption, _stacked(charts), figures[0].key))
+
+
+def training(history: History) -> Plot:
+    """Draw the loss and the validation score of every epoch."""
+    require("A plot", *_NEEDED)
+    from crosslearning.report.charts import lines
+
+    epochs = history.epochs.reset_index()[["epoch", "loss", "score"]].astype(object)
+    rows = epochs.where(epochs.notna(), None).to_dict("records")
+    chart = lines.training(rows)
+    return plot(Figure("training", "Training loss and validation score, mean over tasks", chart))
