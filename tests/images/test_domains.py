@@ -141,7 +141,7 @@ def test_unreadable_images_are_refused_by_name(tree, cache):
 def test_only_ten_unreadable_images_are_named(tree, cache):
     for k in range(15):
         put(tree, f"Art/Alarm_Clock/broken{k:02}.jpg", b"")
-    with pytest.raises(ValueError, match=r"15 of 26 are not.*broken09\.jpg \(\w+\), \.\.\.\. Rep"):
+    with pytest.raises(ValueError, match=r"15 of 26 are not.*broken09\.jpg \(\w+\), …\. Rep"):
         ImageDomains(tree, cache_dir=cache).pixels(8)
 
 

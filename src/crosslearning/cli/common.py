@@ -1,6 +1,6 @@
 """Options and helpers shared by several commands."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -27,12 +27,6 @@ Formats = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON and nothing else.")]
-
-
-def some(items: Iterable[str], most: int = 5) -> str:
-    """Name the first few."""
-    names = list(items)
-    return ", ".join(names[:most]) + ", …" * (len(names) > most)
 
 
 def show_help_if_alone(context: typer.Context) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosslearning.cli.common import Quiet, some, writing
+from crosslearning.cli.common import Quiet, writing
 from crosslearning.cli.progress import progress_bars
+from crosslearning.wording import listed
 
 if TYPE_CHECKING:
     from crosslearning.images import Predictions
@@ -41,7 +42,7 @@ def predict_images(
 def print_remarks(predicted: "Predictions") -> None:
     """Print what was skipped, what the centre predicted, and the accuracy if known."""
     if count := len(predicted.unreadable):
-        named = some(f"{path} ({why})" for path, why in predicted.unreadable.items())
+        named = listed((f"{path} ({why})" for path, why in predicted.unreadable.items()), 5)
         typer.echo(f"Skipped because they cannot be read: {count:,}: {named}", err=True)
     if count := predicted.by_centre:
         belong = "image belongs" if count == 1 else "images belong"

@@ -41,11 +41,11 @@ def print_counts(settings: TrainingSettings, data: ImageData) -> None:
 def print_results(results: dict[str, Any], out: Path) -> None:
     """Print a table of radii, the paper's numbers next to ours, and the verdict."""
     console = Console(markup=False)  # names may contain brackets
-    tables = (
-        [_radii]
-        + [_baselines] * ("baselines" in results)
-        + [_beside_the_paper, _improvements] * ("reported" in results)
-    )
+    tables = [_radii]
+    if "baselines" in results:
+        tables += [_baselines]
+    if "reported" in results:
+        tables += [_beside_the_paper, _improvements]
     for table in tables:
         console.print(table(results), "")
     config = results["config"]

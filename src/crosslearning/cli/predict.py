@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosslearning.cli.common import some
 from crosslearning.cli.progress import warnings_in_a_line
+from crosslearning.wording import listed
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -210,6 +210,7 @@ def _remarks(predicted: Predicted) -> Iterator[str]:
 
 def _counted(counts: Counter[Any]) -> str:
     """Name what is most frequent, with its number of rows."""
-    return some(
+    names = (
         f"{'no label' if name is None else name} ({rows:,})" for name, rows in counts.most_common()
     )
+    return listed(names, 5)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
 from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from crosslearning.tether import Array, Flags, Reals, Tether
+from crosslearning.wording import listed
 
 _LARGEST = 1e150  # squares beyond this overflow
 _SMALLEST_WEIGHT = 1e-9  # a smaller weight is lost in rounding
@@ -168,8 +168,3 @@ def _refuse_rows(bad: Flags, name: str, row: str, what: str) -> None:
     raise ValueError(
         f"`{name}` has {what} in {rows} {listed(index.tolist())}. Fix or drop the {rows}."
     )
-
-
-def listed(names: Sequence[object]) -> str:
-    """Name the first ten."""
-    return ", ".join(map(str, names[:10])) + ", …" * (len(names) > 10)

@@ -10,9 +10,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from crosslearning.coupling._checks import listed
 from crosslearning.coupling._result import Coupling, Status
 from crosslearning.tether import Array, Flags, Indices, Tether
+from crosslearning.wording import listed
 
 _STORED = 0.25  # rounding of a stored vector, in units of eps times its norm
 _RESOLVED = 10.0  # radii of at least this multiple of the rounding are met within 1 %

@@ -17,6 +17,7 @@ from crosslearning.datasets.images import Pixels, Progress
 from crosslearning.files import replacing
 from crosslearning.images._listing import ImageFile
 from crosslearning.images._parquet import read_rows
+from crosslearning.wording import listed
 
 _AT_A_TIME = 256  # bounds the memory of images waiting to be written
 _MOST_WORKERS = 8
@@ -56,10 +57,10 @@ def _write(target: Path, images: Sequence[ImageFile], size: int, progress: Progr
             elif not unreadable:
                 stream.write(pixels.tobytes())
     if unreadable:
-        some = ", ".join(f"{name} ({reason})" for name, reason in list(unreadable.items())[:10])
+        some = listed(f"{name} ({reason})" for name, reason in unreadable.items())
         raise ValueError(
             f"Every image must be readable; {len(unreadable)} of {len(images)} are not: "
-            f"{some}{', ...' * (len(unreadable) > 10)}. Repair or remove them, or use "
+            f"{some}. Repair or remove them, or use "
             "`skip_unreadable`."
         )
 

@@ -14,10 +14,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.extensions import ExtensionArray
 
+from crosslearning.wording import listed
+
 Labels = Any  # one hashable per row: a sequence, an array, or a column of pandas
 
 
-_LISTED_ROWS = 10
 _LISTED_COLUMNS = 20
 
 
@@ -255,10 +256,10 @@ def _refuse_missing(missing: NDArray[np.bool_], name: str) -> None:
     rows = np.flatnonzero(missing)
     if not rows.size:
         return
-    listed = ", ".join(map(str, rows[:_LISTED_ROWS])) + ", …" * (len(rows) > _LISTED_ROWS)
     s, them = ("s", "them") if len(rows) > 1 else ("", "it")
     raise ValueError(
-        f"`{name}` has no label in {len(rows)} row{s}: {listed}. Fill {them} in or drop the row{s}."
+        f"`{name}` has no label in {len(rows)} row{s}: {listed(rows)}. "
+        f"Fill {them} in or drop the row{s}."
     )
 
 

@@ -123,7 +123,7 @@ def _path(content: dict[str, Any]) -> Figure:
         "accuracy",
         f"Test accuracy by ε; {radius(chosen)} was chosen",
         accuracy_path(rows, _ends(content), chosen, baselines),
-        "Band: one standard deviation over seeds." * (rows[0]["low"] is not None),
+        "" if rows[0]["low"] is None else "Band: one standard deviation over seeds.",
     )
 
 

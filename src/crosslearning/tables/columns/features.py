@@ -22,6 +22,7 @@ from crosslearning.tables.columns.recognition import (
     listed_rows,
 )
 from crosslearning.tables.settings import FitSettings
+from crosslearning.wording import listed
 
 _LISTED = 20
 _FEWEST_IDS = 50
@@ -69,11 +70,9 @@ def require_columns(
         return
     near = get_close_matches(absent[0], list(frame.columns), n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
-    listed = ", ".join(map(str, frame.columns[:_LISTED]))
-    more = ", …" if len(frame.columns) > _LISTED else ""
     raise ValueError(
         f"{table} has no column {', '.join(map(repr, absent))} for {role}. {hint}"
-        f"Its columns are {listed}{more}."
+        f"Its columns are {listed(frame.columns, _LISTED)}."
     )
 
 

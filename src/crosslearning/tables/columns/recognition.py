@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pandas.api import types
 
 from crosslearning.tables.reading.numerals import CODE, look_alike, mark_of, numbers_in
+from crosslearning.wording import listed
 
 _NUMBERS = {"boolean", "integer", "floating", "mixed-integer-float", "decimal"}
 _DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
@@ -170,14 +171,9 @@ def _written(value: Any) -> str:
 
 def listed_rows(index: pd.Index[Any]) -> str:
     """Name the first few rows, counted from 1."""
-    listed = _listed([str(row + 1) for row in index[: _LISTED + 1]])
     rows = "row" if len(index) == 1 else "rows"
-    return f"{len(index):,} {rows}: {listed} (the first below the header is 1)"
-
-
-def _listed(items: Sequence[str]) -> str:
-    """Name the first few."""
-    return ", ".join([*items[:_LISTED], *(["…"] if len(items) > _LISTED else [])])
+    numbers = listed((row + 1 for row in index), _LISTED)
+    return f"{len(index):,} {rows}: {numbers} (the first below the header is 1)"
 
 
 def _kind(values: pd.Series[Any]) -> Literal["number", "string", "date", "other"]:
@@ -241,7 +237,7 @@ def slips_note(name: str, slips: Sequence[str]) -> str:
     """Tell which values of a column are not numbers, if there are any."""
     if not slips:
         return ""
-    return f"column {name}: values that are not numbers count as missing: {_listed(slips)}"
+    return f"column {name}: values that are not numbers count as missing: {listed(slips, _LISTED)}"
 
 
 def _like_numbers(values: pd.Series[Any]) -> str:
