@@ -46,16 +46,16 @@ def read_archive(path: str | os.PathLike[str], kind: str, classes: tuple[type, .
             with np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             header = json.loads(arrays["header"].tobytes())
-            found = header["format"], header["kind"]
-            content = _decoded(header["content"], arrays, classes) if found[0] == _FORMAT else None
+            actual = header["format"], header["kind"]
+            content = _decoded(header["content"], arrays, classes) if actual[0] == _FORMAT else None
         except Exception as error:  # whatever invalid bytes raise
             raise ValueError(
                 f"{path} is not a crosslearning {kind}, or it is damaged ({type(error).__name__})."
             ) from error
-    if found[0] != _FORMAT:
-        raise ValueError(f"{path} was written by another version: {found[0]}. Create it again.")
-    if found[1] != kind:
-        raise ValueError(f"{path} is a {found[1]}, but a {kind} is needed. Choose another file.")
+    if actual[0] != _FORMAT:
+        raise ValueError(f"{path} was written by another version: {actual[0]}. Create it again.")
+    if actual[1] != kind:
+        raise ValueError(f"{path} is a {actual[1]}, but a {kind} is needed. Choose another file.")
     return content
 
 

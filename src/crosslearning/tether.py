@@ -75,8 +75,8 @@ class Tether:
     def __init__(
         self, epsilon: ArrayLike = math.inf, stiffness: ArrayLike = 0.0, tension: ArrayLike = 0.0
     ) -> None:
-        given = {"epsilon": epsilon, "stiffness": stiffness, "tension": tension}
-        for name, value in given.items():
+        parameters = {"epsilon": epsilon, "stiffness": stiffness, "tension": tension}
+        for name, value in parameters.items():
             object.__setattr__(self, name, _checked(name, value))
         lengths = {len(value) for value in self._values() if isinstance(value, np.ndarray)}
         if len(lengths) > 1:

@@ -71,7 +71,7 @@ class ArrayMembers:
         """Move the centre by this offset, then the tasks towards it."""
         self._write(pull, 1.0, lambda block, room: np.copyto(room, offset[block]))
 
-    def _write(self, pull: Array, own: float, others: Callable[[slice, Any], None]) -> None:
+    def _write(self, pull: Array, base_share: float, others: Callable[[slice, Any], None]) -> None:
         """Write a block row by row, and measure each row while it is in the cache."""
         self._squares = np.zeros(len(self.z))
         rooms = np.empty((2, min(_ROW, self.z.shape[1])))
@@ -79,7 +79,7 @@ class ArrayMembers:
             center = self.center[block]
             new, room = rooms[:, : len(center)]
             others(block, new)
-            np.multiply(self.base[block], own, out=room, dtype=np.float64)
+            np.multiply(self.base[block], base_share, out=room, dtype=np.float64)
             np.add(new, room, out=center, casting="same_kind")
             center = center.astype(np.float64, copy=False)
             rows = zip(self.z[:, block], self.thetas[:, block], pull.tolist(), strict=True)

@@ -87,7 +87,7 @@ def _couple_grams(members: Members, requests: list[Request]) -> list[Coupling]:
     if measured:
         distances = members.distances()
     scales = np.sqrt(squares.max(axis=1))
-    found = []
+    results = []
     for group, (step, stored) in enumerate(zip(steps, distances, strict=True)):
         tether = requests[group].tether
         excess = float((stored - tether.epsilon).max()) / (float(scales[group]) or 1.0)
@@ -100,5 +100,5 @@ def _couple_grams(members: Members, requests: list[Request]) -> list[Coupling]:
             n_iter=step.n_iter,
             status=status_as_stored(members, group, step.status, stored, step.active, tether),
         )
-        found.append(coupling)
-    return found
+        results.append(coupling)
+    return results

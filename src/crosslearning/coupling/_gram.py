@@ -118,8 +118,8 @@ def solve_gram(
     scale = math.sqrt(K.diagonal().max())
     if scale == 0:  # all tasks are at the centre
         still = np.zeros(len(K))
-        pull, held = tether.pull(still), still.astype(bool)
-        return GramProjection(pull, held, still, False, 0.0, 0, Status.CONVERGED, still, still)
+        pull, at_rest = tether.pull(still), still.astype(bool)
+        return GramProjection(pull, at_rest, still, False, 0.0, 0, Status.CONVERGED, still, still)
     factor = _factor(K / scale**2)
     origin = factor.mean(axis=0) if weight == 0 else 0.0
     points = factor - origin if weight == 0 else factor

@@ -65,10 +65,10 @@ class CenterFunction:
         d = np.sqrt(square)
         pull, slope, envelope = self.tether._law(d)
         total = self.weight + float(np.add.reduce(pull))
-        own = self.weight * float(center @ center)
+        anchor = self.weight * float(center @ center)
         gradient = total * center - pull @ self.points
-        value = 0.5 * own + float(np.add.reduce(envelope))
-        value_error = 4.0 * _EPS * (own + float(pull @ square))
+        value = 0.5 * anchor + float(np.add.reduce(envelope))
+        value_error = 4.0 * _EPS * (anchor + float(pull @ square))
         norm = math.sqrt(gradient @ gradient)
         error = _EPS * float(d @ np.sign(pull))  # that of a pull (d - ε) / d near 0 is absolute
         return CenterPoint(center, d, pull, slope, total, value, value_error, gradient, norm, error)

@@ -82,11 +82,11 @@ def compare(
     values = np.empty((len(methods), len(splits), len(index)))
     weights = np.empty(values.shape[1:])
     for s, (train, test) in enumerate(splits):
-        rows, own = _safe_indexing(X, test), _safe_indexing(labels, test)
+        rows, task_labels = _safe_indexing(X, test), _safe_indexing(labels, test)
         for m, method in enumerate(methods.values()):
             parts = [_safe_indexing(part, train) for part in (X, target, labels)]
             model = clone(method).fit(*parts[:2], **_tasks_for(method, parts[2]))
-            predicted = _predicted(model, rows, _tasks_for(method, own), classes)
+            predicted = _predicted(model, rows, _tasks_for(method, task_labels), classes)
             values[m, s], weights[s] = score_tasks(
                 scorer, predicted, np.asarray(rows), target[test], np.ones(len(test)), codes[test],
                 len(index),
@@ -99,15 +99,15 @@ def _rivals(estimator: Any, rivals: Iterable[str] | Mapping[str, Any]) -> dict[s
     """Return an estimator for every name."""
     if isinstance(rivals, str):
         rivals = (rivals,)
-    wanted = dict(rivals) if isinstance(rivals, Mapping) else {name: name for name in rivals}
-    if not wanted or "cross" in wanted:
+    named = dict(rivals) if isinstance(rivals, Mapping) else {name: name for name in rivals}
+    if not named or "cross" in named:
         raise ValueError(
             "`rivals` must have at least one method, and none may be called 'cross', the name of "
-            f"the estimator itself; got {list(wanted)}."
+            f"the estimator itself; got {list(named)}."
         )
     return {
         name: _end(estimator, rival) if isinstance(rival, str) else rival
-        for name, rival in wanted.items()
+        for name, rival in named.items()
     }
 
 
@@ -118,15 +118,15 @@ def _end(estimator: Any, name: str) -> Any:
             f"The only names in `rivals` are 'pooled' and 'separate'; got {name!r}. Pass other "
             "methods as a mapping of names to estimators."
         )
-    known = estimator.get_params(deep=False)
-    if "epsilons" in known:
+    parameters = estimator.get_params(deep=False)
+    if "epsilons" in parameters:
         changes: dict[str, Any] = {"epsilons": [_ENDS[name]], "tether": "ball"}
-    elif {"epsilon", "stiffness"} <= known.keys():
+    elif {"epsilon", "stiffness"} <= parameters.keys():
         changes = {"epsilon": _ENDS[name], "stiffness": 0.0, "tension": 0.0}
     else:
         return _Pooled(estimator) if name == "pooled" else _Separate(estimator)
-    own = {key: value for key, value in changes.items() if key in known}
-    return clone(estimator).set_params(**own)
+    settable = {key: value for key, value in changes.items() if key in parameters}
+    return clone(estimator).set_params(**settable)
 
 
 def _tasks_for(method: Any, tasks: Any) -> dict[str, Any]:
@@ -138,14 +138,14 @@ def _fitted_to_one(estimator: Any, X: Any, y: Any) -> Any:
     return clone(estimator).fit(X, y, **_tasks_for(estimator, np.zeros(len(y), dtype=np.int64)))
 
 
-def _predicted(model: Any, X: Any, given: dict[str, Any], classes: Any) -> Predicted:
+def _predicted(model: Any, X: Any, arguments: dict[str, Any], classes: Any) -> Predicted:
     """Collect all predictions that a scorer may need; `given` are labels for models with tasks."""
-    values = np.asarray(model.predict(X, **given))
+    values = np.asarray(model.predict(X, **arguments))
     if classes is None:
         return Predicted(values)
     answers = []
     for name, missing in (("predict_proba", 0.0), ("decision_function", -np.inf)):
-        answer = np.asarray(getattr(model, name)(X, **given)) if hasattr(model, name) else None
+        answer = np.asarray(getattr(model, name)(X, **arguments)) if hasattr(model, name) else None
         if answer is not None and answer.ndim == 2:  # a class may be missing from a training part
             answer = _of_all(classes, model, answer, missing)
         answers.append(answer)
@@ -184,10 +184,10 @@ class _Separate(BaseEstimator):  # type: ignore[misc]
         self.models_ = [self._alone(X, y, codes == task) for task in range(len(self.index_))]
         return self
 
-    def _alone(self, X: Any, y: Any, own: Any) -> Any:
-        if is_classifier(self.estimator) and len(np.unique(y[own])) < 2:
+    def _alone(self, X: Any, y: Any, rows: Any) -> Any:
+        if is_classifier(self.estimator) and len(np.unique(y[rows])) < 2:
             return self.pooled_
-        return _fitted_to_one(self.estimator, _safe_indexing(X, np.flatnonzero(own)), y[own])
+        return _fitted_to_one(self.estimator, _safe_indexing(X, np.flatnonzero(rows)), y[rows])
 
     def predict(self, X: Any, tasks: Any) -> Any:
         return self._by_task(X, tasks, lambda model, rows: model.predict(rows))
@@ -200,7 +200,7 @@ class _Separate(BaseEstimator):  # type: ignore[misc]
     def _by_task(self, X: Any, tasks: Any, ask: Any) -> Any:
         codes = self.index_.encode(check_tasks(tasks, len(X)))
         models = [*self.models_, self.pooled_]  # -1 is a new task
-        asked = {task: np.flatnonzero(codes == task) for task in np.unique(codes)}
-        answers = [ask(models[task], _safe_indexing(X, rows)) for task, rows in asked.items()]
-        order = np.argsort(np.concatenate(list(asked.values())))
+        rows_of = {task: np.flatnonzero(codes == task) for task in np.unique(codes)}
+        answers = [ask(models[task], _safe_indexing(X, rows)) for task, rows in rows_of.items()]
+        order = np.argsort(np.concatenate(list(rows_of.values())))
         return np.concatenate(answers)[order]

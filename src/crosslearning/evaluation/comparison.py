@@ -160,8 +160,8 @@ class Comparison:
             return Paired(np.nan, np.nan, 0)
         weight = shares / shares.sum()
         gain = float(weight @ (a - b))
-        spread = float(np.sum(weight**2 * (a - b - gain) ** 2))
-        return Paired(gain, (spread * n / max(n - 1, 1)) ** 0.5, n)
+        variance = float(np.sum(weight**2 * (a - b - gain) ** 2))
+        return Paired(gain, (variance * n / max(n - 1, 1)) ** 0.5, n)
 
     def served(self, rival: str) -> tuple[int, int]:
         """Return for how many tasks the method is better than a rival, and for how many worse."""

@@ -32,8 +32,8 @@ class Predicted:
         if self.classes is not None:
             model.classes_ = self.classes
         for name in ("values", "probabilities", "decisions"):
-            said = getattr(self, name)
-            setattr(model, name, None if said is None else said[rows])
+            prediction = getattr(self, name)
+            setattr(model, name, None if prediction is None else prediction[rows])
         return model
 
 
@@ -104,5 +104,5 @@ def _by_row(predicted: Predicted, y: NDArray[Any]) -> Array:
             "The default score of a classifier is the log-loss, which needs `predict_proba`. "
             "Choose another with `scoring`, such as 'accuracy'."
         )
-    own = predicted.probabilities[np.arange(len(y)), np.searchsorted(predicted.classes, y)]
-    return np.asarray(np.log(np.maximum(own, np.finfo(np.float64).tiny)))
+    probability = predicted.probabilities[np.arange(len(y)), np.searchsorted(predicted.classes, y)]
+    return np.asarray(np.log(np.maximum(probability, np.finfo(np.float64).tiny)))

@@ -71,16 +71,16 @@ def client_app(
 
     @app.query()
     def _tell(message: Message, context: Context) -> Message:
-        held, _ = _kept(context)
-        client = ConfigRecord({"task": _task(context), "held": held})
+        version, _ = _kept(context)
+        client = ConfigRecord({"task": _task(context), "held": version})
         return Message(RecordDict({"client": client}), reply_to=message)
 
     @app.train()
     def _train(message: Message, context: Context) -> Message:
         model, metrics = stepped(message, context, train)
         _keep(model, message.content["crosslearning"]["version"], context)
-        own = parameters_of(model)
-        sent = ArrayRecord({name: own[name] for name in message.content["arrays"]})
+        personal = parameters_of(model)
+        sent = ArrayRecord({name: personal[name] for name in message.content["arrays"]})
         return Message(RecordDict({"arrays": sent, "metrics": metrics}), reply_to=message)
 
     if evaluate is not None:
@@ -106,19 +106,19 @@ def _task(context: Context) -> str:
 def _set(model: torch.nn.Module, message: Message, context: Context) -> None:
     """Set the parameters of a model to those of its task."""
     ours = message.content["crosslearning"]
-    held, own = _kept(context)
-    if ours["base"] not in ("", held):
+    version, personal = _kept(context)
+    if ours["base"] not in ("", version):
         raise ValueError(
             "This client no longer has the parameters that it sent last. The server will send "
             "them in the next round."
         )
-    if held.split(":")[0] == ours["run"]:
-        model.load_state_dict(own)
+    if version.split(":")[0] == ours["run"]:
+        model.load_state_dict(personal)
     pulls = np.repeat(ours["pulls"], ours["counts"]).tolist()
     values = {}
     for (name, array), pull in zip(message.content["arrays"].items(), pulls, strict=True):
         center = array.numpy()
-        z = own[name].numpy() if ours["base"] else center
+        z = personal[name].numpy() if ours["base"] else center
         values[name] = torch.from_numpy(towards(z, center, pull))
     if odd := sorted(set(values) - dict(model.named_parameters()).keys()):
         raise ValueError(f"The server tethers {odd[0]!r}, which this model does not have.")

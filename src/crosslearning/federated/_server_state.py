@@ -56,11 +56,11 @@ class ServerState:
         """Flatten arrays block by block; refuse any that are not as expected."""
         values = {name: arrays[name].numpy() for name in self._layout if name in arrays}
         for name, (shape, dtype) in self._layout.items():
-            found = values.get(name)
-            if found is None or (found.shape, found.dtype) != (shape, dtype):
-                what = "missing" if found is None else f"{found.dtype} {found.shape}"
+            vector = values.get(name)
+            if vector is None or (vector.shape, vector.dtype) != (shape, dtype):
+                what = "missing" if vector is None else f"{vector.dtype} {vector.shape}"
                 raise ValueError(f"{name!r} must be {dtype} {shape}; it is {what}.")
-            if not float(np.abs(found).max(initial=0.0)) < _LARGE:  # or NaN
+            if not float(np.abs(vector).max(initial=0.0)) < _LARGE:  # or NaN
                 raise ValueError(f"{name!r} is NaN, infinite or beyond {_LARGE:g}.")
         return [
             np.concatenate([values[name].ravel() for name in block.parameters])

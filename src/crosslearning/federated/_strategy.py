@@ -109,7 +109,7 @@ class CrossLearning(FedAvg):
             state.resume(self._checkpoint)
         self._timeout = timeout
         self._tasks: dict[int, str] = {}  # by node
-        self._held: dict[int, str] = {}  # by node: the version of the parameters that it has
+        self._versions: dict[int, str] = {}  # by node: the version of the parameters that it has
         remaining = max(num_rounds - state.round, 0)
         result = super().start(grid, self.arrays(), remaining, timeout, **options)
         result.arrays = self.arrays()
@@ -123,8 +123,8 @@ class CrossLearning(FedAvg):
         server_round = self._state.round + 1  # counted over all runs
         alike = super().configure_train(server_round, arrays, config, grid)
         messages = self._personal(alike, grid)
-        self._asked = [message.metadata.dst_node_id for message in messages]
-        self._held |= dict.fromkeys(self._asked, "")  # unknown until they reply
+        self._recipients = [message.metadata.dst_node_id for message in messages]
+        self._versions |= dict.fromkeys(self._recipients, "")  # unknown until they reply
         return messages
 
     def configure_evaluate(
@@ -142,7 +142,7 @@ class CrossLearning(FedAvg):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Take the joint step with the parameters that arrived, and save the state."""
         state, accepted = self._state, dict[str, RecordDict]()
-        missing = {self._tasks[node]: "no answer in time." for node in self._asked}
+        missing = {self._tasks[node]: "no answer in time." for node in self._recipients}
         for reply in replies:
             node = reply.metadata.src_node_id
             task = self._tasks.get(node)
@@ -155,7 +155,7 @@ class CrossLearning(FedAvg):
                 continue
             accepted[task] = reply.content
             missing.pop(task)
-            self._held[node] = state.versions[task] = state.version
+            self._versions[node] = state.versions[task] = state.version
         state.round += 1
         for task, why in missing.items():
             log.warning("Task %r is missing from round %d: %s", task, state.round, why)
@@ -193,18 +193,18 @@ class CrossLearning(FedAvg):
             if node not in self._tasks:
                 log.warning("Node %d is left out: it did not report its task.", node)
                 continue
-            task, held = self._tasks[node], self._held[node]
-            known = held != "" and held == state.versions.get(task)
+            task, version = self._tasks[node], self._versions[node]
+            up_to_date = version != "" and version == state.versions.get(task)
             # A client without the parameters that it sent last gets its own instead of the centre.
             ours = {
                 "run": state.run,
                 "version": state.version,
-                "base": held if known else "",
-                "pulls": state.pulls[task] if known else [1.0] * len(state.blocks),
+                "base": version if up_to_date else "",
+                "pulls": state.pulls[task] if up_to_date else [1.0] * len(state.blocks),
                 "counts": [len(block.parameters) for block in state.blocks],
             }
             content = {
-                "arrays": center if known else self.arrays(task),
+                "arrays": center if up_to_date else self.arrays(task),
                 "config": message.content[self.configrecord_key],
                 "crosslearning": ConfigRecord(ours),
             }
@@ -221,4 +221,4 @@ class CrossLearning(FedAvg):
                 log.warning("Node %d did not report its task: %s", node, reply.error.reason)
                 continue
             client = reply.content["client"]
-            self._tasks[node], self._held[node] = str(client["task"]), str(client["held"])
+            self._tasks[node], self._versions[node] = str(client["task"]), str(client["held"])

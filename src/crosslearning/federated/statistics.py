@@ -96,9 +96,9 @@ def _received(reply: Message) -> Statistics:
     sums.cells = Cells(*(arrays[name].numpy() for name in _FIELDS))
     expected = Cells.empty((sums.n_tasks, sums.n_folds), sums.cells.means.shape[-1])
     for name in _FIELDS:
-        found, empty = getattr(sums.cells, name), getattr(expected, name)
-        if (found.shape, found.dtype) != (empty.shape, empty.dtype):
-            raise ValueError(f"`{name}` is {found.dtype} {found.shape}.")
-        if not np.isfinite(found).all():
+        array, empty = getattr(sums.cells, name), getattr(expected, name)
+        if (array.shape, array.dtype) != (empty.shape, empty.dtype):
+            raise ValueError(f"`{name}` is {array.dtype} {array.shape}.")
+        if not np.isfinite(array).all():
             raise ValueError(f"`{name}` is NaN or infinite.")
     return sums

@@ -99,10 +99,10 @@ class CrossLinearModel(LinearModel):
         return {name: value for name, value in state.items() if name != "_ends"}
 
     def _fit_task(self, rows: TaskTable) -> None:
-        own, share = rows.weights.sum(), 1.0 / self.n_tasks_fitted_
-        scaling, scale = self._scaling(), self.total_weight_ * share / own
+        weight, share = rows.weights.sum(), 1.0 / self.n_tasks_fitted_
+        scaling, scale = self._scaling(), self.total_weight_ * share / weight
         if self.task_weights == "samples":
-            share, scale = own / self.total_weight_, 1.0
+            share, scale = weight / self.total_weight_, 1.0
         rows = replace(rows, weights=scale * rows.weights)
         problem = self._problem(rows, scaling, share * self._knobs()[0])
         center = self._center_vector()

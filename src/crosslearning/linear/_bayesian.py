@@ -113,9 +113,9 @@ class CrossBayesianModel(NestedTasks, LinearModel):
         self._store(scaling, fit.posterior, fit.gaussians(), loss, task_weights, around)
 
     def _evidence_options(self, n_features: int) -> dict[str, Any]:
-        given = {name: getattr(self, name) for name in ("covariance", "tol", "max_iter")}
+        options = {name: getattr(self, name) for name in ("covariance", "tol", "max_iter")}
         blocks, weights = self._blocks(n_features), self._weights_of_tasks()
-        return {**given, "blocks": blocks, "task_weights": weights}
+        return {**options, "blocks": blocks, "task_weights": weights}
 
     def _loss(self, rows: GLMRows, noise: float, thetas: Array, covariances: Array) -> Loss:  # noqa: ARG002
         """Minus log-likelihoods of the tasks, given their posterior."""
@@ -170,14 +170,14 @@ class CrossBayesianModel(NestedTasks, LinearModel):
         """How many tasks each stands for."""
         if not self.task_weights:
             return np.ones(len(self.tasks_))
-        given = self.task_weights
-        unknown = set(given) - set(self.tasks_.tolist())
+        by_label = self.task_weights
+        unknown = set(by_label) - set(self.tasks_.tolist())
         if unknown:
             raise ValueError(
                 f"`task_weights` holds weights by task label; {sorted(map(repr, unknown))[0]} is "
                 "not a task in the data. Remove it."
             )
-        weights = np.array([given.get(task, 1.0) for task in self.tasks_], dtype=np.float64)
+        weights = np.array([by_label.get(task, 1.0) for task in self.tasks_], dtype=np.float64)
         if not np.all((weights > 0) & (weights < np.inf)):
             raise ValueError(
                 f"`task_weights` must be positive and finite; the smallest is {weights.min()}. "

@@ -174,8 +174,8 @@ class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
             self._fit_likelihood(rows, offset)
         self.largest_mean_ = np.inf
         if not isinstance(family, Gaussian):
-            own = (rows.y * np.exp(-offset))[rows.weights > 0]
-            self.largest_mean_ = FARTHEST * float(own.max())
+            scaled = (rows.y * np.exp(-offset))[rows.weights > 0]
+            self.largest_mean_ = FARTHEST * float(scaled.max())
         alone = isinstance(family, Quantile)
         self.calibration_ = {} if alone else self._calibrated(rows, offset)
 

@@ -21,8 +21,8 @@ def left_out_rows(
     family: OneScore, y: Array, score: Array, variance: Array, dispersion: Array, weight: Array
 ) -> Array:
     """Return studentised leave-one-row-out errors."""
-    without, spread = left_out_scores(family, y, score, variance, weight / dispersion)
-    return _studentised(family, y, without, spread, dispersion)
+    without, sd = left_out_scores(family, y, score, variance, weight / dispersion)
+    return _studentised(family, y, without, sd, dispersion)
 
 
 def left_out_scores(
@@ -52,8 +52,10 @@ def left_out_tasks(
     slope, curvature, _ = family.derivatives(rows.y, score)
     steps = np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0)
     counts = weight / dispersion * curvature
-    own = Moments.of_rows(columns, steps, counts, tasks, rows.n_tasks, intercept=False).products
-    A, g = own[:, :p, :p], own[:, :p, p]
+    products = Moments.of_rows(
+        columns, steps, counts, tasks, rows.n_tasks, intercept=False
+    ).products
+    A, g = products[:, :p, :p], products[:, :p, p]
     # W = (A⁻¹ + Σ)⁻¹, where A may be singular.
     W = np.linalg.solve(np.eye(p) + A @ covariance, A)
     without = np.linalg.solve((1.0 + _LEAST) * np.eye(p) - C @ W, np.broadcast_to(C, W.shape))
@@ -66,5 +68,5 @@ def left_out_tasks(
 def _studentised(
     family: OneScore, y: Array, score: Array, variance: Array, dispersion: Array
 ) -> Array:
-    mean, spread = family.predictive(score, variance, dispersion)
-    return np.asarray(np.abs(y - mean) / np.sqrt(spread))
+    mean, sd = family.predictive(score, variance, dispersion)
+    return np.asarray(np.abs(y - mean) / np.sqrt(sd))

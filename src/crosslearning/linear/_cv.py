@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from crosslearning.convex.solver.problem import ConvexProblem
     from crosslearning.convex.sums.columns import Scaling
     from crosslearning.convex.sums.table import Data
-    from crosslearning.linear._folds import Judges
+    from crosslearning.linear._folds import FoldScorers
 
 _ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # default ridge strengths, in curvatures of all the data
 _WEAK = 2  # of these leave small tasks nearly free, and scores lose digits
@@ -74,7 +74,7 @@ class CrossLinearModelCV(CrossLinearModel):
     }
 
     @abstractmethod
-    def _judges(self) -> Judges:
+    def _judges(self) -> FoldScorers:
         """Return a function that builds the judge of held-out rows."""
 
     def _knobs(self) -> tuple[float, float, float, float]:
@@ -92,7 +92,7 @@ class CrossLinearModelCV(CrossLinearModel):
             self.comparison_ = self._compared(search, best, rows)
             self.epsilons_, self.score_path_ = search.path(best)
             if n := search.evaluation.n_unconverged:
-                n_fits = len(search.evaluation.folds) * len(search.evaluation.known)
+                n_fits = len(search.evaluation.folds) * len(search.evaluation.scored)
                 warnings.warn(
                     f"{n} of {n_fits} cross-validation fits did not converge, so the choice of "
                     "parameters may be unreliable. Remove the smallest `alphas`, which are hardest "
@@ -142,11 +142,11 @@ class CrossLinearModelCV(CrossLinearModel):
     def _compared(self, search: Search, chosen: Candidate, data: Data) -> Comparison:
         """Compare the methods, each with its best settings among its candidates."""
         pooled, separate = ([Candidate(a, e) for a in search.alphas] for e in (0.0, np.inf))
-        methods = {"pooled": pooled, "separate": separate, "cross": list(search.evaluation.known)}
+        methods = {"pooled": pooled, "separate": separate, "cross": list(search.evaluation.scored)}
         everyone = list(dict.fromkeys(chain.from_iterable(methods.values())))
         at = {name: list(map(everyone.index, tried)) for name, tried in methods.items()}
-        found = nested(search.evaluation.of(everyone), at, everyone.index(chosen))
-        return Comparison.of(found, self.tasks_, data.counts, nested=found.n_splits > 1)
+        scores = nested(search.evaluation.of(everyone), at, everyone.index(chosen))
+        return Comparison.of(scores, self.tasks_, data.counts, nested=scores.n_splits > 1)
 
 
 def _checked(name: str, values: Any, largest: float = np.inf) -> list[float]:

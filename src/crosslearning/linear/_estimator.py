@@ -208,8 +208,8 @@ class LinearModel(Saved, TaskEstimator):
 
     def _center_vector(self) -> Array:
         """Centre in the parameters of the fit."""
-        own = self._scaling().from_user(*self._center(), fit_intercept=self.fit_intercept)
-        return np.asarray(own.ravel())
+        center = self._scaling().from_user(*self._center(), fit_intercept=self.fit_intercept)
+        return np.asarray(center.ravel())
 
     def _store_models(self, scaling: Scaling, thetas: Array, center: Array) -> None:
         """Write coefficients and intercepts for the features as given."""

@@ -20,7 +20,7 @@ from crosslearning.linear._search import Candidate
 from crosslearning.tether import Array, Indices
 
 Pair = tuple[Array, Array]
-Judges = Callable[[Any, Indices], Callable[..., Pair]]
+FoldScorers = Callable[[Any, Indices], Callable[..., Pair]]
 Roots = Callable[[Design, Data, Scaling], tuple[Array | None, float | None]]
 
 
@@ -28,7 +28,7 @@ _CONVERGED = 1e-5  # a larger relative residual may show in a score
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
+class FoldScorer:
     """Scores the predictions of linear models for held-out rows, task by task."""
 
     scorer: Scorer | None
@@ -40,9 +40,11 @@ class Judge:
     def __call__(self, coef: Array, intercept: Array) -> Pair:
         """Score and weight of each task."""
         rows, at = self.rows, self.models[self.rows.tasks]
-        said = self.predicted(np.einsum("rp,rqp->rq", rows.X, coef[at]) + intercept[at])
+        predicted = self.predicted(np.einsum("rp,rqp->rq", rows.X, coef[at]) + intercept[at])
         y = self.targets(rows.y)
-        return score_tasks(self.scorer, said, rows.X, y, rows.weights, rows.tasks, rows.n_tasks)
+        return score_tasks(
+            self.scorer, predicted, rows.X, y, rows.weights, rows.tasks, rows.n_tasks
+        )
 
 
 @dataclass(eq=False)
@@ -53,11 +55,11 @@ class Fold:
     scaling: Scaling
     problem: ConvexProblem
     root: Array | None  # of the metric
-    judge: Callable[..., Pair]
+    scorer: Callable[..., Pair]
     _ridged: dict[float, ConvexProblem] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, design: Design, train: Data, test: Data, judges: Judges, roots: Roots) -> Fold:
+    def of(cls, design: Design, train: Data, test: Data, judges: FoldScorers, roots: Roots) -> Fold:
         """Build a fold from training and held-out data; the metric is learned from the former."""
         scaling = design.scaling(train)
         # The centre, which is the last model, predicts tasks without training rows.
@@ -78,7 +80,7 @@ class Fold:
             if self.root is not None:
                 everyone = everyone @ self.root.T
             models = self.scaling.to_user(self.design.matrices(everyone))
-            results[candidate] = np.stack(self.judge(*models))
+            results[candidate] = np.stack(self.scorer(*models))
             n_unconverged += not last.kkt_residual <= _CONVERGED
         return self, [results[candidate] for candidate in candidates], n_unconverged
 
@@ -95,17 +97,17 @@ class Evaluation:
     folds: Sequence[Fold]
     by_rows: bool
     n_jobs: int | None
-    known: dict[Candidate, Array] = field(default_factory=dict)
+    scored: dict[Candidate, Array] = field(default_factory=dict)
     n_unconverged: int = 0
 
     def of(self, candidates: Sequence[Candidate]) -> Scores:
         """Scores of candidates, by fold and task."""
-        new = [c for c in dict.fromkeys(candidates) if c not in self.known]
+        new = [c for c in dict.fromkeys(candidates) if c not in self.scored]
         if new:
             work = (delayed(Fold.scored)(fold, new) for fold in self.folds)
             self.folds, scores, failures = zip(*Parallel(n_jobs=self.n_jobs)(work), strict=True)
             self.n_unconverged += sum(failures)
-            for candidate, *own in zip(new, *scores, strict=True):
-                self.known[candidate] = np.stack(own, axis=1)
-        values, weights = np.stack([self.known[c] for c in candidates], axis=1)
+            for candidate, *parts in zip(new, *scores, strict=True):
+                self.scored[candidate] = np.stack(parts, axis=1)
+        values, weights = np.stack([self.scored[c] for c in candidates], axis=1)
         return Scores(candidates, values, weights[0], self.by_rows)

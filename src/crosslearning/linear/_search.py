@@ -57,15 +57,15 @@ class Search:
     def best(self, tether: str) -> tuple[Candidate, str]:
         """Best candidate of a family of tethers, or of all families, and its family."""
         families = ("ball", "spring", "tension") if tether == "auto" else (tether,)
-        found = {name: self._climbed(name) for name in families}
+        leaders = {name: self._climbed(name) for name in families}
         if tether == "auto":
             # Bound and spring: the better of the two, with the other added.
-            leader = max((found["ball"], found["spring"]), key=self.score)
-            found["bounded spring"] = self._climb(leader, _AXES["bounded spring"])
-        family = max(found, key=lambda name: self.score(found[name]))
+            leader = max((leaders["ball"], leaders["spring"]), key=self.score)
+            leaders["bounded spring"] = self._climb(leader, _AXES["bounded spring"])
+        family = max(leaders, key=lambda name: self.score(leaders[name]))
         if self.one_standard_error:
-            return self._shared_more(found[family], family), family
-        return found[family], family
+            return self._shared_more(leaders[family], family), family
+        return leaders[family], family
 
     def score(self, candidate: Candidate) -> float:
         """Mean score over the folds."""
@@ -95,12 +95,12 @@ class Search:
             grids[axis] = self._some(axis, candidate)
             candidate = self._best_of(axis, candidate, grids[axis])
 
-        def around(axis: str, own: Candidate) -> list[float]:
-            return self._around(axis, getattr(own, axis), grids[axis])
+        def around(axis: str, at: Candidate) -> list[float]:
+            return self._around(axis, getattr(at, axis), grids[axis])
 
         candidate = self._cycled(candidate, axes, around, _ROUNDS)
-        seen = [axis for axis in axes if self._is_given(axis) or axis == "epsilon"]
-        return self._cycled(candidate, seen, self._values, _LAST_ROUNDS)
+        searched = [axis for axis in axes if self._is_fixed(axis) or axis == "epsilon"]
+        return self._cycled(candidate, searched, self._values, _LAST_ROUNDS)
 
     def _cycled(
         self,
@@ -122,9 +122,9 @@ class Search:
         """Return the candidate that shares most within one standard error of the best."""
         enough = self.score(leader) - standard_error(self.evaluation.of([leader]), 0)
         for axis in _AXES[family]:
-            own, known = getattr(leader, axis), self._values(axis, leader)
-            values = _in_order(axis, [*known, *self._around(axis, own, known), own])
-            candidates = [leader.at(axis, value) for value in values[: values.index(own) + 1]]
+            chosen, grid = getattr(leader, axis), self._values(axis, leader)
+            values = _in_order(axis, [*grid, *self._around(axis, chosen, grid), chosen])
+            candidates = [leader.at(axis, value) for value in values[: values.index(chosen) + 1]]
             means = self.evaluation.of(candidates).means
             leader = candidates[int(np.argmax(means >= enough))]
         return leader
@@ -140,16 +140,16 @@ class Search:
     def _some(self, axis: str, candidate: Candidate) -> list[float]:
         """Few values of an axis, both ends among them; all if the user gave them."""
         values = self._values(axis, candidate)
-        return values if self._is_given(axis) else [*values[:-1:_FEW], values[-1]]
+        return values if self._is_fixed(axis) else [*values[:-1:_FEW], values[-1]]
 
-    def _around(self, axis: str, own: float, values: Sequence[float]) -> list[float]:
+    def _around(self, axis: str, value: float, values: Sequence[float]) -> list[float]:
         """Neighbours of a value, and what is half way to them unless the user gave the values."""
-        below = max((v for v in values if v < own), default=own)
-        above = min((v for v in values if v > own), default=own)
-        middle = () if self._is_given(axis) else (math.sqrt(own * v) for v in (below, above))
+        below = max((v for v in values if v < value), default=value)
+        above = min((v for v in values if v > value), default=value)
+        middle = () if self._is_fixed(axis) else (math.sqrt(value * v) for v in (below, above))
         return [below, above, *(v for v in middle if 0.0 < v < math.inf)]
 
-    def _is_given(self, axis: str) -> bool:
+    def _is_fixed(self, axis: str) -> bool:
         return axis == "alpha" or (axis == "epsilon" and self.epsilons is not None)
 
     def _values(self, axis: str, candidate: Candidate) -> list[float]:

@@ -75,13 +75,13 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         scaling = Scaling.of(stacked, rows.weights, center=True, scale=True)
         self.stacked_mean_, self.stacked_scale_ = scaling.mean, scaling.scale
         self._fit_features(rows)
-        given = {} if weights is None else {"sample_weight": weights}
+        weighting = {} if weights is None else {"sample_weight": weights}
         n = stacked.shape[1]
         self.trusted_ = np.ones(n, dtype=bool)
         for _ in range(n + 1):  # drop base models to which the centre gives negative weight
             columns = self._columns(rows.X, stacked)
             self.final_estimator_ = self._final(columns.shape[1], n)
-            self.final_estimator_.fit(columns, target, tasks=labels, **given)
+            self.final_estimator_.fit(columns, target, tasks=labels, **weighting)
             weight = np.ravel(getattr(self.final_estimator_, "center_coef_", np.zeros(0)))
             if weight.size != columns.shape[1] or not np.any(weight[len(weight) - n :] < 0):
                 break
@@ -112,12 +112,12 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         self.estimators_, parts = _out_of_fold(models, base, target, weights, folds, self.n_jobs)
         stacked = []
         for models in parts:
-            own = [self._predictions(base[folds == k], m) for k, m in enumerate(models)]
-            columns = np.empty((n, own[0].shape[1]))
-            for k, part in enumerate(own):
+            predictions = [self._predictions(base[folds == k], m) for k, m in enumerate(models)]
+            columns = np.empty((n, predictions[0].shape[1]))
+            for k, part in enumerate(predictions):
                 # A fold with high targets leaves low ones for training: means would leak.
                 columns[folds == k] = part - part.mean(axis=0)
-            stacked.append(columns + np.mean([part.mean(axis=0) for part in own], axis=0))
+            stacked.append(columns + np.mean([part.mean(axis=0) for part in predictions], axis=0))
         return np.hstack(stacked)
 
     def _named_models(self) -> list[tuple[str, Any]]:
@@ -152,8 +152,8 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
                 f"Base models get the task as a column {column!r}, but X already has that column. "
                 "Rename the feature, or use task_feature=False."
             )
-        seen = column if self.task_feature else None
-        return _BaseRows(pd.DataFrame(X, columns=names), labels, codes, self.categories_, seen)
+        feature = column if self.task_feature else None
+        return _BaseRows(pd.DataFrame(X, columns=names), labels, codes, self.categories_, feature)
 
     def _predictions(self, rows: _BaseRows, model: Any) -> Array:
         return np.asarray(self._stacked(rows.predict(model, self._method), model))
@@ -174,8 +174,8 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
 
     def _final(self, n_columns: int, n_stacked: int) -> Any:
         """Return the final estimator with its blocks set."""
-        given = self.final_estimator
-        final = self._default_final() if given is None else clone(given)
+        template = self.final_estimator
+        final = self._default_final() if template is None else clone(template)
         if not has_fit_parameter(final, "tasks"):
             raise ValueError(
                 f"`final_estimator` must take `tasks` in its `fit`; {type(final).__name__} does "
@@ -185,8 +185,8 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         raw = getattr(self.features_, "blocks_", np.repeat("linear", n))[:n]
         self.blocks_ = np.append(raw, np.repeat("stacked", n_stacked))
         ours = {"standardize": False, "blocks": self.blocks_}
-        known = final.get_params(deep=False)
-        return final.set_params(**{name: ours[name] for name in ours if name in known})
+        parameters = final.get_params(deep=False)
+        return final.set_params(**{name: ours[name] for name in ours if name in parameters})
 
     def _prepared(self, X: Any, tasks: Any) -> tuple[Array, Any]:
         """Columns for the final estimator, and the labels."""
@@ -216,23 +216,23 @@ class _BaseRows:
         """Fit a model, with sample weights if it takes them."""
         if hasattr(model, "predict_proba") and len(np.unique(y)) == 1:
             return DummyClassifier().fit(self.features, y)
-        given = {}
+        weighting = {}
         if weights is not None and has_fit_parameter(model, "sample_weight"):
-            given["sample_weight"] = weights
-        return model.fit(self._seen_by(model), y, **given, **self._tasks_of(model))
+            weighting["sample_weight"] = weights
+        return model.fit(self._features_of(model), y, **weighting, **self._tasks_of(model))
 
     def predict(self, model: Any, method: str) -> Array:
         """Predictions of a fitted model."""
         predict = getattr(model, method)
-        found = predict(self._seen_by(model), **self._tasks_of(model))
-        return np.asarray(found, dtype=np.float64)
+        predictions = predict(self._features_of(model), **self._tasks_of(model))
+        return np.asarray(predictions, dtype=np.float64)
 
     def _tasks_of(self, model: Any) -> dict[str, Any]:
         return {"tasks": self.labels} if has_fit_parameter(model, "tasks") else {}
 
-    def _seen_by(self, model: Any) -> pd.DataFrame:
-        known = self.column is None or isinstance(model, DummyClassifier)
-        if known or has_fit_parameter(model, "tasks"):
+    def _features_of(self, model: Any) -> pd.DataFrame:
+        plain = self.column is None or isinstance(model, DummyClassifier)
+        if plain or has_fit_parameter(model, "tasks"):
             return self.features
         n = len(self.categories)
         position = np.full(max(self.codes.max(), self.categories.max()) + 2, -1)  # -1 is the last
@@ -257,4 +257,4 @@ def _out_of_fold(
         for part in keep
     )
     by_model = [fitted[k : k + len(keep)] for k in range(0, len(fitted), len(keep))]
-    return [own[0] for own in by_model], [own[1:] for own in by_model]
+    return [results[0] for results in by_model], [results[1:] for results in by_model]

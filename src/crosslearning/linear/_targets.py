@@ -35,8 +35,8 @@ class RealTarget(TaskRegressor):
             ) from None
 
     def _encoded(self, y: NDArray[Any]) -> Array:
-        own = np.asarray(y, dtype=np.float64) - self.target_mean_
-        return np.asarray(own / self.target_scale_)
+        centred = np.asarray(y, dtype=np.float64) - self.target_mean_
+        return np.asarray(centred / self.target_scale_)
 
     def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         unit = self.target_scale_

@@ -13,7 +13,7 @@ from crosslearning.convex.families import contrasts
 from crosslearning.evaluation.scoring import Predicted, scorer_of
 from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._cv import CrossLinearModelCV
-from crosslearning.linear._folds import Judge, Judges
+from crosslearning.linear._folds import FoldScorer, FoldScorers
 from crosslearning.linear._targets import ClassTarget
 from crosslearning.tether import Array
 
@@ -91,10 +91,10 @@ class CrossLogisticRegressionCV(_LogisticTarget, CrossLinearModelCV):
         As in :class:`CrossLogisticRegression`.
     """
 
-    def _judges(self) -> Judges:
+    def _judges(self) -> FoldScorers:
         scorer = scorer_of(self, self.scoring, "neg_log_loss")
         predicted = partial(_predicted, self.classes_, contrasts(len(self.classes_)))
-        return partial(Judge, scorer, predicted, self.classes_.take)
+        return partial(FoldScorer, scorer, predicted, self.classes_.take)
 
 
 def _predicted(classes: NDArray[Any], basis: Array, scores: Array) -> Predicted:

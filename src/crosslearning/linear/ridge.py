@@ -14,7 +14,7 @@ from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.scoring import Predicted, scorer_of
 from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._cv import CrossLinearModelCV
-from crosslearning.linear._folds import Judge, Judges
+from crosslearning.linear._folds import FoldScorer, FoldScorers
 from crosslearning.linear._targets import RealTarget
 from crosslearning.tether import Array
 
@@ -199,12 +199,12 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
             )
         return super().fit_statistics(statistics)
 
-    def _judges(self) -> Judges:
+    def _judges(self) -> FoldScorers:
         scorer = scorer_of(self, self.scoring, "neg_mean_squared_error")
         if scorer is None:
             return SquaredError.of
         shift = partial(np.add, self.target_mean_)
-        return partial(Judge, scorer, partial(_predicted, shift), shift)
+        return partial(FoldScorer, scorer, partial(_predicted, shift), shift)
 
 
 def _predicted(shift: Any, scores: Array) -> Predicted:

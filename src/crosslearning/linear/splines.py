@@ -38,8 +38,8 @@ def _curves_of(column: int, z: Array, weights: Array, n_knots: int) -> Curves | 
     linear = np.linalg.lstsq(root * line, root * B)[0]
     basis = splines.bsplines_[0]
     smooth = _smooth_directions(basis, knots)
-    own, sizes, axes = np.linalg.svd(root * (B - line @ linear) @ smooth, full_matrices=False)
-    _, axes = svd_flip(own, axes, u_based_decision=False)
+    curves, sizes, axes = np.linalg.svd(root * (B - line @ linear) @ smooth, full_matrices=False)
+    _, axes = svd_flip(curves, axes, u_based_decision=False)
     axes = axes[sizes**2 > _LEAST * sizes[0] ** 2]
     mixing = smooth @ axes.T / sizes[0]
     left = knots[:-1]

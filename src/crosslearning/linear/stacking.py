@@ -112,8 +112,8 @@ class CrossStackingRegressor(RealTarget, CrossStack):
     ) -> Any:
         """Predict targets; see :meth:`CrossBayesianRidge.predict`."""
         columns, labels = self._prepared(X, tasks)
-        asked = {"return_std": True} if return_std else {}
-        return self.final_estimator_.predict(columns, tasks=labels, **asked)
+        options = {"return_std": True} if return_std else {}
+        return self.final_estimator_.predict(columns, tasks=labels, **options)
 
     @available_if(_final_has("predict_interval"))  # type: ignore[untyped-decorator]
     def predict_interval(

@@ -43,15 +43,15 @@ def divide(names: Sequence[str], epsilon: Any, tether: Any, n_tasks: int) -> tup
             f"{'neither' if epsilon is None else 'both'}. Use epsilon=0.01 for a hard bound, "
             "tether=Tether(...) for a spring or a tension as well."
         )
-    given = tether if epsilon is None else epsilon
+    radii = tether if epsilon is None else epsilon
 
     def checked(value: Any) -> Tether:
         return check_tether(value if epsilon is None else Tether(value), n_tasks)
 
-    if not isinstance(given, Mapping):
-        return (Block(ALL, checked(given), tuple(names)),)
-    named = _by_prefix(list(given), names)
-    return tuple(Block(one, checked(value), tuple(named[one])) for one, value in given.items())
+    if not isinstance(radii, Mapping):
+        return (Block(ALL, checked(radii), tuple(names)),)
+    named = _by_prefix(list(radii), names)
+    return tuple(Block(one, checked(value), tuple(named[one])) for one, value in radii.items())
 
 
 def _by_prefix(prefixes: list[str], names: Sequence[str]) -> dict[str, list[str]]:
@@ -59,14 +59,14 @@ def _by_prefix(prefixes: list[str], names: Sequence[str]) -> dict[str, list[str]
         raise ValueError("Got an empty mapping of prefixes: no parameter would be tethered.")
     named: dict[str, list[str]] = {prefix: [] for prefix in prefixes}
     for name in names:
-        found = [prefix for prefix in prefixes if f"{name}.".startswith(f"{prefix}.")]
-        if len(found) > 1:
+        matches = [prefix for prefix in prefixes if f"{name}.".startswith(f"{prefix}.")]
+        if len(matches) > 1:
             raise ValueError(
-                f"A parameter belongs to one block; {name!r} matches the prefixes {found[0]!r} and "
-                f"{found[1]!r}. Use prefixes that do not overlap."
+                f"A parameter belongs to one block; {name!r} matches the prefixes "
+                f"{matches[0]!r} and {matches[1]!r}. Use prefixes that do not overlap."
             )
-        named.get(found[0] if found else OTHERS, []).append(name)
-    if unused := [prefix for prefix, found in named.items() if not found]:
+        named.get(matches[0] if matches else OTHERS, []).append(name)
+    if unused := [prefix for prefix, matches in named.items() if not matches]:
         if unused[0] == OTHERS:
             raise ValueError(f"The prefixes match all trained parameters; leave out {OTHERS!r}.")
         beginnings = ", ".join(dict.fromkeys(repr(name.split(".")[0]) for name in names))

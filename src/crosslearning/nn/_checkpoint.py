@@ -111,13 +111,13 @@ class Checkpoint:
 
     def _refuse_another(self, content: dict[str, Any], epochs: int) -> None:
         here = self.configuration | tethers(self.run, content["step"])
-        found = differences(content["run"], here)
+        changed = differences(content["run"], here)
         done = content["step"] // self.run.steps
-        if not found and epochs < done:
-            found = [f"`epochs` is {epochs}, but {done} are done"]
-        if found:
-            more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-            raise ValueError(f"it belongs to another run: {'; '.join(found[:_SHOWN])}{more}.")
+        if not changed and epochs < done:
+            changed = [f"`epochs` is {epochs}, but {done} are done"]
+        if changed:
+            more = f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+            raise ValueError(f"it belongs to another run: {'; '.join(changed[:_SHOWN])}{more}.")
 
 
 def configuration(run: Run) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def configuration(run: Run) -> dict[str, Any]:
         "project_every": run.project_every,
         "augment": run.feed.augment is not None,
         "validation rows": None if validation is None else [*_merged(ranks.objects(rows)).values()],
-        "metric": None if validation is None else name_of(validation.given),
+        "metric": None if validation is None else name_of(validation.user_metric),
         "patience": None if validation is None else validation.patience,
     }
     return json.loads(json.dumps(described))
@@ -161,8 +161,8 @@ def differences(there: Any, here: Any, name: str = "") -> list[str]:
     if isinstance(there, dict) and isinstance(here, dict):
         keys = dict.fromkeys([*there, *here])
         prefix = f"{name}: " if name else ""
-        found = [differences(there.get(key), here.get(key), f"{prefix}{key}") for key in keys]
-        return [sentence for sentences in found for sentence in sentences]
+        nested = [differences(there.get(key), here.get(key), f"{prefix}{key}") for key in keys]
+        return [sentence for sentences in nested for sentence in sentences]
     return [] if there == here else [f"{name} is {there!r} there and {here!r} here"]
 
 

@@ -32,29 +32,29 @@ class Columns:
         # Chunk after chunk in memory, so that each is received where it stays.
         n_rows, new = ranks.n_tasks + 1, local.flat.new_empty
         self._received = [new((n_rows, cut.stop - cut.start)) for cut in self._mine]
-        self._own = Workspace(new((n_rows, 0)), wide, (), self._received)
+        self._work = Workspace(new((n_rows, 0)), wide, (), self._received)
         self._packed = new((len(local.flat) - 1) * ranks.size * wide)
 
     def gram(self) -> Array:
         """Gram matrix of all tasks, the same on all ranks."""
         shape = self._most, self._ranks.n_tasks, self._ranks.n_tasks
-        products = self.local.flat.new_zeros(shape, dtype=self._own.dtype)
+        products = self.local.flat.new_zeros(shape, dtype=self._work.dtype)
         for number in self._fetch():
-            self._own.product(number, out=products[number])
-        found = self._ranks.gather_tensors(products).flatten(0, 1)
-        return self._own.total(found[: self._n_chunks])
+            self._work.product(number, out=products[number])
+        gathered = self._ranks.gather_tensors(products).flatten(0, 1)
+        return self._work.total(gathered[: self._n_chunks])
 
     def move(self, pull: Array, weights: Array) -> None:
         """Compute some columns of the new centre, gather the others, and move the local tasks."""
         if pull.any() or weights.any():
-            center = self._gathered(lambda rows: self._own.new_center(weights, rows))
+            center = self._gathered(lambda rows: self._work.new_center(weights, rows))
             self.local.pull_to(center, pull[self._ranks.local])
 
     def mean(self) -> torch.Tensor:
         """Mean of all tasks, if nothing is frozen."""
         for _ in self._fetch():
             pass
-        return self._gathered(self._own.means).view(-1)[: self.local.flat.shape[1]]
+        return self._gathered(self._work.means).view(-1)[: self.local.flat.shape[1]]
 
     def _fetch(self) -> Iterator[int]:
         """Exchange one chunk of every rank after another; yield the numbers of those received."""
@@ -72,6 +72,6 @@ class Columns:
     def _gathered(self, write: Callable[[torch.Tensor], object]) -> torch.Tensor:
         """Matrix with a row per chunk, of which every rank writes its own."""
         shape = self._most, self.local.wide
-        rows = self.local.flat.new_zeros(shape, dtype=self._own.dtype)
+        rows = self.local.flat.new_zeros(shape, dtype=self._work.dtype)
         write(rows)
         return self._ranks.gather_tensors(rows).flatten(0, 1)[: self._n_chunks]

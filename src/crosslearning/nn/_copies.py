@@ -24,15 +24,15 @@ _CHANGING = (_NormBase, _SpectralNorm)  # layers whose buffers change in trainin
 def check_labels(tasks: Iterable[Hashable] | None, module: Any) -> tuple[Hashable, ...]:
     """Return distinct labels: those given, or the keys of a mapping of modules."""
     keys = tuple(module) if isinstance(module, Mapping) else None
-    given = keys if tasks is None else tasks
-    if given is None:
+    labels = keys if tasks is None else tasks
+    if labels is None:
         raise ValueError(
             "`tasks` must name the tasks; got None. Use tasks=['a', 'b'] with one module for all, "
             "or pass a mapping from task to module."
         )
-    if isinstance(given, (str, bytes)):
-        raise ValueError(f"`tasks` must hold one label per task; got the single label {given!r}.")
-    labels = tuple(label.item() if isinstance(label, np.generic) else label for label in given)
+    if isinstance(labels, (str, bytes)):
+        raise ValueError(f"`tasks` must hold one label per task; got the single label {labels!r}.")
+    labels = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
     try:
         distinct = set(labels)
     except TypeError:
@@ -56,14 +56,14 @@ def sources_of(module: Any, labels: tuple[Hashable, ...], ranks: Ranks) -> list[
     if ranks.mesh is not None and isinstance(module, nn.Module):
         module = copy.deepcopy(module).to(ranks.device)
         ranks.broadcast([*module.parameters(), *module.buffers()], "task", "data")
-    given = module if isinstance(module, Mapping) else dict.fromkeys(labels, module)
-    for one in given.values():
+    modules = module if isinstance(module, Mapping) else dict.fromkeys(labels, module)
+    for one in modules.values():
         if not isinstance(one, nn.Module):
             raise ValueError(
                 "`module` must be a torch.nn.Module, or a mapping from task to one; got "
                 f"{type(one).__name__}."
             )
-    return [given[label] for label in labels]
+    return [modules[label] for label in labels]
 
 
 def frozen_parameters(sources: list[nn.Module]) -> frozenset[str]:
@@ -99,13 +99,13 @@ def divide_parameters(
     for source, label in zip(sources[1:], labels[1:], strict=True):
         if source is sources[0]:
             continue
-        shapes, found = _shapes(sources[0]), _shapes(source)
-        for name in [*tethered, *found] if blocks[0].name == ALL else tethered:
-            if found.get(name) != shapes.get(name):
+        shapes, actual = _shapes(sources[0]), _shapes(source)
+        for name in [*tethered, *actual] if blocks[0].name == ALL else tethered:
+            if actual.get(name) != shapes.get(name):
                 raise ValueError(
                     "Tethered parameters must have the same names and shapes in all tasks; "
                     f"{name!r} is {shapes.get(name, 'missing')} in task {labels[0]!r} and "
-                    f"{found.get(name, 'missing')} in task {label!r}. Tether only what the tasks "
+                    f"{actual.get(name, 'missing')} in task {label!r}. Tether only what the tasks "
                     "have in common, by prefix: epsilon={prefix: ...}."
                 )
     return blocks

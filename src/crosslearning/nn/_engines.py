@@ -148,8 +148,8 @@ def choose_engine(
     """Build the engine of this name; "auto" follows the rule in :func:`crosslearning.nn.fit`."""
     chosen = automatic(models, loss, feed) if name == "auto" else name
     if chosen not in _ENGINES:
-        known = ", ".join(map(repr, ["auto", *_ENGINES]))
-        raise ValueError(f"`engine` must be one of {known}; got {name!r}.")
+        names = ", ".join(map(repr, ["auto", *_ENGINES]))
+        raise ValueError(f"`engine` must be one of {names}; got {name!r}.")
     shared = models.ranks.copies > 1
     if (shared and chosen == "vmap") or (models.sharded and chosen != "loop"):
         raise ValueError(

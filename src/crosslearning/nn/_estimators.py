@@ -122,11 +122,11 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
             )
         network = build(lambda: make(row.shape[1], self._n_outputs()), self.random_state)
         with mode(network, training=False), torch.no_grad():
-            found = tuple(network(row).shape)
-        if found != (1, self._n_outputs()):
+            actual = tuple(network(row).shape)
+        if actual != (1, self._n_outputs()):
             raise ValueError(
                 f"`module(n_features, n_outputs)` must return a network whose output has shape "
-                f"(n_rows, n_outputs), here (1, {self._n_outputs()}) for one row; got {found}."
+                f"(n_rows, n_outputs), here (1, {self._n_outputs()}) for one row; got {actual}."
             )
         return network
 

@@ -65,23 +65,23 @@ def score_sources(
     """Metric of each task, of the centre for new tasks; each rank scores its own."""
     modules = dict(models.items())
     with mode(models, training=False), torch.no_grad():
-        own = {
+        mine = {
             task: _score(modules.get(task, models.center), source, metric, batch_size)
             for task, source in sources.items()
             if task in modules or task not in models
         }
     scores: dict[Hashable, float] = {}
-    asked = dict.fromkeys(sources)
-    for scored, tasks in models.ranks.objects((own, list(sources))):
+    requested = dict.fromkeys(sources)
+    for scored, tasks in models.ranks.objects((mine, list(sources))):
         scores |= scored
-        asked |= dict.fromkeys(tasks)
-    lost = [task for task in models.tasks if task in asked and task not in scores]
+        requested |= dict.fromkeys(tasks)
+    lost = [task for task in models.tasks if task in requested and task not in scores]
     if lost:
         raise ValueError(
             "Data of a task must be given to the rank that holds it; those of "
             f"{', '.join(map(repr, lost))} were given to others only. See `models.local_tasks`."
         )
-    return {task: scores[task] for task in asked}
+    return {task: scores[task] for task in requested}
 
 
 def accuracy(output: torch.Tensor, target: torch.Tensor) -> float:
@@ -139,7 +139,7 @@ class Validation:
         self.sources = as_sources(data, "validation")
         self.metric = loss if metric is None else as_metric(metric)
         self.sign = -1.0 if metric is None else 1.0
-        self.given = metric
+        self.user_metric = metric
         self.patience = patience
         self.best = -math.inf
         self.best_epoch: int | None = None
@@ -147,9 +147,9 @@ class Validation:
 
     def scores(self, models: TaskModels) -> tuple[np.ndarray[Any, np.dtype[np.float64]], float]:
         """Metric of each task, NaN without data, and the mean over the others."""
-        found = score_sources(models, self.sources, self.metric)
-        by_task = np.array([found.get(task, math.nan) for task in models.tasks])
-        return by_task, math.fsum(found.values()) / len(found)
+        scores = score_sources(models, self.sources, self.metric)
+        by_task = np.array([scores.get(task, math.nan) for task in models.tasks])
+        return by_task, math.fsum(scores.values()) / len(scores)
 
     def note(self, models: TaskModels, epoch: int, score: float) -> bool:
         """Record the best epoch; return whether patience has run out."""
@@ -178,7 +178,7 @@ class Validation:
 def check_validation(validation: Any, metric: Any, patience: Any) -> None:
     """Refuse arguments that would have no effect."""
     if validation is None and (metric is not None or patience is not None):
-        given = "`metric`" if metric is not None else "`patience`"
-        raise ValueError(f"{given} needs `validation`, the data on which the models are scored.")
+        option = "`metric`" if metric is not None else "`patience`"
+        raise ValueError(f"{option} needs `validation`, the data on which the models are scored.")
     if patience is not None and (not isinstance(patience, int) or patience < 1):
         raise ValueError(f"`patience` must be a positive number of epochs; got {patience!r}.")

@@ -48,14 +48,14 @@ def decode_state(
     """Return the pulls, if the state is that of the same tasks in the same order."""
     try:
         content = json.loads(bytes(encoded.tolist()))
-        found = tuple(decode_label(label) for label in content["tasks"])
+        stored = tuple(decode_label(label) for label in content["tasks"])
         pulls = {str(name): np.asarray(pull, float) for name, pull in content["pulls"].items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("The state is not that of a TaskModels: it has no tasks.") from error
     expected = tuple(decode_label(encode_label(task)) for task in tasks)
-    if found != expected:
+    if stored != expected:
         raise ValueError(
-            f"The state belongs to the tasks {list(found)}; these models have {list(expected)}. "
+            f"The state belongs to the tasks {list(stored)}; these models have {list(expected)}. "
             "Build TaskModels with the same tasks in the same order."
         )
     return {
@@ -96,8 +96,8 @@ def read_file(
     try:
         with safe_open(path, framework="pt") as file:
             content = json.loads((file.metadata() or {}).get(_KEY, "{}"))
-            found = content.get("kind"), content.get("version")
-            if found != (kind, _VERSION):
+            actual = content.get("kind"), content.get("version")
+            if actual != (kind, _VERSION):
                 raise ValueError(f"it is not marked as such for version {_VERSION}")
             return {name: file.get_tensor(name) for name in file.keys()}, content  # noqa: SIM118
     except (SafetensorError, AttributeError, ValueError) as error:

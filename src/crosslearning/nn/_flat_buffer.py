@@ -142,7 +142,7 @@ class FlatBuffer:
         """Return the slots with their parameters, and whether those are views of them."""
         base, size = self.flat[row].data_ptr(), self.flat.element_size()
         try:
-            found = [find_parameter(module, slot.name) for slot in self.slots]
+            parameters = [find_parameter(module, slot.name) for slot in self.slots]
         except KeyError as error:
             raise ValueError(
                 f"The module of {self.owners[row]} has lost a tethered parameter, {error}. "
@@ -150,16 +150,16 @@ class FlatBuffer:
             ) from None
         return [
             (slot, parameter, parameter.data_ptr() == base + slot.start * size)
-            for slot, parameter in zip(self.slots, found, strict=True)
+            for slot, parameter in zip(self.slots, parameters, strict=True)
         ]
 
     def _refuse_changed(self, row: int, slot: Slot, parameter: nn.Parameter) -> None:
-        found = tuple(parameter.shape), parameter.dtype, parameter.device
-        wanted = tuple(slot.shape), self.flat.dtype, self.flat.device
-        if found != wanted:
+        actual = tuple(parameter.shape), parameter.dtype, parameter.device
+        expected = tuple(slot.shape), self.flat.dtype, self.flat.device
+        if actual != expected:
             raise ValueError(
                 f"{slot.name!r} of {self.owners[row]} must have shape, dtype and device "
-                f"{wanted}; got {found}. Convert all modules at once with `models.to(...)`; "
+                f"{expected}; got {actual}. Convert all modules at once with `models.to(...)`; "
                 "do not tether parameters that differ between tasks: epsilon={prefix: ...}."
             )
 
@@ -197,9 +197,9 @@ def _layout(names: Sequence[str], like: nn.Module) -> tuple[Slot, ...]:
         if parameter.numel():
             slots.append(Slot(name, parameter.shape, slots[-1].stop if slots else 0))
     if len(kinds) != 1 or not slots:
-        found = ", ".join(f"{kind} in {name!r}" for kind, name in kinds.items())
+        listed = ", ".join(f"{kind} in {name!r}" for kind, name in kinds.items())
         raise ValueError(
             "The parameters of a block must not be empty and must have one dtype and device; got "
-            f"{found or 'no parameters'}. Convert the module, or use separate blocks."
+            f"{listed or 'no parameters'}. Convert the module, or use separate blocks."
         )
     return tuple(slots)

@@ -57,8 +57,8 @@ class FlatMembers:
         return self._total(grams) if self._models.sharded else self._of_first_copy(grams)
 
     def move(self, pull: Array, weights: Array) -> None:
-        for one, own_pull, own_weights in zip(self._joint, pull, weights, strict=True):
-            one.move(own_pull, own_weights)
+        for one, block_pull, block_weights in zip(self._joint, pull, weights, strict=True):
+            one.move(block_pull, block_weights)
         for flat in self._models.flats:
             flat.give()
 
@@ -84,14 +84,14 @@ class FlatMembers:
 
     def culprits(self) -> tuple[list[str], str]:
         """Names of tasks, and of the centre, that are not finite; and the first such parameter."""
-        found = [
+        culprits = [
             (flat, row)
             for flat in self._models.flats
             for row, values in enumerate(flat.flat)
             if not values.isfinite().all()
         ]
-        where = self._first_not_finite(*found[0]) if found else ""
-        parts = self._ranks.objects(([flat.owners[row] for flat, row in found], where))
+        where = self._first_not_finite(*culprits[0]) if culprits else ""
+        parts = self._ranks.objects(([flat.owners[row] for flat, row in culprits], where))
         names = {name for some, _ in parts for name in some}
         ordered = [name for name in (*self.tasks, "the centre") if name in names]
         return ordered, next((where for _, where in parts if where), "")

@@ -21,32 +21,32 @@ ELEMENTWISE = (
 _SMALL = 1 << 16  # numbers of a parameter, on average; with more, calls cost little
 
 
-def make_optimizer(given: Any, models: TaskModels) -> Optimizer:
+def make_optimizer(source: Any, models: TaskModels) -> Optimizer:
     """Return the given optimizer, or the one that a function returns for the parameters."""
-    optimizer = given(models.parameters()) if callable(given) else given
+    optimizer = source(models.parameters()) if callable(source) else source
     if not isinstance(optimizer, Optimizer):
         raise ValueError(
             "`optimizer` must be a torch optimizer, or a function of parameters that returns one; "
-            f"got {type(given).__name__}. Use lambda p: torch.optim.SGD(p, lr=0.1)."
+            f"got {type(source).__name__}. Use lambda p: torch.optim.SGD(p, lr=0.1)."
         )
-    own = {id(parameter) for parameter in models.parameters()}
-    held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    foreign = sum(id(parameter) not in own for parameter in held)
+    expected = {id(parameter) for parameter in models.parameters()}
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    foreign = sum(id(parameter) not in expected for parameter in parameters)
     if foreign:
         raise ValueError(
-            f"The optimizer must hold only parameters of the models; {foreign} of its {len(held)} "
-            "are not. Build it with `models.parameters()`."
+            f"The optimizer must hold only parameters of the models; {foreign} of its "
+            f"{len(parameters)} are not. Build it with `models.parameters()`."
         )
     return optimizer
 
 
-def make_scheduler(given: Any, optimizer: Optimizer) -> Any:
+def make_scheduler(source: Any, optimizer: Optimizer) -> Any:
     """Return the given scheduler, the one that a function returns, or None."""
-    scheduler = given(optimizer) if callable(given) else given
+    scheduler = source(optimizer) if callable(source) else source
     if scheduler is not None and not hasattr(scheduler, "step"):
         raise ValueError(
             "`scheduler` must be a torch scheduler, or a function of optimizers that returns one; "
-            f"got {type(given).__name__}. Use lambda o: StepLR(o, step_size=10)."
+            f"got {type(source).__name__}. Use lambda o: StepLR(o, step_size=10)."
         )
     if scheduler is not None and scheduler.optimizer is not optimizer:
         raise ValueError("`scheduler` must belong to the given optimizer.")
@@ -106,7 +106,7 @@ class FlatOptimizer:
 
     def __init__(self, optimizer: optim.Optimizer, models: TaskModels) -> None:
         self.optimizer, self.models = optimizer, models
-        self._given = optimizer.param_groups[0]["params"]
+        self._parameters = optimizer.param_groups[0]["params"]
         self.leaves: list[nn.Parameter] = []  # the rows of the tasks of each buffer
         self.gradients: dict[str, torch.Tensor] = {}  # of a parameter of all tasks, stacked
 
@@ -140,7 +140,7 @@ class FlatOptimizer:
                         state[parameter] = {
                             key: _part(value, leaf, row, slot) for key, value in whole.items()
                         }
-        self.optimizer.param_groups[0]["params"] = self._given
+        self.optimizer.param_groups[0]["params"] = self._parameters
 
 
 def _joined(key: str, values: list[list[Any]], rows: list[list[nn.Parameter]]) -> Any:

@@ -16,12 +16,12 @@ _SHOWN = 6  # tasks that are listed one by one
 class Bar:
     """Shows losses, distances and the remaining time on standard error."""
 
-    def __init__(self, shown: bool, tasks: tuple[Hashable, ...], epochs: int, steps: int) -> None:
-        self.shown = shown
+    def __init__(self, visible: bool, tasks: tuple[Hashable, ...], epochs: int, steps: int) -> None:
+        self.visible = visible
         self._tasks, self._epochs, self._steps = tasks, epochs, steps
         text, state = TextColumn("{task.description}"), TextColumn("{task.fields[state]}")
         columns = text, BarColumn(bar_width=24), TimeRemainingColumn(), state
-        self._progress = Progress(*columns, console=Console(stderr=True), disable=not shown)
+        self._progress = Progress(*columns, console=Console(stderr=True), disable=not visible)
         self._id = self._progress.add_task("training", total=epochs * steps, state="")
 
     def __enter__(self) -> Self:

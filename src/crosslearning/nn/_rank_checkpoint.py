@@ -98,7 +98,7 @@ class RankCheckpoint(Checkpoint):
 
     def _optimizer(self) -> dict[str, torch.Tensor]:
         """State of the optimizer by parameter; scalars get an axis, which the files need."""
-        found = {}
+        state = {}
         for name, parameter in self.run.models.named_parameters():
             for key, value in self.run.optimizer.state.get(parameter, {}).items():
                 if not isinstance(value, torch.Tensor):
@@ -108,8 +108,8 @@ class RankCheckpoint(Checkpoint):
                         "or use another optimizer."
                     )
                 kind = _LIKE if value.dim() else _SCALAR
-                found[f"{kind}.{name}.{key}"] = value if value.dim() else value.reshape(1)
-        return found
+                state[f"{kind}.{name}.{key}"] = value if value.dim() else value.reshape(1)
+        return state
 
 
 def _places(

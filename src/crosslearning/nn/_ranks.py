@@ -70,34 +70,34 @@ class Ranks:
         """Rows of all tasks, given those of the local ones."""
         if self.size == 1:
             return values
-        found = self.gather_rows(torch.from_numpy(np.ascontiguousarray(values)).to(self.device))
-        return np.asarray(found.cpu().numpy(), dtype=np.float64)
+        gathered = self.gather_rows(torch.from_numpy(np.ascontiguousarray(values)).to(self.device))
+        return np.asarray(gathered.cpu().numpy(), dtype=np.float64)
 
     def gather_rows(self, rows: torch.Tensor) -> torch.Tensor:
         """Rows of all tasks, given those of the local ones."""
         counts = [part.stop - part.start for part in self.parts]
         mine = rows.new_zeros((max(counts), *rows.shape[1:]))
         mine[: len(rows)] = rows
-        found = self.gather_tensors(mine)
-        return torch.cat([part[:count] for part, count in zip(found, counts, strict=True)])
+        gathered = self.gather_tensors(mine)
+        return torch.cat([part[:count] for part, count in zip(gathered, counts, strict=True)])
 
     def gather_tensors(self, mine: torch.Tensor) -> torch.Tensor:
         """Tensors of one shape of all ranks of the dimension "task", stacked."""
         if self.size == 1:
             return mine[None]
-        found = mine.new_empty((self.size, *mine.shape))
-        _all_gather(found.view(-1), mine.reshape(-1), group=self.tasks)
-        return found
+        gathered = mine.new_empty((self.size, *mine.shape))
+        _all_gather(gathered.view(-1), mine.reshape(-1), group=self.tasks)
+        return gathered
 
     def objects(self, mine: Any) -> list[Any]:
         """Small objects of all ranks, in the order of the tasks."""
-        found = [mine]
+        objects = [mine]
         for group, size in self._groups.values():
             if size > 1:
-                parts = [found] * size
-                dist.all_gather_object(parts, found, group=group)
-                found = [one for part in parts for one in part]
-        return found
+                parts = [objects] * size
+                dist.all_gather_object(parts, objects, group=group)
+                objects = [one for part in parts for one in part]
+        return objects
 
     def gather_first(self, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Tensors of all tasks, on the first rank only."""

@@ -66,7 +66,7 @@ class Run:
             self.optimizer.step()
             self.step += 1
             certificate = self._project(ends_epoch) or certificate
-            if bar.shown:
+            if bar.visible:
                 losses = self.sums / np.maximum(self.counts, 1)
                 bar.show(self.step, losses, certificate and certificate.distances)
             self.seconds = time.perf_counter() - self._started

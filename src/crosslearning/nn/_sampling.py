@@ -144,7 +144,7 @@ class Feed:
         """
         if self._copies == 1 or len(x) < self._copies:
             return x, y, 1.0
-        mine = [given.tensor_split(self._copies)[self._copy] for given in (x, y)]
+        mine = [batch.tensor_split(self._copies)[self._copy] for batch in (x, y)]
         return *mine, len(mine[0]) * self._copies / len(x)
 
     def _load(

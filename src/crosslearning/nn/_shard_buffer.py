@@ -27,8 +27,8 @@ class ShardBuffer(FlatBuffer):
         self.slots, self._names, self._modules = (), tuple(names), modules
         self.frozen, self._workspace = {}, None
         for name in names:
-            found = find_parameter(modules[0], name)
-            if not isinstance(found, DTensor) or not isinstance(found.placements[0], Shard):
+            parameter = find_parameter(modules[0], name)
+            if not isinstance(parameter, DTensor) or not isinstance(parameter.placements[0], Shard):
                 raise ValueError(
                     f"`shard` must shard every tethered parameter; {name!r} is not sharded. "
                     "Use shard=fully_shard, or do not tether it: epsilon={prefix: ...}."
@@ -82,5 +82,5 @@ class ShardBuffer(FlatBuffer):
 
     def _shards(self, module: nn.Module) -> list[torch.Tensor]:
         """Shards that this rank holds, in FSDP's memory."""
-        found: list[Any] = self.tethered(module)
-        return [parameter.detach().to_local() for parameter in found]
+        shards: list[Any] = self.tethered(module)
+        return [parameter.detach().to_local() for parameter in shards]

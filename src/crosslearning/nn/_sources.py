@@ -88,13 +88,13 @@ def as_sources(data: Any, name: str = "data") -> dict[Hashable, Source]:
             'Use {"north": (x, y), ...}.'
         )
     sources = {}
-    for task, given in data.items():
-        source = _recognised(given)
+    for task, part in data.items():
+        source = _recognised(part)
         if source is None:
             raise ValueError(
                 "The data of a task must be a pair (x, y), an object with a length and "
                 "`batch(indices)`, a map-style dataset or a DataLoader; "
-                f"got {type(given).__name__} for task {task!r} in `{name}`."
+                f"got {type(part).__name__} for task {task!r} in `{name}`."
             )
         if isinstance(source, Pair) and len(source.x) != len(source.y):
             raise ValueError(
@@ -110,16 +110,16 @@ def as_sources(data: Any, name: str = "data") -> dict[Hashable, Source]:
     return sources
 
 
-def _recognised(given: Any) -> Source | None:
-    if isinstance(given, (tuple, list)):
-        return Pair(*given) if len(given) == 2 else None
-    if not isinstance(given, Sized) or isinstance(given, IterableDataset):
+def _recognised(data: Any) -> Source | None:
+    if isinstance(data, (tuple, list)):
+        return Pair(*data) if len(data) == 2 else None
+    if not isinstance(data, Sized) or isinstance(data, IterableDataset):
         return None
-    if isinstance(given, DataLoader):
-        return None if isinstance(given.dataset, IterableDataset) else Batches(given)
-    if hasattr(given, "batch"):
-        return given  # type: ignore[return-value]
-    return Collated(given) if hasattr(given, "__getitem__") else None
+    if isinstance(data, DataLoader):
+        return None if isinstance(data.dataset, IterableDataset) else Batches(data)
+    if hasattr(data, "batch"):
+        return data  # type: ignore[return-value]
+    return Collated(data) if hasattr(data, "__getitem__") else None
 
 
 def digest(source: Source) -> str | None:
@@ -129,7 +129,7 @@ def digest(source: Source) -> str | None:
     some = torch.arange(len(source))
     if not isinstance(source, Pair):
         some = some[:: max(1, len(source) // _SAMPLE)][:_SAMPLE]
-    found = hashlib.sha256()
+    sha = hashlib.sha256()
     for part in source.batch(some):
-        found.update(torch.as_tensor(part).detach().cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()[:16]
+        sha.update(torch.as_tensor(part).detach().cpu().contiguous().numpy().tobytes())
+    return sha.hexdigest()[:16]

@@ -144,9 +144,9 @@ class TaskModels(LinkedModules):
 
     def __getitem__(self, task: Hashable) -> nn.Module:
         if task not in self._positions:
-            known = ", ".join(map(repr, self._positions))
+            names = ", ".join(map(repr, self._positions))
             raise KeyError(
-                f"There is no task {task!r}; the tasks are {known}. Use `models.center` for a "
+                f"There is no task {task!r}; the tasks are {names}. Use `models.center` for a "
                 "new task."
             )
         row = self._positions[task] - self.ranks.local.start
@@ -225,11 +225,11 @@ class TaskModels(LinkedModules):
                 ],
                 center_weight=self.center_weight,
                 start=[self._pulls.get(name) for name in names],
-                tell_resolution=not self._told_resolution,
+                tell_resolution=not self._resolution_warned,
             )
             _copies.average_buffers(list(self.per_task), self.center, self.ranks)
         self._pulls = {name: step.pull for name, step in zip(names, steps, strict=True)}
-        self._told_resolution |= any(step.status is Status.UNRESOLVED for step in steps)
+        self._resolution_warned |= any(step.status is Status.UNRESOLVED for step in steps)
         return StepCertificate(dict(zip(names, steps, strict=True)))
 
     def average_gradients(self) -> None:
@@ -310,4 +310,4 @@ class TaskModels(LinkedModules):
     def _forget_size(self) -> None:
         """Measure the norms again, and whether the dtype resolves the radii."""
         self._members = FlatMembers(self)
-        self._told_resolution = False
+        self._resolution_warned = False

@@ -51,8 +51,8 @@ def is_layered(module: nn.Module) -> bool:
 
 def _make(module: nn.Module) -> tuple[Any, ...]:
     """Layers with their options, and parameters and buffers with their shapes."""
-    held = chain(module.named_parameters(), module.named_buffers())
-    return repr(module), [(name, one.shape, one.dtype, one.requires_grad) for name, one in held]
+    tensors = chain(module.named_parameters(), module.named_buffers())
+    return repr(module), [(name, one.shape, one.dtype, one.requires_grad) for name, one in tensors]
 
 
 class VmapEngine:
@@ -72,16 +72,16 @@ class VmapEngine:
         self.losses = torch.vmap(self._loss_of_one, randomness="different")
         self._rows: list[Tensors] = [dict(one.named_parameters()) for one in models.per_task]
         self._flat = FlatOptimizer(optimizer, models) if can_be_flat(optimizer, models) else None
-        self._held = trained(models.parameters())
+        self._trained = trained(models.parameters())
         if self._flat is not None:
             self._flat.flatten()
 
     def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
         """Set the gradients that the optimizer uses; return positions of tasks, and losses."""
-        if self._flat is not None and not all(one.requires_grad for one in self._held):
+        if self._flat is not None and not all(one.requires_grad for one in self._trained):
             self.close()  # a callback has frozen some
             self._flat = None
-        for parameter in () if self._flat else self._held:  # new gradients take as much memory
+        for parameter in () if self._flat else self._trained:  # new gradients take as much memory
             parameter.grad = None
         x, y = self._feed.step(step)
         parameters, buffers = self._parameters(), self._buffers()
@@ -89,7 +89,7 @@ class VmapEngine:
         seed_torch(self.device, self._feed.feed.dropout_seed(0, step))
         try:
             losses = self.losses(parameters, buffers, x, y)
-            found = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
+            gradients = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
         except Exception as error:
             error.add_note("This happened with engine='vmap'; engine='loop' takes any model.")
             raise
@@ -98,7 +98,7 @@ class VmapEngine:
                 "engine='vmap' needs buffers that do not change in training, unlike those of "
                 f"BatchNorm; {changed[0]!r} does. Use engine='loop'."
             )
-        self._hand_over(dict(zip(leaves, found, strict=True)))
+        self._hand_over(dict(zip(leaves, gradients, strict=True)))
         return list(range(len(losses))), losses.detach()
 
     @contextmanager
@@ -121,17 +121,17 @@ class VmapEngine:
 
         The module has what all tasks share.
         """
-        found = {
+        parameters = {
             slot.name: flat.tasks[:, slot.start : slot.stop].unflatten(1, slot.shape).detach()
             for flat in self.models.flats
             for slot in flat.slots
         }
         for name, first in self._rows[0].items():
-            if name not in found and not _is_shared(rows := [row[name] for row in self._rows]):
-                found[name] = torch.stack(rows).detach()
-            if name in found:
-                found[name].requires_grad_(first.requires_grad)
-        return found
+            if name not in parameters and not _is_shared(rows := [row[name] for row in self._rows]):
+                parameters[name] = torch.stack(rows).detach()
+            if name in parameters:
+                parameters[name].requires_grad_(first.requires_grad)
+        return parameters
 
     def _buffers(self) -> Tensors:
         modules = self.models.per_task

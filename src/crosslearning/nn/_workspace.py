@@ -107,21 +107,21 @@ class Workspace:
         A pull of 0 leaves a task as it is, and 1 makes it a copy of the centre, bit by bit.
         """
         if pull.any() or weights.any():
-            others, own = self._coefficients(weights)
+            others, rest = self._coefficients(weights)
             shares = self._column(pull)
             for chunk in self._chunks:
                 chunk.load()
-                chunk.center.addmv_(chunk.tasks.T, others, beta=own)
+                chunk.center.addmv_(chunk.tasks.T, others, beta=rest)
                 chunk.tasks.lerp_(chunk.center, shares)
                 chunk.store()
 
     def new_center(self, weights: Array, out: torch.Tensor) -> None:
         """Write θ_g to a matrix with a row per chunk, and leave this one as it is."""
-        others, own = self._coefficients(weights)
+        others, rest = self._coefficients(weights)
         for chunk, row in zip(self._chunks, out, strict=True):
             chunk.load()
             part = row[: len(chunk.center)]
-            torch.addmv(chunk.center, chunk.tasks.T, others, beta=own, out=part)
+            torch.addmv(chunk.center, chunk.tasks.T, others, beta=rest, out=part)
 
     def pull_to(self, center: torch.Tensor, pull: Array) -> None:
         """Move to a new centre, a matrix with a row per chunk."""
@@ -161,8 +161,8 @@ class Workspace:
 
     def _coefficients(self, weights: Array) -> tuple[torch.Tensor, float]:
         """Coefficients of the tasks and of the present centre in the new one."""
-        *others, own = exact_combination(weights, torch.finfo(self.dtype).eps).tolist()
-        return torch.tensor(others, dtype=self.dtype, device=self.flat.device), own
+        *others, rest = exact_combination(weights, torch.finfo(self.dtype).eps).tolist()
+        return torch.tensor(others, dtype=self.dtype, device=self.flat.device), rest
 
     def _column(self, pull: Array) -> torch.Tensor:
         return torch.tensor(pull[:, None], dtype=self.dtype, device=self.flat.device)

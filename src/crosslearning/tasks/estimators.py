@@ -126,16 +126,16 @@ def codes_to_fit(
     return as_objects(index.labels), codes
 
 
-def codes_to_predict(known: NDArray[Any], tasks: Any, n_rows: int) -> NDArray[np.int64]:
+def codes_to_predict(labels: NDArray[Any], tasks: Any, n_rows: int) -> NDArray[np.int64]:
     """Return the position of each row's label, -1 where the centre predicts."""
     if is_center(tasks):
         return np.full(n_rows, -1)
     if tasks is not None:
-        return TaskIndex(tuple(known)).encode(check_tasks(tasks, n_rows), strict=True)
-    if len(known) > 1:
+        return TaskIndex(tuple(labels)).encode(check_tasks(tasks, n_rows), strict=True)
+    if len(labels) > 1:
         raise ValueError(
             f"A model of several tasks must know the task of each row; got no `tasks` for a model "
-            f"of {len(known):,}. Pass the labels as `tasks`, or tasks={CENTER!r} to predict with "
+            f"of {len(labels):,}. Pass the labels as `tasks`, or tasks={CENTER!r} to predict with "
             "the centre."
         )
     return np.zeros(n_rows, dtype=np.int64)

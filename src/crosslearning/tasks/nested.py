@@ -119,6 +119,6 @@ def codes_of(paths: Paths, tasks: Paths, groups: list[Paths]) -> NDArray[np.int6
         start -= len(groups[level - 1])
         new = np.flatnonzero(codes < 0)
         index = TaskIndex(tuple(groups[level - 1]))
-        found = index.encode([paths[row][:level] for row in new])
-        codes[new] = np.where(found < 0, -1, start + found)
+        group = index.encode([paths[row][:level] for row in new])
+        codes[new] = np.where(group < 0, -1, start + group)
     return codes

@@ -78,11 +78,11 @@ class Center:
             log_det, n_flat = 2.0 * float(np.log(diagonal).sum()), int(np.sum(precision == 0))
             return cls(covariance @ total[:p, p], covariance, log_det, n_flat)
         values, vectors = np.linalg.eigh(information)
-        seen = values > p * np.finfo(np.float64).eps * values[-1]
-        inverse = np.divide(1.0, values, out=np.zeros(p), where=seen)
+        determined = values > p * np.finfo(np.float64).eps * values[-1]
+        inverse = np.divide(1.0, values, out=np.zeros(p), where=determined)
         covariance = (vectors * inverse) @ vectors.T
-        n_flat = int(np.count_nonzero(precision == 0) - np.count_nonzero(~seen))
-        log_det = float(np.log(values[seen]).sum())
+        n_flat = int(np.count_nonzero(precision == 0) - np.count_nonzero(~determined))
+        log_det = float(np.log(values[determined]).sum())
         return cls(covariance @ total[:p, p], covariance, log_det, n_flat)
 
 

@@ -170,8 +170,8 @@ class NestedSearch:
         floor[-len(self.ratio) :] = SMALLEST_RATIO * self.ratio
 
         def evaluate(moved: Array) -> NestedPoint:
-            held = np.where(first.fixed, first.variances, moved)
-            return NestedPoint(held, first.fixed, first.group, self.data)
+            variances = np.where(first.fixed, first.variances, moved)
+            return NestedPoint(variances, first.fixed, first.group, self.data)
 
         tol, max_iter = self.options.tol, self.options.max_iter
         best, n_iter, converged = maximise(evaluate, first, floor, tol=tol, max_iter=max_iter)

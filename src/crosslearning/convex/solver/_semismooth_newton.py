@@ -93,7 +93,7 @@ def _solved(
     K[:, diagonal, diagonal] += (1e-11 * curvature + 1e-15 * size)[:, None]
     g = task_gradient[:, :, None]
     if point.problem.fixed_center:
-        return _seen(point, E, np.asarray(-np.linalg.solve(K, g)[:, :, 0])), np.zeros(p)
+        return _visible(point, E, np.asarray(-np.linalg.solve(K, g)[:, :, 0])), np.zeros(p)
     solved = np.linalg.solve(K, np.concatenate([E, g], axis=2))
     Y, y = solved[:, :, :p], solved[:, :, p]
     schur = A.reshape(n * p, p).T @ Y.reshape(n * p, p)
@@ -109,10 +109,10 @@ def _solved(
     center_step = np.asarray(np.linalg.solve(schur, right))
     # What no task's data see, the centre has no reason to change.
     center_step = center_step - point.problem.unseen @ (point.problem.unseen.T @ center_step)
-    return _seen(point, E, Y @ center_step - y), center_step
+    return _visible(point, E, Y @ center_step - y), center_step
 
 
-def _seen(point: SmoothPoint, E: Array, step: Array) -> Array:
+def _visible(point: SmoothPoint, E: Array, step: Array) -> Array:
     """Take rounding errors out of the steps: what neither data nor tether see does not change."""
     unseen = point.problem.unseen
     free = ~(E @ unseen).any(axis=1)

@@ -45,9 +45,9 @@ def independent(loss: Loss, intercept: slice, max_iter: int) -> Array:
 def determined_part(H: Array, offsets: Array) -> Array:
     """Part of each offset that the data see: its projection onto the range of H_i."""
     values, vectors = np.linalg.eigh(H)
-    seen = vectors * _significant(values)[:, None, :]
-    coordinates = np.matmul(seen.transpose(0, 2, 1), offsets[:, :, None])
-    return np.asarray(np.matmul(seen, coordinates)[:, :, 0])
+    significant = vectors * _significant(values)[:, None, :]
+    coordinates = np.matmul(significant.transpose(0, 2, 1), offsets[:, :, None])
+    return np.asarray(np.matmul(significant, coordinates)[:, :, 0])
 
 
 def undetermined(H: Array) -> Flags:

@@ -125,9 +125,9 @@ def _compared(runs: Scores, data: Mapping[Any, Any]) -> Comparison | None:
         return None
     every = range(len(runs.settings))  # from 0 to infinity
     methods = {"pooled": every[:1], "separate": every[-1:], "cross": every}
-    found = nested(runs, methods, best(runs))
+    scores = nested(runs, methods, best(runs))
     sizes = [len(source) for source in as_sources(data).values()]
-    return Comparison.of(found, list(data), sizes, by_run=True, nested=found.n_splits > 1)
+    return Comparison.of(scores, list(data), sizes, by_run=True, nested=scores.n_splits > 1)
 
 
 class Part:
@@ -154,7 +154,7 @@ def _splits(
                 "To hold out rows, every task needs at least two rows that can be indexed; "
                 f"task {task!r} has {'a DataLoader' if isinstance(source, Batches) else 'one row'}."
             )
-    for held_out in _held_out([len(source) for source in sources.values()], cv, seed):
+    for held_out in _test_rows([len(source) for source in sources.values()], cv, seed):
         parts: tuple[dict[Hashable, Any], dict[Hashable, Any]] = {}, {}
         for (task, source), judged in zip(sources.items(), held_out, strict=True):
             for part, chosen in zip(parts, (~judged, judged), strict=True):
@@ -164,7 +164,7 @@ def _splits(
         yield parts
 
 
-def _held_out(sizes: list[int], cv: float, seed: int) -> Iterator[list[Flags]]:
+def _test_rows(sizes: list[int], cv: float, seed: int) -> Iterator[list[Flags]]:
     """Which rows of each task are held out, fold by fold; never none, never all of a task."""
     if 0 < cv < 1:
         rng = np.random.default_rng(seed)

@@ -49,17 +49,17 @@ def settings_of(
     epsilons: float | Iterable[float], baselines: str | Iterable[str], stiffness: Iterable[float]
 ) -> list[Setting]:
     """List settings in the order of the table: by radius, then springs, then fine-tuned."""
-    wanted = [baselines] if isinstance(baselines, str) else list(baselines)
-    if unknown := [name for name in wanted if name not in _BASELINES]:
-        known = ", ".join(map(repr, _BASELINES))
-        raise ValueError(f"`baselines` may be {known}; got {unknown[0]!r}.")
-    given = [epsilons] if isinstance(epsilons, int | float) else epsilons
-    radii = {float(Tether(epsilon=float(value)).epsilon) for value in given}
-    radii |= {radius for radius, name in _ENDS.items() if name in wanted}
+    names = [baselines] if isinstance(baselines, str) else list(baselines)
+    if unknown := [name for name in names if name not in _BASELINES]:
+        allowed = ", ".join(map(repr, _BASELINES))
+        raise ValueError(f"`baselines` may be {allowed}; got {unknown[0]!r}.")
+    values = [epsilons] if isinstance(epsilons, int | float) else epsilons
+    radii = {float(Tether(epsilon=float(value)).epsilon) for value in values}
+    radii |= {radius for radius, name in _ENDS.items() if name in names}
     settings = [Setting(_ENDS.get(radius, "cross"), radius) for radius in sorted(radii)]
-    if "spring" in wanted:
+    if "spring" in names:
         settings += [Setting("spring", stiffness=float(value)) for value in stiffness]
-    if "fine-tuned" in wanted:
+    if "fine-tuned" in names:
         settings.append(Setting("fine-tuned"))
     if not settings:
         raise ValueError("There is nothing to compare. Pass `epsilons` or `baselines`.")
@@ -93,11 +93,11 @@ class Plan:
     def __post_init__(self) -> None:
         check_counts(least=0, pooled_epochs=self.pooled_epochs)
         for name, kind in (("module", nn.Module), ("optimizer", torch.optim.Optimizer)):
-            given = getattr(self, name)
-            if isinstance(given, kind) or not callable(given):
+            value = getattr(self, name)
+            if isinstance(value, kind) or not callable(value):
                 raise ValueError(
                     f"`{name}` must be a function that returns one, since every run needs its own; "
-                    f"got {type(given).__name__}."
+                    f"got {type(value).__name__}."
                 )
         missing = [] if self.test is None else [task for task in self.data if task not in self.test]
         if missing:
@@ -106,7 +106,7 @@ class Plan:
             )
 
     @property
-    def judge(self) -> Callable[[Any, Any], Any]:
+    def test_metric(self) -> Callable[[Any, Any], Any]:
         """The metric, or the loss where none is given."""
         return self.loss if self.metric is None else as_metric(self.metric)
 

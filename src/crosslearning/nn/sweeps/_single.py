@@ -52,7 +52,7 @@ def train_single(
             shutil.copyfile(folder.stage(seed), copy)
     history = train(checkpoint, plan.epochs)
     last, distances = history.records[-1], models.distances()
-    scores = score_sources(models, plan.test_sources(), plan.judge)
+    scores = score_sources(models, plan.test_sources(), plan.test_metric)
     measured = [{}] * len(models) if plan.measure is None else plan.measure(run, models, history)
     return [
         {
@@ -75,7 +75,7 @@ def _fit(
     checkpoint: Path | None,
     epochs: int,
 ) -> History:
-    told, blocks = plan.on_epoch, plan.blocks
+    on_epoch, blocks = plan.on_epoch, plan.blocks
     tethered = blocks and [name for name, radius in blocks.items() if radius != math.inf]
     return fit(
         models,
@@ -85,7 +85,7 @@ def _fit(
         epochs,
         pooled_epochs=pooled if tethered is None else dict.fromkeys(tethered, pooled),
         **{name: getattr(plan, name) for name in (*_NUMBERS, "scheduler", "augment")},
-        callbacks=() if told is None else [lambda record: told(run, record)],
+        callbacks=() if on_epoch is None else [lambda record: on_epoch(run, record)],
         engine=engine,
         seed=run["seed"],
         checkpoint=checkpoint,
@@ -99,12 +99,12 @@ class Folder:
     def __init__(self, path: str | os.PathLike[str], plan: Plan) -> None:
         self.path, self._mesh = Path(path), plan.mesh
         self.path.mkdir(parents=True, exist_ok=True)
-        about, wanted = self.path / "sweep.json", _description(plan)
+        about, expected = self.path / "sweep.json", _description(plan)
         if not about.exists():
-            write_json(about, wanted)
-        found = _read(about)
-        known = found if isinstance(found, dict) else {}
-        if other := [name for name, value in wanted.items() if known.get(name) != value]:
+            write_json(about, expected)
+        content = _read(about)
+        actual = content if isinstance(content, dict) else {}
+        if other := [name for name, value in expected.items() if actual.get(name) != value]:
             raise ValueError(
                 f"The folder {path} holds another sweep, which differs in {', '.join(other)}. "
                 "Choose another folder, or delete this one."

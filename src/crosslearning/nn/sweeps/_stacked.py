@@ -24,7 +24,7 @@ from crosslearning.nn.sweeps._settings import Plan, Setting
 from crosslearning.tether import Array, Tether
 
 
-def why_not_stacked(plan: Plan, *, asked_for: bool) -> str | None:
+def why_not_stacked(plan: Plan, *, required: bool) -> str | None:
     """Return what keeps runs from being stacked, or None; an explicit request allows more."""
     module = build(plan.module, 0)
     parameters = list(module.parameters())
@@ -44,8 +44,8 @@ def why_not_stacked(plan: Plan, *, asked_for: bool) -> str | None:
         "the optimizer mixes parameters": type(optimizer) not in ELEMENTWISE,
         "the scheduler depends on a score": isinstance(scheduler, ReduceLROnPlateau),
         "batches of the tasks differ in size": not steps.equal,
-        "the model has more than linear layers": not (asked_for or is_layered(module)),
-        "the loss is not torch's": not (asked_for or is_of_torch(plan.loss)),
+        "the model has more than linear layers": not (required or is_layered(module)),
+        "the loss is not torch's": not (required or is_of_torch(plan.loss)),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 
@@ -103,7 +103,7 @@ def _scores(plan: Plan, stack: Stack, skeleton: nn.Module) -> Array:
             ]
             outputs = torch.cat([output for output, _ in pairs], dim=1)
             targets = torch.cat([target for _, target in pairs])
-            result.append([float(plan.judge(output, targets)) for output in outputs])
+            result.append([float(plan.test_metric(output, targets)) for output in outputs])
     return np.array(result)
 
 
@@ -130,7 +130,7 @@ class Stack:
         self.pulls: list[Array | None] = [None] * len(runs)
         self._tethers, self._weight = list(tethers) * len(modules), center_weight
         self._skeleton, self._room = modules[0], torch.empty_like(self.thetas)
-        self._told_resolution = False
+        self._resolution_warned = False
 
     def forward(self, parameters: dict[str, torch.Tensor], x: torch.Tensor) -> Any:
         return functional_call(self._skeleton, parameters, (x,))
@@ -152,10 +152,12 @@ class Stack:
         parameters = self.parameters(self.thetas)
         leaves = [one.requires_grad_() for one in parameters.values()]
         shape = self.thetas.shape[:-1]
-        spread = (one.unsqueeze(2).expand(*shape, *one.shape[2:]).flatten(0, 2) for one in (x, y))
-        losses = losses_of(parameters, *spread)
-        found = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
-        self.thetas.grad = torch.cat([one.flatten(1) for one in found], dim=1).view_as(self.thetas)
+        copies = (one.unsqueeze(2).expand(*shape, *one.shape[2:]).flatten(0, 2) for one in (x, y))
+        losses = losses_of(parameters, *copies)
+        gradients = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
+        self.thetas.grad = torch.cat([one.flatten(1) for one in gradients], dim=1).view_as(
+            self.thetas
+        )
         return losses.detach().view(len(self.tasks), -1)
 
     def project(self, step_size: float, epoch: int) -> None:
@@ -169,10 +171,10 @@ class Stack:
                 ],
                 center_weight=self._weight,
                 start=self.pulls,
-                tell_resolution=not self._told_resolution,
+                tell_resolution=not self._resolution_warned,
             )
         self.pulls = [step.pull for step in steps]
-        self._told_resolution |= any(step.status is Status.UNRESOLVED for step in steps)
+        self._resolution_warned |= any(step.status is Status.UNRESOLVED for step in steps)
 
     def gram(self) -> Array:
         rows = self._differences().transpose(0, 1)

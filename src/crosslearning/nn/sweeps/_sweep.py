@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any, Literal
 
 import pandas as pd
@@ -161,8 +162,8 @@ def sweep(
     if isinstance(seeds, int):
         check_counts(seeds=seeds)
     starts = list(range(seeds) if isinstance(seeds, int) else seeds)
-    wanted = [(setting, seed) for setting in settings for seed in starts]
-    runs = {run: kept.find(*run) for run in wanted} if kept else dict.fromkeys(wanted)
+    pairs = list(product(settings, starts))
+    runs = {pair: kept.find(*pair) if kept else None for pair in pairs}
     missing = [run for run, rows in runs.items() if rows is None]
     if missing and _to_stack(stacked, plan):
         finished = train_stacked(plan, missing)
@@ -190,7 +191,7 @@ def _to_stack(stacked: bool | Literal["auto"], plan: Plan) -> bool:
         raise ValueError(f"`stacked` must be True, False or 'auto'; got {stacked!r}.")
     if stacked is False:
         return False
-    obstacle = why_not_stacked(plan, asked_for=stacked is True)
+    obstacle = why_not_stacked(plan, required=stacked is True)
     if stacked is True and obstacle:
         raise ValueError(f"The runs cannot be stacked: {obstacle}. Use stacked='auto'.")
     return obstacle is None
