@@ -57,8 +57,9 @@ def test_targets_that_a_metric_has_no_value_for_are_refused(metric, family, y, p
 
 @pytest.mark.parametrize(
     "step",
-    [pytest.param(False, marks=pytest.mark.slow, id="curves"), pytest.param(True, id="trees")],
+    [pytest.param(False, id="curves"), pytest.param(True, id="trees")],
 )
+@pytest.mark.slow
 def test_what_is_not_linear_is_learned_saved_and_loaded(tmp_path, step):
     frame, new = curved(step=step), curved(1, step=step)
     linear = fit_fully(frame, task="g", target="y", base="linear")
@@ -118,9 +119,8 @@ def test_what_there_is_no_time_for_is_not_tried():
         fit_fully(curved(), task="g", target="y", base="trees")
 
 
-@pytest.mark.parametrize(
-    "labels", [["a", "b"], pytest.param(["a", "b", "c"], marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", [["a", "b"], ["a", "b", "c"]])
 def test_classes_on_trees(labels, tmp_path):
     frame = curved(rows=60, step=True)
     cut = np.quantile(frame["y"], np.linspace(0, 1, len(labels) + 1)[1:-1])

@@ -77,10 +77,10 @@ def test_a_cluster_gives_what_chunks_give_though_a_worker_is_killed(tmp_path, cl
 @pytest.mark.parametrize(("parts", "kind"), [(1, "number"), (20, "number"), (7, "class")])
 def test_partitions_do_not_matter(tmp_path, parts, kind):
     frame = shops() if kind == "number" else sold("two")
-    chunks = fit_files(written(frame, tmp_path / "data"), task="shop", target="sales")
+    chunks = fit_files(written(frame, tmp_path / "data"), task="shop", target="sales", folds=2)
     with dask.config.set(scheduler="synchronous"):
         model = cluster.fit_table(
-            partitioned(frame, tmp_path, parts=parts), task="shop", target="sales"
+            partitioned(frame, tmp_path, parts=parts), task="shop", target="sales", folds=2
         )
     assert_same(chunks, model, 1e-8 if kind == "number" else 1e-6)
     assert scores(model) == pytest.approx(scores(chunks), rel=1e-8)
@@ -89,10 +89,10 @@ def test_partitions_do_not_matter(tmp_path, parts, kind):
 def test_empty_files_do_not_matter(tmp_path):
     frame = sold("two", 200, 4)
     folder = written(frame, tmp_path / "data")
-    chunks = fit_files(folder, task="shop", target="sales")
+    chunks = fit_files(folder, task="shop", target="sales", folds=2)
     frame.iloc[:0].to_parquet(folder / "empty.parquet")
     with dask.config.set(scheduler="synchronous"):
-        assert_same(chunks, cluster.fit_files(folder, task="shop", target="sales"), 1e-6)
+        assert_same(chunks, cluster.fit_files(folder, task="shop", target="sales", folds=2), 1e-6)
 
 
 def test_errors_name_the_part(tmp_path):

@@ -123,7 +123,12 @@ def without_provenance(model):
 
 
 @pytest.mark.parametrize(
-    ("kind", "base"), [("number", "splines"), ("two", "linear"), ("count", "linear")]
+    ("kind", "base"),
+    [
+        pytest.param("number", "splines", marks=pytest.mark.slow),
+        ("two", "linear"),
+        ("count", "linear"),
+    ],
 )
 def test_a_table_that_fits_into_memory_is_the_same_to_every_engine(tmp_path, kind, base):
     dd = pytest.importorskip("dask.dataframe")

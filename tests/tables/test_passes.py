@@ -15,6 +15,7 @@ from crosslearning.tables.rows import bounded
 from tests.support.chunked_tables import assert_same, scores, shops, sold, written
 
 GIVEN = {"task": "shop", "target": "sales"}
+FEW_FOLDS = GIVEN | {"folds": 2}
 
 
 @pytest.mark.parametrize("kind", ["two", pytest.param("classes", marks=pytest.mark.slow), "count"])
@@ -26,7 +27,7 @@ def test_chunks_give_the_model_that_memory_gives(tmp_path, monkeypatch, kind):
     chosen = "CrossBayesianGLM" if kind == "count" else "CrossBayesianLogisticRegression"
     steps = []
     model = fit_files(
-        folder, **GIVEN, **family, **weighted, progress=lambda text, _: steps.append(text)
+        folder, **FEW_FOLDS, **family, **weighted, progress=lambda text, _: steps.append(text)
     )
     assert model.results["estimator"] == chosen
     passes = {text.split()[1] for text in steps if text.startswith("Pass ")}
@@ -42,7 +43,7 @@ def test_chunks_give_the_model_that_memory_gives(tmp_path, monkeypatch, kind):
         assert estimator.largest_mean_ == expected.largest_mean_
         assert estimator.bounds_.tolist() == bounded(expected, frame["sales"]).bounds_.tolist()
     monkeypatch.setattr(table_files, "_NUMBERS", 6 * 61)
-    chunks = fit_files(folder, **GIVEN, **family)
+    chunks = fit_files(folder, **FEW_FOLDS, **family)
     assert_same(model, chunks, 1e-6)
     assert scores(chunks) == pytest.approx(scores(model), rel=1e-6)
     assert model.predict(frame.head(9)).shape[1] == {"two": 3, "classes": 4, "count": 4}[kind]
@@ -75,7 +76,7 @@ def test_models_are_compared_as_in_memory(tmp_path, capsys, monkeypatch):
 @pytest.mark.usefixtures("little_room")
 def test_a_held_out_table_in_chunks_is_weighted_too(tmp_path):
     folder, later = written(shops().assign(w=1.0), tmp_path / "x"), shops(80, 5, seed=1)
-    later["w"], given = np.random.default_rng(0).uniform(size=80), GIVEN | {"weights": "w"}
+    later["w"], given = np.random.default_rng(0).uniform(size=80), FEW_FOLDS | {"weights": "w"}
     model = fit_files(folder, **given, held_out=written(later, tmp_path / "weighted"))
     errors = later["w"] * (later["sales"] - model.predict(later)["prediction"]) ** 2
     sums = later.assign(e=errors).groupby("shop")[["e", "w"]].sum()
@@ -159,16 +160,16 @@ def test_a_class_that_is_rare_is_one(tmp_path, monkeypatch):
     frame = sold("two")
     frame.loc[399, "sales"] = "never"
     monkeypatch.setattr("crosslearning.tables.engines.survey._SAMPLE", 50)
-    model = fit_files(written(frame, tmp_path / "x"), **GIVEN)
+    model = fit_files(written(frame, tmp_path / "x"), **FEW_FOLDS)
     assert model.classes.tolist() == ["high", "low", "never"]
     flags = frame.assign(sales=frame["sales"] == "high")
-    model = fit_files(written(flags, tmp_path / "x"), **GIVEN)
+    model = fit_files(written(flags, tmp_path / "x"), **FEW_FOLDS)
     assert model.classes.tolist() == [False, True]
 
 
 @pytest.mark.usefixtures("little_room")
 def test_counts_are_recognised(tmp_path):
     counts = sold("count", 300, 6)
-    model = fit_files(written(counts, tmp_path / "x"), **GIVEN, metric="poisson-deviance")
+    model = fit_files(written(counts, tmp_path / "x"), **FEW_FOLDS, metric="poisson-deviance")
     assert model.results["family"] == "poisson"
     assert any("poisson" in name for name in scores(model))

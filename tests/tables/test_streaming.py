@@ -26,8 +26,12 @@ from tests.support.chunked_tables import assert_same, damaged, scores, shops, wr
 @pytest.mark.usefixtures("little_room")
 def test_chunks_give_the_model_that_memory_gives(tmp_path, monkeypatch):
     frame = shops()
-    whole = fit_files(written(frame, tmp_path / "one", parts=1), task="shop", target="sales")
-    memory = fit_table(frame, task="shop", target="sales", family="gaussian", base="linear")
+    whole = fit_files(
+        written(frame, tmp_path / "one", parts=1), task="shop", target="sales", folds=2
+    )
+    memory = fit_table(
+        frame, task="shop", target="sales", folds=2, family="gaussian", base="linear"
+    )
     assert whole.results["chosen_model"]["name"] == "cross"
     estimator = CrossBayesianRidge().fit(
         memory.encoder.encode(frame), frame["sales"], tasks=frame["shop"]
@@ -35,10 +39,10 @@ def test_chunks_give_the_model_that_memory_gives(tmp_path, monkeypatch):
     np.testing.assert_allclose(whole.estimator.coef_, estimator.coef_, rtol=1e-8, atol=1e-8)
     assert whole.encoder == memory.encoder
     monkeypatch.setattr(table_files, "_NUMBERS", 6 * 57)
-    pieces = fit_files(tmp_path / "one", task="shop", target="sales")
+    pieces = fit_files(tmp_path / "one", task="shop", target="sales", folds=2)
     assert_same(whole, pieces)
     assert scores(pieces) == pytest.approx(scores(whole), rel=1e-8)
-    several = fit_files(written(frame, tmp_path / "some"), task="shop", target="sales")
+    several = fit_files(written(frame, tmp_path / "some"), task="shop", target="sales", folds=2)
     assert_same(whole, several)
     assert scores(several) == pytest.approx(scores(whole), rel=1e-8)
     for name in ("predictions", "sds", "errors"):
@@ -54,8 +58,8 @@ def test_csv_is_understood_as_in_memory(tmp_path, monkeypatch):
     (tmp_path / "shops.csv").write_text(text)
     monkeypatch.setattr(table_files, "_NUMBERS", 1000)
     monkeypatch.setattr(table_files, "_BLOCK", 5000)
-    model = fit_files(tmp_path / "shops.csv", task="shop", target="sales")
-    parquet = fit_files(written(frame, tmp_path / "some"), task="shop", target="sales")
+    model = fit_files(tmp_path / "shops.csv", task="shop", target="sales", folds=2)
+    parquet = fit_files(written(frame, tmp_path / "some"), task="shop", target="sales", folds=2)
     assert model.state["fitted"]["tasks_"].tolist() == list(range(12))
     assert_same(model, parquet)
     assert "1 row without a target left out" in model.results["notes"]

@@ -48,7 +48,7 @@ def test_two_classes(binary):
 
 def test_three_classes():
     frame = classes(["a", "b", "c"])
-    given = {"task": "shop", "target": "sales", "features": ["price"]}
+    given = {"task": "shop", "target": "sales", "features": ["price"], "folds": 2}
     found = fit_table(frame, **given, base="linear").results
     assert [part["class"] for part in found["coefficients"]["predictors"]] == ["a", "b", "c"]
     centers = [part["center"] for part in found["coefficients"]["predictors"]]
@@ -59,10 +59,10 @@ def test_counts_are_counts():
     frame = shops()
     rng = np.random.default_rng(0)
     frame["sales"] = rng.poisson(np.exp(0.5 * frame["price"].fillna(0)))
-    model = fit_table(frame, task="shop", target="sales", features=["price"], base="linear")
+    given = {"task": "shop", "target": "sales", "features": ["price"], "base": "linear", "folds": 2}
+    model = fit_table(frame, **given)
     assert model.results["family"] == "poisson"
     assert {"cross", "cross-poisson"} <= {m["name"] for m in model.results["models"]}
-    given = {"task": "shop", "target": "sales", "features": ["price"], "base": "linear"}
     asked = fit_table(frame, **given, family="poisson")
     assert all("poisson" in m["name"] or m["name"] == "blend" for m in asked.results["models"])
     said = asked.predict(frame)
@@ -85,7 +85,9 @@ def test_metrics_of_numbers(metric, words):
 @pytest.mark.parametrize("metric", ["accuracy", "auc"])
 def test_metrics_of_classes(metric):
     frame = classes(["few", "many"])
-    found = fit_table(frame, task="shop", target="sales", metric=metric, base="linear").results
+    found = fit_table(
+        frame, task="shop", target="sales", metric=metric, base="linear", folds=2
+    ).results
     assert found["score"]["greater_is_better"]
     scores = [model["score"] for model in found["models"]]
     assert scores == sorted(scores, reverse=True)
@@ -195,7 +197,7 @@ def test_a_held_out_table_is_weighted_if_it_has_the_weights():
 
 def test_a_held_out_table_that_cannot_be_scored_is_named():
     frame = shops().assign(sold=lambda table: np.where(table["sales"] > 0, "much", "little"))
-    given = {"task": "shop", "features": ["price"], "base": "linear"}
+    given = {"task": "shop", "features": ["price"], "base": "linear", "folds": 2}
     with pytest.raises(ValueError, match=r"squared error: it has 0.rows with a target. Hold"):
         fit_table(frame, **given, target="sales", held_out=frame.assign(sales=np.nan))
     with pytest.raises(ValueError, match=r"held-out table .* under the curve.* too few classes"):
@@ -207,8 +209,10 @@ def test_a_held_out_table_that_cannot_be_scored_is_named():
 def test_weights_count_rows():
     frame = shops().fillna({"price": 0.0, "kind": "tea"})
     twice = fit_table(frame.assign(w=1.0 + (frame["shop"] == "s0")), task="shop", target="sales",
-                      features=["price"], weights="w", base="linear")  # fmt: skip
-    plain = fit_table(frame, task="shop", target="sales", features=["price"], base="linear")
+                      features=["price"], weights="w", base="linear", folds=2)  # fmt: skip
+    plain = fit_table(
+        frame, task="shop", target="sales", features=["price"], base="linear", folds=2
+    )
     assert twice.estimator.noise_sd_ != pytest.approx(plain.estimator.noise_sd_, rel=1e-6)
     with pytest.raises(ValueError, match="weights in 'w' must be at least 0 in every row"):
         fit_table(frame.assign(w=-1.0), task="shop", target="sales", weights="w")
