@@ -36,8 +36,8 @@ app.add_typer(reproduce.app, name="reproduce")
 app.command(epilog="Example: crosslearning train pictures32 --epsilon 0.3 --out trained")(train)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"crosslearning {crosslearning.__version__}")
         raise typer.Exit
 

@@ -23,15 +23,15 @@ def list_(as_json: AsJson = False) -> None:
     """List the data sets with their rows or images, tasks and licence."""
     from crosslearning.datasets.export import LOADERS, describe
 
-    found = [describe(name) for name in LOADERS]
+    data_sets = [describe(name) for name in LOADERS]
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps(data_sets, indent=2))
         return
     from rich.console import Console
     from rich.table import Table
 
     table = Table("Name", "Rows", "Tasks", "Licence", box=None)
-    for row in found:
+    for row in data_sets:
         tasks = f"{row['tasks']} ({row['task']})"
         table.add_row(row["name"], f"{row['rows']:,}", tasks, row["licence"])
     Console().print(table, highlight=False)

@@ -60,15 +60,15 @@ def _print_models(console: Console, findings: Findings) -> None:
 
     rows, name, on_holdout = findings.models, findings.score.name, findings.scored_on_holdout
     signs = any((row.difference or 0.0) < 0 for row in rows)  # some are better than the chosen
-    shown = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    shown.add_column("", overflow="fold")
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column("", overflow="fold")
     titles = [name, "difference" if signs else "worse by"]
     if on_holdout:
         titles = [fill(f"held-out {name}", _NARROW), titles[1], "in the\nfolds"]
     elif findings.holdout:
         titles.append("held out")
     for title in titles:
-        shown.add_column(title, justify="right", no_wrap=True)
+        table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
         cells = [number(row.score), _difference(row, signs)]
         if on_holdout:
@@ -76,8 +76,8 @@ def _print_models(console: Console, findings: Findings) -> None:
         elif findings.holdout:
             scores = findings.holdout.scores
             cells.append(number(scores[row.name]) if row.name in scores else "")
-        shown.add_row(row.label, *cells)
-    console.print("", shown, sep="\n")
+        table.add_row(row.label, *cells)
+    console.print("", table, sep="\n")
     console.print(f"({findings.score.explanation})\n")
 
 

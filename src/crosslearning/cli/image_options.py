@@ -83,38 +83,40 @@ class ImageOptions:
 
     def about_files(self, *, shipped: bool) -> dict[str, Any]:
         """Options of `ImageDomains`, refused for the packaged pictures."""
-        given = {name: getattr(self, name) for name in _ABOUT_FILES if getattr(self, name)}
-        if shipped and given:
-            listed = ", ".join("--" + name.replace("_", "-") for name in given)
+        options = {name: getattr(self, name) for name in _ABOUT_FILES if getattr(self, name)}
+        if shipped and options:
+            listed = ", ".join("--" + name.replace("_", "-") for name in options)
             raise ValueError(
                 f"Options about files need a folder of images; got {listed} for pictures32. "
                 "Omit them, or pass a folder."
             )
-        return {name.replace("_list", "_lists"): value for name, value in given.items()}
+        return {name.replace("_list", "_lists"): value for name, value in options.items()}
 
     def configure(
         self, base: "TrainingSettings", epsilons: Sequence[float] | None, seeds: int | None
     ) -> "TrainingSettings":
         """Return the settings, overridden by the given options."""
-        given = {name: getattr(self, name) for name in _SETTINGS}
-        given["epsilons"] = tuple(epsilons) if epsilons else None
-        given["seeds"] = tuple(range(self.seed, self.seed + (seeds or len(base.seeds))))
-        return replace(base, **{name: value for name, value in given.items() if value is not None})
+        options = {name: getattr(self, name) for name in _SETTINGS}
+        options["epsilons"] = tuple(epsilons) if epsilons else None
+        options["seeds"] = tuple(range(self.seed, self.seed + (seeds or len(base.seeds))))
+        return replace(
+            base, **{name: value for name, value in options.items() if value is not None}
+        )
 
 
 def with_image_options(command: Callable[..., None]) -> Callable[..., None]:
     """Show typer the shared options in place of the command's parameter ``options``."""
     shared = inspect.signature(ImageOptions).parameters
-    own = inspect.signature(command).parameters
+    specific = inspect.signature(command).parameters
     parameters = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, parameter in {**own, **shared}.items()
+        for name, parameter in {**specific, **shared}.items()
         if name != "options"
     ]
 
-    def run(**given: Any) -> None:
-        options = ImageOptions(**{name: given.pop(name) for name in shared})
-        command(options=options, **given)
+    def run(**values: Any) -> None:
+        options = ImageOptions(**{name: values.pop(name) for name in shared})
+        command(options=options, **values)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -220,24 +220,24 @@ def describe(now: dict[str, Any]) -> str:
     return f"{run}, epoch {now['epoch']} of {now['epochs']}"
 
 
-def _radii(given: list[str]) -> tuple[list[float], dict[str, float | None] | None]:
+def _radii(texts: list[str]) -> tuple[list[float], dict[str, float | None] | None]:
     """Return the radii to choose from, and the blocks: None for theirs, a radius for others."""
     try:
-        found = [(name, float(radius)) for name, _, radius in (g.rpartition("=") for g in given)]
+        pairs = [(name, float(radius)) for name, _, radius in (g.rpartition("=") for g in texts)]
     except ValueError:
         raise ValueError(
-            f"--epsilon takes RADIUS or NAME=RADIUS; got {', '.join(given)}."
+            f"--epsilon takes RADIUS or NAME=RADIUS; got {', '.join(texts)}."
         ) from None
-    if not any(name for name, _ in found):
-        return [radius for _, radius in found], None
-    chosen = "" if any(not name for name, _ in found) else found[0][0]
-    others = {name: radius for name, radius in found if name != chosen}
-    if len(others) < sum(name != chosen for name, _ in found):
+    if not any(name for name, _ in pairs):
+        return [radius for _, radius in pairs], None
+    chosen = "" if any(not name for name, _ in pairs) else pairs[0][0]
+    others = {name: radius for name, radius in pairs if name != chosen}
+    if len(others) < sum(name != chosen for name, _ in pairs):
         raise ValueError(
             f"Only one block, here {chosen or '*'!r}, may have several radii to choose from; "
-            f"got {', '.join(given)}. Pass one radius for each of the others."
+            f"got {', '.join(texts)}. Pass one radius for each of the others."
         )
-    radii = [radius for name, radius in found if name == chosen]
+    radii = [radius for name, radius in pairs if name == chosen]
     return radii, {chosen or "*": None, **others}
 
 

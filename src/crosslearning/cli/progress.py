@@ -28,8 +28,8 @@ def spinner(*, show: bool) -> Iterator[Callable[..., object]]:
         step = progress.add_task("", total=None)
 
         def say(text: str, share: float | None = None) -> None:
-            known = {} if share is None else {"total": 1.0, "completed": share}
-            progress.update(step, description=text, **known)  # type: ignore[arg-type]
+            advance = {} if share is None else {"total": 1.0, "completed": share}
+            progress.update(step, description=text, **advance)  # type: ignore[arg-type]
 
         yield say
 

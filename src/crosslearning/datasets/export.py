@@ -49,13 +49,13 @@ def export(name: str, folder: Path, file_format: str | None = None) -> Path:
             f"Data and notices are written to a folder; got {str(folder)!r}, a file name. "
             f"Use {str(folder.with_suffix(''))!r} instead."
         )
-    wanted = file_format or formats[0]
-    if wanted not in formats:
-        raise ValueError(f"The format of {name} must be {' or '.join(formats)}; got {wanted!r}.")
+    chosen = file_format or formats[0]
+    if chosen not in formats:
+        raise ValueError(f"The format of {name} must be {' or '.join(formats)}; got {chosen!r}.")
     data = LOADERS[name]()
     if isinstance(data, Pictures32):
-        return export_pictures(data, folder, wanted)
-    return export_table(data, folder, wanted)
+        return export_pictures(data, folder, chosen)
+    return export_table(data, folder, chosen)
 
 
 def export_table(data: TableData, folder: Path, file_format: str) -> Path:

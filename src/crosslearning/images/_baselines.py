@@ -14,7 +14,7 @@ from crosslearning.images._runs import Runs, by_domain, macro
 _STIFFNESSES = (1.0, 10.0, 100.0)
 
 
-def baselines_of(module: nn.Module, wanted: bool | Sequence[str]) -> dict[str, dict[str, Any]]:
+def baselines_of(module: nn.Module, selected: bool | Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return arguments of `sweep` by name; springs of several stiffnesses begin with "spring".
 
     ``together`` stands for one network that sees the domains mixed, and so shares all statistics.
@@ -22,21 +22,21 @@ def baselines_of(module: nn.Module, wanted: bool | Sequence[str]) -> dict[str, d
     named = [(name, part) for name, part in module.named_modules() if name]
     norms = [name for name, part in named if isinstance(part, nn.modules.batchnorm._BatchNorm)]
     linear = [name for name, part in named if isinstance(part, nn.Linear)]
-    found: dict[str, dict[str, Any]] = {}
+    settings: dict[str, dict[str, Any]] = {}
     if norms:
         pooled = {"epsilons": 0.0, "blocks": None, "together": True}
-        found["pooled, shared BatchNorm statistics"] = pooled
-    for label, own in (("own BatchNorm (FedBN)", norms), ("own classifier (FedPer)", linear[-1:])):
-        if own:
-            blocks = {"*": None, **dict.fromkeys(own, math.inf)}
-            found[label] = {"epsilons": 0.0, "blocks": blocks, "baselines": ()}
+        settings["pooled, shared BatchNorm statistics"] = pooled
+    for label, free in (("own BatchNorm (FedBN)", norms), ("own classifier (FedPer)", linear[-1:])):
+        if free:
+            blocks = {"*": None, **dict.fromkeys(free, math.inf)}
+            settings[label] = {"epsilons": 0.0, "blocks": blocks, "baselines": ()}
     for stiffness in _STIFFNESSES:
         spring = {"baselines": "spring", "stiffness": (stiffness,), "blocks": None, "epsilons": ()}
-        found[f"spring {stiffness}"] = spring
+        settings[f"spring {stiffness}"] = spring
     tuned = {"baselines": "fine-tuned", "blocks": None, "epsilons": ()}
-    found["pooled, then fine-tuned"] = tuned
-    names = [""] if wanted is True else wanted or []
-    return {label: how for label, how in found.items() if any(name in label for name in names)}
+    settings["pooled, then fine-tuned"] = tuned
+    names = [""] if selected is True else selected or []
+    return {label: how for label, how in settings.items() if any(name in label for name in names)}
 
 
 def judged(runs: Runs, others: Mapping[str, Runs]) -> list[dict[str, Any]]:
@@ -50,16 +50,16 @@ def judged(runs: Runs, others: Mapping[str, Runs]) -> list[dict[str, Any]]:
         kept["spring"] = others[max(springs, key=lambda one: macro(others[one].validation).mean())]
     accuracies = {name: by_domain(one.test)[0] for name, one in kept.items()}
     cross = _findings.places(runs).get("cross")
-    found = None
+    paired = None
     if cross is not None:
         every = accuracies | {"cross": by_domain(runs.test)[cross]}
-        found = _findings.pairs(runs, every)
+        paired = _findings.pairs(runs, every)
     return [
         {
             "method": name,
             "test": _findings.spread(values.mean(-1)),
             "by_seed": values.mean(-1),
-            **_findings.gain(found, name),
+            **_findings.gain(paired, name),
         }
         for name, values in accuracies.items()
     ]

@@ -43,18 +43,18 @@ def inspected(
     def shares(epsilon: float) -> NDArray[np.float32]:
         return _shares(data, folder, rows, epsilon, seed)
 
-    said = shares(chosen["epsilon"])
-    found: dict[str, Any] = {
-        "reliability": to_json(reliability(said.max(1), said.argmax(1) == truth))
+    predicted = shares(chosen["epsilon"])
+    content: dict[str, Any] = {
+        "reliability": to_json(reliability(predicted.max(1), predicted.argmax(1) == truth))
     }
     if chosen["between"] is not None:
         cross, every = shares(chosen["between"]), np.concatenate(rows)
-        found["examples"] = [
+        content["examples"] = [
             _compared(data, settings, every, method, cross, shares(epsilon))
             for method, epsilon in (("pooled", 0.0), ("separate", math.inf))
             if model_file(folder / "models", epsilon, seed).exists()
         ]
-    return found
+    return content
 
 
 def _shares(
@@ -66,10 +66,10 @@ def _shares(
     body = about.get("body")
     inputs = data.pixels(size) if body is None else features(data, body, image_size=size)
     with torch.inference_mode():
-        for domain, own in zip(data.domains, rows, strict=True):
+        for domain, rows_of_domain in zip(data.domains, rows, strict=True):
             net = network_of(models, domain, about) if body is None else models[domain].eval()
-            for start in range(0, len(own), _AT_A_TIME):
-                x = torch.from_numpy(np.array(inputs[own[start : start + _AT_A_TIME]]))
+            for start in range(0, len(rows_of_domain), _AT_A_TIME):
+                x = torch.from_numpy(np.array(inputs[rows_of_domain[start : start + _AT_A_TIME]]))
                 x = x.permute(0, 3, 1, 2) / 255 if body is None else x
                 parts.append(net(x).softmax(1).numpy())
     return np.concatenate(parts)
@@ -91,7 +91,7 @@ def _compared(
     won = won[np.argsort(-margin[won], kind="stable")]
     domains = data.domain_codes[rows[won]]
     turn = np.array([np.sum(domains[:k] == domain) for k, domain in enumerate(domains)], dtype=int)
-    shown = won[np.argsort(turn, kind="stable")][:_MOST]  # the clearest of each domain in turn
+    clearest = won[np.argsort(turn, kind="stable")][:_MOST]  # the clearest of each domain in turn
     pixels, names = data.pixels(settings.image_size), data.categories
     return {
         "method": method,
@@ -105,7 +105,7 @@ def _compared(
                 "predicted": names[other[k].argmax()],
                 "picture": _picture(np.asarray(pixels[rows[k]])),
             }
-            for k in shown
+            for k in clearest
         ],
     }
 

@@ -42,10 +42,10 @@ def chosen(runs: Runs) -> dict[str, Any]:
 
 def compared(runs: Runs) -> Comparison | None:
     """Compare the best radius between the extremes with these, paired by seed."""
-    found, test = places(runs), by_domain(runs.test)
-    if "cross" not in found or len(found) < 2:
+    at, test = places(runs), by_domain(runs.test)
+    if "cross" not in at or len(at) < 2:
         return None
-    return pairs(runs, {method: test[k] for method, k in found.items()})
+    return pairs(runs, {method: test[k] for method, k in at.items()})
 
 
 def pairs(runs: Runs, accuracies: Mapping[str, NDArray[np.float64]]) -> Comparison:
@@ -55,11 +55,11 @@ def pairs(runs: Runs, accuracies: Mapping[str, NDArray[np.float64]]) -> Comparis
     return Comparison.of(scores, runs.domains, runs.test[0, 0].sum((-2, -1)), by_run=True)
 
 
-def gain(found: Comparison | None, method: str) -> dict[str, Any]:
+def gain(comparison: Comparison | None, method: str) -> dict[str, Any]:
     """Return what the subject of a comparison gains over a method, unknown over itself."""
-    if found is None or method == found.subject:
+    if comparison is None or method == comparison.subject:
         return dict.fromkeys(("gain", "standard_error", "p_value"))
-    paired = found.paired(method)
+    paired = comparison.paired(method)
     sure = (paired.standard_error, paired.p_value) if paired.n > 1 else (None, None)
     return {"gain": paired.gain, "standard_error": sure[0], "p_value": sure[1]}
 
@@ -67,14 +67,14 @@ def gain(found: Comparison | None, method: str) -> dict[str, Any]:
 def comparison(runs: Runs) -> list[dict[str, Any]]:
     """Test accuracy of pooled, of cross-learned (between the extremes) and of separate networks."""
     test, images = _scores(runs, "test").by_split, over_images(runs.test.sum(2))
-    found, where = compared(runs), places(runs)
+    paired, where = compared(runs), places(runs)
     return [
         {
             "method": method,
             "epsilon": runs.epsilons[where[method]],
             "test": spread(test[where[method]]),
             "test_images": spread(images[where[method]]),
-            **gain(found, method),
+            **gain(paired, method),
         }
         for method in ("pooled", "cross", "separate")
         if method in where
@@ -83,29 +83,29 @@ def comparison(runs: Runs) -> list[dict[str, Any]]:
 
 def statement(runs: Runs) -> str:
     """State the radius that validation chooses, and what cross-learning gains on test images."""
-    choice, found = chosen(runs), compared(runs)
+    choice, paired = chosen(runs), compared(runs)
     epsilon, test = choice["epsilon"], written(choice["test"])
     if len(runs.epsilons) == 1:
         return f"At ε = {radius_name(epsilon)} the test accuracy is {test}."
-    said = [
+    parts = [
         f"{_winner(runs, epsilon)} (ε = {radius_name(epsilon)}).",
         f"Its test accuracy is {test}.",
     ]
-    if found:
+    if paired:
         between = runs.epsilons[places(runs)["cross"]]
         if between != epsilon:
-            said.append(f"Of the radii between 0 and ∞, ε = {radius_name(between)} is best.")
-        said.append(sentences.verdict(found, _ACCURACY))
+            parts.append(f"Of the radii between 0 and ∞, ε = {radius_name(between)} is best.")
+        parts.append(sentences.verdict(paired, _ACCURACY))
     if choice["best_on_test"] != epsilon:
         place, hindsight = radius_name(choice["best_on_test"]), written(choice["best_test"])
-        said.append(f"The best on the test images, in hindsight, is ε = {place}: {hindsight}.")
-    return " ".join(said)
+        parts.append(f"The best on the test images, in hindsight, is ε = {place}: {hindsight}.")
+    return " ".join(parts)
 
 
 def who_gains_most(runs: Runs) -> list[dict[str, str]]:
     """Name the domain that gains most from sharing, if any does."""
-    found = compared(runs)
-    remark = found and sentences.extreme(found, 1, "domain", _ACCURACY, "test image")
+    paired = compared(runs)
+    remark = paired and sentences.extreme(paired, 1, "domain", _ACCURACY, "test image")
     return [to_json(remark)] if remark else []
 
 

@@ -57,18 +57,18 @@ def image_files(
     task: str | None,
 ) -> list[ImageFile]:
     """List files, and images in folders; the domain is the nearest parent named like one."""
-    found: list[ImageFile] = []
-    for given in map(Path, [images] if isinstance(images, str | os.PathLike) else images):
-        if not given.exists():
-            raise ValueError(f"`images` must be files or folders; {given} does not exist.")
-        inside = sorted(given.rglob("*")) if given.is_dir() else [given]
-        for path in inside if given.is_file() else filter(is_image, inside):
+    files: list[ImageFile] = []
+    for place in map(Path, [images] if isinstance(images, str | os.PathLike) else images):
+        if not place.exists():
+            raise ValueError(f"`images` must be files or folders; {place} does not exist.")
+        inside = sorted(place.rglob("*")) if place.is_dir() else [place]
+        for path in inside if place.is_file() else filter(is_image, inside):
             above = [_composed(folder.name) for folder in path.absolute().parents]
             domain = next((name for name in above if name in domains), "")
-            found.append(ImageFile(path, path.as_posix(), task or domain, above[0], 0, 0))
-    if not found:
+            files.append(ImageFile(path, path.as_posix(), task or domain, above[0], 0, 0))
+    if not files:
         raise ValueError(f"`images` must contain images; found none in {images}.")
-    return found
+    return files
 
 
 def is_image(path: Path) -> bool:
@@ -101,18 +101,18 @@ def digest(parts: Iterable[object]) -> str:
     return sha256(b"".join(f"{p}\0".encode("utf-8", "surrogateescape") for p in parts)).hexdigest()
 
 
-def read_names(lists: Path | str | Sequence[Path | str], known: Set[str]) -> set[str]:
+def read_names(lists: Path | str | Sequence[Path | str], images: Set[str]) -> set[str]:
     """Read text files with the path of an image, and possibly its label, in each line."""
-    found: set[str] = set()
+    listed: set[str] = set()
     for file in map(Path, [lists] if isinstance(lists, str | os.PathLike) else lists):
         lines = map(_composed, file.read_text(encoding="utf-8-sig").splitlines())
-        names = [_without_label(line.strip(), known) for line in lines if line.strip()]
-        _refuse_unknown(names, known, file)
-        found.update(names)
-    return found
+        names = [_without_label(line.strip(), images) for line in lines if line.strip()]
+        _refuse_unknown(names, images, file)
+        listed.update(names)
+    return listed
 
 
-def read_groups(file: Path, known: Set[str]) -> dict[str, str]:
+def read_groups(file: Path, images: Set[str]) -> dict[str, str]:
     """Read the groups of images from a CSV file with the columns ``path`` and ``group``."""
     with file.open(encoding="utf-8-sig", newline="") as stream:
         rows = csv.DictReader(stream)
@@ -123,17 +123,17 @@ def read_groups(file: Path, known: Set[str]) -> dict[str, str]:
                 f"{', '.join(columns) or 'none'}."
             )
         groups = {_composed(row["path"]): row["group"] for row in rows}
-    _refuse_unknown(groups, known, file)
+    _refuse_unknown(groups, images, file)
     return groups
 
 
-def _without_label(name: str, known: Set[str]) -> str:
+def _without_label(name: str, images: Set[str]) -> str:
     head, *label = name.rsplit(maxsplit=1)
-    return head if name not in known and label and label[0].isdigit() else name
+    return head if name not in images and label and label[0].isdigit() else name
 
 
-def _refuse_unknown(names: Iterable[str], known: Set[str], file: Path) -> None:
-    if unknown := [name for name in names if name not in known]:
+def _refuse_unknown(names: Iterable[str], images: Set[str], file: Path) -> None:
+    if unknown := [name for name in names if name not in images]:
         raise ValueError(
             f"Every path in {file} must be that of an image, relative to the folder; "
             f"{len(unknown)} are not, such as {unknown[0]!r}."

@@ -32,7 +32,7 @@ def find_rows(root: Path, files: Sequence[Path]) -> list[ImageFile]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    found = []
+    rows = []
     for path in files:
         name = path.name if path == root else path.relative_to(root).as_posix()
         status = path.stat()
@@ -46,7 +46,7 @@ def find_rows(root: Path, files: Sequence[Path]) -> list[ImageFile]:
             raise ValueError(f"Parquet files must be readable; {path} is not ({error}).") from error
         values = [_names(path, table, column) for column in columns]
         for row, (domain, category, *group) in enumerate(zip(*values, strict=True)):
-            found.append(
+            rows.append(
                 ImageFile(
                     path=path,
                     name=f"{name}/{row:06}",
@@ -58,7 +58,7 @@ def find_rows(root: Path, files: Sequence[Path]) -> list[ImageFile]:
                     group=group[0] if group else None,
                 )
             )
-    return found
+    return rows
 
 
 def read_rows(path: Path, rows: Sequence[int]) -> Iterator[Path | BinaryIO]:

@@ -60,11 +60,11 @@ def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> di
 
 def write(folder: Path, results: dict[str, Any], runs: Runs) -> dict[str, Any]:
     """Write both files, and return the content of the first."""
-    found: dict[str, Any] = plain(results, 6)
+    content: dict[str, Any] = plain(results, 6)
     with replacing(folder / "results.csv") as table:
         runs.table().to_csv(table, index=False, float_format="%.6g")
-        write_json(folder / "results.json", found)
-    return found
+        write_json(folder / "results.json", content)
+    return content
 
 
 def common_pairs(

@@ -22,15 +22,17 @@ def draw_contact_sheet(data: ImageData, pixels: NDArray[np.uint8], path: Path) -
     most = np.argsort(-common, kind="stable")
     # Spread over the alphabet, since neighbours often look alike.
     most = most[common[most] == common.max()] if common.max() > 1 else most
-    shown = most[np.linspace(0, len(most) - 1, min(_CATEGORIES, len(most))).round().astype(int)]
+    categories = most[
+        np.linspace(0, len(most) - 1, min(_CATEGORIES, len(most))).round().astype(int)
+    ]
     domains = data.domains[:_DOMAINS]
     font = ImageFont.load_default(_TEXT)
     left = 2 * _GAP + max(round(font.getlength(domain)) for domain in domains)
     step, top = _SIDE + _GAP, 2 * _GAP + _TEXT
-    size = left + step * len(shown), top + step * len(domains)
+    size = left + step * len(categories), top + step * len(domains)
     sheet = Image.new("RGB", size, "white")
     draw = ImageDraw.Draw(sheet)
-    for column, category in enumerate(shown):
+    for column, category in enumerate(categories):
         name = data.categories[category].replace("_", " ")
         while font.getlength(name) > _SIDE:
             name = name.removesuffix("…")[:-1] + "…"
@@ -38,10 +40,10 @@ def draw_contact_sheet(data: ImageData, pixels: NDArray[np.uint8], path: Path) -
     for row, domain in enumerate(domains):
         middle = top + step * row + _SIDE // 2
         draw.text((_GAP, middle), domain, "black", font, anchor="lm")
-        for column, category in enumerate(shown):
-            found = np.flatnonzero((data.domain_codes == row) & (data.category_codes == category))
-            if len(found):
-                picture = Image.fromarray(np.asarray(pixels[found[len(found) // 2]]))
+        for column, category in enumerate(categories):
+            images = np.flatnonzero((data.domain_codes == row) & (data.category_codes == category))
+            if len(images):
+                picture = Image.fromarray(np.asarray(pixels[images[len(images) // 2]]))
                 place = (left + step * column, top + step * row)
                 sheet.paste(picture.resize((_SIDE, _SIDE), Image.Resampling.BILINEAR), place)
     with replacing(path) as temporary:

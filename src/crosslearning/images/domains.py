@@ -87,20 +87,20 @@ class ImageDomains(ImageData):
     ) -> None:
         root = Path(root)
         if tables := parquet_files(root):
-            found, self.ignored = find_rows(root, tables), 0
+            files, self.ignored = find_rows(root, tables), 0
         else:
-            found, self.ignored = find_images(root)
+            files, self.ignored = find_images(root)
         self._cache_dir = default_cache_dir() if cache_dir is None else Path(cache_dir)
-        skipped = self._find_unreadable(found, progress) if skip_unreadable else set()
+        skipped = self._find_unreadable(files, progress) if skip_unreadable else set()
         self.skipped = tuple(sorted(skipped))
-        self._files = [file for file in found if file.name not in skipped]
+        self._files = [file for file in files if file.name not in skipped]
         if not self._files:
             raise ValueError(f"At least one image must be readable; none in {root} is.")
         self.names = tuple(file.name for file in self._files)
-        known = {file.name for file in found}  # lists may name images that are skipped
+        names = {file.name for file in files}  # lists may name images that are skipped
         file = root / "groups.csv" if groups is None else Path(groups)
-        group = {file.name: file.group for file in found if file.group is not None}
-        group |= read_groups(file, known) if groups is not None or file.exists() else {}
+        group = {file.name: file.group for file in files if file.group is not None}
+        group |= read_groups(file, names) if groups is not None or file.exists() else {}
         super().__init__(
             [file.domain for file in self._files],
             [file.category for file in self._files],
@@ -108,7 +108,7 @@ class ImageDomains(ImageData):
             [f"group {group[n]}" if n in group else f"alone {n}" for n in self.names],
         )
         if train_lists is not None or test_lists is not None:
-            self.given_split = self._read_split(train_lists, test_lists, known)
+            self.given_split = self._read_split(train_lists, test_lists, names)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -141,11 +141,11 @@ class ImageDomains(ImageData):
         return set(json.loads(target.read_text(encoding="utf-8")))
 
     def _read_split(
-        self, train_lists: Lists | None, test_lists: Lists | None, known: set[str]
+        self, train_lists: Lists | None, test_lists: Lists | None, names: set[str]
     ) -> tuple[Indices, Indices]:
-        train = read_names(train_lists or [], known)
-        test = known - train if test_lists is None else read_names(test_lists, known)
-        train = known - test if train_lists is None else train
+        train = read_names(train_lists or [], names)
+        test = names - train if test_lists is None else read_names(test_lists, names)
+        train = names - test if train_lists is None else train
         if both := train & test:
             raise ValueError(
                 f"An image must not be in both `train_lists` and `test_lists`; {len(both)} are, "

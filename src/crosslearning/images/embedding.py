@@ -34,8 +34,8 @@ class FrozenFeatures(Normalised):
         """Return vectors of shape (n, n_features)."""
         if x.shape[-1] != self.size:
             x = nn.functional.interpolate(x, (self.size, self.size), mode="bilinear")
-        found = super().forward(x)
-        return found.mean((2, 3)) if found.ndim == 4 else found.flatten(1)
+        features = super().forward(x)
+        return features.mean((2, 3)) if features.ndim == 4 else features.flatten(1)
 
 
 def features(

@@ -62,8 +62,8 @@ def export(
         raise ValueError(f"{target} is a folder. Choose the name of a file.")
     about, models = open_models(Path(folder), epsilon, seed)
     if task is not None and task not in models:
-        known = ", ".join(about["domains"])
-        raise ValueError(f"`task` must be one of the domains {known}; got {task!r}.")
+        names = ", ".join(about["domains"])
+        raise ValueError(f"`task` must be one of the domains {names}; got {task!r}.")
     net = copy.deepcopy(network_of(models, task, about))
     for parameter in net.parameters():
         parameter.data = parameter.data.clone()  # a view would drag all tasks along

@@ -114,7 +114,7 @@ class HeadTraining:
         return (0.0, *(float(f"{share * self.ends.radius:.2g}") for share in _SHARES), math.inf)
 
     def run(
-        self, epsilons: Sequence[float], models: Path | None, told: Callable[[float], object]
+        self, epsilons: Sequence[float], models: Path | None, on_radius: Callable[[float], object]
     ) -> list[dict[str, Any]]:
         """Fit at every radius, save the networks, and return one row per radius and domain."""
         ends, table = self.ends, []
@@ -129,7 +129,7 @@ class HeadTraining:
             if models is not None:
                 networks.save(model_file(models, epsilon, self.seed))
             table += self._rows(heads, networks, epsilon, seconds)
-            told(epsilon)
+            on_radius(epsilon)
         return table
 
     def _losses(self, heads: Heads, part: int) -> list[float]:
@@ -182,7 +182,7 @@ def _finished_or_run(
     """Fit the heads of one seed, unless the folder already has them."""
     seed, epsilons = training.seed, settings.epsilons or ()
 
-    def told(epsilon: float) -> None:
+    def on_radius(epsilon: float) -> None:
         if epsilon in epsilons:
             progress(numbered(settings, {"epsilon": epsilon, "seed": seed}, epoch=1, epochs=1))
 
@@ -191,7 +191,7 @@ def _finished_or_run(
     radii = {float(row["epsilon"]) for row in stored}
     kept = models is None or all(model_file(models, one, seed).exists() for one in epsilons)
     if not (radii >= set(epsilons) and kept):
-        stored = training.run(sorted(radii | set(epsilons)), models, told)
+        stored = training.run(sorted(radii | set(epsilons)), models, on_radius)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_json(file, stored)
     table = pd.DataFrame(stored)

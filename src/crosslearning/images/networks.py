@@ -33,8 +33,8 @@ class Normalised(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Normalise and apply the network."""
-        found: torch.Tensor = self.inner((x - self.mean) / self.std)
-        return found
+        output: torch.Tensor = self.inner((x - self.mean) / self.std)
+        return output
 
 
 def network(settings: TrainingSettings, n_categories: int) -> Callable[[], nn.Module]:
@@ -67,17 +67,17 @@ def _start(function: Any, settings: TrainingSettings, n_categories: int) -> nn.M
     """Make the network, load initial weights, and freeze what is not to be trained."""
     module: nn.Module = function(n_categories)
     if settings.weights:
-        wanted = module.state_dict()
+        expected = module.state_dict()
         stored = load_file(settings.weights)
         fitting = {
             name: value
             for name, value in stored.items()
-            if name in wanted and value.shape == wanted[name].shape
+            if name in expected and value.shape == expected[name].shape
         }
         if not fitting:
             raise ValueError(
                 f"{settings.weights} must hold a tensor with a name and shape of "
-                f"{settings.model_name}, such as {next(iter(wanted), None)!r}; it holds none."
+                f"{settings.model_name}, such as {next(iter(expected), None)!r}; it holds none."
             )
         module.load_state_dict(fitting, strict=False)
     for name, parameter in module.named_parameters() if settings.only else ():
@@ -106,7 +106,7 @@ def named_function(model: str) -> Callable[..., Any]:
     """Find ``package.module:function``, or a function in `architectures`."""
     module, colon, name = model.rpartition(":")
     try:
-        found = getattr(import_module(module) if colon else architectures, name)
+        function = getattr(import_module(module) if colon else architectures, name)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"Model {model!r} cannot be imported: {error}.") from error
-    return found  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]

@@ -46,8 +46,8 @@ class Predictions(NamedTuple):
     @property
     def accuracy(self) -> float | None:
         """Share of correct predictions among images in folders of categories, if any."""
-        known = self.table[self.table["truth"] != ""]
-        return float((known["category"] == known["truth"]).mean()) if len(known) else None
+        labelled = self.table[self.table["truth"] != ""]
+        return float((labelled["category"] == labelled["truth"]).mean()) if len(labelled) else None
 
 
 def predict(
@@ -88,7 +88,7 @@ def predict(
     unreadable: dict[str, str] = {}
     for start in range(0, len(files), _AT_A_TIME):
         some = list(decode_all(files[start : start + _AT_A_TIME], about["image_size"], None))
-        unreadable |= {file.name: found for file, found in some if isinstance(found, str)}
+        unreadable |= {file.name: reason for file, reason in some if isinstance(reason, str)}
         if readable := [one for one in some if not isinstance(one[1], str)]:
             tables.append(_table(readable, about, models, top))
         if progress is not None:
@@ -150,5 +150,5 @@ def _table(some: list[tuple[ImageFile, Any]], about: Any, models: Any, top: int)
         ending = "" if rank == 1 else f"_{rank}"
         table[f"category{ending}"] = [about["categories"][code] for code in codes]
         table[f"probability{ending}"] = values.tolist()
-    known = set(about["categories"])
-    return table.assign(truth=[f.category if f.category in known else "" for f, _ in some])
+    categories = set(about["categories"])
+    return table.assign(truth=[f.category if f.category in categories else "" for f, _ in some])

@@ -153,5 +153,5 @@ class TrainingSettings:
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that comparable runs share: all but radii, seeds and baselines."""
-        found = {k: v for k, v in asdict(self).items() if k not in _NOT_SHARED}
-        return found | {"only": list(self.only)}
+        identity = {k: v for k, v in asdict(self).items() if k not in _NOT_SHARED}
+        return identity | {"only": list(self.only)}

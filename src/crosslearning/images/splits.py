@@ -69,10 +69,10 @@ def split(
 
 def divide(settings: TrainingSettings, data: ImageData, seed: int) -> list[list[Indices]]:
     """Return the indices of each of the `PARTS` by domain; validation is part of training."""
-    for name, found in (("domains", data.domains), ("categories", data.categories)):
-        if len(found) < 2:
+    for name, values in (("domains", data.domains), ("categories", data.categories)):
+        if len(values) < 2:
             raise ValueError(
-                f"Training needs two or more {name}; there is only {found[0]!r}. Folders are "
+                f"Training needs two or more {name}; there is only {values[0]!r}. Folders are "
                 "domain/category/*.jpg."
             )
     training, test = split(data, settings.train, seed=seed, train_fraction=settings.train_fraction)

@@ -144,12 +144,12 @@ def _networks(
             with ranks.first_alone():
                 prepare_models(folder, settings, data, seed.seed, seed.statistics)
         tables.append(seed.sweep(tell, models=folder / "models" if keep_models else None))
-    wanted = baselines_of(make(), settings.baselines)
+    baselines = baselines_of(make(), settings.baselines)
     others = {}
-    for k, (name, changes) in enumerate(wanted.items(), 1):
-        told = partial(tell_baseline, {"baseline": name, "run": k, "runs": len(wanted)})
-        found = [seed.sweep(told, f"baselines/{name}/", **changes) for seed in seeds]
-        others[name] = Runs.of(pd.concat(found), data.categories)
+    for k, (name, changes) in enumerate(baselines.items(), 1):
+        on_epoch = partial(tell_baseline, {"baseline": name, "run": k, "runs": len(baselines)})
+        scores = [seed.sweep(on_epoch, f"baselines/{name}/", **changes) for seed in seeds]
+        others[name] = Runs.of(pd.concat(scores), data.categories)
     return settings, tables, others
 
 

@@ -61,12 +61,12 @@ def write(
     page = folder if out is None else Path(out)
     if out is None or page.is_dir():
         page /= "report.html"
-    found = [(results, chapter(results)) for results in read(folder)]
-    text = _render([one for _, one in found])
+    parts = [(results, chapter(results)) for results in read(folder)]
+    text = _render([one for _, one in parts])
     page.parent.mkdir(parents=True, exist_ok=True)
     with replacing(page) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    for results, one in found if formats else ():
+    for results, one in parts if formats else ():
         from crosslearning.report.charts.export import export
 
         place = page.parent / "figures" / results.path.parent.relative_to(folder)

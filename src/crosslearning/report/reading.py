@@ -27,13 +27,13 @@ def read(folder: Path) -> list[Results]:
     if not folder.is_dir():
         raise ValueError(f"There is no folder {folder}. Pass the one with the results.")
     below = sorted(path for path in folder.iterdir() if path.is_dir())
-    found = [results for place in [folder, *below] for results in _in(place)]
-    if not found:
+    results_of = [results for place in [folder, *below] for results in _in(place)]
+    if not results_of:
         raise ValueError(
             f"{folder} and its subfolders have neither results.json nor gaussian.json. Create "
             "results first, for example with `crosslearning fit` or `crosslearning demo`."
         )
-    return found
+    return results_of
 
 
 def _in(folder: Path) -> Iterator[Results]:
@@ -45,10 +45,10 @@ def _in(folder: Path) -> Iterator[Results]:
         content = _content(path)
         kind, version = content.get("kind"), content.get("version")
         if (kind, version) not in list(_VERSIONS.items()):
-            known = " or ".join(f"{kind!r}, version {n}" for kind, n in _VERSIONS.items())
+            expected = " or ".join(f"{kind!r}, version {n}" for kind, n in _VERSIONS.items())
             raise ValueError(
-                f"{path} must be results of {known}; got {kind!r}, version {version!r}. Create the "
-                "results again with this version of crosslearning."
+                f"{path} must be results of {expected}; got {kind!r}, version {version!r}. "
+                "Create the results again with this version of crosslearning."
             )
         yield Results(str(kind), path, _findings(path, content) if kind == "table" else content)
 

@@ -24,7 +24,7 @@ _PAIRS = 12
 def images(results: Results) -> Chapter:
     """Build the chapter on networks for image domains."""
     content = results.content
-    data, config, found = content["data"], content["config"], content.get("reliability")
+    data, config, reliability = content["data"], content["config"], content.get("reliability")
     part = "linear head" if config.get("backbone") else "network"
     model = (config.get("backbone") or config["model"]).rpartition(":")[2]
     settings = {
@@ -56,9 +56,9 @@ def images(results: Results) -> Chapter:
                 }
                 for row in content.get("baselines", [])
             ],
-            "trust": found
-            and reliability_figure("category", found["class"], found["bins"], "images"),
-            "off": found and f"{100 * found['off']:.1f}",
+            "trust": reliability
+            and reliability_figure("category", reliability["class"], reliability["bins"], "images"),
+            "off": reliability and f"{100 * reliability['off']:.1f}",
             "examples": content.get("examples", []),
             **_confusion(content["confusion"]),
             "improvement": _improvement(content.get("improvement")),
@@ -138,10 +138,10 @@ def _domain_lines(content: dict[str, Any]) -> Figure:
 
 def _tables(content: dict[str, Any]) -> dict[str, Any]:
     """Return the chart and table of domains, and that of categories, for each method."""
-    wanted = {"pooled": 0.0, "cross-learned": content["chosen"]["between"], "separate": "inf"}
+    methods = {"pooled": 0.0, "cross-learned": content["chosen"]["between"], "separate": "inf"}
     radii = [float(point["epsilon"]) for point in content["path"]]
-    known = {name: float(e) for name, e in wanted.items() if e is not None}
-    places = {name: radii.index(e) for name, e in known.items() if e in radii}
+    chosen = {name: float(e) for name, e in methods.items() if e is not None}
+    places = {name: radii.index(e) for name, e in chosen.items() if e in radii}
     at = {
         name: {domain["domain"]: domain for domain in content["path"][k]["domains"]}
         for name, k in places.items()
@@ -151,7 +151,7 @@ def _tables(content: dict[str, Any]) -> dict[str, Any]:
         {
             "domain": domain,
             "method": method,
-            "epsilon": radius(known[method]),
+            "epsilon": radius(chosen[method]),
             "accuracy": row["test"]["mean"],
             "spread": spread(row["test"]),
         }

@@ -55,14 +55,14 @@ def task_figures(findings: Findings, tasks: list[dict[str, Any]]) -> dict[str, A
         if task["gain"] is not None and None not in [task[method] for method in labels]
     ]
     half = _MOST_ROWS // 2
-    shown = tasks if len(tasks) <= _MOST_ROWS else tasks[:half] + tasks[-half:]
+    listed = tasks if len(tasks) <= _MOST_ROWS else tasks[:half] + tasks[-half:]
     at_bound = [task for task in tasks if task["force"] > 0]
     hardest = max(at_bound, key=lambda task: task["force"], default={"label": ""})
     return {
         "dumbbells": _dumbbells(findings, scored) if scored else [],
         "gains": _gains(findings, scored) if scored else [],
-        "rows": shown,
-        "hidden": findings.size.tasks - len(shown),
+        "rows": listed,
+        "hidden": findings.size.tasks - len(listed),
         "sampled": findings.gain_counts is not None,
         "bounded": findings.epsilon is not None,
         "at_bound": {
@@ -83,9 +83,9 @@ def _dumbbells(findings: Findings, tasks: list[dict[str, Any]]) -> list[Figure]:
             f"The {_EITHER_END} that lose most or gain least": tasks[-_EITHER_END:],
         }
     labels, against = findings.comparison.labels, findings.comparison.against
-    shown = [task[method] for part in parts.values() for task in part for method in labels]
-    room = 0.04 * (max(shown) - min(shown) or 1.0)
-    domain = (min(shown) - room, max(shown) + room)
+    scores = [task[method] for part in parts.values() for task in part for method in labels]
+    room = 0.04 * (max(scores) - min(scores) or 1.0)
+    domain = (min(scores) - room, max(scores) + room)
     words = {"name": findings.score.name, "kind": findings.task, "against": against}
     key = " ".join(f"{mark}: {labels[m]}." for m, mark in _MARKS.items() if m in labels)
     return [

@@ -79,5 +79,5 @@ def standing_alone(figure: Figure) -> Spec:
 def _colours() -> dict[str, str]:
     """Colours of the style sheet by name; the first of each, which is for light pages."""
     sheet = files("crosslearning.report").joinpath("templates", "style.css").read_text()
-    found = re.findall(r"--([\w-]+): (#\w+);", sheet)
-    return dict(reversed(found))
+    pairs = re.findall(r"--([\w-]+): (#\w+);", sheet)
+    return dict(reversed(pairs))

@@ -119,15 +119,15 @@ def _baselines(rows: Records) -> list[Any]:
     """Draw a dotted line for each baseline, with a mark at its end that a legend explains."""
     if not rows:
         return []
-    known = [row["name"] for row in rows]
+    names = [row["name"] for row in rows]
     legend = alt.Legend(orient="bottom", direction="vertical", columns=1, labelLimit=320)
     base = chart(rows).encode(
         y=_accuracy(),
-        color=alt.Color("name:N", scale=alt.Scale(domain=known, range=_OTHERS), legend=legend),
+        color=alt.Color("name:N", scale=alt.Scale(domain=names, range=_OTHERS), legend=legend),
         tooltip=tips(name="baseline", score=(_NAME, _FORM)),
     )
     mark = base.mark_point(filled=True, size=80, opacity=1, clip=False)
-    shape = alt.Shape("name:N", scale=alt.Scale(domain=known, range=_SHAPES), legend=legend)
+    shape = alt.Shape("name:N", scale=alt.Scale(domain=names, range=_SHAPES), legend=legend)
     return [
         base.mark_rule(strokeDash=[1, 3], strokeWidth=1.5),
         mark.encode(x=alt.value("width"), shape=shape),
