@@ -11,6 +11,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
+from PIL import Image
 
 from crosslearning import (
     CrossRidgeCV,
@@ -190,9 +191,15 @@ def draw_all(folder: Path) -> None:
             figure.savefig(folder / f"{picture.__name__}.svg", metadata={"Date": None})
     gaussian.run(gaussian.GaussianConfig(), folder / "gaussian")
     report.draw(folder / "gaussian", ["svg"])
+
+
+def draw_pictures(path: Path) -> None:
+    """Draw examples of the packaged pictures; the file is kept, since the README shows it."""
     pictures = load_pictures32()
-    draw_contact_sheet(pictures, pictures.pixels(), folder / "pictures.png")
+    draw_contact_sheet(pictures, pictures.pixels(), path)
+    Image.open(path).quantize(256).save(path, optimize=True)  # a third of the bytes
 
 
 if __name__ == "__main__":
     draw_all(Path(__file__).parent / "_generated")
+    draw_pictures(Path(__file__).parent / "_static" / "pictures.png")

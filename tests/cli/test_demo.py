@@ -17,7 +17,7 @@ from tests.support.tinted_squares import TintedSquares
 @pytest.fixture
 def few_epochs(monkeypatch):
     """Pictures of fewer pixels, a part of them, and one epoch."""
-    settings = {"image_size": 16, "epochs": 1, "epsilons": (0.0, inf), "train_fraction": 0.2}
+    settings = {"image_size": 16, "epochs": 1, "epsilons": (0.0, 0.3, inf), "train_fraction": 0.2}
     monkeypatch.setattr("crosslearning.cli.demo._SETTINGS", settings)
 
 
@@ -35,9 +35,14 @@ def test_demo_says_what_was_learned_and_where_the_page_is(tmp_path, capsys):
     printed = json.loads(capsys.readouterr().out)
     page = tmp_path / "demo" / "report.html"
     assert printed["report"] == str(page)
-    for folder, name in (("1-schools", "schools"), ("2-pictures", "pictures")):
-        results = json.loads((tmp_path / "demo" / folder / "results.json").read_text())
-        assert printed[name].startswith(results["sentence"])
+    stored = [tmp_path / "demo" / folder / "results.json" for folder in ("1-schools", "2-pictures")]
+    schools, pictures = (json.loads(path.read_text()) for path in stored)
+    assert printed["schools"].startswith(schools["sentence"])
+    shares = [f"{100 * row['test_images']['mean']:.0f}" for row in pictures["comparison"]]
+    pooled, cross, separate = shares
+    for text in (f"names {pooled} correctly", f"each kind {separate},", f"centre {cross},"):
+        assert text in printed["pictures"]
+    for results in (schools, pictures):
         assert results["provenance"]["command"] in page.read_text().replace("&amp;", "&")
     assert "two means" in page.read_text()
 

@@ -160,8 +160,8 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
         in capsys.readouterr().out
     )
     config = seen["config"]
-    assert (config.model, config.epochs, config.seeds) == ("small_cnn", 7, (0,))
-    for arguments, seeds in ((["--seed", "5"], (5,)), (["--seed", "5", "--seeds", "2"], (5, 6))):
+    assert (config.model, config.epochs, config.seeds) == ("small_cnn", 7, (0, 1))
+    for arguments, seeds in ((["--seed", "5"], (5, 6)), (["--seed", "5", "--seeds", "1"], (5,))):
         assert main(["reproduce", "office-home", "--quiet", *arguments]) == 0
         assert seen["config"].seeds == seeds
 
@@ -191,7 +191,7 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
         (["train", "pictures32", "--image-size", "0"], "`image_size` must be at least 1"),
         (
             ["reproduce", "office-home", "--model", "alexnet256"],
-            "alexnet256 must accept images of 32 by 32 pixels",
+            "alexnet256 must accept images of 48 by 48 pixels",
         ),
         (
             ["train", "pictures32", "--groups", "x.csv", "--train-list", "y", "--skip-unreadable"],

@@ -23,7 +23,7 @@ def test_the_paper_is_shipped():
 
 def test_the_small_one_is_like_it_but_small():
     small = shipped_config("pictures32")
-    assert (small.model, small.image_size, small.seeds) == ("small_cnn", 32, (0,))
+    assert (small.model, small.image_size, small.seeds) == ("small_cnn", 48, (0, 1))
     assert small.epsilons[0] == 0
     assert small.epsilons[-1] == math.inf
 

@@ -120,7 +120,7 @@ def office_home(
     """Figures 2 to 4: accuracy of cross-learned networks against the radius.
 
     With --data it runs the paper's configuration, which takes days on a CPU; scale it down with the
-    options. Without --data, it trains a small network with one seed on photographs,
+    options. Without --data, it trains a small network with two seeds on photographs,
     sketches, emoji and icons of 32 things, in less than 15 minutes on two cores. An interrupted run
     resumes where it stopped.
     """
