@@ -16,7 +16,8 @@ Say = Callable[[str], object]
 _SETTINGS: dict[str, Any] = {
     "image_size": 32,
     "epochs": 8,
-    "epsilons": (0.0, 0.3, 3.0, float("inf")),
+    "train_fraction": 0.5,
+    "epsilons": (0.0, 0.3, 1.0, float("inf")),
 }
 
 
