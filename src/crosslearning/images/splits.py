@@ -47,7 +47,7 @@ def split(
     >>> pictures = load_pictures32()
     >>> train, test = split(pictures)
     >>> len(train), len(test), set(pictures.groups[train]) & set(pictures.groups[test])
-    (6014, 1517, set())
+    (4462, 1128, set())
     >>> fit, validation = split(pictures, seed=1, within=train)
     """
     if data.given_split is not None and within is None:
