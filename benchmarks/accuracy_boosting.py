@@ -1,12 +1,13 @@
-"""Boosted trees that know the task: as a category, or by a random intercept (GPBoost).
+"""Boosted trees that know the task: as a category, or by a random intercept (GPBoost); AutoGluon.
 
-Each tries a few settings with early stopping on rows held out of the training part, then fits
-all of it with the best setting and the number of trees that was best.
+Each but the last tries a few settings with early stopping on rows held out of the training part,
+then fits all of it with the best setting and the number of trees that was best.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import catboost
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 MOST_TREES, PATIENCE, RATE = 500, 30, 0.05
+AUTO_GLUON_SECONDS, TARGET = 60.0, "the target"
 
 
 def chosen(
@@ -186,3 +188,28 @@ def _gp_boost(data: Data, y: NDArray) -> dict[str, Array]:
         predict_var=data.kind == "regression",
         pred_latent=False,
     )
+
+
+def auto_gluon(data: Data) -> Forecast:
+    """Stacked models of many kinds, on one core within a minute."""
+    from autogluon.tabular import TabularPredictor  # a dependency group of its own
+
+    kind = "regression" if not data.n_classes else "binary" if data.n_classes == 2 else "multiclass"
+    metric = "log_loss" if data.n_classes else "root_mean_squared_error"
+    with TemporaryDirectory() as folder:
+        model = TabularPredictor(
+            TARGET, problem_type=kind, eval_metric=metric, path=folder, verbosity=0
+        )
+        model.fit(
+            data.train.with_task().assign(**{TARGET: data.train.y}),
+            time_limit=AUTO_GLUON_SECONDS,
+            presets="good_quality",
+            dynamic_stacking=False,
+            num_cpus=1,
+            num_gpus=0,
+            ag_args_ensemble={"fold_fitting_strategy": "sequential_local"},
+        )
+        if not data.n_classes:
+            return Forecast(model.predict(data.test.with_task()).to_numpy(dtype=float))
+        shares = model.predict_proba(data.test.with_task())
+        return Forecast(shares.reindex(columns=range(data.n_classes), fill_value=0.0).to_numpy())

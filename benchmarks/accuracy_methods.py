@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from accuracy_boosting import cat_boost, gp_boost, hist_gradient_boosting, lightgbm
+from accuracy_boosting import auto_gluon, cat_boost, gp_boost, hist_gradient_boosting, lightgbm
 from accuracy_linear import (
     N_SLOPES,
     SHARES,
@@ -129,6 +129,7 @@ PEERS: dict[str, Method] = {
     "LightGBM": everywhere(lightgbm),
     "CatBoost": everywhere(cat_boost),
     "GPBoost": everywhere(gp_boost),
+    "AutoGluon": everywhere(auto_gluon),
     "ARMUL": tethered(tether="tension", metric="standard"),
 }
 OURS: dict[str, Method] = {

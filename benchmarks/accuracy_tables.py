@@ -101,16 +101,24 @@ REGRESSION = (
     Table("TenMileRace", "mosaicData", "state", "net", "age", "sex"),
 )  # fmt: skip
 CLASSES = (
+    Table("possum", "DAAG", "site", "sex", "age hdlngth skullw totlngth taill footlgth earconch eye chest belly", kind="classes"),
     Table("bacteria", "MASS", "ID", "y", "week", "ap hilo trt", kind="classes"),
+    Table("Greene", "carData", "judge", "decision", "success", "nation rater language location", kind="classes"),
+    Table("arthritis", "multgee", "id", "y", "age time baseline", "sex trt", kind="classes"),
     Table("OJ", "ISLR", "StoreID", "Purchase", "WeekofPurchase PriceCH PriceMM DiscCH DiscMM LoyalCH", "SpecialCH SpecialMM", kind="classes"),
+    Table("attrition", "modeldata", "JobRole", "Attrition", "Age DailyRate DistanceFromHome HourlyRate JobLevel MonthlyIncome MonthlyRate NumCompaniesWorked PercentSalaryHike StockOptionLevel TotalWorkingYears TrainingTimesLastYear YearsAtCompany YearsInCurrentRole YearsSinceLastPromotion YearsWithCurrManager", "BusinessTravel Department Education EducationField EnvironmentSatisfaction Gender JobInvolvement JobSatisfaction MaritalStatus OverTime PerformanceRating RelationshipSatisfaction WorkLifeBalance", kind="classes"),
     Table("politicalInformation", "pscl", "id", "y", "age length", "collegeDegree female homeOwn govt", kind="classes"),
     Table("Contraception", "mlmRev", "district", "use", "age", "urban livch", kind="classes"),
     Table("guImmun", "mlmRev", "comm", "immun", "pcInd81", "kid2p mom25p ord ethn momEd husEd momWork rural", kind="classes"),
     Table("CES11", "carData", "province", "abortion", "population", "gender importance education urban", kind="classes"),
     Table("Yogurt", "Ecdat", "id", "choice", "price.yoplait price.dannon price.hiland price.weight", "feat.yoplait feat.dannon feat.hiland feat.weight", kind="classes"),
+    Table("guPrenat", "mlmRev", "cluster", "prenat", "pcInd81 ssDist", "childAge motherAge birthOrd indig husEmpl", kind="classes"),
     Table("Chile", "carData", "region", "vote", "population age income statusquo", "sex education", kind="classes"),
+    Table("Catsup", "Ecdat", "id", "choice", "price.heinz41 price.heinz32 price.heinz28 price.hunts32", "disp.heinz41 disp.heinz32 disp.heinz28 disp.hunts32 feat.heinz41 feat.heinz32 feat.heinz28 feat.hunts32", kind="classes"),
     Table("KosteckiDillon", "carData", "id", "headache", "time dos age airq", "hatype medication sex", kind="classes"),
     Table("mlc_churn", "modeldata", "state", "churn", "account_length number_vmail_messages total_day_minutes total_eve_minutes total_night_minutes total_intl_minutes total_intl_calls number_customer_service_calls", "area_code international_plan voice_mail_plan", kind="classes"),
+    Table("Arrests", "carData", "year", "released", "age checks", "colour sex employed citizen", kind="classes"),
+    Table("WVS", "carData", "country", "poverty", "age", "religion degree gender", kind="classes"),
 )  # fmt: skip
 COUNTS = (
     Table("epil", "MASS", "subject", "y", "lbase lage period", "trt", kind="counts"),
@@ -136,6 +144,10 @@ HELD_BACK = (
     Table("Cracker", "Ecdat", "id", "choice", "price.sunshine price.kleebler price.nabisco price.private", "disp.sunshine disp.kleebler disp.nabisco disp.private feat.sunshine feat.kleebler feat.nabisco feat.private", kind="classes"),
     Table("Benefits", "Ecdat", "state", "ui", "stateur statemb age tenure yrdispl rr", "joblost nwhite school12 sex smsa married dkids dykids head", kind="classes"),
     Table("VerbAgg", "lme4", "id", "r2", "Anger", "Gender btype situ mode", kind="classes"),
+    Table("ais", "DAAG", "sport", "sex", "rcc wcc hc hg ferr bmi ssf pcBfat lbm ht wt", kind="classes"),
+    Table("soup", "ordinal", "RESP", "SURENESS", "DAY EASY", "PROD PRODID SOUPTYPE SOUPFREQ COLD GENDER AGEGROUP LOCATION", kind="classes"),
+    Table("Males", "plm", "nr", "union", "year school exper wage", "ethn married health industry occupation", kind="classes"),
+    Table("lending_club", "modeldata", "addr_state", "Class", "funded_amnt int_rate annual_inc delinq_2yrs inq_last_6mths revol_util acc_now_delinq open_il_6m open_il_12m open_il_24m total_bal_il all_util inq_fi inq_last_12m delinq_amnt num_il_tl total_il_high_credit_limit", "term sub_grade verification_status emp_length", kind="classes"),
     Table("Mmmec", "mlmRev", "nation", "deaths", "expected uvb", kind="counts"),
     Table("medpar", "COUNT", "provnum", "los", "", "hmo white age80 type", kind="counts"),
 )  # fmt: skip
