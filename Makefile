@@ -46,7 +46,7 @@ bench: $(VENV)/.bench ## measure speed; tables and plots go to benchmarks/result
 	$(BIN)/python benchmarks/heads.py
 
 clean: ## remove the environment and everything that was generated
-	rm -rf $(VENV) $(OUT) build dist docs/_build docs/_generated docs/benchmarks .coverage* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(OUT) build dist docs/_build docs/_generated docs/benchmarks docs/gallery .coverage* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.run: pyproject.toml constraints.txt

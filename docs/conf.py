@@ -11,6 +11,7 @@ import crosslearning
 sys.path.insert(0, str(Path(__file__).parent))
 
 import generate
+import inventories
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -23,13 +24,36 @@ extensions = [
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "_generated"]
 nitpicky = True
 smartquotes = False  # options begin with two dashes
-# Pages of other projects are not looked up.
 nitpick_ignore_regex = [("py:.*", r"(flwr|lightning|sklearn|transformers)\..*")]
+intersphinx_mapping = inventories.write(Path(__file__).parent / "_generated" / "inventories")
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/(?!adapters)\w+\.py",  # minutes of training are shown, not run
+    "ignore_pattern": r"federated/",
+    "within_subsection_order": "FileNameSortKey",
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("crosslearning",),
+    "reference_url": {"crosslearning": None},
+    "capture_repr": ("_repr_html_",),
+    "abort_on_example_error": True,
+    "show_memory": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "download_all_examples": False,
+}
 
 html_theme = "furo"
 html_title = "crosslearning"
@@ -50,6 +74,19 @@ numpydoc_show_class_members = False
 toc_object_entries_show_parents = "hide"
 
 
+def link_examples(
+    app: Sphinx, what: str, name: str, _: object, __: object, lines: list[str]
+) -> None:
+    """Show the examples that use a class or a function below its description."""
+    folder = Path(app.srcdir) / "gallery" / "backreferences"
+    for short in (f"crosslearning.{name.rsplit('.', 1)[-1]}", name):
+        examples = folder / f"{short}.examples"
+        if what in ("class", "function") and examples.exists() and examples.stat().st_size:
+            lines += ["", ".. rubric:: In the gallery", "", f".. minigallery:: {short}", ""]
+            return
+
+
 def setup(app: Sphinx) -> None:
     """Generate what the pages show before anything looks for it."""
     app.connect("config-inited", lambda *_: generate.generate())
+    app.connect("autodoc-process-docstring", link_examples, priority=900)  # after numpydoc

@@ -1,4 +1,8 @@
-"""One adapter per task on a frozen transformer, none farther than ε from their centre.
+"""
+Adapters on a frozen transformer
+================================
+
+One adapter per task on a frozen transformer, none farther than ε from their centre.
 
 A small transformer learns to read the digits of scikit-learn. Eight offices then send digits that
 are turned by 20 degrees. Office k has its own code: what looks like a k is a k + 1, and the other

@@ -1,4 +1,8 @@
-"""Means of related groups: sharing a little beats sharing nothing and sharing all.
+"""
+Means of related groups
+=======================
+
+Means of related groups: sharing a little beats sharing nothing and sharing all.
 
 Twelve groups of 4 samples in 3 dimensions; the true means are close to each other, but not equal.
 Each is estimated by its own sample mean, by the overall mean, and by a sample mean that is held

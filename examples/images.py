@@ -1,4 +1,8 @@
-"""Networks for photographs, sketches, emoji and icons of the same things.
+"""
+Pictures in torch
+=================
+
+Networks for photographs, sketches, emoji and icons of the same things.
 
 Each of the four domains is a task with its own network. The same training runs at several radii,
 from one shared network (0) to four separate ones (inf), on eight categories with few images

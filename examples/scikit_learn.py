@@ -1,4 +1,8 @@
-"""House prices by neighbourhood, as an ordinary scikit-learn pipeline.
+"""
+House prices: a scikit-learn pipeline
+=====================================
+
+House prices by neighbourhood, as an ordinary scikit-learn pipeline.
 
 25 neighbourhoods of Ames, Iowa, with 10 to 443 sales each. The neighbourhood column passes through
 the pipeline unchanged; the estimator finds it by name. Half of the sales are used for training,

@@ -1,4 +1,8 @@
-"""A table with a group column: fit, read the verdict, predict, from files to files.
+"""
+A table, from files to files
+============================
+
+A table with a group column: fit, read the verdict, predict, from files to files.
 
 The same as these commands, which need no Python::
 

@@ -1,4 +1,8 @@
-"""Your own torch training loop, with three additional lines.
+"""
+Your own torch training loop
+============================
+
+Your own torch training loop, with three additional lines.
 
 Six noisy sine waves of different height and phase, with 8 points each: too few to learn a wave
 from, but the waves have much in common. The same loop runs at three radii.

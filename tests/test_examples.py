@@ -50,8 +50,21 @@ SHORT = {
 }
 
 
+PAGES = {  # of the gallery, and what each must print
+    "control.py": r"epsilon 0\.1 .* [0-7]\.\d%",
+    "counts.py": r"shared .* 0\.1\d\d",
+    "epidemic.py": r"0\.01 +0\.00\d",
+    "federated_means.py": r"within ε +0\.05",
+    "nested_groups.py": "",
+    "new_hospital.py": r"90% intervals hold 8[89]\.\d%",
+    "panel.py": r"inside their intervals: \d\d% of 44",
+    "projection.py": r"residual: +\de-1\d",
+    "schools.py": r"school 9999: -?\d",
+}
+
+
 def test_every_example_is_tested():
-    tested = set(re.findall(r'run\("(\w+\.py)"', Path(__file__).read_text()))
+    tested = set(re.findall(r'run\("(\w+\.py)"', Path(__file__).read_text())) | PAGES.keys()
     assert tested == {path.name for path in EXAMPLES.glob("*.py")}
 
 
@@ -69,6 +82,13 @@ def test_short_runs_print_a_result(name, tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.err == ""
     assert re.search(r" \d+\.\d\d", printed.out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_of_the_gallery(name, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    assert re.search(PAGES[name], run(name))
 
 
 def test_gaussian_means():

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.convex.solver.problem import BLOCKS, PerBlock, per_block
-from crosslearning.evaluation.numbers import count
 from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._search import radii
 from crosslearning.linear.logistic import CrossLogisticRegression
@@ -63,7 +62,7 @@ class CrossPath:
         return plots.path(self, coefficient)
 
     def __repr__(self) -> str:
-        return f"<CrossPath of {len(self.epsilons)} radii for {count(len(self.tasks), 'task')}>"
+        return f"<CrossPath of {len(self.epsilons)} radii for {len(self.tasks)} tasks>"
 
 
 def cross_ridge_path(

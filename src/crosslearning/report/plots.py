@@ -214,5 +214,5 @@ def training(history: History) -> Plot:
 
     epochs = history.epochs.reset_index()[["epoch", "loss", "score"]].astype(object)
     rows = epochs.where(epochs.notna(), None).to_dict("records")
-    chart = lines.training(rows)
+    chart = lines.training([{str(name): value for name, value in row.items()} for row in rows])
     return plot(Figure("training", "Training loss and validation score, mean over tasks", chart))
