@@ -86,7 +86,13 @@ def link_examples(
             return
 
 
+def find_measurements(_: Sphinx, __: str, source: list[str]) -> None:
+    """Let links to measurements, which are those of a repository browser, lead to our pages."""
+    source[0] = source[0].replace("](../benchmarks/results/", "](benchmarks/")
+
+
 def setup(app: Sphinx) -> None:
     """Generate what the pages show before anything looks for it."""
     app.connect("config-inited", lambda *_: generate.generate())
+    app.connect("source-read", find_measurements)
     app.connect("autodoc-process-docstring", link_examples, priority=900)  # after numpydoc

@@ -1,8 +1,12 @@
-"""Pictures of the guide, drawn from library code: ``python docs/figures.py`` writes _generated."""
+"""Pictures of the guide, drawn from library code: ``python docs/figures.py``, or ``make docs``.
+
+They are committed, so that the pages show them in a repository browser, too.
+"""
 
 from __future__ import annotations
 
 import math
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +32,7 @@ from crosslearning.paper.gaussian import experiment as gaussian
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+FIGURES = Path(__file__).parent / "_static" / "figures"
 POOLED, SEPARATE, CROSS = "#6b6f76", "#0067a8", "#c84c00"  # as in the report
 CENTER, GREY = "0.1", "0.45"
 STYLE = {
@@ -183,14 +188,16 @@ PICTURES = [idea, schools, path, choice, tethers, ball]
 
 
 def draw_all(folder: Path) -> None:
-    """Draw all pictures as SVG files, named as their functions."""
+    """Draw all pictures as SVG files, named as their functions, and others into a folder."""
+    FIGURES.mkdir(exist_ok=True)
     folder.mkdir(exist_ok=True)
     with mpl.rc_context(STYLE):
         for picture in PICTURES:
             figure = picture()
-            figure.savefig(folder / f"{picture.__name__}.svg", metadata={"Date": None})
+            figure.savefig(FIGURES / f"{picture.__name__}.svg", metadata={"Date": None})
     gaussian.run(gaussian.GaussianConfig(), folder / "gaussian")
     report.draw(folder / "gaussian", ["svg"])
+    shutil.copy(folder / "gaussian" / "gaussian.svg", FIGURES)
 
 
 def draw_pictures(path: Path) -> None:

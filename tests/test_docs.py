@@ -2,7 +2,7 @@
 
 import re
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -53,6 +53,20 @@ def resolved(name):
             found = getattr(found, part)
         return found
     raise AssertionError(f"{name} does not exist")
+
+
+def test_the_page_of_commands_is_their_help():
+    pytest.importorskip("typer")
+    spec = spec_from_file_location("command_pages", DOCS / "command_pages.py")
+    pages = module_from_spec(spec)
+    spec.loader.exec_module(pages)
+    assert pages.PAGE.read_text() == pages.text(), "run `python docs/command_pages.py`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_figures_of_a_page_exist(page):
+    for target in re.findall(r"\]\(([^)#:]+\.\w+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
