@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).with_name("commands.md")
 HEAD = """# Commands
 
-Every command has a `--help` option. An error prints one line that says what is wrong and what to do, leaves no half-written
-files, and exits with code 2 (130 after Ctrl-C). `crosslearning --install-completion` sets up shell completion.
+Every command has a `--help` option. An error prints one line that says what is wrong and what to
+do, leaves no half-written files, and exits with code 2 (130 after Ctrl-C).
+`crosslearning --install-completion` sets up shell completion.
 
 <!-- Written by `python docs/command_pages.py`, from the help of the commands. -->
 """
