@@ -15,7 +15,10 @@ _NEED_FLOWER = ["docs/federated.md", "src/crosslearning/federated/*"]
 
 _INTEGRATIONS = "src/crosslearning/nn/integrations"
 
+_BUILT = ["docs/_build/*", "docs/gallery/*"]  # by `make docs`; examples run as they are imported
+
 collect_ignore_glob = [
+    *_BUILT,
     *([] if find_spec("torch") else _NEED_TORCH),
     *([] if find_spec("torch") and find_spec("flwr") else _NEED_FLOWER),
     *([] if find_spec("pytorch_lightning") else [f"{_INTEGRATIONS}/lightning.py"]),

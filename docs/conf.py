@@ -49,6 +49,7 @@ sphinx_gallery_conf = {
     "reference_url": {"crosslearning": None},
     "capture_repr": ("_repr_html_",),
     "abort_on_example_error": True,
+    "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
     "write_computation_times": False,

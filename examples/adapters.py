@@ -19,6 +19,8 @@ about as many trained parameters.
 Run it with ``python examples/adapters.py``. Needs ``pip install "crosslearning[torch]"``.
 """
 
+# sphinx_gallery_thumbnail_path = '_static/figures/ball.svg'
+
 import copy
 import math
 

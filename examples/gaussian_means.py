@@ -11,6 +11,8 @@ within a radius of a common centre.
 Run it with ``python examples/gaussian_means.py``.
 """
 
+# sphinx_gallery_thumbnail_path = '_static/figures/gaussian.svg'
+
 import math
 
 import numpy as np

@@ -11,6 +11,8 @@ of each.
 Run it with ``python examples/images.py``. Needs ``pip install "crosslearning[torch]"``.
 """
 
+# sphinx_gallery_thumbnail_path = '_static/figures/idea.svg'
+
 import math
 from functools import partial
 

@@ -11,6 +11,8 @@ the other half for testing.
 Run it with ``python examples/scikit_learn.py``.
 """
 
+# sphinx_gallery_thumbnail_path = '_static/figures/choice.svg'
+
 import numpy as np
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.linear_model import RidgeCV

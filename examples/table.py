@@ -13,6 +13,8 @@ The same as these commands, which need no Python::
 Run it with ``python examples/table.py [FOLDER]``; model and report go to the folder.
 """
 
+# sphinx_gallery_thumbnail_path = '_static/report.png'
+
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory

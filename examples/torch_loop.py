@@ -10,6 +10,8 @@ from, but the waves have much in common. The same loop runs at three radii.
 Run it with ``python examples/torch_loop.py``. Needs ``pip install "crosslearning[torch]"``.
 """
 
+# sphinx_gallery_thumbnail_path = '_static/figures/tethers.svg'
+
 import math
 
 import torch
