@@ -38,7 +38,7 @@ def _parameter(flag: str, option: Field[Any]) -> inspect.Parameter:
     """Return an option as a parameter that Typer understands."""
     about, kind, default = option.metadata, get_type_hints(FitSettings)[option.name], option.default
     if _is_list(option):
-        kind, default = list[str] | None, None
+        kind, default = list[str] | None, MISSING if default is MISSING else None
     names = (f"--{flag.replace('_', '-')}",) if kind is bool else ()
     complete = columns if about["column"] else one_of(*about["choices"])
     return inspect.Parameter(
@@ -82,7 +82,8 @@ def fit_options(values: dict[str, Any], header: Collection[str]) -> dict[str, An
     options = {}
     for flag, option in _OPTIONS.items():
         value = values[flag]
-        if _is_list(option) and value is not None:
+        # Names of task columns may have commas; the option is repeated for more than one.
+        if _is_list(option) and value is not None and flag != "task":
             parts = (
                 [item] if item in header else map(str.strip, item.split(",")) for item in value
             )

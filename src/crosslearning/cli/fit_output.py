@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from crosslearning.tables import TableModel
-    from crosslearning.tables.findings import Findings, ModelScore
+    from crosslearning.tables.findings import CenterCoefficient, Findings, ModelScore
 
 _TIE = 1e-6  # of the score
+_COEFFICIENTS = 10  # that are printed
 _NARROW = 13  # letters of a heading
 
 
@@ -37,6 +38,7 @@ def print_fit(fitted: TableModel, folder: Path, page: Path) -> None:
     for note in findings.notes:
         console.print(f"  {note}")
     _print_models(console, findings)
+    _print_center(console, findings)
     _print_differences(console, findings)
     console.print(findings.sentence, style="bold")
     if findings.beyond_linear:
@@ -100,14 +102,52 @@ def _print_differences(console: Console, findings: Findings) -> None:
     """Print how much tasks differ, in the columns where they differ most."""
     from crosslearning.evaluation.numbers import number
 
-    differences = findings.differences
-    if not differences.shown:
-        return
-    parts = []
-    for row in differences.shown[:4]:
-        text = f"{row.what} {number(row.sd, 3)}"
-        if row.low is not None:
-            text += f" ({number(row.low, 3)} to {number(row.high, 3)})"
-        parts.append(text)
+    differences, within = findings.differences, ""
     about = f"standard deviations, in {differences.unit}"
-    console.print(f"Tasks differ ({about}): {', '.join(parts)}")
+    levels = []
+    for group in differences.outer:
+        levels.append((f"Groups by {group.name}{within}", group.shown))
+        within = f" of one {group.name}"
+    for who, shown in (*levels, (f"Tasks{within}", differences.shown)):
+        parts = [f"{row.what} {number(row.sd, 3)}{_range(row.low, row.high)}" for row in shown[:4]]
+        if parts:
+            console.print(f"{who} differ ({about}): {', '.join(parts)}")
+        elif differences.outer:
+            console.print(f"{who} do not differ")
+
+
+def _range(low: float | None, high: float | None) -> str:
+    from crosslearning.evaluation.numbers import number
+
+    return "" if low is None else f" ({number(low, 3)} to {number(high, 3)})"
+
+
+def _print_center(console: Console, findings: Findings) -> None:
+    """Print the coefficients of the centre that are farthest from 0 in standard errors."""
+    from rich.table import Table
+
+    from crosslearning.evaluation.numbers import number
+
+    if findings.center is None:
+        return
+    rows = [row for row in findings.center.coefficients if row.feature != "(intercept)"]
+    some = sorted(rows, key=_distance, reverse=True)[:_COEFFICIENTS]
+    shown = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    shown.add_column("coefficients of\nthe centre", min_width=16, overflow="fold")
+    between = [f"sd by\n{level}" for level in findings.center.levels]
+    for title in ("\nestimate", "standard\nerror", "95 %\ninterval", *between):
+        shown.add_column(title, justify="right", no_wrap=True)
+    for row in findings.center.coefficients:
+        if row in some or row.feature == "(intercept)":
+            name = row.feature if row.class_ is None else f"{row.feature}, {row.class_}"
+            ends = f"{number(row.low, 3)} to {number(row.high, 3)}"
+            sds = [number(part.sd, 3) for part in row.between]
+            shown.add_row(name, number(row.estimate), number(row.std_error, 2), ends, *sds)
+    console.print(shown)
+    if len(some) < len(rows):
+        console.print(f"({len(rows) - len(some):,} that are closer to 0 are in the report)")
+    console.print()
+
+
+def _distance(row: CenterCoefficient) -> float:
+    return abs(row.estimate or 0.0) / (row.std_error or 1.0)

@@ -157,6 +157,7 @@ def _summary(predicted: Predicted, out: str) -> dict[str, Any]:
     return {
         "rows": predicted.rows,
         "unknown": [{"task": plain(label), "rows": rows} for label, rows in unknown],
+        "unknown_in_groups": predicted.in_groups,
         "unknown_categories": predicted.categories,
         "outside_range": {"rows": predicted.outside_rows, "columns": predicted.outside},
         "untested": predicted.untested and predicted.untested._asdict(),
@@ -186,7 +187,8 @@ def _remarks(predicted: Predicted) -> Iterator[str]:
     if rows := predicted.unknown.total():
         belong = "row belongs" if rows == 1 else "rows belong"
         named = _counted(predicted.unknown)
-        yield f"{rows:,} {belong} to no known task; predicted by the centre: {named}"
+        by = "their group or the centre" if predicted.in_groups else "the centre"
+        yield f"{rows:,} {belong} to no known task; predicted by {by}: {named}"
     for column, values in predicted.categories.items():
         yield f"Unknown values of {column}: {_counted(values)}"
     if rows := predicted.outside_rows:

@@ -17,8 +17,6 @@ from crosslearning.linear.summary import Summary
 from crosslearning.tasks.estimators import CENTER
 from crosslearning.tether import Array, Indices
 
-_ROUNDING = 1e-12  # of a variance, below which the lower end of its interval is 0
-
 
 class Inference:
     """Adds `summary` and `contrast` to the Bayesian estimators."""
@@ -65,7 +63,7 @@ class Inference:
         levels = self.covariance_.reshape(-1, *self.center_covariance_.shape)
         laws = np.split(self.task_variance_law_, len(levels), axis=1)
         for name, covariance, law in zip(self.level_names_, levels, laws, strict=True):
-            lower, upper = _variance_interval(VarianceLaw(*law), covariance, directions, coverage)
+            lower, upper = VarianceLaw(*law).interval_along(directions, covariance, coverage)
             frame[f"{name}_sd"] = np.sqrt(_variances(directions, covariance))
             frame[f"{name}_sd_lower"], frame[f"{name}_sd_upper"] = np.sqrt(lower), np.sqrt(upper)
         family, sizes = self._family(), [*map(len, self.groups_), self.n_tasks_fitted_]
@@ -206,30 +204,6 @@ def _weights_of(weights: Any, labels: list[Any]) -> tuple[Indices, Array, float]
     if not np.isfinite([*values, of_center]).all():
         raise ValueError(f"`weights` must be finite; got {weights!r}. Use 0 to leave a task out.")
     return np.array([labels.index(label) for label in by_label], dtype=np.intp), values, of_center
-
-
-def _variance_interval(
-    law: VarianceLaw, covariance: Array, directions: Array, coverage: float
-) -> tuple[Array, Array]:
-    """Combine intervals of the parameters' variances to those along directions.
-
-    Distances of the ends are added, of different estimates as squares (the MOVER method of
-    variance components); parameters that share a variance share its estimate.
-    """
-    lower, upper = law.interval(coverage)
-    estimates = np.array([law.estimates, law.offsets, law.df])
-    group = np.unique(estimates, axis=1, return_inverse=True)[1].ravel()
-    members = np.eye(int(group.max()) + 1)[group]
-    estimated, squares, variances = law.df > 0, directions**2, np.diagonal(covariance)
-    value = _variances(directions, covariance)
-    below, above = (
-        np.linalg.norm(squares @ (np.where(estimated, reach, 0.0)[:, None] * members), axis=1)
-        for reach in (variances - lower, upper - variances)
-    )
-    without = np.isnan(law.df) | ((law.df == 0) & (variances > 0))  # undetermined, or fixed
-    has_interval = (squares[:, estimated] > 0).any(axis=1) & ~(squares[:, without] > 0).any(axis=1)
-    lowest = np.where(value - below > _ROUNDING * value, value - below, 0.0)
-    return np.where(has_interval, lowest, np.nan), np.where(has_interval, value + above, np.nan)
 
 
 def _variances(directions: Array, covariance: Array) -> Array:

@@ -19,10 +19,18 @@ from crosslearning.evaluation.sentences import Measure, extremes
 from crosslearning.tables import describe_models
 from crosslearning.tables.checks import RowSummary
 from crosslearning.tables.describe_models import Fit
-from crosslearning.tables.differences import coefficients, places, standardised, task_differences
+from crosslearning.tables.differences import (
+    bound_of,
+    center_summary,
+    coefficients,
+    places,
+    standardised,
+    task_differences,
+)
 from crosslearning.tables.findings import (
     VERSION,
     About,
+    CenterSummary,
     Findings,
     GainCount,
     Provenance,
@@ -86,14 +94,24 @@ def _findings(fit: Fit, about: About) -> Findings:
         differences=task_differences(fit.sharing, names, axes, about.target, rows.constant),
         tasks=_tasks(fit, some, place),
         coefficients=coefficients(described, coef[both], intercept[both], names),
+        center=_center(fit),
         constant_within_tasks=tuple(rows.constant),
         explained=explained,
-        epsilon=described.epsilon_ if np.isfinite(described.epsilon_) else None,
+        epsilon=bound_of(described),
         effects=fit.effects,
         calibration=fit.checks.calibration,
         predicted=fit.checks.predicted,
         reliability=fit.checks.reliability,
     )
+
+
+def _center(fit: Fit) -> CenterSummary | None:
+    """Summarise the centre, unless its features are principal axes."""
+    model = fit.model
+    if model.rotation is not None:
+        return None
+    levels = model.task_columns if len(fit.sharing.groups_) else [model.task]
+    return center_summary(fit.sharing, model.encoder.feature_names, levels)
 
 
 def _about(fit: Fit, messages: tuple[str, ...]) -> About:
@@ -102,7 +120,7 @@ def _about(fit: Fit, messages: tuple[str, ...]) -> About:
         kind="table",
         version=VERSION,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        title=f"{model.predicts} by {model.task}",
+        title=f"{model.predicts} by {' in '.join(reversed(model.task_columns))}",
         target=model.predicts if model.quantile is None else f"the {model.predicts}",
         task=model.task,
         estimator=type(fit.estimator).__name__,

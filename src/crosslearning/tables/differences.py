@@ -1,14 +1,25 @@
 """How tasks differ in a linear model: coefficients, their standard deviations, and a map."""
 
-from typing import Any
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import chdtri
 
+from crosslearning.convex.evidence.variance_law import VarianceLaw
 from crosslearning.convex.families import family_of
-from crosslearning.tables.findings import Coefficients, Difference, Predictor, TaskDifferences
+from crosslearning.tables.findings import (
+    CenterCoefficient,
+    CenterSummary,
+    Coefficients,
+    Deviation,
+    Difference,
+    GroupDifferences,
+    Predictor,
+    TaskDifferences,
+)
 from crosslearning.tables.learners.features import Rotation
 
 Array = NDArray[np.float64]
@@ -92,73 +103,129 @@ def task_differences(
 ) -> TaskDifferences:
     """How much tasks differ in each coefficient, per standard deviation of its column.
 
-    With 95 % intervals (chi-square), whose degrees of freedom are the effective number of tasks
-    minus one: a task counts as far as its own rows, not the other tasks, determine its coefficient.
-    Columns with a common variance add up theirs, and `shown`, the largest first and without
-    `constant` columns, lists them once. There is no interval with too few degrees of freedom.
+    With 95 % intervals, those of :meth:`CrossBayesianRidge.summary`, unless too few tasks determine
+    them. Columns with a common variance are listed once among those `shown`, the largest first and
+    without `constant` columns. Tasks within groups have the differences of groups as well.
     """
-    sds, freedom = _variances(model, axes)
-    groups: dict[str, list[int]] = {}  # of columns with a common variance
-    for j, name in enumerate(names):
-        if name not in constant and sds[j] > 0:
-            groups.setdefault(f"{sds[j]:.9g}", []).append(j)
-    alike = {j: group for group in groups.values() for j in group}
     center = np.reshape(model.center_coef_ * model.feature_scale_, (-1, model.n_features_in_))[-1]
     center = center if axes is None else axes @ center
-
-    def difference(what: str, columns: list[int]) -> Difference:
-        first = columns[0]
-        low, high = _interval(sds[first], freedom[alike.get(first, [])].sum())
-        listed = tuple(names[j] for j in columns)
-        return Difference(
-            what=what, columns=listed, sd=sds[first], low=low, high=high, center=center[first]
-        )
-
-    low, high = _interval(sds[-1], freedom[-1])
-    level = Difference(what="level", sd=sds[-1], low=low, high=high)
-    largest = sorted(groups.values(), key=lambda group: -sds[group[0]])
-    shared = [difference(_words(group, names, len(alike)), group) for group in largest]
+    levels = [
+        _level_differences(deviations, names, center, constant)
+        for deviations in _deviations(model, axes)
+    ]
+    *outer, tasks = zip(model.level_names_, levels, strict=True)
+    sizes = [*map(len, model.groups_)]
     family = family_of(vars(model))
     logarithmic, classes = family.link == "log", family.link == "logit"
     scale = f"the logarithm of {target}" if logarithmic else target
     return TaskDifferences(
-        level=level,
-        features=tuple(difference(name, [j]) for j, name in enumerate(names)),
-        shown=(level, *shared) if level.sd > 0 else tuple(shared),
+        level=tasks[1].level,
+        features=tasks[1].features,
+        shown=tasks[1].shown,
         noise=model.noise_sd_ if family.link == "identity" and family.has_dispersion else None,
         unit="log-odds" if classes else scale,
-        factor=np.exp(sds[-1]) if logarithmic else None,
-        epsilon=model.epsilon_ if np.isfinite(model.epsilon_) else None,
+        factor=np.exp(tasks[1].level.sd) if logarithmic else None,
+        epsilon=bound_of(model),
+        outer=tuple(
+            GroupDifferences(name=name, groups=size, level=one.level, shown=one.shown)
+            for (name, one), size in zip(outer, sizes, strict=True)
+        ),
     )
 
 
-def _variances(model: Any, axes: Array | None) -> tuple[Array, Array]:
-    """Return standard deviations of columns and of the level, and their degrees of freedom."""
-    p, covariance = model.n_features_in_, model.covariance_
-    q = len(covariance) // (p + 1)
-    variances = _by_column(covariance[np.newaxis], p, q, axes)
-    posterior = _by_column(model.task_covariances_, p, q, axes)
-    ratio = np.divide(posterior, variances, out=np.ones_like(posterior), where=variances > 0)
-    freedom = np.maximum(np.clip(1.0 - ratio, 0.0, 1.0).sum(axis=0) - 1.0, 0.0)
-    return getattr(model, "target_scale_", 1.0) * np.sqrt(variances[0]), freedom
+def center_summary(model: Any, names: list[str], levels: Sequence[str]) -> CenterSummary:
+    """Summarise the centre of a model of these columns, whose tasks and groups are `levels`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about intervals that are missing
+        frame = model.summary().frame
+    classes = [key[0] for key in frame.index] if frame.index.nlevels > 1 else [None] * len(frame)
+    features = [*names, "(intercept)"] * (len(frame) // (len(names) + 1))
+    values = frame.to_numpy().tolist()
+    coefficients = (
+        CenterCoefficient(
+            feature=feature,
+            class_=label,
+            estimate=row[0],
+            std_error=row[1],
+            low=row[2],
+            high=row[3],
+            between=tuple(
+                Deviation(sd=row[k], low=row[k + 1], high=row[k + 2]) for k in range(4, len(row), 3)
+            ),
+        )
+        for feature, label, row in zip(features, classes, values, strict=True)
+    )
+    return CenterSummary(levels=tuple(levels), coefficients=tuple(coefficients))
 
 
-def _by_column(covariances: Array, p: int, q: int, axes: Array | None) -> Array:
-    """Variances of coefficients of standardised columns and of the level, averaged over scores."""
-    blocks = covariances.reshape(len(covariances), p + 1, q, p + 1, q)
-    matrix = np.einsum("njqkq->njk", blocks) / q
-    variances = np.einsum("njj->nj", matrix)
+class _LevelDifferences(NamedTuple):
+    """Differences at one level: of intercepts, of each column, and those to show."""
+
+    level: Difference
+    features: tuple[Difference, ...]
+    shown: tuple[Difference, ...]
+
+
+def _level_differences(
+    deviations: Array, names: list[str], center: Array, constant: list[str]
+) -> _LevelDifferences:
+    """List standard deviations with their ends, which are the columns of an array."""
+    sds = deviations[:, 0]
+    groups: dict[str, list[int]] = {}  # of columns with a common variance
+    for j, name in enumerate(names):
+        if name not in constant and sds[j] > 0:
+            groups.setdefault(f"{sds[j]:.9g}", []).append(j)
+    n_different = sum(map(len, groups.values()))
+
+    def difference(what: str, columns: list[int]) -> Difference:
+        sd, low, high = _finite(deviations[columns[0]])
+        listed, effect = tuple(names[j] for j in columns), center[columns[0]]
+        return Difference(what=what, columns=listed, sd=sd, low=low, high=high, center=effect)
+
+    sd, low, high = _finite(deviations[-1])
+    level = Difference(what="level", sd=sd, low=low, high=high)
+    largest = sorted(groups.values(), key=lambda group: -sds[group[0]])
+    shared = [difference(_words(group, names, n_different), group) for group in largest]
+    features = tuple(difference(name, [j]) for j, name in enumerate(names))
+    return _LevelDifferences(level, features, (level, *shared) if sd > 0 else tuple(shared))
+
+
+def _finite(row: Array) -> tuple[float, float | None, float | None]:
+    """Return a standard deviation, and the ends of its interval if it has one."""
+    sd, low, high = row.tolist()
+    return (sd, low, high) if np.isfinite(high) and sd > 0 else (sd, None, None)
+
+
+def bound_of(model: Any) -> float | None:
+    """Largest distance to the centre, or of groups within groups to the group, if there is one."""
+    bound = float(np.min(model.epsilon_))
+    return bound if np.isfinite(bound) else None
+
+
+def _deviations(model: Any, axes: Array | None) -> list[Array]:
+    """Return standard deviations of columns and of the level with 95 % intervals, by level.
+
+    They are averages over scores, whose intervals are those of the first.
+    """
+    p, width = model.n_features_in_, model.center_covariance_.shape[0]
+    q, columns = width // (p + 1), np.eye(p + 1)
     if axes is not None:
-        coef = np.einsum("fj,njk,fk->nf", axes, matrix[:, :p, :p], axes, optimize=True)
-        variances = np.column_stack([coef, variances[:, p:]])
-    return np.asarray(np.maximum(variances, 0.0))
-
-
-def _interval(sd: float, freedom: float) -> tuple[float | None, float | None]:
-    if freedom < _FEWEST:
-        return None, None
-    low, high = (sd * np.sqrt(freedom / chdtri(freedom, tail)) for tail in (0.025, 0.975))
-    return low, high
+        columns = np.zeros((len(axes) + 1, p + 1))
+        columns[:-1, :-1], columns[-1, -1] = axes, 1.0
+    first = np.kron(columns, np.eye(q)[:1])
+    levels = model.covariance_.reshape(-1, width, width)
+    laws = np.split(model.task_variance_law_, len(levels), axis=1)
+    result = []
+    for covariance, law in zip(levels, laws, strict=True):
+        mean = np.einsum("jqkq->jk", covariance.reshape(p + 1, q, p + 1, q)) / q
+        variances = np.maximum(np.sum(columns @ mean * columns, axis=1), 0.0)
+        of_first = np.sum(first @ covariance * first, axis=1)
+        share = np.divide(variances, of_first, out=np.ones_like(variances), where=of_first > 0)
+        few = np.abs(first) @ (law[2] < _FEWEST) > 0
+        ends = VarianceLaw(*law).interval_along(first, covariance, 0.95)
+        squares = [variances, *(np.where(few, np.nan, share * end) for end in ends)]
+        result.append(getattr(model, "target_scale_", 1.0) * np.sqrt(squares).T)
+    return result
 
 
 def _words(group: list[int], names: list[str], n_different: int) -> str:

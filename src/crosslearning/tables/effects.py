@@ -93,7 +93,8 @@ def _encoded(
 ) -> NDArray[np.float64]:
     """Features of all rows for each value of a grid, one column after the other."""
     n_rows, points = len(frame), sum(map(len, grids.values()))
-    rows: dict[str, NDArray[Any]] = {model.task: np.full(points * n_rows, None, dtype=object)}
+    nobody = np.full(points * n_rows, None, dtype=object)
+    rows: dict[str, NDArray[Any]] = dict.fromkeys(model.task_columns, nobody)
     for name in model.encoder.columns:
         values = frame[name].to_numpy(dtype=object)
         if name in model.encoder.numbers:

@@ -39,8 +39,10 @@ from crosslearning.tasks import check_tasks
 from crosslearning.tasks.estimators import (
     as_objects,
     codes_to_predict,
+    is_center,
     separate_labels,
 )
+from crosslearning.tasks.nested import has_levels, level_names, paths_like
 
 if TYPE_CHECKING:
     from crosslearning.report.plots import Plot
@@ -88,7 +90,7 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
             Targets or classes.
         tasks : array of shape (n_rows,), optional
             Task label of each row: any hashable values, at least two of them. Needed unless there
-            is a `task_column`.
+            is a `task_column`. Of groups within groups several columns, outermost first.
         sample_weight : array of shape (n_rows,), optional
             Weight of each row.
         """
@@ -101,15 +103,17 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         table = self._checked_features(X, reset=True)
         values = _check_y(y, estimator=self)
         check_consistent_length(table, values)
-        columns = {"task": check_tasks(tasks, len(table)), "target": self._learn_target(values)}
+        columns = {"target": self._learn_target(values)}
         if sample_weight is not None:
             columns["weights"] = _check_sample_weight(
                 sample_weight, table, ensure_non_negative=True
             )
-        roles: dict[str, Any] = {}
-        for role, source in (("task", tasks), ("target", y), ("weights", None)):
+        labels = _named_labels(tasks, table)
+        roles: dict[str, Any] = {"task": list(labels)}
+        for role, source in (("target", y), ("weights", None)):
             if role in columns:
-                roles[role] = _new_name(source, role, [*table.columns, *roles.values()])
+                taken = [*table.columns, *labels, *roles.values()]
+                roles[role] = _new_name(source, role, taken)
         # A column of a matrix is meant as a feature, even if it looks like a row number.
         if not isinstance(X, pd.DataFrame):
             roles["features"] = [name for name in table.columns if name != self.group]
@@ -118,7 +122,7 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
             value = getattr(settings, option)
             names = value if isinstance(value, tuple) else [] if value is None else [value]
             require_columns(table, names, f"option {option}", "X")
-        table = table.assign(**{roles[role]: columns[role] for role in columns})
+        table = table.assign(**labels, **{roles[role]: columns[role] for role in columns})
         model = fit_table(table, **vars(settings))
         assert model.findings is not None  # unlike those of a stored model
         self.model_ = replace(model, findings=replace(model.findings, python=self._python()))
@@ -162,10 +166,19 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         model = self._fitted
         X, tasks = separate_labels(X, tasks, self.task_column)
         frame = self._checked_features(X, reset=False)
-        codes_to_predict(self.tasks_, tasks, len(frame))  # refuses labels of other types
-        # A string other than "center" was just refused. The centre predicts rows without a label.
-        labels = None if isinstance(tasks, str) else check_tasks(tasks, len(frame))
-        return model.predict(frame.assign(**{model.task: labels}), coverage=coverage)
+        labels = self._checked_labels(tasks, len(frame))
+        return model.predict(frame.assign(**labels), coverage=coverage)
+
+    def _checked_labels(self, tasks: Any, n_rows: int) -> dict[str, Any]:
+        """Return the task columns to predict; the centre predicts rows without a label."""
+        columns, fitted = self._fitted.task_columns, self.tasks_
+        if len(columns) > 1 and tasks is not None and not is_center(tasks):
+            paths = paths_like(tasks, n_rows, columns, fitted.tolist())
+            return dict(zip(columns, zip(*paths, strict=True), strict=True))
+        codes_to_predict(fitted, tasks, n_rows)  # refuses labels of other types
+        # A string other than "center" was just refused.
+        labels = None if isinstance(tasks, str) else check_tasks(tasks, n_rows)
+        return dict.fromkeys(columns, labels)
 
     @property
     def _fitted(self) -> TableModel:
@@ -182,7 +195,7 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     @property
     def tasks_(self) -> NDArray[Any]:
         """Labels of the tasks."""
-        return as_objects(self._fitted.estimator.tasks_)
+        return self._fitted.tasks
 
     @property
     def sentence_(self) -> str:
@@ -206,7 +219,8 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         sign = 1.0 if self._findings.score.greater_is_better else -1.0
         values = [[getattr(task, method) for task in record.tasks] for method in methods]
         scores = sign * np.array(values, dtype=np.float64)
-        originals = {repr(plain(label)): label for label in self.tasks_}
+        texts = map(plain, self._fitted._tasks.labels)
+        originals = {repr(text): label for text, label in zip(texts, self.tasks_, strict=True)}
         return Comparison(
             methods=methods,
             labels=as_objects([originals[repr(task.task)] for task in record.tasks]),
@@ -272,6 +286,20 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
 def digest_of(folder: Path) -> str:
     """Identify the model in a folder."""
     return sha256((folder / _MODEL).read_bytes()).hexdigest()
+
+
+def _named_labels(tasks: Any, table: pd.DataFrame) -> dict[str, Any]:
+    """Return columns of labels by names that the table does not have, outermost first."""
+    if not has_levels(tasks):
+        name = _new_name(tasks, "task", list(table.columns))
+        return {name: check_tasks(tasks, len(table))}
+    names, labels = level_names(tasks), pd.DataFrame(tasks)
+    if taken := [name for name in names if name in table.columns]:
+        raise ValueError(
+            f"Columns of `tasks` must not be columns of X; got {taken[0]!r} in both. Drop it from "
+            "X, or name it in `task_column`."
+        )
+    return {name: check_tasks(labels.iloc[:, k], len(table)) for k, name in enumerate(names)}
 
 
 def _new_name(values: Any, default: str, taken: list[str]) -> str:

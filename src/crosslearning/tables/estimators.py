@@ -33,8 +33,9 @@ class CrossRegressor(TaskRegressor, CrossTable):
 
     Parameters
     ----------
-    task_column : str, optional
-        Column of X that holds the task labels, in place of the argument `tasks`.
+    task_column : str or list of str, optional
+        Column of X that holds the task labels, in place of the argument `tasks`; several columns
+        of groups within groups, outermost first.
     {options}
     n_jobs : int, optional
         Number of processes that try models; 1 by default, -1 for one per core.
@@ -54,7 +55,7 @@ class CrossRegressor(TaskRegressor, CrossTable):
     sentence_ : str
         Whether sharing helps, and by how much.
     tasks_ : array of shape (n_tasks,)
-        Labels of the tasks.
+        Labels of the tasks; of groups within groups tuples of labels, outermost first.
     n_features_in_ : int
         Number of columns of X, without `task_column`.
     feature_names_in_ : array of str
@@ -184,7 +185,8 @@ def load(folder: str | os.PathLike[str]) -> CrossRegressor | CrossClassifier:
     fitted = {"n_features_in_": len(names), "feature_names_in_": names}
     if model.classes is not None:
         fitted["classes_"] = model.classes
-    state: dict[str, Any] = {"parameters": {"task_column": model.task}, "fitted": fitted}
+    task_column = model.task if model.levels is None else model.task_columns
+    state: dict[str, Any] = {"parameters": {"task_column": task_column}, "fitted": fitted}
     if (path / ESTIMATOR).is_file():
         saved = read_archive(path / ESTIMATOR, KIND)
         state = saved if saved["model"] == digest_of(path) else state  # else it is of another fit

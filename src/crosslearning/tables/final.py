@@ -16,9 +16,8 @@ from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
 from crosslearning.tables.checks import baseline_predictions
 from crosslearning.tables.columns.features import require_columns
-from crosslearning.tables.columns.labels import tidy
 from crosslearning.tables.engines import Engine
-from crosslearning.tables.forecast import blend
+from crosslearning.tables.forecast import blend, is_in_fit
 from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate
 from crosslearning.tables.learners.spaces import Spaces
 from crosslearning.tables.learners.trials import Choice, Trials, over_tasks
@@ -111,7 +110,8 @@ class FromRows:
         name = candidate.name
         if name not in self._fitted:
             rows = self.spaces.of(candidate.base, None)
-            self._fitted[name] = fitted(candidate.estimator, rows, self.labels)
+            how = {"nested": candidate.nested}
+            self._fitted[name] = fitted(candidate.estimator, rows, self.labels, **how)
         return self._fitted[name]
 
     def _state(self, candidate: Candidate) -> dict[str, Any]:
@@ -177,9 +177,10 @@ class FromRows:
         for name, parts in asked.items():
             predicting = replace(model, state=self.state(parts))
             y, predictions, codes, scored = predict_targets(predicting, known)
-            new = tidy(scored.loc[codes < 0, model.task]).astype(object)
-            strange, others = pd.factorize(new, use_na_sentinel=False)
-            codes[codes < 0] = len(self.labels) + strange
+            new = ~is_in_fit(model.state, codes)
+            names = model.written_labels(scored[new]).astype(object)
+            strange, others = pd.factorize(names, use_na_sentinel=False)
+            codes[new] = len(self.labels) + strange
             n_tasks = len(self.labels) + len(others)
             given = model.encoder.weights(scored, weighted), codes, n_tasks
             values[name] = [own.of_tasks(y, predictions, *given)[:1] for own in (metric, plain)]

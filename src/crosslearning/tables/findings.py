@@ -210,8 +210,21 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GroupDifferences:
+    """How much groups of tasks differ, by a column of this name; the largest differences first."""
+
+    name: str
+    groups: int
+    level: Difference
+    shown: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskDifferences:
     """How much tasks differ, in `unit`; `shown` has the largest differences first.
+
+    Of tasks within groups, these are differences within a group, and `outer` has those of groups,
+    outermost first.
 
     `noise` is the standard deviation within tasks, if the target has one. `factor` is that of one
     standard deviation of the level if the unit is a logarithm.
@@ -224,6 +237,7 @@ class TaskDifferences:
     unit: str
     factor: float | None
     epsilon: float | None
+    outer: tuple[GroupDifferences, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,6 +260,42 @@ class Coefficients:
 
     features: tuple[str, ...]
     predictors: tuple[Predictor, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deviation:
+    """A standard deviation between the units of a level, and its 95 % interval if there is one."""
+
+    sd: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CenterCoefficient:
+    """A coefficient of the centre, its standard error and 95 % interval, in units of the table.
+
+    `between` has a standard deviation for each level.
+    """
+
+    feature: str
+    class_: Label = None
+    estimate: float | None
+    std_error: float | None
+    low: float | None
+    high: float | None
+    between: tuple[Deviation, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CenterSummary:
+    """Coefficients of the centre of the model whose differences are described, the intercept last.
+
+    `levels` are what tasks differ by: their column, or those of groups within groups.
+    """
+
+    levels: tuple[str, ...]
+    coefficients: tuple[CenterCoefficient, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -341,6 +391,7 @@ class Findings(About):
     differences: TaskDifferences
     tasks: tuple[TaskRow, ...]
     coefficients: Coefficients
+    center: CenterSummary | None = None
     constant_within_tasks: tuple[str, ...]
     explained: float
     epsilon: float | None = None

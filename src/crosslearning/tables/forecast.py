@@ -15,6 +15,7 @@ from crosslearning.tables.learners.features import Basis
 from crosslearning.tables.learners.trees import Trees
 
 Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
 
 
 def blend(parts: list[tuple[float, Any, dict[str, Any]]], basis: Basis | None) -> dict[str, Any]:
@@ -42,29 +43,39 @@ def count_trees(state: dict[str, Any]) -> int:
 
 
 class _Member(NamedTuple):
-    """A model of a blend: its weight in each row, its features, and bounds of its predictions."""
+    """A model of a blend: its weight in each row, features, tasks, and bounds of predictions."""
 
     weights: Array
     X: Array
+    codes: Codes
     predictor: Predictor | Trees
     bounds: Array
 
 
-def predictions(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> Array:
-    """Means, or a column of probabilities for each class; the code -1 is a new task."""
+def is_in_fit(state: dict[str, Any], codes: Codes) -> NDArray[np.bool_]:
+    """Whether codes are those of tasks of the fit."""
+    return (codes >= 0) & (codes < len(state["fitted"]["tasks_"]))
+
+
+def predictions(state: dict[str, Any], X: Array, codes: Codes) -> Array:
+    """Means, or a column of probabilities for each class.
+
+    The code -1 is a new task; of groups within groups, codes after those of the tasks are new tasks
+    in known groups.
+    """
     members = _members(state, X, codes)
     if "classes_" in state["fitted"]:
-        parts = [m.weights[:, None] * m.predictor.probabilities(m.X, codes) for m in members]
+        parts = [m.weights[:, None] * m.predictor.probabilities(m.X, m.codes) for m in members]
     else:
-        parts = [m.weights * np.clip(m.predictor.means(m.X, codes), *m.bounds) for m in members]
+        parts = [m.weights * np.clip(m.predictor.means(m.X, m.codes), *m.bounds) for m in members]
     return np.asarray(sum(parts))
 
 
-def forecast(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> tuple[Array, Array]:
+def forecast(state: dict[str, Any], X: Array, codes: Codes) -> tuple[Array, Array]:
     """Means of targets that are numbers, and their standard deviations."""
     mean, sd = np.zeros(len(X)), np.zeros(len(X))
     for member in _members(state, X, codes):
-        means, sds = member.predictor.moments(member.X, codes)
+        means, sds = member.predictor.moments(member.X, member.codes)
         mean += member.weights * np.clip(means, *member.bounds)
         sd += member.weights * sds
     return mean, sd
@@ -74,14 +85,14 @@ def with_intervals(
     state: dict[str, Any],
     residuals: Residuals,
     X: Array,
-    codes: NDArray[np.int64],
+    codes: Codes,
     coverage: float,
 ) -> dict[str, Array]:
     """Predictions, ends of their intervals and standard deviations, by name."""
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
     mean, sd = forecast(state, X, codes)
-    main, in_fit = _attributes(main_part(state)), codes >= 0
+    main, in_fit = _attributes(main_part(state)), is_in_fit(state, codes)
     lower, upper = possible_ends(family_of(main), *residuals.ends(mean, sd, in_fit, coverage))
     if _bounds(main)[0] >= 0:
         lower = np.maximum(lower, 0.0)
@@ -89,18 +100,23 @@ def with_intervals(
     return {"prediction": mean, "lower": lower, "upper": upper, "std": std}
 
 
-def _members(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> list[_Member]:
+def _members(state: dict[str, Any], X: Array, codes: Codes) -> list[_Member]:
     """Models of a blend, perhaps of one.
 
-    New tasks are predicted without separate models if there are others.
+    New tasks are predicted without separate models if there are others, and new tasks in known
+    groups without models of tasks that know no groups, if others do.
     """
     parts = state.get("parts", [(1.0, None, state)])
     basis: Basis | None = state.get("basis")
-    Z = X if basis is None else basis.apply(X, codes)
+    by_task = np.where(is_in_fit(state, codes), codes, -1)
+    Z = X if basis is None else basis.apply(X, by_task)
     weights = np.array([weight for weight, *_ in parts])
-    separate = np.array([part["fitted"]["structure_"] == "separate" for *_, part in parts])
-    for_new_tasks = weights if separate.all() else np.where(separate, 0.0, weights)
-    for_new_tasks = for_new_tasks / for_new_tasks.sum()
+    structure = np.array([part["fitted"]["structure_"] for *_, part in parts])
+    nested = np.array(["groups_" in part["fitted"] for *_, part in parts])
+    for_new_tasks = _without(structure == "separate", weights)
+    for_groups = for_new_tasks
+    if nested.any():
+        for_groups = _without(~nested & ~np.isin(structure, ("pooled", "trees")), weights)
     members = []
     for k, (weight, columns, part) in enumerate(parts):
         attributes = _attributes(part)
@@ -108,9 +124,17 @@ def _members(state: dict[str, Any], X: Array, codes: NDArray[np.int64]) -> list[
         features = X if covariance is None else Z[:, columns]
         trees: Trees | None = attributes.get("trees_")
         predictor = Predictor.of(attributes, covariance) if trees is None else trees
-        by_row = np.where(codes < 0, for_new_tasks[k], weight)
-        members.append(_Member(by_row, features, predictor, _bounds(attributes)))
+        by_row = np.where(codes < 0, for_new_tasks[k], for_groups[k])
+        by_row = np.where(by_task < 0, by_row, weight)
+        at = codes if nested[k] else by_task
+        members.append(_Member(by_row, features, at, predictor, _bounds(attributes)))
     return members
+
+
+def _without(dropped: NDArray[np.bool_], weights: Array) -> Array:
+    """Weights without some, unless these are all."""
+    kept = weights if dropped.all() else np.where(dropped, 0.0, weights)
+    return np.asarray(kept / kept.sum())
 
 
 def _attributes(state: dict[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def look(engine: Engine, settings: FitSettings) -> Schema:
     if not complete:
         _refuse_in_chunks(settings)
     target, features = _target(survey, settings, complete=complete), _features(survey, settings)
-    written, labels = survey.tasks(text_labels=engine.table.text_labels)
+    written, labels, levels = survey.tasks(text_labels=engine.table.text_labels)
     encoder = survey.encoder(*(features.of(kind) for kind in ("number", "category", "date")))
     metric = metric_of(settings.metric, target.kind, settings.level)
     choices: dict[str, Any] = {}
@@ -60,6 +60,7 @@ def look(engine: Engine, settings: FitSettings) -> Schema:
         encoder=encoder.knowing(survey.sample, target, settings.weights),
         written=written,
         labels=labels,
+        levels=levels,
         complete=complete,
         **choices,
     )
@@ -69,8 +70,9 @@ def _columns_to_read(columns: list[str], settings: FitSettings) -> list[str]:
     """Check the settings against the names of the columns; and which of these to read."""
     header = pd.DataFrame(columns=columns)
     check_names(header)
-    roles = ("task", "target", "weights", "time", "group")
-    used = [(f"the {role}", getattr(settings, role)) for role in roles if getattr(settings, role)]
+    roles = ("target", "weights", "time", "group")
+    used = [("the task", name) for name in settings.task]
+    used += [(f"the {role}", getattr(settings, role)) for role in roles if getattr(settings, role)]
     for role, name in used:
         require_columns(header, [name], role)
     require_columns(header, settings.features or (), "the features")
@@ -83,6 +85,12 @@ def _refuse_in_chunks(settings: FitSettings) -> None:
     """Refuse options that need all rows in memory."""
     possible = {"base": ("auto", "linear", "none"), "jobs": (1,), "quantile": (None,)}
     wrong = [name for name, values in possible.items() if getattr(settings, name) not in values]
+    if len(settings.task) > 1:
+        raise ValueError(
+            f"Groups within groups need all rows in memory, but this table is read in chunks; got "
+            f"the task columns {', '.join(map(repr, settings.task))}. Name one, or fit a part of "
+            "the table."
+        )
     wrong += ["family"] if _needs_rows(settings.family) else []
     if wrong:
         raise ValueError(

@@ -23,9 +23,16 @@ from crosslearning.convex.sums.columns import Curves
 from crosslearning.evaluation.records import to_json
 from crosslearning.tables.columns.encoder import TableEncoder
 from crosslearning.tables.columns.features import check_names, require_columns
-from crosslearning.tables.columns.labels import kept_as_text, of_another_kind, recognised, tidy
+from crosslearning.tables.columns.labels import kept_as_text, of_another_kind, recognised
+from crosslearning.tables.columns.levels import TaskLevels, written_labels
 from crosslearning.tables.findings import Findings, Horizon
-from crosslearning.tables.forecast import forecast, main_part, predictions, with_intervals
+from crosslearning.tables.forecast import (
+    forecast,
+    is_in_fit,
+    main_part,
+    predictions,
+    with_intervals,
+)
 from crosslearning.tables.learners.features import Basis, Rotation, TaskMeans
 from crosslearning.tables.learners.trees import Trees
 from crosslearning.tables.scoring import Score, Scorer
@@ -34,8 +41,12 @@ from crosslearning.tasks import TaskIndex
 _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
 _BESIDE = (_RESULTS, _COEFFICIENTS, "report.html", "estimator.npz")
 _KIND = "table model"
-_PARTS = ("task", "target", "metric", "encoder", "rotation", "state", "residuals", "horizon")
-_CLASSES = (TableEncoder, Rotation, Basis, Curves, TaskMeans, Trees, Residuals, Horizon)
+_PARTS = (
+    "task", "target", "metric", "encoder", "rotation", "state", "residuals", "horizon", "levels",
+)  # fmt: skip
+_CLASSES = (
+    TableEncoder, Rotation, Basis, Curves, TaskMeans, Trees, Residuals, Horizon, TaskLevels,
+)  # fmt: skip
 
 
 class Untested(NamedTuple):
@@ -53,7 +64,7 @@ class TableModel:
     Attributes
     ----------
     task, target : str
-        Columns of task labels and of the target.
+        Columns of task labels, the innermost of several, and of the target.
     metric : str
         What predictions are scored by.
     encoder : TableEncoder
@@ -75,6 +86,8 @@ class TableModel:
         million.
     horizon : Horizon, optional
         How far ahead models were tested, if they were tested on later rows.
+    levels : TaskLevels, optional
+        The task columns of groups within groups.
     """
 
     task: str
@@ -87,10 +100,12 @@ class TableModel:
     findings: Findings | None = None
     coefficients: pd.DataFrame | None = None
     horizon: Horizon | None = None
+    levels: TaskLevels | None = None
 
     def __repr__(self) -> str:
         size = f"n_tasks={len(self._tasks.labels)}, n_columns={len(self.encoder.columns)}"
-        named = f"target={self.target!r}, task={self.task!r}, class={self.state['class']!r}"
+        task = self.task if self.levels is None else self.task_columns
+        named = f"target={self.target!r}, task={task!r}, class={self.state['class']!r}"
         return f"TableModel({named}, {size})"
 
     def plot_tasks(self) -> Any:
@@ -114,7 +129,21 @@ class TableModel:
         """The fitted estimator, such as a CrossBayesianRidge; of a blend the heaviest."""
         from crosslearning.linear.persistence import model_of  # needs scikit-learn, which is slow
 
-        return model_of(main_part(self.state))
+        model = model_of(main_part(self.state))
+        if self.levels is not None:
+            self.levels.name_tasks(model)
+        return model
+
+    @property
+    def task_columns(self) -> list[str]:
+        """The columns of task labels, outermost first."""
+        return [self.task] if self.levels is None else list(self.levels.columns)
+
+    @property
+    def tasks(self) -> NDArray[Any]:
+        """Labels of the tasks; those of groups within groups are tuples."""
+        labels = self._tasks.labels if self.levels is None else self.levels.paths
+        return pd.Series(list(labels), dtype=object).to_numpy()
 
     @cached_property
     def _tasks(self) -> TaskIndex:
@@ -141,8 +170,10 @@ class TableModel:
     @property
     def text_columns(self) -> list[str]:
         """Columns to read as text, so that labels and numbers look as they did in the fit."""
-        labels = [self.task] if kept_as_text(self._tasks.labels) else []
-        return [*self.encoder.levels, *self.encoder.marks, *labels]
+        each = [self._tasks.labels] if self.levels is None else self.levels.labels
+        columns = zip(self.task_columns, each, strict=True)
+        texts = [name for name, labels in columns if kept_as_text(labels)]
+        return [*self.encoder.levels, *self.encoder.marks, *texts]
 
     def predict(self, frame: pd.DataFrame, *, coverage: float = 0.9) -> pd.DataFrame:
         """Predict the target for the rows of a table.
@@ -153,7 +184,8 @@ class TableModel:
             A table with the task column and the columns of the fit. A label stands for the task
             that it equals as a value or else as text: "1" is the task 1, and 1.0 the task "1". Rows
             of new tasks, and rows without a label, are predicted by the centre; a warning says so
-            if no label can be that of a task, such as a word where tasks are numbers.
+            if no label can be that of a task, such as a word where tasks are numbers. Of groups
+            within groups, a new task is predicted by the smallest group that is in the fit.
         coverage : float, default=0.9
             Probability that a number lies between ``lower`` and ``upper``, whatever the size of
             its prediction. Quantiles have no intervals: two of them are the ends of one.
@@ -174,14 +206,8 @@ class TableModel:
         no end of an interval is.
         """
         X, codes = self.encode(frame)
-        if (codes < 0).all() and of_another_kind(frame[self.task], self._tasks):
-            label, task = frame[self.task].dropna().tolist()[0], self._tasks.labels[0]
-            warnings.warn(
-                f"No label in {self.task!r} is a task of the fit, and none could be: got "
-                f"{label!r}, where tasks are such as {task!r}. All rows are predicted by the "
-                "centre.",
-                stacklevel=2,
-            )
+        if (codes < 0).all():
+            self._warn_of_other_labels(frame)
         columns: dict[str, Any]
         if self.classes is not None:
             shares = predictions(self.state, X, codes)
@@ -194,21 +220,53 @@ class TableModel:
             columns = with_intervals(self.state, self.residuals, X, codes, coverage)
         return pd.DataFrame(columns, index=frame.index)
 
+    def _warn_of_other_labels(self, frame: pd.DataFrame) -> None:
+        """Warn if no label of the outermost column can be that of a task."""
+        name = self.task_columns[0]
+        index = TaskIndex(tuple(self.levels.labels[0])) if self.levels else self._tasks
+        if of_another_kind(frame[name], index):
+            label = frame[name].dropna().tolist()[0]
+            warnings.warn(
+                f"No label in {name!r} is a task of the fit, and none could be: got {label!r}, "
+                f"where tasks are such as {index.labels[0]!r}. All rows are predicted by the "
+                "centre.",
+                stacklevel=3,
+            )
+
     def encode(self, frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return the features of each row and the number of its task, -1 if that is new."""
+        """Return the features of each row and the number of its task, -1 if that is new.
+
+        Of groups within groups, numbers after those of the tasks are new tasks in known groups.
+        """
         check_names(frame)
-        require_columns(frame, [self.task, *self.encoder.columns], "the model")
+        require_columns(frame, [*self.task_columns, *self.encoder.columns], "the model")
         numbered = frame.reset_index(drop=True)
         X = self.encoder.encode(numbered, strict=False)
         if self.rotation is not None:
             X = self.rotation.apply(X)
-        return X, recognised(numbered[self.task], self._tasks)
+        return X, self._codes(numbered)
+
+    def _codes(self, frame: pd.DataFrame) -> NDArray[np.int64]:
+        if self.levels is not None:
+            return self.levels.codes(frame)
+        return recognised(frame[self.task], self._tasks)
+
+    def written_labels(self, frame: pd.DataFrame) -> pd.Series[Any]:
+        """Labels of the tasks of rows as they are written, of several columns in one text."""
+        return written_labels(frame, self.task_columns)
 
     def unknown_tasks(self, frame: pd.DataFrame) -> dict[Any, int]:
         """Count the rows of each new task; None stands for no label."""
-        labels = tidy(frame[self.task])
-        new = labels[recognised(labels, self._tasks) < 0].astype(object)
+        labels = self.written_labels(frame)
+        new = labels[~is_in_fit(self.state, self._codes(frame))].astype(object)
         return dict(Counter(new.where(new.notna(), None)).most_common())
+
+    def count_in_groups(self, frame: pd.DataFrame) -> int:
+        """Count the rows of new tasks in groups that are in the fit."""
+        if self.levels is None:
+            return 0
+        codes = self._codes(frame)
+        return int(np.sum((codes >= 0) & ~is_in_fit(self.state, codes)))
 
     def unknown_categories(self, frame: pd.DataFrame) -> dict[str, dict[str, int]]:
         """Count the rows of each category that is new, by column."""

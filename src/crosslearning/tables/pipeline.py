@@ -27,7 +27,13 @@ from crosslearning.tables.effects import effects
 from crosslearning.tables.engines import Collected, Engine
 from crosslearning.tables.final import FromRows, FromSums, Judge, unscored
 from crosslearning.tables.findings import Holdout, PartialEffect
-from crosslearning.tables.learners.candidates import Candidate, based, candidates, trees
+from crosslearning.tables.learners.candidates import (
+    Candidate,
+    based,
+    candidates,
+    trees,
+    with_nested,
+)
 from crosslearning.tables.learners.features import BLOCKS, Rotation
 from crosslearning.tables.learners.search import CandidateSearch
 from crosslearning.tables.learners.spaces import Spaces
@@ -216,11 +222,12 @@ class _Work:
             n_scores=1 if schema.classes is None else len(schema.classes) - 1,
             rotated=rotated,
         )
-        return self._at_level(found)
+        return self._completed(found)
 
-    def _at_level(self, tried: list[Candidate]) -> list[Candidate]:
-        """Let models predict the quantile that is wanted, if one is."""
+    def _completed(self, tried: list[Candidate]) -> list[Candidate]:
+        """Add models that know groups of tasks; let all predict the quantile that is wanted."""
         level = self.schema.settings.level
+        tried = tried if self.schema.levels is None else with_nested(tried)
         for candidate in tried if level is not None else ():
             candidate.estimator.set_params(quantile=level)
         return tried
@@ -229,7 +236,7 @@ class _Work:
         """Try linear models, then others whose features help, or that are wanted."""
         settings, spaces = self.schema.settings, search.validation.spaces
         n_scores = spaces.rows.n_scores
-        others = self._at_level(
+        others = self._completed(
             based(self.schema.target.kind, spaces.family, spaces.blocks, settings.epsilon, n_scores)
         )
         alone = trees(settings.epsilon) if spaces.trees else []
@@ -245,7 +252,8 @@ class _Work:
         schema, trials = self.schema, compared.trials
         described = compared.final.model(trials.described)
         return TableModel(
-            task=schema.settings.task,
+            task=schema.settings.task[-1],
+            levels=schema.levels,
             target=schema.target.name,
             metric=schema.metric.name,
             encoder=schema.encoder,
@@ -275,9 +283,9 @@ def _check_held_out(held_out: HeldOut | None, schema: Schema) -> None:
                 "metric."
             )
     header = pd.DataFrame(columns=columns)
-    task, table = schema.settings.task, "The held-out table"
+    tasks, table = schema.settings.task, "The held-out table"
     require_columns(header, [schema.settings.target], "the target", table)
-    require_columns(header, [task, *schema.encoder.columns], "the model", table)
+    require_columns(header, [*tasks, *schema.encoder.columns], "the model", table)
 
 
 def _judged(
@@ -302,7 +310,8 @@ def _judged(
 
 def _scored(model: TableModel, files: Files, weights: str | None) -> Score:
     """Score a model on files, chunk by chunk."""
-    columns, scorer = [model.task, model.target, *model.encoder.columns], Scorer(model, weights)
+    columns = [*model.task_columns, model.target, *model.encoder.columns]
+    scorer = Scorer(model, weights)
     columns += [weights] if weights in files.types else []
     for _ in files.each(columns, lambda _, frame: scorer.add(frame)):
         pass

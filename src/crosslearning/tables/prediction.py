@@ -34,6 +34,8 @@ class Predicted:
         Number of rows.
     unknown : Counter
         Number of rows of each new task, predicted by the centre; None stands for no label.
+    in_groups : int
+        Number of these rows that are predicted by a group of tasks that is in the fit.
     categories : dict of Counter
         Number of rows of each new category, by column.
     outside_rows, outside : int, Counter
@@ -48,6 +50,7 @@ class Predicted:
     score: Score | None = None
     rows: int = 0
     unknown: Counter[Any] = field(default_factory=Counter)
+    in_groups: int = 0
     categories: dict[str, Counter[str]] = field(default_factory=dict)
     outside_rows: int = 0
     outside: Counter[str] = field(default_factory=Counter)
@@ -58,6 +61,7 @@ class Predicted:
         """Take some rows into account."""
         self.rows += len(frame)
         self.unknown.update(model.unknown_tasks(frame))
+        self.in_groups += model.count_in_groups(frame)
         for name, counts in model.unknown_categories(frame).items():
             self.categories.setdefault(name, Counter()).update(counts)
         outside_rows, outside = model.encoder.outside(frame)
@@ -191,7 +195,8 @@ def _beside(frame: pd.DataFrame, predictions: pd.DataFrame, files: Files) -> pd.
 def _understood(model: TableModel, frame: pd.DataFrame) -> pd.DataFrame:
     """Fields of text that the fit needs, without marks of missing values."""
     columns, horizon = {}, {model.horizon.column} if model.horizon else set()
-    for name in {model.task, model.target, *model.encoder.columns, *horizon} & set(frame.columns):
+    used = {*model.task_columns, model.target, *model.encoder.columns, *horizon}
+    for name in used & set(frame.columns):
         texts = pd.Series(frame[name].cat.categories, dtype=object).str.strip()
         texts = texts.replace(_TRUTH) if name in model.encoder.plain else texts
         columns[name] = texts.where(~texts.isin(MISSING), None).to_numpy()[frame[name].cat.codes]

@@ -9,12 +9,14 @@ from operator import add
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
+from crosslearning.tables.columns.levels import TaskLevels
 from crosslearning.tables.forecast import forecast, predictions
 
 Array = NDArray[np.float64]
@@ -29,7 +31,8 @@ class NotFittedError(Exception):
 class Rows:
     """Rows of a table, to fit models or to score them.
 
-    Those that an engine collects have a fold, or a group that stays together.
+    Those that an engine collects have a fold, or a group that stays together. Tasks within groups
+    have `levels`.
     """
 
     X: Array
@@ -40,6 +43,7 @@ class Rows:
     classes: NDArray[Any] | None = None
     folds: NDArray[np.intp] | None = None
     groups: NDArray[Any] | None = None
+    levels: TaskLevels | None = None
 
     @classmethod
     def concatenated(cls, parts: Sequence[Rows]) -> Rows:
@@ -88,17 +92,29 @@ def without(sums: Statistics, fold: int) -> Statistics:
     return reduce(add, [sums.fold(k) for k in range(sums.n_folds) if k != fold])
 
 
-def fitted(estimator: Any, rows: Rows, labels: NDArray[Any] | None = None) -> Any:
-    """Fit a clone, from sums if they are enough; labels of tasks are numbers by default."""
+def fitted(
+    estimator: Any, rows: Rows, labels: NDArray[Any] | None = None, *, nested: bool = False
+) -> Any:
+    """Fit a clone, from sums if they are enough; labels of tasks are numbers by default.
+
+    A `nested` model knows the groups that tasks lie in.
+    """
     model = clone(estimator)
     labels = np.arange(rows.n_tasks) if labels is None else labels
-    if isinstance(model, CrossBayesianRidge):
+    if isinstance(model, CrossBayesianRidge) and not nested:
         model.fit_statistics(rows.sums())
         model.tasks_ = labels
         return bounded(model, rows.counted)
     weights = {} if rows.weights is None else {"sample_weight": rows.weights}
-    model.fit(rows.X, rows.y, tasks=rows.codes, **weights)
-    model.tasks_ = labels[model.tasks_.astype(np.intp)]
+    if nested:
+        assert rows.levels is not None
+        paths = np.column_stack([rows.levels.group_codes, np.arange(rows.n_tasks)])
+        tasks = pd.DataFrame(paths[rows.codes], columns=rows.levels.columns)
+        model.fit(rows.X, rows.y, tasks=tasks, **weights)
+        model.tasks_ = labels[[path[-1] for path in model.tasks_]]
+    else:
+        model.fit(rows.X, rows.y, tasks=rows.codes, **weights)
+        model.tasks_ = labels[model.tasks_.astype(np.intp)]
     return model if rows.classes is not None else bounded(model, rows.counted)
 
 
@@ -134,7 +150,21 @@ def deviations_of_rows(model: Any, rows: Rows) -> Array:
 
 
 def _codes(model: Any, rows: Rows) -> NDArray[np.int64]:
-    """Position of the task of each row among those of a model, -1 if it has not seen it."""
-    tasks = np.asarray(model.tasks_.tolist())
-    at = np.clip(np.searchsorted(tasks, rows.codes), 0, len(tasks) - 1)
-    return np.where(tasks[at] == rows.codes, at, -1)
+    """Position of the task of each row among those of a model; of a new one, of its group, or -1.
+
+    Groups come after the tasks.
+    """
+    codes, start = np.full(len(rows.codes), -1), len(model.tasks_)
+    if len(model.groups_) and rows.levels is not None:
+        for groups, numbers in zip(model.groups_, rows.levels.group_codes.T, strict=True):
+            found = _places(numbers[rows.codes], [path[-1] for path in groups])
+            codes, start = np.where(found < 0, codes, start + found), start + len(groups)
+    found = _places(rows.codes, model.tasks_.tolist())
+    return np.where(found < 0, codes, found)
+
+
+def _places(numbers: NDArray[np.int64], among: list[int]) -> NDArray[np.int64]:
+    """Position of numbers among others in increasing order, else -1."""
+    known = np.asarray(among)
+    at = np.clip(np.searchsorted(known, numbers), 0, len(known) - 1)
+    return np.where(known[at] == numbers, at, -1)

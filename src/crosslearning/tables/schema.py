@@ -13,6 +13,7 @@ from crosslearning.convex.sums.passes import Pass, PassSums
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.tables.columns.encoder import TableEncoder
 from crosslearning.tables.columns.features import Features, remarks
+from crosslearning.tables.columns.levels import TaskLevels
 from crosslearning.tables.columns.recognition import as_numbers
 from crosslearning.tables.columns.target import Target, class_codes, refuse_slips
 from crosslearning.tables.engines.dealing import GROUP, TASK, deal, uniform
@@ -40,6 +41,8 @@ class Schema:
         Turns columns into features.
     written, labels : Index, array
         Labels of the tasks, as they are written and as what they are.
+    levels : TaskLevels, optional
+        The same of several columns, if tasks are groups within groups.
     complete : bool
         Whether all rows are kept in memory, so that nothing needs to be summed.
     summed_by_fold : bool
@@ -60,6 +63,7 @@ class Schema:
     encoder: TableEncoder
     written: pd.Index[Any]
     labels: NDArray[Any]
+    levels: TaskLevels | None
     complete: bool
     summed_by_fold: bool = False
     task_share: float = 1.0
@@ -86,7 +90,7 @@ class Schema:
     def columns(self) -> list[str]:
         """The columns that are needed."""
         settings = self.settings
-        named = [settings.task, settings.target, *self.encoder.columns]
+        named = [*settings.task, settings.target, *self.encoder.columns]
         named += [
             name for name in (settings.weights, settings.group, settings.time) if name is not None
         ]
@@ -146,6 +150,7 @@ class Schema:
             n_tasks=len(self.labels),
             weights=self.encoder.weights(frame, settings.weights) if settings.weights else None,
             classes=self.classes,
+            levels=self.levels,
         )
 
     def add(
@@ -201,7 +206,7 @@ class Schema:
             raise ValueError(
                 f"Testing {self.words} leaves nothing to train on. Hold out other rows."
             )
-        rows = Rows(kept.X, y, codes, len(tasks), kept.weights, classes)
+        rows = Rows(kept.X, y, codes, len(tasks), kept.weights, classes, levels=self.levels)
         return rows, splits, tasks
 
     def _parts_in_time(self, frame: pd.DataFrame) -> NDArray[np.intp] | None:

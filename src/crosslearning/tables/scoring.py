@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.tables.columns.labels import tidy
 from crosslearning.tables.columns.recognition import as_numbers
 from crosslearning.tables.columns.target import class_codes
-from crosslearning.tables.forecast import predictions
+from crosslearning.tables.forecast import is_in_fit, predictions
 from crosslearning.tables.metrics import Predictions, metric_of
 
 if TYPE_CHECKING:
@@ -47,8 +46,9 @@ class Scorer:
         if target not in frame.columns or not frame[target].notna().any():
             return
         y, predicted, codes, rows = predict_targets(self.model, frame)
-        names = tidy(rows.loc[codes < 0, self.model.task]).astype(object).map(str)  # or "None"
-        codes[codes < 0] = [self.new.setdefault(n, self.n_tasks + len(self.new)) for n in names]
+        new = ~is_in_fit(self.model.state, codes)
+        names = self.model.written_labels(rows[new]).astype(object).map(str)  # or "None"
+        codes[new] = [self.new.setdefault(n, self.n_tasks + len(self.new)) for n in names]
         n_tasks = self.n_tasks + len(self.new)
         self.sums.resize(n_tasks, refcheck=False)
         self.weights.resize(n_tasks, refcheck=False)

@@ -54,8 +54,9 @@ def option(
 class FitSettings:
     """The options of :func:`crosslearning.tables.fit_table`."""
 
-    task: str = option(
-        "Column of the task (group) that a row belongs to: the school, the shop, the patient.",
+    task: tuple[str, ...] = option(
+        "Column of the task (group) that a row belongs to: the school, the shop, the patient. Of "
+        "groups within groups several columns, outermost first: the district, the school.",
         column=True,
     )
     target: str = option(
@@ -135,10 +136,17 @@ class FitSettings:
 
     def _check_columns(self) -> None:
         """Refuse columns in two roles."""
-        if self.task == self.target:
-            raise ValueError(f"Task and target must be two columns; got {self.task!r} for both.")
+        if not self.task:
+            raise ValueError("Option task must name at least one column; got none.")
+        if len(set(self.task)) < len(self.task):
+            raise ValueError(
+                f"Task columns must differ; got {', '.join(map(repr, self.task))}. Name each once, "
+                "outermost first."
+            )
+        if self.target in self.task:
+            raise ValueError(f"Task and target must be two columns; got {self.target!r} for both.")
         for role in ("time", "group"):
-            if getattr(self, role) in (self.task, self.target):
+            if getattr(self, role) in (*self.task, self.target):
                 raise ValueError(
                     f"Option {role} must name another column than task and target; got "
                     f"{getattr(self, role)!r}."
@@ -159,6 +167,11 @@ class FitSettings:
             )
         if self.family != "quantile" and self.quantile is not None:
             raise ValueError(f"Option quantile needs family=quantile; got family={self.family}.")
+        if self.family == "quantile" and len(self.task) > 1:
+            raise ValueError(
+                f"Option family=quantile needs one task column; got {', '.join(self.task)}. Name "
+                "the innermost, or choose another family."
+            )
         if self.family == "quantile" and self.base == "boosting":
             raise ValueError(
                 "Option base=boosting is not for family=quantile. Choose base=splines."
@@ -210,7 +223,7 @@ class FitSettings:
         """Write the lines of Python that repeat a fit of a source by a function."""
         text = f", text={list(self.categories)}" if self.categories else ""
         options = [
-            f"    {one.name}={_written(getattr(self, one.name))},"
+            f"    {one.name}={_written(getattr(self, one.name), one)},"
             for one in fields(self)
             if getattr(self, one.name) != one.default
         ]
@@ -237,9 +250,10 @@ class FitSettings:
         )
 
 
-def _written(value: Any) -> str:
+def _written(value: Any, one: Field[Any]) -> str:
     if isinstance(value, tuple):
-        return repr(list(value))
+        single = one.name == "task" and len(value) == 1
+        return repr(value[0]) if single else repr(list(value))
     return 'float("inf")' if value == inf else repr(value)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.tasks.labels import TaskIndex, _native, check_tasks
+from crosslearning.tasks.labels import TaskIndex, check_tasks, factorize
 
 Paths = list[tuple[Hashable, ...]]
 
@@ -44,8 +44,14 @@ def paths_of(tasks: Any, n_rows: int) -> Paths:
     [('n', 1), ('s', 1)]
     """
     frame = pd.DataFrame(tasks)
-    columns = [check_tasks(frame.iloc[:, k], n_rows) for k in range(frame.shape[1])]
-    return list(zip(*(map(_native, column) for column in columns), strict=True))
+    columns = (check_tasks(frame.iloc[:, k], n_rows) for k in range(frame.shape[1]))
+    return list(zip(*map(_natives, columns), strict=True))
+
+
+def _natives(column: pd.Series[Any]) -> list[Hashable]:
+    """Return labels as Python objects; each distinct one is converted once."""
+    codes, labels, _ = factorize(column, "tasks")
+    return [labels[code] for code in codes.tolist()]
 
 
 def paths_like(tasks: Any, n_rows: int, names: Sequence[str], fitted: Paths) -> Paths:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _LEAST = 1e-3  # share of its offset that an estimate has at least
 _FLAT = 1e-10  # curvature, relative to that at a known noise, below which there is no information
+_ROUNDING = 1e-12  # of a variance, below which the lower end of its interval is 0
 _PART = 1e-6  # squared share of a variance in a direction, above which it matters
 
 
@@ -65,3 +66,27 @@ class VarianceLaw:
         )
         lower, upper = (np.maximum(end, 0.0) for end in ends)
         return lower, upper
+
+    def interval_along(
+        self, directions: Array, covariance: Array, coverage: float
+    ) -> tuple[Array, Array]:
+        """Combine intervals of the parameters' variances to those along directions.
+
+        Distances of the ends are added, of different estimates as squares (the MOVER method of
+        variance components); parameters that share a variance share its estimate.
+        """
+        lower, upper = self.interval(coverage)
+        estimates = np.array([self.estimates, self.offsets, self.df])
+        group = np.unique(estimates, axis=1, return_inverse=True)[1].ravel()
+        members = np.eye(int(group.max()) + 1)[group]
+        estimated, squares, variances = self.df > 0, directions**2, np.diagonal(covariance)
+        value = np.sum(directions @ covariance * directions, axis=1)
+        below, above = (
+            np.linalg.norm(squares @ (np.where(estimated, reach, 0.0)[:, None] * members), axis=1)
+            for reach in (variances - lower, upper - variances)
+        )
+        without = np.isnan(self.df) | ((self.df == 0) & (variances > 0))  # undetermined, or fixed
+        determined = ~(squares[:, without] > 0).any(axis=1)
+        has_interval = (squares[:, estimated] > 0).any(axis=1) & determined
+        lowest = np.where(value - below > _ROUNDING * value, value - below, 0.0)
+        return np.where(has_interval, lowest, np.nan), np.where(has_interval, value + above, np.nan)

@@ -13,7 +13,13 @@ from crosslearning.report.charts.checks import calibration, predicted_actual, re
 from crosslearning.report.charts.effects import partial_effect
 from crosslearning.report.charts.models import model_errors, task_differences
 from crosslearning.report.charts.pieces import Records
-from crosslearning.tables.findings import Findings, ModelScore
+from crosslearning.tables.findings import (
+    CenterCoefficient,
+    Deviation,
+    Difference,
+    Findings,
+    ModelScore,
+)
 
 _FEATURES = 20
 _LINE = 28  # letters of a name of a model
@@ -55,30 +61,74 @@ def differences(findings: Findings) -> dict[str, Any]:
     """Draw the standard deviations between tasks, and explain those of the level and ε."""
     stored = findings.differences
     unit, level, noise = stored.unit, stored.level, stored.noise
+    within = f" ({findings.task})" if stored.outer else ""
     rows = [
-        {**to_json(row), "at": row.sd, "columns": ", ".join(row.columns)}
-        for row in stored.shown[: _FEATURES + 1]
+        _drawn(row, f" ({group.name})")
+        for group in stored.outer
+        for row in group.shown[: _FEATURES + 1]
     ]
+    rows += [_drawn(row, within) for row in stored.shown[: _FEATURES + 1]]
     end = 1.5 * max((row["high"] or row["sd"] for row in rows), default=0.0)
-    differ, hidden = bool(rows), len(stored.shown) - len(rows)
+    differ, hidden = bool(rows), max(len(stored.shown) - _FEATURES - 1, 0)
     if noise is not None:
         text = f"{number(noise, 3)} →" if noise > end else number(noise, 3)
         what = f"within a {findings.task}"
         rows.append({"sd": noise, "what": what, "at": min(noise, end), "text": text})
     caption = f"Standard deviation between tasks, in units of {unit}"
     chart = task_differences(rows, end, kind=findings.task, unit=unit) if differ else None
-    about = f" ({number(level.low, 3)} to {number(level.high, 3)})"
     return {
         "chart": chart and Figure("spread", caption, chart),
         "of": "" if unit == findings.target else f", in {unit},",
         "level": level.sd > 0 and number(level.sd, 3),
-        "range": about if level.low is not None else "",
+        "range": _about(level),
+        "groups": [
+            {
+                "name": group.name,
+                "count": f"{group.groups:,}",
+                "level": group.level.sd > 0 and number(group.level.sd, 3),
+                "range": _about(group.level),
+            }
+            for group in stored.outer
+        ],
         "factor": stored.factor and number(stored.factor, 2),
         "noise": noise and number(noise, 3),
         "columns": bool(stored.features),
         "epsilon": stored.epsilon and number(stored.epsilon, 3),
         "hidden": hidden,
     }
+
+
+def _drawn(row: Difference, of_level: str) -> dict[str, Any]:
+    """Return a mark of the chart; `of_level` says which groups within groups differ."""
+    what, columns = f"{row.what}{of_level}", ", ".join(row.columns)
+    return {**to_json(row), "what": what, "at": row.sd, "columns": columns}
+
+
+def _about(row: Difference) -> str:
+    return "" if row.low is None else f" ({number(row.low, 3)} to {number(row.high, 3)})"
+
+
+def center(findings: Findings) -> dict[str, Any] | None:
+    """List the coefficients of the centre with their standard errors and intervals."""
+    if findings.center is None:
+        return None
+    rows = [
+        {
+            "name": row.feature if row.class_ is None else f"{row.feature}, class {row.class_}",
+            "estimate": row.estimate,
+            "std_error": row.std_error,
+            "interval": _interval(row),
+            "between": [{"sd": part.sd, "interval": _interval(part)} for part in row.between],
+        }
+        for row in findings.center.coefficients
+    ]
+    return {"levels": findings.center.levels, "rows": rows}
+
+
+def _interval(row: CenterCoefficient | Deviation) -> str:
+    if row.low is None or row.high is None:
+        return "–"
+    return f"{number(row.low, 3)} to {number(row.high, 3)}"
 
 
 def effects(findings: Findings) -> list[Figure]:

@@ -9,7 +9,7 @@ from typing import Any
 from crosslearning.evaluation.numbers import capital, count, number
 from crosslearning.evaluation.records import to_json
 from crosslearning.report.chapters.chapter import Chapter, Number
-from crosslearning.report.chapters.findings import checks, differences, effects, models
+from crosslearning.report.chapters.findings import center, checks, differences, effects, models
 from crosslearning.report.chapters.parameters import coefficients, parameter_map
 from crosslearning.report.chapters.provenance import provenance
 from crosslearning.report.chapters.task_list import listed, task_figures
@@ -56,6 +56,7 @@ def _details(findings: Findings, command: str | None) -> dict[str, Any]:
         "checks": checks(findings),
         "counts": findings.family in ("poisson", "negative-binomial"),
         "differences": differences(findings),
+        "center": center(findings),
         "coefficients": coefficients(findings),
         "effects": effects(findings),
         "effect_on": findings.effects[0].what if findings.effects else None,

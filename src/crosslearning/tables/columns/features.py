@@ -84,30 +84,33 @@ def unlabelled(task: Hashable, rows: pd.Index[Any]) -> ValueError:
     )
 
 
-def check_task_count(name: str, labels: Sequence[Any] | NDArray[Any], n_rows: int) -> None:
+def check_task_count(
+    names: Sequence[str], labels: Sequence[Any] | NDArray[Any], n_rows: int
+) -> None:
     """Refuse one task, and one row per task."""
+    name = f"column {names[0]!r}" if len(names) == 1 else f"columns {', '.join(map(repr, names))}"
     if len(labels) < 2:
         raise ValueError(
-            f"The task column {name!r} must have at least 2 labels; got one, "
+            f"The task {name} must have at least 2 labels; got one, "
             f"{next(iter(pd.Index(labels)))!r}. A single task has nothing to share."
         )
     if len(labels) == n_rows:
         raise ValueError(
-            f"The labels of the task column {name!r} must repeat; got {n_rows:,} different labels "
+            f"The labels of the task {name} must repeat; got {n_rows:,} different labels "
             f"in {n_rows:,} rows. Choose a column of groups of rows."
         )
 
 
 def features_of(frame: pd.DataFrame, settings: FitSettings, n_rows: int | None = None) -> Features:
     """Take the columns that are asked for, or all that can be used; by a sample of `n_rows`."""
-    task, target, chosen = settings.task, settings.target, settings.features
-    reserved = [name for name in chosen or () if name in (task, target)]
+    tasks, target, chosen = settings.task, settings.target, settings.features
+    reserved = [name for name in chosen or () if name in (*tasks, target)]
     if reserved:
         raise ValueError(
-            f"{reserved[0]!r} is the {'task' if reserved[0] == task else 'target'} and cannot "
+            f"{reserved[0]!r} is the {'task' if reserved[0] in tasks else 'target'} and cannot "
             "be a feature as well. Omit it from the features."
         )
-    others = (task, target, settings.weights, settings.group)
+    others = (*tasks, target, settings.weights, settings.group)
     names: list[str] = (
         [n for n in frame.columns if n not in others] if chosen is None else list(chosen)
     )
@@ -140,7 +143,7 @@ def remarks(
     return [
         *(looks_like_time(frame, names) if settings.time is None else ()),
         *looks_like_groups(frame, features.of("number")),
-        *differ_in_case(settings.task, labels),
+        *differ_in_case(settings.task[-1], labels),
     ]
 
 

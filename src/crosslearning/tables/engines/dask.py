@@ -131,7 +131,9 @@ def _look(part: Any, number: int, columns: list[str], start: Survey) -> tuple[Su
     def work(_: int, frame: pd.DataFrame) -> pd.Series[Any]:
         survey.look(frame, number)
         codes, labels = usable(frame, start.settings)[1:]
-        rows = pd.Series(np.bincount(codes, minlength=len(labels)), index=labels)
+        rows = pd.Series(
+            np.bincount(codes, minlength=len(labels)), index=pd.Index(labels, tupleize_cols=False)
+        )
         return rows.groupby(level=0).sum()
 
     for more in _table(part, number).each(columns, work):

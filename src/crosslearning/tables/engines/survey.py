@@ -13,6 +13,7 @@ from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 from crosslearning.tables.columns.encoder import PARTS, TableEncoder, counted
 from crosslearning.tables.columns.features import unlabelled
 from crosslearning.tables.columns.labels import tidy
+from crosslearning.tables.columns.levels import TaskLevels
 from crosslearning.tables.columns.recognition import (
     as_numbers,
     has_days_first,
@@ -81,12 +82,12 @@ class Survey:
 
     def look(self, frame: pd.DataFrame, part: int) -> None:
         """Take rows of some part of the table into account."""
-        task, target = self.settings.task, self.settings.target
+        target = self.settings.target
         rows, _, labels = usable(frame, self.settings)
         keys = uniform(part, rows.index.to_numpy(), self.settings.seed, SAMPLE)
         full = len(self.keys) == self.size
         few = keys < self.keys.max() if full else np.ones(len(keys), dtype=bool)
-        features = [name for name in frame.columns if name not in (task, target)]
+        features = [name for name in frame.columns if name not in (*self.settings.task, target)]
         types = self.settings.column_types
         self.add(
             replace(
@@ -138,20 +139,21 @@ class Survey:
             sample, keys = sample.iloc[smallest], keys[smallest]
         self.sample, self.keys = sample, keys
 
-    def tasks(self, *, text_labels: bool) -> tuple[pd.Index[Any], NDArray[Any]]:
-        """Labels as they are written, and as what they are, in order.
+    def tasks(self, *, text_labels: bool) -> tuple[pd.Index[Any], NDArray[Any], TaskLevels | None]:
+        """Labels as they are written, and as what they are, in order; those of several columns.
 
-        If all were read as text, whole numbers are numbers.
+        If all of a column were read as text, whole numbers are numbers.
         """
         written = pd.Index(self.labels, tupleize_cols=False)
-        labels = written
-        if text_labels and written.astype(str).str.fullmatch(_WHOLE).all():
-            labels = written.astype(np.int64)
-        try:
-            order = labels.argsort()
-        except TypeError:  # labels that cannot be compared stay in order of appearance
-            order = np.arange(len(labels))
-        return written[order], as_objects(list(labels[order]))
+        if len(self.settings.task) == 1:
+            labels, ranks = _ranked(written, text_labels=text_labels)
+            return written[np.argsort(ranks)], labels, None
+        columns = [pd.Index(column) for column in zip(*self.labels, strict=True)]
+        each, codes = zip(*(_ranked(c, text_labels=text_labels) for c in columns), strict=True)
+        order = np.lexsort(codes[::-1])
+        positions = np.column_stack(codes)[order]
+        levels = TaskLevels(list(self.settings.task), list(each), positions)
+        return written[order], as_objects(levels.names), levels
 
     def encoder(self, numbers: list[str], categories: list[str], dates: list[str]) -> TableEncoder:
         """Levels, gaps and ranges of all rows, medians and ranges of dates of the sample."""
@@ -169,6 +171,18 @@ class Survey:
         )
 
 
+def _ranked(written: pd.Index[Any], *, text_labels: bool) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Distinct labels in order, and the position of each label among them."""
+    if text_labels and written.astype(str).str.fullmatch(_WHOLE).all():
+        written = written.astype(np.int64)
+    codes, distinct = pd.factorize(written)
+    try:
+        order = distinct.argsort()
+    except TypeError:  # labels that cannot be compared stay in order of appearance
+        order = np.arange(len(distinct))
+    return as_objects(list(distinct[order])), np.argsort(order)[codes]
+
+
 def _decoded(rows: pd.DataFrame) -> pd.DataFrame:
     """Turn text that was read as categories into strings."""
     texts = [name for name in rows.columns if isinstance(rows[name].dtype, pd.CategoricalDtype)]
@@ -179,21 +193,42 @@ def usable(
     frame: pd.DataFrame, settings: FitSettings
 ) -> tuple[pd.DataFrame, NDArray[np.intp], NDArray[Any]]:
     """Rows with a target, the code of each one's task, and the label of each code."""
-    codes, uniques = pd.factorize(frame[settings.task])
+    columns = [_factorized(frame[name]) for name in settings.task]
+    codes, labels = columns[0] if len(columns) == 1 else _combined(columns)
+    keep = frame[settings.target].notna().to_numpy()
+    if settings.drop_unlabelled:
+        keep = keep & (codes >= 0)
+    for name, (numbers, _) in zip(settings.task, columns, strict=True):
+        if (numbers[keep] < 0).any():
+            raise unlabelled(name, frame.index[keep & (numbers < 0)])
+    if not keep.all():
+        frame = frame[keep]
+        used, codes = np.unique(codes[keep], return_inverse=True)
+        labels = labels[used]
+    return frame, codes, labels
+
+
+def _factorized(column: pd.Series[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Return the code of each row's label, -1 if it has none, and the label of each code."""
+    codes, uniques = pd.factorize(column)
     labels = tidy(pd.Series(np.asarray(uniques)))
     empty = labels.isna().to_numpy()
     if empty.any():
         codes = np.where(empty[codes], -1, codes)
-    keep = frame[settings.target].notna().to_numpy()
-    if settings.drop_unlabelled:
-        keep = keep & (codes >= 0)
-    if (codes[keep] < 0).any():
-        raise unlabelled(settings.task, frame.index[keep & (codes < 0)])
-    if not keep.all():
-        frame = frame[keep]
-        used, codes = np.unique(codes[keep], return_inverse=True)
-        labels = labels.iloc[used]
-    return frame, codes, labels.to_numpy()
+    return codes, labels.to_numpy()
+
+
+def _combined(
+    columns: list[tuple[NDArray[np.intp], NDArray[Any]]],
+) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Return the same for several columns: labels are tuples."""
+    numbers = np.column_stack([codes for codes, _ in columns])
+    full = (numbers >= 0).all(axis=1)
+    distinct, positions = np.unique(numbers[full], axis=0, return_inverse=True)
+    codes = np.full(len(numbers), -1)
+    codes[full] = positions.ravel()
+    each = (labels[at].tolist() for (_, labels), at in zip(columns, distinct.T, strict=True))
+    return codes, as_objects(list(zip(*each, strict=True)))
 
 
 def _may_be_category(values: pd.Series[Any], type_: str | None) -> bool:

@@ -86,7 +86,8 @@ class Boosting:
         key = with_task, size, None
         if key not in self._grown:
             self._grown[key] = self._train(self.rows, size, n_trees, with_task=with_task)
-        return Trees.of(self._grown[key].booster, n_trees, sds, self._smallest, pooled)
+        groups = self.rows.levels.group_codes if with_task and self.rows.levels else None
+        return Trees.of(self._grown[key].booster, n_trees, sds, self._smallest, pooled, groups)
 
     # Sizes and numbers of trees.
 
@@ -197,13 +198,23 @@ class Boosting:
             y,
             reference=reference,
             weight=part.weights,
-            categorical_feature=[part.X.shape[1]] if with_task else [],
+            categorical_feature=self._categories(part) if with_task else [],
             params=_SETTINGS,
         )
 
     @staticmethod
+    def _categories(part: Rows) -> list[int]:
+        """Positions of the columns of groups and tasks."""
+        n_features = part.X.shape[1]
+        n_levels = 1 if part.levels is None else len(part.levels.columns)
+        return list(range(n_features, n_features + n_levels))
+
+    @staticmethod
     def _design(part: Rows, with_task: bool) -> Array:
-        return np.column_stack([part.X, part.codes]) if with_task else part.X
+        if not with_task:
+            return part.X
+        groups = () if part.levels is None else part.levels.group_codes[part.codes].T
+        return np.column_stack([part.X, *groups, part.codes])
 
     # Each task alone.
 

@@ -6,7 +6,7 @@ the covariance of the tasks, so that comparing them tells what sharing is worth.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from typing import Any, Literal
@@ -52,7 +52,7 @@ _SEPARATE_BASE = {"means": "linear", "splines-means": "splines"}
 class Candidate:
     """A learner at an end; `family` is empty for a learner of normal targets or of classes.
 
-    A model that is not `kept` is only compared with.
+    A model that is not `kept` is only compared with. A `nested` one knows groups of tasks.
     """
 
     name: str
@@ -62,6 +62,7 @@ class Candidate:
     base: str = "linear"
     family: str = ""
     kept: bool = True
+    nested: bool = False
 
     @property
     def noun(self) -> str:
@@ -69,7 +70,8 @@ class Candidate:
         if self.base not in _WORDS:
             return self.label
         family = f"({self.family})" if self.family else ""
-        return " ".join(filter(None, (_NOUNS[self.end], _WORDS[self.base], family)))
+        nested = "nested" if self.nested else ""
+        return " ".join(filter(None, (nested, _NOUNS[self.end], _WORDS[self.base], family)))
 
     @property
     def learner(self) -> tuple[str, str]:
@@ -94,6 +96,19 @@ def trees(epsilon: float) -> list[Candidate]:
     label = "boosted trees that know the task"
     cross = Candidate("cross-trees", label, "cross", None, "trees", kept=epsilon == inf)
     return [pooled] if epsilon == 0 else [pooled, cross]
+
+
+def with_nested(models: Sequence[Candidate]) -> list[Candidate]:
+    """Add to each cross-learned linear model one that knows the groups that tasks lie in."""
+    both = []
+    for model in models:
+        both.append(model)
+        # Robust models of groups within groups have no bounds.
+        bounded = model.family == "robust" and model.estimator.epsilon < inf
+        if model.end == "cross" and not bounded:
+            name, label = model.name.replace("cross", "nested", 1), f"nested {model.label}"
+            both.append(replace(model, name=name, label=label, nested=True))
+    return both
 
 
 def candidates(

@@ -120,10 +120,10 @@ class CrossValidation:
     def _model(
         self, candidate: Candidate, estimator: Any, rows: Rows, train: NDArray[np.intp], s: int
     ) -> Any:
-        base = candidate.base
-        sums = self._sums_of(base, rows) if isinstance(estimator, CrossBayesianRidge) else None
+        by_sums = isinstance(estimator, CrossBayesianRidge) and not candidate.nested
+        sums = self._sums_of(candidate.base, rows) if by_sums else None
         if sums is None:
-            model = fitted(estimator, rows.take(train))
+            model = fitted(estimator, rows.take(train), nested=candidate.nested)
         else:
             model = clone(estimator).fit_statistics(without(sums, s))
             bounded(model, rows.take(train).counted)

@@ -17,6 +17,8 @@ Codes = NDArray[np.int64]
 class Trees:
     """Trees of all tasks; if `pooled` is not None, they know the task, as the last column.
 
+    Before it come the `groups` that tasks lie in, if there are any: numbers by task and level.
+
     Rows of new tasks, with the code -1, are predicted by the trees in `pooled`. Targets of known
     and of new tasks have the standard deviations `sds` around predictions; classes have at least
     the probability `smallest`.
@@ -26,14 +28,21 @@ class Trees:
     sds: Array
     smallest: float
     pooled: Trees | None = None
+    groups: Codes | None = None
 
     @classmethod
     def of(
-        cls, booster: Any, n_trees: int, sds: Array, smallest: float, pooled: Trees | None
+        cls,
+        booster: Any,
+        n_trees: int,
+        sds: Array,
+        smallest: float,
+        pooled: Trees | None,
+        groups: Codes | None = None,
     ) -> Trees:
         """Take the first trees of a model."""
         text = booster.model_to_string(num_iteration=n_trees)
-        return cls(np.frombuffer(text.encode(), dtype=np.uint8), sds, smallest, pooled)
+        return cls(np.frombuffer(text.encode(), dtype=np.uint8), sds, smallest, pooled, groups)
 
     @cached_property
     def _booster(self) -> Any:
@@ -50,7 +59,8 @@ class Trees:
         """Means of targets, or probabilities of classes."""
         if self.pooled is None:
             return np.asarray(self._booster.predict(X, num_threads=1))
-        columns = np.column_stack([X, codes])
+        groups = () if self.groups is None else self.groups[codes].T
+        columns = np.column_stack([X, *groups, codes])
         predictions = np.asarray(self._booster.predict(columns, num_threads=1))
         new = codes < 0
         if new.any():

@@ -95,8 +95,15 @@ class Trials:
 
     @property
     def spreading(self) -> Candidate:
-        """The described model; if its tasks share nothing, the best linear one whose tasks do."""
-        described = self.described
+        """The described model; if its tasks share nothing, the best linear one whose tasks do.
+
+        Of tasks within groups, the best one that knows the groups.
+        """
+        described, tried = self.described, list(zip(self.candidates, self.means, strict=True))
+        nested = [(c, mean) for c, mean in tried if c.nested and c.base == "linear" and c.kept]
+        if nested and not described.nested:
+            candidates, means = zip(*nested, strict=True)
+            return best_of(candidates, np.array(means))
         return self._linear("cross", "levels") if described.end == "separate" else described
 
     @property

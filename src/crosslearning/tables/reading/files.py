@@ -97,7 +97,7 @@ class Files:
     def for_fit(cls, source: str | os.PathLike[str], settings: FitSettings) -> Files:
         """Open files for a fit; tasks and categories are text, and a number may be the target."""
         target = None if settings.kind == "classification" else settings.target
-        return cls.of(str(source), text=[settings.task, *settings.categories], target=target)
+        return cls.of(str(source), text=[*settings.task, *settings.categories], target=target)
 
     @property
     def columns(self) -> list[str]:
