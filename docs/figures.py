@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from PIL import Image
@@ -32,9 +33,11 @@ from crosslearning.paper.gaussian import experiment as gaussian
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FIGURES = Path(__file__).parent / "_static" / "figures"
 POOLED, SEPARATE, CROSS = "#6b6f76", "#0067a8", "#c84c00"  # as in the report
 CENTER, GREY = "0.1", "0.45"
+DOCS = Path(__file__).parent
+FIGURES = DOCS / "_static" / "figures"
+BENCHMARKS = DOCS.parent / "benchmarks" / "results"
 STYLE = {
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -184,6 +187,43 @@ def ball() -> Figure:
     return figure
 
 
+def pictures_epsilon() -> Figure:
+    """Accuracy on pictures32 against ε from the first step, as `benchmarks/pictures.py` found it.
+
+    The band is one standard error over seeds.
+    """
+    runs = pd.read_csv(BENCHMARKS / "pictures.csv").query("images == 0.3")
+    first = runs[runs["kind"] == "first step"]
+    ends = runs[(runs["job"] == "radii") & runs["method"].isin(["pooled", "separate"])]
+    ends = ends[ends["seed"].isin(first["seed"])]
+    by_seed = pd.concat([first, ends]).groupby(["epsilon", "seed"])["test"].mean()
+    accuracy = 100 * by_seed.groupby("epsilon").mean()
+    error = 100 * by_seed.groupby("epsilon").sem()
+    figure = Figure(figsize=(6.4, 3.1), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    places = np.arange(len(accuracy))
+    axes.axhline(accuracy.iloc[0], color=POOLED, linestyle="--", linewidth=1)
+    axes.axhline(accuracy.iloc[-1], color=SEPARATE, linestyle=":", linewidth=1.4)
+    low, high = accuracy - error, accuracy + error
+    axes.fill_between(places, low, high, color=CROSS, alpha=0.15, linewidth=0)
+    axes.plot(places, accuracy, "o-", color=CROSS, markersize=4)
+    for place, color, name, above in [
+        (0, POOLED, "one network for all", -14),
+        (int(accuracy.argmax()), CROSS, "one network each, within ε of a centre", 10),
+        (places[-1], SEPARATE, "separate networks", 10),
+    ]:
+        text = f"{name}: {accuracy.iloc[place]:.1f} %"
+        side = {0: "left", places[-1]: "right"}.get(place, "center")
+        axes.annotate(
+            text, (place, accuracy.iloc[place]), (0, above), textcoords="offset points", ha=side,
+            color=color, weight="bold" if color == CROSS else None,
+        )  # fmt: skip
+    axes.set_xticks(places, ["0", *(f"{radius:g}" for radius in accuracy.index[1:-1]), "∞"])
+    axes.set(xlabel="ε, largest distance to the centre", ylabel="test accuracy, %")
+    axes.margins(y=0.2)
+    return figure
+
+
 PICTURES = [idea, schools, path, choice, tethers, ball]
 
 
@@ -207,6 +247,13 @@ def draw_pictures(path: Path) -> None:
     Image.open(path).quantize(256).save(path, optimize=True)  # a third of the bytes
 
 
+def draw_front() -> None:
+    """Draw the picture that the front page shows, on white for pages of any colour."""
+    with mpl.rc_context(STYLE | {"savefig.transparent": False}):
+        pictures_epsilon().savefig(DOCS / "_static" / "pictures-epsilon.png", dpi=200)
+
+
 if __name__ == "__main__":
-    draw_all(Path(__file__).parent / "_generated")
-    draw_pictures(Path(__file__).parent / "_static" / "pictures.png")
+    draw_all(DOCS / "_generated")
+    draw_pictures(DOCS / "_static" / "pictures.png")
+    draw_front()

@@ -1,0 +1,165 @@
+"""What is cross-learning worth on photographs, sketches, emoji and icons of the same things?
+
+`pictures32` has 32 categories in four domains that look different. All methods start from the same
+weights and see the same batches for as many steps. Each seed has its own split by group, initial
+weights and order. What a method leaves open, a radius or a stiffness, is chosen for each seed by
+the log loss on its validation images. Epochs, radii, stiffnesses and learning rates were fixed with
+the seeds 100 and 101, of which nothing is reported. Accuracies and log losses are those on test
+images, averaged over categories (log losses: over images), then over domains. Gains are paired by
+seed: mean ± one standard error, with p from Student's t.
+
+Run it with ``python benchmarks/pictures.py`` (hours on one core), or a part of it with ``--kinds``,
+``--images`` and ``--seeds``. Runs are kept in ``results/pictures.csv``, and only those that are
+missing are trained; ``--seeds 0`` writes the page alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from functools import partial
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import numpy as np
+import pandas as pd
+import torch
+from pictures_page import page
+
+from crosslearning.datasets import load_pictures32
+from crosslearning.images import Augmentation, ImageBatches, TrainingSettings, channel_statistics
+from crosslearning.images._baselines import baselines_of
+from crosslearning.images.splits import divide
+from crosslearning.nn import TaskModels, architectures, evaluate, sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crosslearning.datasets import ImageData
+
+RESULTS = Path(__file__).parent / "results"
+SIZE, WIDTH, BATCH, MOMENTUM, DECAY = 32, 8, 16, 0.9, 1e-4
+NETWORKS = {  # by kind: network, epochs, learning rate
+    "pooled first": ("batchnorm_cnn", 12, 0.02),
+    "first step": ("batchnorm_cnn", 12, 0.02),
+    "plain": ("small_cnn", 20, 0.05),
+}
+POOLED_EPOCHS = 9  # of the twelve, as by default
+LATE, EARLY, PLAIN = (0.2, 0.4, 0.6), (0.2, 0.4, 0.8, 1.6), (0.0, 0.3, 1.0, 3.0, math.inf)
+
+
+def jobs(kind: str) -> dict[str, dict[str, Any]]:
+    """Return arguments of `sweep` by name of the job, which is trained as a whole."""
+    if kind == "first step":  # its ends are those of the other kind
+        return {f"ε = {radius:g}": {"epsilons": radius} for radius in EARLY}
+    if kind == "plain":
+        return {f"ε = {radius:g}": {"epsilons": radius} for radius in PLAIN}
+    radii = {"epsilons": (0.0, *LATE, math.inf), "baselines": "fine-tuned"}
+    others = baselines_of(architectures.batchnorm_cnn(2), ("pooled, shared", "Fed", "spring 10"))
+    return {"radii": radii | {"pooled_epochs": POOLED_EPOCHS}, **others}
+
+
+class Bench:
+    """The pictures of one seed's split, and the training of one job on them."""
+
+    def __init__(self, data: ImageData, share: float, seed: int) -> None:
+        self.seed, self.domains, self.n_categories = seed, data.domains, len(data.categories)
+        self.rows = divide(TrainingSettings(train_fraction=share), data, seed)
+        pixels = data.pixels(SIZE)
+        mean, std = channel_statistics(pixels, np.concatenate(self.rows[0]))
+        self.batches = partial(ImageBatches, pixels, labels=data.category_codes, mean=mean, std=std)
+        self.parts = [
+            dict(zip(data.domains, map(self.batches, part), strict=True)) for part in self.rows
+        ]
+
+    def train(self, kind: str, *, together: bool = False, **options: Any) -> list[dict[str, Any]]:
+        """Train the runs of a job; return a row for each run and domain."""
+        name, epochs, rate = NETWORKS[kind]
+        data, batch = self.parts[0], BATCH
+        if together:  # one network that sees the domains mixed
+            most = max(map(len, self.rows[0]))
+            rows = np.concatenate([np.resize(part, most) for part in self.rows[0]])
+            data, batch = {"all": self.batches(rows)}, BATCH * len(self.domains)
+        measured: list[dict[str, Any]] = []
+        with TemporaryDirectory() as folder:  # keeps the pooled epochs that radii share
+            sweep(
+                lambda: getattr(architectures, name)(self.n_categories, width=WIDTH),
+                data,
+                torch.nn.CrossEntropyLoss(),
+                lambda p: torch.optim.SGD(p, rate, MOMENTUM, weight_decay=DECAY, fused=True),
+                epochs,
+                seeds=(self.seed,),
+                test=None if together else self.parts[1],
+                batch_size=batch,
+                scheduler=lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, epochs),
+                augment=Augmentation(),
+                engine="loop",
+                folder=folder,
+                measure=partial(self.measure, measured),
+                **options,
+            )
+        return measured
+
+    def measure(
+        self, rows: list[dict[str, Any]], run: dict[str, Any], models: TaskModels, _: object
+    ) -> list[dict[str, Any]]:
+        """Add accuracy and log loss of each domain on validation and test images."""
+        scores: dict[str, list[float]] = {}
+        for part, images in zip(("validation", "test"), self.parts[1:], strict=True):
+            accuracies, losses = scores[part], scores[f"{part}_loss"] = [], []
+            evaluate(models, images, partial(note, accuracies, losses))
+        coupling = {name: run[name] for name in ("method", "epsilon", "stiffness")}
+        for k, domain in enumerate(self.domains):
+            row = {name: round(values[k], 5) for name, values in scores.items()}
+            rows.append({**coupling, "domain": domain, **row})
+        return [{} for _ in models]
+
+
+def note(
+    accuracies: list[float], losses: list[float], output: torch.Tensor, target: torch.Tensor
+) -> float:
+    """Add the mean accuracy over the categories that occur, and the log loss."""
+    hits = torch.bincount(target, (output.argmax(1) == target).double())
+    counts = torch.bincount(target)
+    accuracies.append(float((hits / counts)[counts > 0].mean()))
+    losses.append(float(torch.nn.functional.cross_entropy(output, target)))
+    return accuracies[-1]
+
+
+def compute(
+    path: Path, images: Sequence[float], kinds: Sequence[str], seeds: Sequence[int]
+) -> pd.DataFrame:
+    """Train what the table of runs does not have yet, and add it job by job."""
+    data = load_pictures32()
+    for share, kind, seed in product(images, kinds, seeds):
+        bench: Bench | None = None
+        for job, options in jobs(kind).items():
+            key = {"images": share, "kind": kind, "seed": seed, "job": job}
+            if path.exists() and (pd.read_csv(path)[list(key)] == pd.Series(key)).all(axis=1).any():
+                continue
+            bench = bench or Bench(data, share, seed)
+            rows = [{**key, **row} for row in bench.train(kind, **options)]
+            pd.DataFrame(rows).to_csv(path, mode="a", header=not path.exists(), index=False)
+    return pd.read_csv(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--images", type=float, nargs="+", default=(0.3, 1.0), metavar="SHARE")
+    parser.add_argument("--kinds", nargs="+", default=NETWORKS, choices=NETWORKS, metavar="KIND")
+    given = parser.parse_args()
+    torch.set_num_threads(1)  # networks this small gain nothing from more
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    runs = compute(RESULTS / "pictures.csv", given.images, given.kinds, seeds)
+    (RESULTS / "pictures.md").write_text(page(runs, __doc__))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Tables of what `pictures.py` measured, and the page of them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from networks_tables import table
+from scipy import stats
+
+from crosslearning.evaluation.numbers import radius_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+OURS, BY_DOMAIN = "within ε of the centre", "within ε, a radius for each domain"
+POOLED, SEPARATE, TUNED = "pooled, own BatchNorm statistics", "separate", "pooled, then fine-tuned"
+CONSENSUS, AGNOSTIC = "pooled (consensus)", "separate (agnostic)"
+NAMES = {"pooled": POOLED, "cross": OURS, "fine-tuned": TUNED}
+SCORES = ["validation", "validation_loss", "test", "test_loss"]
+
+
+def labelled(runs: pd.DataFrame) -> pd.DataFrame:
+    """Name the methods of runs that are pooled first as the page names them."""
+    names = runs["method"].replace(NAMES)
+    alone = ~runs["job"].str.startswith(("radii", "spring"))
+    return runs.assign(method=names.where(~alone, runs["job"]))
+
+
+def chosen(runs: pd.DataFrame, by: Iterable[str] = ()) -> pd.DataFrame:
+    """Keep, for each method and seed, the setting with the lowest log loss in validation."""
+    found = []
+    for _, some in runs.groupby(["method", "seed", *by]):
+        losses = some.groupby(["epsilon", "stiffness"])["validation_loss"].mean()
+        epsilon, stiffness = losses.idxmin()
+        found.append(some[(some["epsilon"] == epsilon) & (some["stiffness"] == stiffness)])
+    return pd.concat(found)
+
+
+def means(runs: pd.DataFrame, score: str) -> pd.DataFrame:
+    """Means over domains: a row for each seed, a column for each method."""
+    return runs.groupby(["seed", "method"])[score].mean().unstack("method")  # noqa: PD010
+
+
+def gain(ours: pd.Series[float], other: pd.Series[float], digits: int) -> str:
+    """Mean of paired differences, its standard error, and p from Student's t."""
+    difference = (ours - other).dropna()
+    if len(difference) < 2 or not difference.any():
+        return ""
+    p = stats.ttest_1samp(difference, 0).pvalue
+    return f"{difference.mean():+.{digits}f} ± {difference.sem():.{digits}f} ({p:.2g})"
+
+
+def compared(runs: pd.DataFrame, ours: str = OURS) -> str:
+    """Accuracy and log loss of each method, and what `ours` gains over it."""
+    accuracy, loss = 100 * means(runs, "test"), means(runs, "test_loss")
+    rows = []
+    for method in accuracy.mean().sort_values(ascending=False).index:
+        row = [method, f"{accuracy[method].mean():.1f}", f"{loss[method].mean():.3f}"]
+        if method == ours:
+            rows.append([f"**{cell}**" for cell in row] + ["", ""])
+            continue
+        gains = gain(accuracy[ours], accuracy[method], 1), gain(loss[method], loss[ours], 3)
+        rows.append([*row, *gains])
+    head = ["method", "accuracy, %", "log loss", "gain of ours in accuracy (p)"]
+    return table([*head, "gain in log loss (p)"], rows)
+
+
+def domains(runs: pd.DataFrame) -> str:
+    """Accuracy and log loss of each method in each domain."""
+    accuracy, loss = (runs.pivot_table(score, "method", "domain") for score in SCORES[2:])
+    order = accuracy.mean(axis=1).sort_values(ascending=False).index
+    rows = [
+        [method] + [f"{100 * accuracy[d][method]:.1f} / {loss[d][method]:.2f}" for d in accuracy]
+        for method in order
+    ]
+    return table(["accuracy, % / log loss", *accuracy], rows)
+
+
+def path(runs: pd.DataFrame, last: str) -> str:
+    """Accuracy and log loss at each radius, and gains over both ends, of which ∞ is `last`."""
+    by_radius = {
+        score: runs.groupby(["seed", "epsilon"])[score].mean().unstack("epsilon")  # noqa: PD010
+        for score in SCORES[2:]
+    }
+    test, rows = 100 * by_radius["test"], []
+    for epsilon in test:
+        row = [radius_name(epsilon), f"{test[epsilon].mean():.1f}"]
+        row.append(f"{by_radius['test_loss'][epsilon].mean():.3f}")
+        rows.append([*row, *(gain(test[epsilon], test[end], 1) for end in (0.0, math.inf))])
+    head = ["ε", "accuracy, %", "log loss", "gain over pooled (p)", f"gain over {last} (p)"]
+    return table(head, rows)
+
+
+def choices(runs: pd.DataFrame) -> str:
+    """Say how many seeds chose each radius."""
+    counts = runs[runs["method"] == OURS].groupby("epsilon")["seed"].nunique()
+    named = ", ".join(f"{radius_name(epsilon)} ({count})" for epsilon, count in counts.items())
+    return f"Validation chose ε, in brackets for how many seeds: {named}."
+
+
+def pooled_first(runs: pd.DataFrame) -> list[str]:
+    """Section of the runs that are pooled first, with all baselines."""
+    runs = labelled(runs)
+    after = runs[runs["method"].isin([POOLED, OURS, TUNED])]
+    best = pd.concat([chosen(runs), chosen(after.assign(method=BY_DOMAIN), by=["domain"])])
+    return [compared(best), choices(best), domains(best), path(after, "fine-tuned")]
+
+
+def from_the_start(runs: pd.DataFrame) -> list[str]:
+    """Section of the runs within ε from the first step: Algorithm 1."""
+    names = {0.0: CONSENSUS, math.inf: AGNOSTIC}
+    best = chosen(runs.assign(method=[names.get(epsilon, OURS) for epsilon in runs["epsilon"]]))
+    return [compared(best), choices(best), path(runs, "separate"), domains(best)]
+
+
+def with_ends(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs within ε from the first step, and the ends, which are those of the other kind."""
+    first = runs[runs["kind"] == "first step"]
+    ends = runs[(runs["job"] == "radii") & runs["method"].isin(["pooled", "separate"])]
+    keys = first[["images", "seed"]].drop_duplicates()
+    return pd.concat([first, ends.merge(keys)])
+
+
+TITLES = {0.3: "30 % of the training images", 1.0: "all images"}
+LATE = """## Pooled first, {part}
+
+As `crosslearning train --baselines` trains, but with images of 32 px and half as many channels
+(`batchnorm_cnn` of width 8): 12 epochs, of which nine are pooled; the radii 0.2, 0.4 and 0.6 apply
+to the other three. Springs have stiffness 10 or 100. “{by_domain}” takes each domain's network from
+the radius that is best on that domain's validation images, 0 and ∞ (fine-tuned) included. {seeds}
+seeds:"""
+EARLY = """## Algorithm 1 as in the paper, {part}
+
+The same network, within ε from the first step, without pooling first. The paper's claim is that
+some ε is better than both ends, consensus *and* agnostic. {seeds} seeds:"""
+PLAIN = """## Algorithm 1 with a plain network, {part}
+
+`small_cnn` of width 8, without BatchNorm; 20 epochs, learning rate 0.05. {seeds} seeds:"""
+
+
+def page(runs: pd.DataFrame, about: str) -> str:
+    """Write a section for each share of the images and kind of run."""
+    question, *paragraphs, _ = about.split("\n\n")
+    text = [f"# {question}", "`python benchmarks/pictures.py` writes this page.", *paragraphs]
+    late, plain = runs[runs["kind"] == "pooled first"], runs[runs["kind"] == "plain"]
+    sections = [(LATE, late, pooled_first), (EARLY, with_ends(runs), from_the_start)]
+    for title, some, write in [*sections, (PLAIN, plain, from_the_start)]:
+        for share, part in some.groupby("images"):
+            seeds = part["seed"].nunique()
+            head = title.format(part=TITLES[share], seeds=seeds, by_domain=BY_DOMAIN)
+            text += [head, *write(part)]
+    return "\n\n".join(text) + "\n"
