@@ -15,17 +15,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 OURS, BY_DOMAIN = "within ε of the centre", "within ε, a radius for each domain"
-POOLED, SEPARATE, TUNED = "pooled, own BatchNorm statistics", "separate", "pooled, then fine-tuned"
-CONSENSUS, AGNOSTIC = "pooled (consensus)", "separate (agnostic)"
-NAMES = {"pooled": POOLED, "cross": OURS, "fine-tuned": TUNED}
+POOLED, SEPARATE, TUNED = "pooled (ε = 0)", "separate (ε = ∞)", "pooled, then fine-tuned"
+NAMES = {"pooled": POOLED, "cross": OURS, "separate": SEPARATE, "fine-tuned": TUNED}
 SCORES = ["validation", "validation_loss", "test", "test_loss"]
 
 
 def labelled(runs: pd.DataFrame) -> pd.DataFrame:
-    """Name the methods of runs that are pooled first as the page names them."""
-    names = runs["method"].replace(NAMES)
-    alone = ~runs["job"].str.startswith(("radii", "spring"))
-    return runs.assign(method=names.where(~alone, runs["job"]))
+    """Name methods as the page does; a baseline that is a job of its own has the job's name."""
+    radial = runs["job"].str.startswith(("radii", "ε", "spring"))
+    return runs.assign(method=runs["method"].replace(NAMES).where(radial, runs["job"]))
+
+
+def complete(runs: pd.DataFrame) -> pd.DataFrame:
+    """Leave out seeds that are not finished, of which some jobs are missing."""
+    jobs = runs.groupby("seed")["job"].transform("nunique")
+    return runs[jobs == jobs.max()]
 
 
 def chosen(runs: pd.DataFrame, by: Iterable[str] = ()) -> pd.DataFrame:
@@ -102,7 +106,6 @@ def choices(runs: pd.DataFrame) -> str:
 
 def pooled_first(runs: pd.DataFrame) -> list[str]:
     """Section of the runs that are pooled first, with all baselines."""
-    runs = labelled(runs)
     after = runs[runs["method"].isin([POOLED, OURS, TUNED])]
     best = pd.concat([chosen(runs), chosen(after.assign(method=BY_DOMAIN), by=["domain"])])
     return [compared(best), choices(best), domains(best), path(after, "fine-tuned")]
@@ -110,44 +113,47 @@ def pooled_first(runs: pd.DataFrame) -> list[str]:
 
 def from_the_start(runs: pd.DataFrame) -> list[str]:
     """Section of the runs within ε from the first step: Algorithm 1."""
-    names = {0.0: CONSENSUS, math.inf: AGNOSTIC}
-    best = chosen(runs.assign(method=[names.get(epsilon, OURS) for epsilon in runs["epsilon"]]))
-    return [compared(best), choices(best), path(runs, "separate"), domains(best)]
+    radii = runs[runs["method"].isin([POOLED, OURS, SEPARATE])]
+    best = chosen(runs)
+    return [compared(best), choices(best), path(radii, "separate"), domains(chosen(radii))]
 
 
-def with_ends(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs within ε from the first step, and the ends, which are those of the other kind."""
+def with_baselines(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs within ε from the first step, and all else, which is that of the other kind."""
     first = runs[runs["kind"] == "first step"]
-    ends = runs[(runs["job"] == "radii") & runs["method"].isin(["pooled", "separate"])]
-    keys = first[["images", "seed"]].drop_duplicates()
-    return pd.concat([first, ends.merge(keys)])
+    others = runs[(runs["kind"] == "pooled first") & (runs["method"] != OURS)]
+    return pd.concat([first, others.merge(first[["images", "seed"]].drop_duplicates())])
 
 
 TITLES = {0.3: "30 % of the training images", 1.0: "all images"}
 LATE = """## Pooled first, {part}
 
 As `crosslearning train --baselines` trains, but with images of 32 px and half as many channels
-(`batchnorm_cnn` of width 8): 12 epochs, of which nine are pooled; the radii 0.2, 0.4 and 0.6 apply
-to the other three. Springs have stiffness 10 or 100. “{by_domain}” takes each domain's network from
-the radius that is best on that domain's validation images, 0 and ∞ (fine-tuned) included. {seeds}
+(`batchnorm_cnn` of width 8). BatchNorm statistics belong to each domain, unless they are called
+shared. Nine of the 12 epochs are pooled, and the radii 0.2, 0.4 and 0.6 apply to the other three.
+Springs have stiffness 10 or 100. “{by_domain}” takes each domain's network from the
+radius that is best on that domain's validation images, 0 and ∞ (fine-tuned) included. {seeds}
 seeds:"""
 EARLY = """## Algorithm 1 as in the paper, {part}
 
 The same network, within ε from the first step, without pooling first. The paper's claim is that
-some ε is better than both ends, consensus *and* agnostic. {seeds} seeds:"""
+some ε is better than both ends, consensus (ε = 0) *and* agnostic (ε = ∞). Here ours is within ε
+from the first step, and all else is as above. {seeds} seeds:"""
 PLAIN = """## Algorithm 1 with a plain network, {part}
 
 `small_cnn` of width 8, without BatchNorm; 20 epochs, learning rate 0.05. {seeds} seeds:"""
 
 
 def page(runs: pd.DataFrame, about: str) -> str:
-    """Write a section for each share of the images and kind of run."""
+    """Write a section for each kind of run and share of the images."""
     question, *paragraphs, _ = about.split("\n\n")
     text = [f"# {question}", "`python benchmarks/pictures.py` writes this page.", *paragraphs]
+    runs = labelled(runs)
     late, plain = runs[runs["kind"] == "pooled first"], runs[runs["kind"] == "plain"]
-    sections = [(LATE, late, pooled_first), (EARLY, with_ends(runs), from_the_start)]
-    for title, some, write in [*sections, (PLAIN, plain, from_the_start)]:
-        for share, part in some.groupby("images"):
+    sections = [(EARLY, with_baselines(runs), from_the_start), (PLAIN, plain, from_the_start)]
+    for title, some, write in [(LATE, late, pooled_first), *sections]:
+        for share, rows in some.groupby("images"):
+            part = complete(rows)
             seeds = part["seed"].nunique()
             head = title.format(part=TITLES[share], seeds=seeds, by_domain=BY_DOMAIN)
             text += [head, *write(part)]

@@ -190,37 +190,34 @@ def ball() -> Figure:
 def pictures_epsilon() -> Figure:
     """Accuracy on pictures32 against ε from the first step, as `benchmarks/pictures.py` found it.
 
-    The band is one standard error over seeds.
+    The band is one standard error of the difference from pooled, paired by seed.
     """
     runs = pd.read_csv(BENCHMARKS / "pictures.csv").query("images == 0.3")
     first = runs[runs["kind"] == "first step"]
     ends = runs[(runs["job"] == "radii") & runs["method"].isin(["pooled", "separate"])]
-    ends = ends[ends["seed"].isin(first["seed"])]
-    by_seed = pd.concat([first, ends]).groupby(["epsilon", "seed"])["test"].mean()
-    accuracy = 100 * by_seed.groupby("epsilon").mean()
-    error = 100 * by_seed.groupby("epsilon").sem()
+    some = pd.concat([first, ends[ends["seed"].isin(first["seed"])]])
+    by_seed = 100 * some.groupby(["epsilon", "seed"])["test"].mean().unstack("epsilon").dropna()  # noqa: PD010
+    accuracy, error = by_seed.mean(), by_seed.sub(by_seed[0.0], axis=0).sem()
     figure = Figure(figsize=(6.4, 3.1), layout="constrained", facecolor="white")
-    axes = figure.subplots()
-    places = np.arange(len(accuracy))
-    axes.axhline(accuracy.iloc[0], color=POOLED, linestyle="--", linewidth=1)
-    axes.axhline(accuracy.iloc[-1], color=SEPARATE, linestyle=":", linewidth=1.4)
+    axes, places = figure.subplots(), np.arange(len(accuracy))
+    axes.axhline(accuracy[0.0], color=POOLED, linestyle="--", linewidth=1)
+    axes.axhline(accuracy[math.inf], color=SEPARATE, linestyle=":", linewidth=1.4)
     low, high = accuracy - error, accuracy + error
     axes.fill_between(places, low, high, color=CROSS, alpha=0.15, linewidth=0)
     axes.plot(places, accuracy, "o-", color=CROSS, markersize=4)
-    for place, color, name, above in [
-        (0, POOLED, "one network for all", -14),
-        (int(accuracy.argmax()), CROSS, "one network each, within ε of a centre", 10),
-        (places[-1], SEPARATE, "separate networks", 10),
+    best = int(accuracy.argmax())
+    within = f"each within ε = {accuracy.index[best]:g} of a centre: {accuracy.max():.1f} %"
+    for place, height, text, up, color in [
+        (0, accuracy[0.0], f"one network for all: {accuracy[0.0]:.1f} %", -14, POOLED),
+        (best, high.iloc[best], within, 6, CROSS),
+        (0, accuracy[math.inf], f"separate networks: {accuracy[math.inf]:.1f} %", 5, SEPARATE),
     ]:
-        text = f"{name}: {accuracy.iloc[place]:.1f} %"
-        side = {0: "left", places[-1]: "right"}.get(place, "center")
-        axes.annotate(
-            text, (place, accuracy.iloc[place]), (0, above), textcoords="offset points", ha=side,
-            color=color, weight="bold" if color == CROSS else None,
-        )  # fmt: skip
+        side, weight = ("center", "bold") if place else ("left", "normal")
+        at = {"xytext": (0, up), "textcoords": "offset points", "ha": side}
+        axes.annotate(text, (place, height), **at, color=color, weight=weight)
     axes.set_xticks(places, ["0", *(f"{radius:g}" for radius in accuracy.index[1:-1]), "∞"])
     axes.set(xlabel="ε, largest distance to the centre", ylabel="test accuracy, %")
-    axes.margins(y=0.2)
+    axes.margins(y=0.15)
     return figure
 
 
