@@ -8,9 +8,9 @@ for all vendors, so that no network is tested on one that another vendor's drawi
 All methods start from the same weights and see the same batches for as many steps, or fit the same
 features. Each seed has its own split, initial weights and order, and its own validation images
 choose ε between 0 and ∞. The share of pooled epochs and the radii were fixed with the seeds 100 and
-101 of other images, icons in four styles. Accuracies are means over categories, then over domains;
-± is one standard deviation over seeds, or one standard error of a gain, paired by seed, and p is
-from Student's t.
+101 of these emoji and of icons in four styles, of which nothing is reported. Accuracies are means
+over categories, then over domains; ± is one standard deviation over seeds, or one standard error of
+a gain, paired by seed, and p is from Student's t.
 
 Run it with ``python benchmarks/emoji.py`` (half an hour on an idle core), or try it with
 ``--seeds 1``.
