@@ -128,6 +128,15 @@ def test_files_that_are_no_parquet(tmp_path):
         ImageDomains(tmp_path)
 
 
+def test_a_file_with_broken_pages(tmp_path):
+    file = write(tmp_path / "a.parquet", columns(1))
+    content = bytearray(file.read_bytes())
+    content[4:40] = bytes(36)  # where the images begin
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=r"must be readable; .*a.parquet is not"):
+        ImageDomains(file, cache_dir=tmp_path).pixels(8)
+
+
 def test_without_pyarrow_there_is_advice(tmp_path, monkeypatch):
     file = write(tmp_path / "a.parquet", columns(1))
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -29,21 +30,18 @@ def parquet_files(root: Path) -> list[Path]:
 def find_rows(root: Path, files: Sequence[Path]) -> list[ImageFile]:
     """List the rows of Parquet files with their domain, category and, if there is one, group."""
     require("Reading Parquet files", "pyarrow")
-    import pyarrow as pa
     from pyarrow import parquet
 
     rows = []
     for path in files:
         name = path.name if path == root else path.relative_to(root).as_posix()
         status = path.stat()
-        try:
+        with _readable(path):
             schema = parquet.read_schema(path)
             _image_column(path, schema)
             columns = [_DOMAIN, _label_column(path, schema)]
             columns += [_GROUP] if _GROUP in schema.names else []
             table = parquet.read_table(path, columns=columns, partitioning=None)
-        except (OSError, pa.ArrowException) as error:
-            raise ValueError(f"Parquet files must be readable; {path} is not ({error}).") from error
         values = [_names(path, table, column) for column in columns]
         for row, (domain, category, *group) in enumerate(zip(*values, strict=True)):
             rows.append(
@@ -66,13 +64,24 @@ def read_rows(path: Path, rows: Sequence[int]) -> Iterator[Path | BinaryIO]:
     from pyarrow import parquet
 
     chosen, row = set(rows), 0
-    with parquet.ParquetFile(path) as file:
+    with _readable(path), parquet.ParquetFile(path) as file:
         column = _image_column(path, file.schema_arrow)
         for batch in file.iter_batches(_AT_A_TIME, columns=[column]):
             for value in batch.column(0).to_pylist():
                 if row in chosen:
                     yield _opened(path, value)
                 row += 1
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Name the file in errors about its content."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except (OSError, ArrowException) as error:
+        raise ValueError(f"Parquet files must be readable; {path} is not ({error}).") from error
 
 
 def _opened(path: Path, value: Any) -> Path | BinaryIO:
