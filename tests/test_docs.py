@@ -55,6 +55,12 @@ def resolved(name):
     raise AssertionError(f"{name} does not exist")
 
 
+def test_the_readme_is_short():
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 120
+    assert max(map(len, lines)) <= 200
+
+
 def test_the_page_of_commands_is_their_help():
     pytest.importorskip("typer")
     spec = spec_from_file_location("command_pages", DOCS / "command_pages.py")
