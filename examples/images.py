@@ -11,7 +11,7 @@ of each.
 Run it with ``python examples/images.py``. Needs ``pip install "crosslearning[torch]"``.
 """
 
-# sphinx_gallery_thumbnail_path = '_static/figures/idea.svg'
+# sphinx_gallery_thumbnail_path = '_static/pictures.png'
 
 import math
 from functools import partial
