@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,7 +25,8 @@ def generate() -> None:
 
 def include_measurements() -> None:
     """Make pages of what the benchmarks wrote, as it is."""
-    (DOCS / "benchmarks").mkdir(exist_ok=True)
+    shutil.rmtree(DOCS / "benchmarks", ignore_errors=True)  # with pages that are no longer
+    (DOCS / "benchmarks").mkdir()
     for page in (DOCS.parent / "benchmarks" / "results").glob("*.md"):
         include = f"```{{include}} ../../benchmarks/results/{page.name}\n:relative-images:\n```\n"
         (DOCS / "benchmarks" / page.name).write_text(include)
