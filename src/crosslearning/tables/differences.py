@@ -212,7 +212,7 @@ def _deviations(model: Any, axes: Array | None) -> list[Array]:
     if axes is not None:
         columns = np.zeros((len(axes) + 1, p + 1))
         columns[:-1, :-1], columns[-1, -1] = axes, 1.0
-    first = np.kron(columns, np.eye(q)[:1])
+    first = np.asarray(np.kron(columns, np.eye(q)[:1]), dtype=np.float64)
     levels = model.covariance_.reshape(-1, width, width)
     laws = np.split(model.task_variance_law_, len(levels), axis=1)
     result = []

@@ -170,7 +170,7 @@ class TableModel:
     @property
     def text_columns(self) -> list[str]:
         """Columns to read as text, so that labels and numbers look as they did in the fit."""
-        each = [self._tasks.labels] if self.levels is None else self.levels.labels
+        each: list[Any] = [self._tasks.labels] if self.levels is None else self.levels.labels
         columns = zip(self.task_columns, each, strict=True)
         texts = [name for name, labels in columns if kept_as_text(labels)]
         return [*self.encoder.levels, *self.encoder.marks, *texts]
