@@ -89,7 +89,8 @@ class Trials:
     def described(self) -> Candidate:
         """The chosen model if it is linear in the columns, else the best that is.
 
-        One that is cross-learned, if there was time for one.
+        One that is cross-learned, if there was time for one; of tasks within groups one that knows
+        the groups.
         """
         return self.chosen if self.chosen.base == "linear" else self._linear("cross")
 
@@ -99,12 +100,9 @@ class Trials:
 
         Of tasks within groups, the best one that knows the groups.
         """
-        described, tried = self.described, list(zip(self.candidates, self.means, strict=True))
-        nested = [(c, mean) for c, mean in tried if c.nested and c.base == "linear" and c.kept]
-        if nested and not described.nested:
-            candidates, means = zip(*nested, strict=True)
-            return best_of(candidates, np.array(means))
-        return self._linear("cross", "levels") if described.end == "separate" else described
+        described, sharing = self.described, self._linear("cross", "levels")
+        better = described.end == "separate" or (sharing.nested and not described.nested)
+        return sharing if better else described
 
     @property
     def nested_score(self) -> float:
@@ -135,7 +133,8 @@ class Trials:
 
     def _linear(self, *ends: End) -> Candidate:
         linear = [k for k, c in enumerate(self.candidates) if c.base == "linear" and c.kept]
-        preferred = [k for k in linear if self.candidates[k].end in ends] or linear
+        nested = [k for k in linear if self.candidates[k].nested]
+        preferred = nested or [k for k in linear if self.candidates[k].end in ends] or linear
         return best_of([self.candidates[k] for k in preferred], self.means[preferred])
 
 
