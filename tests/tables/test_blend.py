@@ -43,7 +43,8 @@ def test_weights_of_counts_nearly_minimise_their_deviance(alike):
         for w in np.linspace(0.0, 1.0, 51)
         for v in np.linspace(0.0, 1.0 - w, 51)
     ]
-    assert mean_poisson_deviance(y, found @ scaled) < 1.01 * min(deviances)
+    # A prior of 30 rows on 400 rows costs something.
+    assert mean_poisson_deviance(y, found @ scaled) < 1.03 * min(deviances)
 
 
 def test_weights_where_a_task_has_none_and_where_all_models_are_exact():
@@ -66,3 +67,10 @@ def test_classes_that_say_nothing_leave_the_weight_to_what_is_cross_learned():
     for k in range(3):
         found = blend_weights(said, rows, "log-loss", np.arange(3) == k)
         np.testing.assert_array_equal(found, np.arange(3) == k)
+
+
+def test_counts_that_say_nothing_leave_equal_weights_to_what_is_cross_learned():
+    y, cross = np.random.default_rng(0).poisson(3.0, size=40).astype(float), np.arange(4) < 2
+    rows = Rows(np.empty((40, 0)), y, np.arange(40) % 4, 4)
+    found = blend_weights(np.full((4, 40), 3.0), rows, "poisson-deviance", cross)
+    np.testing.assert_allclose(found, [0.5, 0.5, 0.0, 0.0], atol=0.01)

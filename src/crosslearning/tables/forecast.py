@@ -50,6 +50,12 @@ class _Member(NamedTuple):
     codes: Codes
     predictor: Predictor | Trees
     bounds: Array
+    classes: list[Any]
+
+    def probabilities(self, classes: list[Any]) -> Array:
+        """Probabilities of classes, which a model of ordered ones has in another order."""
+        places = [self.classes.index(label) for label in classes]
+        return self.predictor.probabilities(self.X, self.codes)[:, places]
 
 
 def is_in_fit(state: dict[str, Any], codes: Codes) -> NDArray[np.bool_]:
@@ -65,7 +71,8 @@ def predictions(state: dict[str, Any], X: Array, codes: Codes) -> Array:
     """
     members = _members(state, X, codes)
     if "classes_" in state["fitted"]:
-        parts = [m.weights[:, None] * m.predictor.probabilities(m.X, m.codes) for m in members]
+        classes = state["fitted"]["classes_"].tolist()
+        parts = [m.weights[:, None] * m.probabilities(classes) for m in members]
     else:
         parts = [m.weights * np.clip(m.predictor.means(m.X, m.codes), *m.bounds) for m in members]
     return np.asarray(sum(parts))
@@ -127,7 +134,8 @@ def _members(state: dict[str, Any], X: Array, codes: Codes) -> list[_Member]:
         by_row = np.where(codes < 0, for_new_tasks[k], for_groups[k])
         by_row = np.where(by_task < 0, by_row, weight)
         at = codes if nested[k] else by_task
-        members.append(_Member(by_row, features, at, predictor, _bounds(attributes)))
+        classes = list(attributes.get("classes_", ()))
+        members.append(_Member(by_row, features, at, predictor, _bounds(attributes), classes))
     return members
 
 

@@ -101,7 +101,8 @@ def _refuse_in_chunks(settings: FitSettings) -> None:
 
 def _needs_rows(family: str) -> bool:
     """Whether models of a family need all rows at once; normal ones need sums alone."""
-    return family not in ("auto", "gaussian") and not REGISTRY[family].by_passes
+    by_passes = [name for name, one in REGISTRY.items() if one.by_passes]
+    return family not in ("auto", "gaussian", *by_passes)
 
 
 def _target(survey: Survey, settings: FitSettings, *, complete: bool) -> Target:
@@ -112,8 +113,9 @@ def _target(survey: Survey, settings: FitSettings, *, complete: bool) -> Target:
         values = pd.concat([values, rare[~rare.isin(values)]])
     target = target_of(values, settings.target_kind, settings.family, settings.metric)
     if _needs_rows(target.family) and not complete:
-        why = f"{target.why}; modelled as normal in chunks"
-        target = replace(target, family="gaussian", why=why)
+        how = "without their order" if target.grades is not None else "as normal"
+        why = f"{target.why}; modelled {how} in chunks"
+        target = replace(target, family="gaussian", grades=None, why=why)
     return target
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from crosslearning.convex.families import REGISTRY
 from crosslearning.convex.residuals import Residuals
 from crosslearning.tables.checks import (
     Checks,
@@ -194,8 +195,8 @@ class _Work:
 
     def _search(self, rows: Rows, splits: Splits, base: str, moment: float) -> CandidateSearch:
         schema, settings = self.schema, self.schema.settings
-        wanted = settings.single_family or schema.target.family == "poisson"
-        family = schema.target.family if wanted else "gaussian"
+        slow = schema.target.family == "gamma" and not settings.single_family
+        family = "gaussian" if slow else schema.target.family
         return CandidateSearch(
             Spaces(rows, splits, base, family, settings.seed),
             splits,
@@ -211,13 +212,13 @@ class _Work:
     def _linear(self, n_features: int, *, rotated: bool = False) -> list[Candidate]:
         """Linear models at their ends, cheapest first."""
         schema, settings = self.schema, self.schema.settings
-        family = schema.target.family
-        single = settings.single_family or (not schema.complete and family == "gaussian")
+        family, open_to_more = schema.target.family, settings.family == "auto" and schema.complete
         found = candidates(
             schema.target.kind,
             family,
             (schema.survey.n_rows, n_features),
-            only=single,
+            only=settings.single_family,
+            also=REGISTRY[family].also if open_to_more and schema.classes is None else (),
             epsilon=settings.epsilon,
             n_scores=1 if schema.classes is None else len(schema.classes) - 1,
             rotated=rotated,
@@ -235,7 +236,7 @@ class _Work:
     def _try(self, search: CandidateSearch, linear: list[Candidate]) -> None:
         """Try linear models, then others whose features help, or that are wanted."""
         settings, spaces = self.schema.settings, search.validation.spaces
-        n_scores = spaces.rows.n_scores
+        n_scores = spaces.n_scores
         others = self._completed(
             based(self.schema.target.kind, spaces.family, spaces.blocks, settings.epsilon, n_scores)
         )

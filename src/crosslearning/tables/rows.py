@@ -31,8 +31,8 @@ class NotFittedError(Exception):
 class Rows:
     """Rows of a table, to fit models or to score them.
 
-    Those that an engine collects have a fold, or a group that stays together. Tasks within groups
-    have `levels`.
+    Those that an engine collects have a fold, or a group that stays together. `grades` are the
+    classes in their order, if they have one. Tasks within groups have `levels`.
     """
 
     X: Array
@@ -44,6 +44,7 @@ class Rows:
     folds: NDArray[np.intp] | None = None
     groups: NDArray[Any] | None = None
     levels: TaskLevels | None = None
+    grades: NDArray[Any] | None = None
 
     @classmethod
     def concatenated(cls, parts: Sequence[Rows]) -> Rows:
@@ -106,14 +107,16 @@ def fitted(
         model.tasks_ = labels
         return bounded(model, rows.counted)
     weights = {} if rows.weights is None else {"sample_weight": rows.weights}
+    ordered = getattr(model, "ordered", False)
+    y: Any = pd.Categorical(rows.y, rows.grades, ordered=True) if ordered else rows.y
     if nested:
         assert rows.levels is not None
         paths = np.column_stack([rows.levels.group_codes, np.arange(rows.n_tasks)])
         tasks = pd.DataFrame(paths[rows.codes], columns=rows.levels.columns)
-        model.fit(rows.X, rows.y, tasks=tasks, **weights)
+        model.fit(rows.X, y, tasks=tasks, **weights)
         model.tasks_ = labels[[path[-1] for path in model.tasks_]]
     else:
-        model.fit(rows.X, rows.y, tasks=rows.codes, **weights)
+        model.fit(rows.X, y, tasks=rows.codes, **weights)
         model.tasks_ = labels[model.tasks_.astype(np.intp)]
     return model if rows.classes is not None else bounded(model, rows.counted)
 

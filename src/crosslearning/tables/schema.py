@@ -206,7 +206,16 @@ class Schema:
             raise ValueError(
                 f"Testing {self.words} leaves nothing to train on. Hold out other rows."
             )
-        rows = Rows(kept.X, y, codes, len(tasks), kept.weights, classes, levels=self.levels)
+        rows = Rows(
+            X=kept.X,
+            y=y,
+            codes=codes,
+            n_tasks=len(tasks),
+            weights=kept.weights,
+            classes=classes,
+            levels=self.levels,
+            grades=self.target.grades,
+        )
         return rows, splits, tasks
 
     def _parts_in_time(self, frame: pd.DataFrame) -> NDArray[np.intp] | None:

@@ -22,6 +22,7 @@ KINDS = ("auto", "regression", "classification")
 # Those of the registry, which imports numpy: too slow for a command line that completes a word.
 FAMILIES = (
     "auto", "gaussian", "student", "poisson", "negative-binomial", "gamma", "tweedie", "quantile",
+    "ordinal",
 )  # fmt: skip
 BASES = ("auto", "linear", "splines", "boosting", "none")
 _WIDTH = 92
@@ -79,7 +80,7 @@ class FitSettings:
     kind: str = option(f"Kind of target: {', '.join(KINDS)}.", "auto", choices=KINDS)
     family: str = option(
         f"Distribution of a numeric target: {', '.join(FAMILIES)}. The metric poisson-deviance "
-        "implies poisson.",
+        "implies poisson; ordinal is for classes with an order, such as ratings from 1 to 5.",
         "auto",
         choices=FAMILIES,
     )
@@ -161,10 +162,10 @@ class FitSettings:
 
     def _check_family(self) -> None:
         """Refuse options that contradict the family."""
-        if self.family != "auto" and self.kind == "classification":
-            raise ValueError(
-                f"Option family={self.family} is for numbers, not classes. Omit one of the two."
-            )
+        ordinal = self.family == "ordinal"
+        if self.family != "auto" and self.kind == ("regression" if ordinal else "classification"):
+            which = "classes, not numbers" if ordinal else "numbers, not classes"
+            raise ValueError(f"Option family={self.family} is for {which}. Omit one of the two.")
         if self.family != "quantile" and self.quantile is not None:
             raise ValueError(f"Option quantile needs family=quantile; got family={self.family}.")
         if self.family == "quantile" and len(self.task) > 1:
@@ -213,7 +214,7 @@ class FitSettings:
     def target_kind(self) -> str:
         """Kind of target that is wanted, perhaps as the type of its column."""
         if self.family != "auto":
-            return "regression"
+            return "classification" if self.family == "ordinal" else "regression"
         column_type = self.column_types.get(self.target)
         if column_type is None or self.kind != "auto":
             return self.kind

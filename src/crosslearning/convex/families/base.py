@@ -36,6 +36,8 @@ class Family(ABC):
         Whether it can be fitted by passes over rows that do not fit into memory.
     boosted : str
         Objective of LightGBM for boosted trees of such targets.
+    also : tuple of str
+        Names of families that are tried too where this one is recognised.
     rule : str
         Which targets are possible.
     n_scores : int
@@ -52,6 +54,7 @@ class Family(ABC):
     quasi: ClassVar[bool] = False
     by_passes: ClassVar[bool] = False
     boosted: ClassVar[str] = "regression"
+    also: ClassVar[tuple[str, ...]] = ()
     n_scores: int = 1
     rule, _remedy = "at least 0", "Remove it"  # for targets
 

@@ -16,7 +16,7 @@ from crosslearning.tether import Array
 class Gaussian(OneScore):
     """Real targets: y = score + noise."""
 
-    name, words = "gaussian", "real numbers"
+    name, words, also = "gaussian", "real numbers", ("student",)
     has_dispersion = True
 
     def possible(self, y: Array) -> NDArray[Any]:

@@ -18,8 +18,8 @@ _SKEWED = 0.5  # skewness above which the lower bound 0 matters
 class Poisson(LogLink):
     """Counts, log link, with a dispersion that allows for overdispersion."""
 
-    name, words, by_passes = "poisson", "counts", True
-    quasi = True
+    name, words, also = "poisson", "counts", ("negative-binomial",)
+    by_passes = quasi = True
     least_dispersion = 1.0
     power = 1.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -26,13 +26,18 @@ _MOST_CLASSES = 50
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Target:
-    """How the values to predict were interpreted, and why; `classes` in order, if they are."""
+    """How the values to predict were interpreted, and why.
+
+    `classes` are sorted. If they have an order, the `family` is "ordinal" and `grades` are the
+    classes in it.
+    """
 
     name: str
     kind: Kind
     why: str
     family: str = "gaussian"
     classes: NDArray[Any] | None = None
+    grades: NDArray[Any] | None = None
 
 
 def target_of(
@@ -67,8 +72,9 @@ def target_of(
     as_classes = {"auto": looks_like_classes, "classification": True, "regression": False}[kind]
     why = f"{distinct} classes" if as_classes == looks_like_classes else "as asked"
     if as_classes:
-        values = _classes(column, distinct, recognised)
-        return Target(name=name, kind="classification", why=why, classes=np.unique(values))
+        classes = np.unique(_classes(column, distinct, recognised))
+        plain = Target(name=name, kind="classification", why=why, classes=classes)
+        return _ordered(plain, column, asked=family == "ordinal")
     numbers = as_numbers(column)
     refuse_slips(column, numbers)
     _refuse_values(name, numbers, family, metric)
@@ -80,6 +86,26 @@ def target_of(
         family, because = recognised_family(numbers)
         why = "as asked" if looks_like_classes else because
     return Target(name=name, kind="regression", why=why, family=family)
+
+
+def _ordered(target: Target, column: pd.Series[Any], *, asked: bool) -> Target:
+    """Give classes an order: that of an ordered categorical column, or, if asked, of numbers."""
+    classes = np.asarray(target.classes)
+    marked = isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.ordered
+    if len(classes) == 2 or not (marked or asked):
+        return target
+    if marked:
+        present = column.cat.remove_unused_categories().cat.categories
+        grades = np.asarray(present if classes.dtype.kind != "O" else present.map(str))
+    elif classes.dtype.kind == "O":
+        raise ValueError(
+            f"Option family=ordinal needs classes with an order: numbers, or an ordered pandas "
+            f"Categorical; {target.name!r} has text, such as {classes[0]!r}. Replace it by numbers."
+        )
+    else:
+        grades = classes
+    why = f"{len(grades)} ordered classes: {' < '.join(map(str, grades))}"
+    return replace(target, why=why, family="ordinal", grades=grades)
 
 
 def class_codes(

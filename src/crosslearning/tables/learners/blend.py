@@ -10,7 +10,7 @@ from crosslearning.tables.rows import Rows
 Array = NDArray[np.float64]
 _LEAST, _MOST = 0.05, 0.9  # smallest weight that is kept, and one that is rounded up to 1
 _SHRINKAGE = 0.01  # towards the best model, relative to the smallest squared error
-_PRIOR = 10.0  # rows that the prior of weights is worth
+_PRIOR, _PRIOR_OF_COUNTS = 10.0, 30.0  # rows that the prior of weights is worth
 _ROUNDS, _LEAST_SHARE = 200, 1e-12
 
 
@@ -21,7 +21,7 @@ def blend_weights(predictions: Array, rows: Rows, metric: str, cross: NDArray[np
     large errors do not decide alone. Held-out classes and counts say little about the weights.
     Those of classes are shrunk towards the best cross-learned model: it contains pooled and
     separate models as special cases, and the evidence of all training rows has chosen between them.
-    Those of counts are shrunk towards equal weights.
+    Those of counts are shrunk towards equal weights of all that are cross-learned.
     """
     counts = np.bincount(rows.codes, rows.given_weights, rows.n_tasks)
     share = rows.given_weights / np.maximum(counts, _LEAST_SHARE)[rows.codes]
@@ -29,7 +29,7 @@ def blend_weights(predictions: Array, rows: Rows, metric: str, cross: NDArray[np
         own = predictions[:, np.arange(len(rows.y)), np.searchsorted(rows.classes, rows.y)]
         weights = _likeliest(np.maximum(own, _LEAST_SHARE), share / share.sum(), cross)
     elif metric == "poisson-deviance":
-        weights = _least_deviance(predictions, rows.y, share / share.sum())
+        weights = _least_deviance(predictions, rows.y, share / share.sum(), cross)
     else:
         weights = _least_squares(
             predictions, rows, share, 2.0 if metric == "gamma-deviance" else 0.0
@@ -59,8 +59,8 @@ def _least_squares(predictions: Array, rows: Rows, share: Array, power: float) -
     return np.asarray(nnls(design, np.concatenate([0.0 * best, shrink * best, [total]]))[0])
 
 
-def _least_deviance(predictions: Array, y: Array, share: Array) -> Array:
-    """Minimise the Poisson deviance of a blend, with a prior of equal weights.
+def _least_deviance(predictions: Array, y: Array, share: Array, cross: NDArray[np.bool_]) -> Array:
+    """Minimise the Poisson deviance of a blend, with a prior of equal weights of some models.
 
     Counts vary more than Poisson's: deviances are relative to that of the best model.
     """
@@ -68,14 +68,16 @@ def _least_deviance(predictions: Array, y: Array, share: Array) -> Array:
     predictions, y = np.maximum(predictions / unit, _LEAST_SHARE), y / unit
     deviances = 2.0 * unit * (kl_div(y, predictions) @ share)
     rows = len(y) * unit / max(float(deviances.min()), 1.0)
+    prior = 1.0 * (cross | ~cross.any())
+    prior *= _PRIOR_OF_COUNTS / prior.sum()
 
     def loss(weights: Array) -> tuple[float, Array]:
         mean, weights = weights @ predictions, np.maximum(weights, _LEAST_SHARE)
-        value = rows * (share @ (mean - y * np.log(mean))) - _PRIOR * np.log(weights).mean()
+        value = rows * (share @ (mean - y * np.log(mean))) - prior @ np.log(weights)
         slope = rows * (predictions @ (share * (1.0 - y / mean)))
-        return float(value), slope - _PRIOR / len(weights) / weights
+        return float(value), slope - prior / weights
 
-    start = np.full(len(predictions), 1.0 / len(predictions))
+    start = 0.5 * prior / prior.sum() + 0.5 / len(prior)
     found = minimize(
         loss,
         start,

@@ -46,11 +46,13 @@ _NOUNS = _LABELS | {
 }
 # Task means are constant in a task, so that separate models do not see them.
 _SEPARATE_BASE = {"means": "linear", "splines-means": "splines"}
+# A task alone has too few rows to learn the overdispersion of.
+_SEPARATE_FAMILY = {"negative-binomial": "poisson"}
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A learner at an end; `family` is empty for a learner of normal targets or of classes.
+    """A learner at an end; `family` is empty for normal targets and classes without an order.
 
     A model that is not `kept` is only compared with. A `nested` one knows groups of tasks.
     """
@@ -81,7 +83,8 @@ class Candidate:
     @property
     def separate_end(self) -> tuple[str, str]:
         """The learner whose separate models are those of this one."""
-        return _SEPARATE_BASE.get(self.base, self.base), self.family
+        family = _SEPARATE_FAMILY.get(self.family, self.family)
+        return _SEPARATE_BASE.get(self.base, self.base), family
 
 
 # Trees of each task alone are only compared with. All trees are grown as they are used.
@@ -117,28 +120,30 @@ def candidates(
     shape: tuple[int, ...],
     *,
     only: bool,
+    also: Sequence[str] = (),
     epsilon: float,
     n_scores: int = 1,
     rotated: bool = False,
 ) -> list[Candidate]:
     """Return the linear models to try for a target and features of a shape, cheapest first.
 
-    A model has `n_scores` coefficients for each feature.
+    Unless a family is the `only` one, normal models are tried too, and families that are `also`
+    tried. A model has `n_scores` coefficients for each feature.
     """
     n_rows, n_features = shape
-    width = n_scores * n_features
     shared: dict[str, Any] = {"epsilon": epsilon, "standardize": not rotated}
-    if kind == "classification" or only:
-        return _models(kind, family, _ALL, width, shared)
-    normal = _models(kind, "gaussian", _ALL, n_features, shared)
-    if family == "gaussian":
-        robust = n_rows <= _ROBUST_ROWS and n_features <= _WIDE
-        ends = _THREE if robust else ()
-        return normal + _models(kind, "student", ends, n_features, shared | {"tol": _ROUGH})
-    if family == "poisson":
-        return normal + _models(kind, family, _ALL, n_features, shared)
-    ends = _THREE if n_features <= _SLOW else ()
-    return normal + _models(kind, family, ends, n_features, shared)
+    robust = n_rows <= _ROBUST_ROWS and n_features <= _WIDE
+    ends: dict[str, tuple[End, ...]] = {
+        "student": _THREE if robust else (),
+        "gamma": _THREE if n_features <= _SLOW else (),
+        "negative-binomial": _TWO,
+    }
+    models = _models(kind, family if only else "gaussian", _ALL, n_scores * n_features, shared)
+    others = [*also] if only or family == "gaussian" else [family, *also]
+    for name in others:
+        rough = {"tol": _ROUGH} if name == "student" else {}
+        models += _models(kind, name, ends.get(name, _ALL), n_features, shared | rough)
+    return models
 
 
 def based(
@@ -169,10 +174,10 @@ def _models(
     wide = width > _WIDE
     plain, model = family == "gaussian", partial[Any](CrossBayesianGLM, family)
     if kind == "classification":
-        model = partial(CrossBayesianLogisticRegression)
+        model = partial(CrossBayesianLogisticRegression, ordered=family == "ordinal")
     elif plain:
         model = partial(CrossBayesianRidge)
-    other = "" if kind == "classification" or plain else REGISTRY[family].label or family
+    other = "" if plain else getattr(REGISTRY.get(family), "label", "") or family
     models = []
     for end in ends:
         if end == "cross" and shared["epsilon"] == 0:

@@ -27,6 +27,7 @@ class Spaces:
 
     def __init__(self, rows: Rows, splits: Splits, base: str, family: str, seed: int) -> None:
         self.rows, self.splits, self.family = rows, splits, family
+        self.n_scores = 1 if family == "ordinal" else rows.n_scores
         self._normal = rows.classes is None and family == "gaussian"
         n, p = rows.X.shape
         self.blocks: dict[str, NDArray[np.str_]] = {}
@@ -60,7 +61,7 @@ class Spaces:
         possible = {}
         for name, blocks in BLOCKS.items():
             used = columns[np.isin(columns, blocks)]
-            costly = rows.n_tasks * (rows.n_scores * len(used)) ** 3 > _COSTLY
+            costly = rows.n_tasks * (self.n_scores * len(used)) ** 3 > _COSTLY
             affordable = self._normal or not costly
             wanted = affordable if base == "auto" else "curved" in blocks
             if wanted and set(used) == set(blocks):
@@ -106,6 +107,6 @@ class Spaces:
             model = clone(estimator).set_params(**simple)
             models.append(fitted(model, replace(rows, X=rows.X[:, seen])))
         full, plain = models
-        if REGISTRY[self.family].quasi:  # without evidence to compare
+        if rows.classes is None and REGISTRY[self.family].quasi:  # without evidence to compare
             return bool(len(rows.y) * np.log(plain.noise_sd_ / full.noise_sd_) > _WORTH)
         return bool(full.log_evidence_ - plain.log_evidence_ > _WORTH)

@@ -1,0 +1,78 @@
+"""Targets whose classes have an order."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crosslearning.linear import CrossBayesianLogisticRegression
+from crosslearning.linear.persistence import state_of
+from crosslearning.tables import TableModel, fit_table
+from crosslearning.tables.columns.target import target_of
+from crosslearning.tables.forecast import blend, predictions
+from crosslearning.tables.settings import FitSettings
+
+GRADES = ["poor", "fair", "good"]  # not in the order of the alphabet
+GIVEN = {"task": "shop", "target": "rating", "folds": 2, "base": "linear", "time_budget": 600.0}
+
+
+def ratings(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    shop, x = rng.integers(3, size=n), rng.normal(size=n)
+    score = 2.0 * x + np.linspace(-1.5, 1.5, 3)[shop] + rng.logistic(size=n)
+    return pd.DataFrame({"shop": shop, "x": x, "rating": np.searchsorted([-1.0, 1.0], score)})
+
+
+def in_words(frame):
+    words = pd.Categorical.from_codes(frame["rating"], GRADES, ordered=True)
+    return frame.assign(rating=words)
+
+
+def test_the_order_of_a_categorical_column_is_used(tmp_path):
+    model = fit_table(in_words(ratings()), **GIVEN)
+    found = model.results
+    assert found["target_rule"] == "3 ordered classes: poor < fair < good"
+    names = {one["name"] for one in found["models"]}
+    assert {"cross", "cross-ordinal", "pooled-ordinal", "separate-ordinal"} <= names
+    frame = in_words(ratings(400, seed=1))
+    shares = model.predict(frame.drop(columns="rating"))
+    own = shares[[f"probability_{grade}" for grade in GRADES]].to_numpy()
+    codes = frame["rating"].cat.codes.to_numpy()
+    assert -np.log(own[np.arange(len(codes)), codes]).mean() < 0.9  # log 3 is 1.10
+    model.save(tmp_path)
+    again = TableModel.load(tmp_path).predict(frame)
+    np.testing.assert_allclose(again[shares.columns[1:]], shares[shares.columns[1:]])
+
+
+def test_a_blend_adds_probabilities_of_the_same_class():
+    frame = in_words(ratings())
+    X, tasks, parts, shares = frame[["x"]].to_numpy(), frame["shop"].to_numpy(), [], []
+    for ordered in (True, False):
+        model = CrossBayesianLogisticRegression(ordered=ordered, covariance="pooled")
+        model.fit(X, frame["rating"] if ordered else frame["rating"].astype(str), tasks=tasks)
+        parts.append((0.5, None, state_of(model)))
+        shares.append(pd.DataFrame(model.predict_proba(X, tasks=tasks), columns=model.classes_))
+    blended = predictions(blend(parts, None), X, tasks)
+    np.testing.assert_allclose(blended, (0.5 * shares[0] + 0.5 * shares[1])[GRADES])
+
+
+def test_numbers_have_an_order_if_asked():
+    column = pd.Series([1, 2, 3, 4, 5] * 8, name="stars")
+    assert target_of(column).kind == "regression"
+    asked = target_of(column, "classification", "ordinal")
+    assert (asked.family, asked.grades.tolist()) == ("ordinal", [1, 2, 3, 4, 5])
+    model = fit_table(ratings(), **GIVEN, family="ordinal")
+    assert all(
+        "ordinal" in one["name"] or one["name"] == "blend" for one in model.results["models"]
+    )
+
+
+def test_two_classes_need_no_order():
+    column = pd.Series(pd.Categorical(["no", "yes"] * 9, ["no", "yes"], ordered=True), name="y")
+    assert target_of(column).grades is None
+
+
+def test_text_without_an_order_is_refused():
+    with pytest.raises(ValueError, match=r"family=ordinal needs classes with an order.*'bad'"):
+        target_of(pd.Series(["bad", "fair", "good"], name="y"), "classification", "ordinal")
+    with pytest.raises(ValueError, match="is for classes, not numbers"):
+        FitSettings(task="g", target="y", family="ordinal", kind="regression")
