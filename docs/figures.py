@@ -188,37 +188,42 @@ def ball() -> Figure:
 
 
 def pictures_epsilon() -> Figure:
-    """Accuracy on pictures32 against ε from the first step, as `benchmarks/pictures.py` found it.
+    """Scores on pictures32 against ε from the first step, as `benchmarks/pictures.py` found them.
 
     The band is one standard error of the difference from pooled, paired by seed.
     """
     runs = pd.read_csv(BENCHMARKS / "pictures.csv").query("images == 0.3")
     first = runs[runs["kind"] == "first step"]
     ends = runs[(runs["job"] == "radii") & runs["method"].isin(["pooled", "separate"])]
-    some = pd.concat([first, ends[ends["seed"].isin(first["seed"])]])
-    by_seed = 100 * some.groupby(["epsilon", "seed"])["test"].mean().unstack("epsilon").dropna()  # noqa: PD010
-    accuracy, error = by_seed.mean(), by_seed.sub(by_seed[0.0], axis=0).sem()
-    figure = Figure(figsize=(6.4, 3.1), layout="constrained", facecolor="white")
-    axes, places = figure.subplots(), np.arange(len(accuracy))
-    axes.axhline(accuracy[0.0], color=POOLED, linestyle="--", linewidth=1)
-    axes.axhline(accuracy[math.inf], color=SEPARATE, linestyle=":", linewidth=1.4)
-    low, high = accuracy - error, accuracy + error
-    axes.fill_between(places, low, high, color=CROSS, alpha=0.15, linewidth=0)
-    axes.plot(places, accuracy, "o-", color=CROSS, markersize=4)
-    best = int(accuracy.argmax())
-    within = f"each within ε = {accuracy.index[best]:g} of a centre: {accuracy.max():.1f} %"
-    for place, height, text, up, color in [
-        (0, accuracy[0.0], f"one network for all: {accuracy[0.0]:.1f} %", -14, POOLED),
-        (best, high.iloc[best], within, 6, CROSS),
-        (0, accuracy[math.inf], f"separate networks: {accuracy[math.inf]:.1f} %", 5, SEPARATE),
-    ]:
-        side, weight = ("center", "bold") if place else ("left", "normal")
-        at = {"xytext": (0, up), "textcoords": "offset points", "ha": side}
-        axes.annotate(text, (place, height), **at, color=color, weight=weight)
-    axes.set_xticks(places, ["0", *(f"{radius:g}" for radius in accuracy.index[1:-1]), "∞"])
-    axes.set(xlabel="ε, largest distance to the centre", ylabel="test accuracy, %")
-    axes.margins(y=0.15)
+    some = pd.concat([first, ends]).assign(test=lambda table: 100 * table["test"])
+    figure = Figure(figsize=(8.4, 3.1), layout="constrained", facecolor="white")
+    left, right = figure.subplots(1, 2)
+    _draw_radii(left, some, "test", "{:.1f} %")
+    _draw_radii(right, some, "test_loss", "{:.2f}")
+    left.set(title="test accuracy, %")
+    right.set(title="log loss (lower is better)")
+    figure.supxlabel("ε, largest distance to the centre", fontsize=10)
     return figure
+
+
+def _draw_radii(axes: Axes, runs: pd.DataFrame, score: str, style: str) -> None:
+    """Draw means over domains and seeds at each radius, and lines at both ends."""
+    by_seed = runs.groupby(["epsilon", "seed"])[score].mean().unstack("epsilon").dropna()  # noqa: PD010
+    mean, error = by_seed.mean(), by_seed.sub(by_seed[0.0], axis=0).sem()
+    places = np.arange(len(mean))
+    axes.fill_between(places, mean - error, mean + error, color=CROSS, alpha=0.15, linewidth=0)
+    axes.plot(places, mean, "o-", color=CROSS, markersize=4)
+    down = 1 if mean[0.0] > mean[math.inf] else -1  # the text of an end lies on its worse side
+    for end, name, color, line in [
+        (0.0, "pooled (ε = 0)", POOLED, "--"),
+        (math.inf, "separate (ε = ∞)", SEPARATE, ":"),
+    ]:
+        axes.axhline(mean[end], color=color, linestyle=line, linewidth=1.2)
+        text = f"{name}: {style.format(mean[end])}"
+        at = (0, mean[end]), (0, -9 * down if not end else 9 * down)
+        axes.annotate(text, *at, textcoords="offset points", va="center", color=color)
+    axes.set_xticks(places, ["0", *(f"{radius:g}" for radius in mean.index[1:-1]), "∞"])
+    axes.margins(y=0.1)
 
 
 PICTURES = [idea, schools, path, choice, tethers, ball]
