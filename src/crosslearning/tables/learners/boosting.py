@@ -160,12 +160,11 @@ class Boosting:
         n_trees: int,
         test: Rows | None = None,
         with_task: bool = False,
-        **other: Any,
     ) -> _Grown:
         import lightgbm as lgb  # takes long
 
         train = self._data(part, with_task)
-        settings = self._settings(part, size) | other
+        settings = self._settings(part, size)
         callbacks: list[Any] = [_give_up_in_time]
         if test is None or not len(test.y):
             booster = lgb.train(settings, train, n_trees, callbacks=callbacks)
@@ -222,25 +221,35 @@ class Boosting:
         """Predictions of the test part of a split, for each number of trees."""
         train, test = self.splits.parts[split]
         learned, asked = self.rows.take(train), self.rows.take(test)
+        data = self._data(learned, False)  # whose bins all tasks use
         predictions = np.empty((len(_ALONE), len(test), *np.shape(_constant(learned, learned))))
         tasks, begun = np.unique(asked.codes).tolist(), time.monotonic()
         for done, code in enumerate(tasks, start=1):
-            part = learned.take(np.flatnonzero(learned.codes == code))
+            of_task = np.flatnonzero(learned.codes == code)
+            part = learned.take(of_task)
             at = np.flatnonzero(asked.codes == code)
             if len(part.y) < 2 * size[1] or len(np.unique(part.y)) < 2:
                 predictions[:, at] = _constant(part, learned)
             else:
-                predictions[:, at] = self._of_task(part, asked.X[at], size)
+                grown = self._of_task(part, data.subset(of_task), size)
+                each = [grown.predict(asked.X[at], num_iteration=n, num_threads=1) for n in _ALONE]
+                predictions[:, at] = each if part.classes is None else self._shares(part, each)
             left = (len(self.splits.parts) - split) * len(tasks) - done
             check_deadline(left * (time.monotonic() - begun) / done)
         return list(predictions)
 
-    def _of_task(self, part: Rows, X: Array, size: tuple[int, int]) -> Array:
-        booster = self._train(part, size, _ALONE[-1], learning_rate=_RATE_ALONE).booster
-        each = [np.asarray(booster.predict(X, num_iteration=n, num_threads=1)) for n in _ALONE]
-        if part.classes is not None:
-            each = [probabilities_of(one, 1.0 / (len(part.y) + 2.0)) for one in each]
-        return np.stack(each)
+    def _of_task(self, part: Rows, data: Any, size: tuple[int, int]) -> Any:
+        """Grow trees of a few rows, without what costs more than growing them."""
+        import lightgbm as lgb
+
+        booster = lgb.Booster(self._settings(part, size) | {"learning_rate": _RATE_ALONE}, data)
+        for _ in range(_ALONE[-1]):
+            booster.update()
+        return booster
+
+    @staticmethod
+    def _shares(part: Rows, each: list[Array]) -> list[Array]:
+        return [probabilities_of(one, 1.0 / (len(part.y) + 2.0)) for one in each]
 
     def _losses(self, split: int, each: list[Array]) -> list[float]:
         """Losses of predictions of a test part: log loss, or squared error."""
