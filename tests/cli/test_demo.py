@@ -38,7 +38,7 @@ def test_demo_says_what_was_learned_and_where_the_page_is(tmp_path, capsys):
     stored = [tmp_path / "demo" / folder / "results.json" for folder in ("1-schools", "2-pictures")]
     schools, pictures = (json.loads(path.read_text()) for path in stored)
     assert printed["schools"].startswith(schools["sentence"])
-    shares = [f"{100 * row['test_images']['mean']:.0f}" for row in pictures["comparison"]]
+    shares = [f"{100 * row['test']['mean']:.0f}" for row in pictures["comparison"]]
     pooled, cross, separate = shares
     for text in (f"names {pooled} correctly", f"each kind {separate},", f"centre {cross},"):
         assert text in printed["pictures"]

@@ -121,8 +121,8 @@ def office_home(
 
     With --data it runs the paper's configuration, which takes days on a CPU; scale it down with the
     options. Without --data, it trains a small network with two seeds on photographs,
-    sketches, emoji and icons of 32 things, in less than 15 minutes on two cores. An interrupted run
-    resumes where it stopped.
+    sketches, emoji and icons of 32 things, in about half an hour of processor time. An
+    interrupted run resumes where it stopped.
     """
     from crosslearning.paper.office_home import run, shipped_config
 
