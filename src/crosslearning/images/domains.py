@@ -151,9 +151,8 @@ class ImageDomains(ImageData):
                 f"An image must not be in both `train_lists` and `test_lists`; {len(both)} are, "
                 f"such as {min(both)!r}."
             )
-        readable = np.array(self.names)
-        at_train, at_test = (np.isin(readable, [*part]) for part in (train, test))
-        return np.flatnonzero(at_train), np.flatnonzero(at_test)
+        kept = np.array(self.names)
+        return np.flatnonzero(np.isin(kept, [*train])), np.flatnonzero(np.isin(kept, [*test]))
 
 
 def _key(files: list[ImageFile]) -> str:
