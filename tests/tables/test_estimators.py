@@ -346,3 +346,18 @@ def test_errors_about_tasks(fitted):
         fitted[CrossRegressor].predict(X)
     with pytest.raises(ValueError, match="`tasks` must have labels of the types in `fit`"):
         fitted[CrossRegressor].predict(X, tasks=np.zeros(len(y)))
+
+
+def test_classes_of_an_ordered_categorical_have_an_order():
+    rng = np.random.default_rng(0)
+    x, tasks = rng.normal(size=120), np.arange(120) % 4
+    y = pd.Series(
+        pd.cut(x + rng.normal(size=120), [-9, -0.5, 0.5, 9], labels=["low", "mid", "high"])
+    )
+    X = pd.DataFrame({"x": x})
+    model = CrossClassifier(base="linear", folds=2).fit(X, y, tasks=tasks)
+    assert "low < mid < high" in model.model_.results["target_rule"]
+    assert model.classes_.tolist() == ["high", "low", "mid"]
+    share = model.predict_proba(X, tasks=tasks)
+    np.testing.assert_allclose(share.sum(axis=1), 1.0)
+    assert np.corrcoef(share[:, 0] - share[:, 1], x)[0, 1] > 0.8

@@ -103,7 +103,7 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         table = self._checked_features(X, reset=True)
         values = _check_y(y, estimator=self)
         check_consistent_length(table, values)
-        columns = {"target": self._learn_target(values)}
+        columns = {"target": self._learn_target(values, y)}
         if sample_weight is not None:
             columns["weights"] = _check_sample_weight(
                 sample_weight, table, ensure_non_negative=True
@@ -129,8 +129,8 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         return self
 
     @abstractmethod
-    def _learn_target(self, y: NDArray[Any]) -> Any:
-        """Return the column of the target, and store what decodes predictions."""
+    def _learn_target(self, y: NDArray[Any], source: Any) -> Any:
+        """Return the column of the target, checked, and store what decodes predictions."""
 
     def _settings(self, roles: dict[str, Any]) -> FitSettings:
         """Return the parameters as settings of a fit."""

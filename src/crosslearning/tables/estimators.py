@@ -114,7 +114,7 @@ class CrossRegressor(TaskRegressor, CrossTable):
 
         return partial(d2_pinball_score, alpha=level)
 
-    def _learn_target(self, y: NDArray[Any]) -> Any:
+    def _learn_target(self, y: NDArray[Any], source: Any) -> Any:  # noqa: ARG002
         return np.asarray(y, dtype=np.float64)
 
 
@@ -123,7 +123,7 @@ class CrossClassifier(TaskClassifier, CrossTable):
 
     Parameters and attributes are those of :class:`CrossRegressor`, without `family` and `quantile`
     and with ``classes_``. `metric` is one of "log-loss" (the default), "accuracy" and "auc". There
-    may be at most 50 classes.
+    may be at most 50 classes. Those of an ordered pandas Categorical are also tried as ordered.
 
     Examples
     --------
@@ -155,10 +155,16 @@ class CrossClassifier(TaskClassifier, CrossTable):
     def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
         return self.predict_proba(X, tasks)
 
-    def _learn_target(self, y: NDArray[Any]) -> Any:
+    def _learn_target(self, y: NDArray[Any], source: Any) -> Any:
         # Text that is marked as categories is never mistaken for numbers.
         codes = self._learn_classes(y)
-        return pd.Categorical.from_codes(codes, pd.Index([f"{label}" for label in self.classes_]))
+        names = pd.Index([f"{label}" for label in self.classes_])
+        column = pd.Categorical.from_codes(codes, names)
+        order = getattr(source, "dtype", None)
+        if not isinstance(order, pd.CategoricalDtype) or not order.ordered:
+            return column
+        places = order.categories.get_indexer(self.classes_)
+        return column.set_categories(names[np.argsort(places)], ordered=True)
 
 
 def load(folder: str | os.PathLike[str]) -> CrossRegressor | CrossClassifier:
