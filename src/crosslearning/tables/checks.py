@@ -82,16 +82,16 @@ def baseline_score(rows: Rows, splits: Splits, metric: Metric) -> float:
     for train, test in splits.parts:
         part = rows.take(test)
         predictions = baseline_predictions(rows.take(train), len(test), metric)
-        weights = part.given_weights
+        weights = part.row_weights
         by_split.append(metric.of_tasks(part.y, predictions, weights, part.codes, rows.n_tasks))
     scores, weights = (np.stack(part) for part in zip(*by_split, strict=True))
     by_task = Scores(["baseline"], scores[np.newaxis], weights).by_task
-    return metric.shown(float(np.nanmean(by_task)))
+    return metric.reported(float(np.nanmean(by_task)))
 
 
 def baseline_predictions(rows: Rows, n_rows: int, metric: Metric) -> Predictions:
     """Predict the mean, quantile or class frequencies of some rows for others."""
-    y, weights = rows.counted, rows.given_weights[rows.given_weights > 0]
+    y, weights = rows.counted, rows.row_weights[rows.row_weights > 0]
     if metric.quantile is not None:
         how: Any = {} if rows.weights is None else {"weights": weights, "method": "inverted_cdf"}
         value = np.asarray(np.quantile(y, metric.quantile, **how))
@@ -130,11 +130,11 @@ def check_trials(
     if getattr(trials.chosen.estimator, "family", None) == "quantile":
         usable = np.isfinite(predictions)
         at_most = rows.y[usable] <= predictions[usable]
-        share = percent(np.average(at_most, weights=rows.given_weights[usable]))
+        share = percent(np.average(at_most, weights=rows.row_weights[usable]))
         note = f"{share} of the held-out targets are at most their prediction"
         return None, Checks(notes=(note,))
     sds = trials.sds[trials.chosen.name]
-    usable = np.isfinite(predictions) & np.isfinite(sds) & (rows.given_weights > 0)
+    usable = np.isfinite(predictions) & np.isfinite(sds) & (rows.row_weights > 0)
     tests = [test[usable[test]] for _, test in splits.parts]
     parts = [(rows.take(test), predictions[test], sds[test]) for test in tests if len(test)]
     return check_intervals(parts, labels, np.random.default_rng(seed))

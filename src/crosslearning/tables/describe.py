@@ -137,7 +137,7 @@ def _about(fit: Fit, messages: tuple[str, ...]) -> About:
 
 def _useless(fit: Fit) -> str:
     """Say that no model is better than the baseline, if none is."""
-    best, baseline = fit.metric.shown(float(fit.scored.trials.means.max())), fit.scored.baseline
+    best, baseline = fit.metric.reported(float(fit.scored.trials.means.max())), fit.scored.baseline
     if best < baseline if fit.metric.error else best > baseline:
         return ""
     return (

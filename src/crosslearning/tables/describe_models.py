@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from crosslearning.evaluation.choice import standard_error
 from crosslearning.evaluation.numbers import number
 from crosslearning.tables.checks import Checks, RowSummary, baseline_name
-from crosslearning.tables.final import Judge
+from crosslearning.tables.final import HeldOutScores
 from crosslearning.tables.findings import (
     ChosenModel,
     Holdout,
@@ -45,7 +45,7 @@ class Fit:
     effects: tuple[PartialEffect, ...]
     estimator: Any
     sharing: Any
-    held_out: Judge | None
+    held_out: HeldOutScores | None
     holdout: Holdout | None
     notes: Sequence[str]
     command: str
@@ -53,13 +53,13 @@ class Fit:
     seconds: float
 
     @property
-    def scored(self) -> Judge:
+    def scored(self) -> HeldOutScores:
         """The scores that decide the verdict: those on another table, or on held-out rows."""
         if self.held_out:
             return self.held_out
         among, counts = self.rows.compared, self.rows.counts
         labels = self.estimator.tasks_[among]
-        return Judge(self.trials, labels, counts[among], self.rows.baseline, self.words)
+        return HeldOutScores(self.trials, labels, counts[among], self.rows.baseline, self.words)
 
     @property
     def metric(self) -> Metric:
@@ -75,7 +75,7 @@ class Fit:
 def score(fit: Fit) -> Score:
     """Return the metric, and what the baseline and the choice of a model score by it."""
     metric, baseline, words = fit.metric, fit.scored.baseline, fit.scored.words
-    nested = metric.shown(fit.trials.nested_score)
+    nested = metric.reported(fit.trials.nested_score)
     choice = f"models were chosen {fit.words}"
     if not fit.held_out:
         choice = "choosing the model without the rows that it is scored on gives " + number(nested)
@@ -94,7 +94,7 @@ def score(fit: Fit) -> Score:
 def models(fit: Fit) -> tuple[ModelScore, ...]:
     """Everything that was tried, best first."""
     trials, folds = fit.scored.trials, dict(zip(fit.trials.names, fit.trials.means, strict=True))
-    means, values, shown = trials.means, trials.scores.by_task, fit.metric.shown
+    means, values, reported = trials.means, trials.scores.by_task, fit.metric.reported
     errors, best = _errors(fit), trials.names.index(trials.chosen.name)
     order = np.argsort(means[best] - means, kind="stable").tolist()
     return tuple(
@@ -102,9 +102,9 @@ def models(fit: Fit) -> tuple[ModelScore, ...]:
             name=candidate.name,
             label=candidate.label,
             kind=candidate.end,
-            score=shown(float(means[k])),
+            score=reported(float(means[k])),
             error=errors[k],
-            folds=shown(float(folds[candidate.name])) if fit.held_out else None,
+            folds=reported(float(folds[candidate.name])) if fit.held_out else None,
             standard_error=standard_error(trials.scores, k),
             difference=float(means[best] - means[k]),
             difference_error=paired(values[best], values[k])[1],
@@ -153,6 +153,6 @@ def holdout(fit: Fit) -> Holdout | None:
     if fit.held_out is None:
         return fit.holdout
     trials = fit.held_out.trials
-    scores = map(fit.metric.shown, trials.means.tolist())
+    scores = map(fit.metric.reported, trials.means.tolist())
     rows = fit.held_out.counts.sum()
     return Holdout(rows=rows, scores=dict(zip(trials.names, scores, strict=True)))

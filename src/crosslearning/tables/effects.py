@@ -33,17 +33,17 @@ def effects(
     if not grids:
         return ()
     labels, names = model._tasks.labels, list(grids)
-    shown = np.arange(0, len(labels), -(-len(labels) // _MOST_TASKS))
+    drawn = np.arange(0, len(labels), -(-len(labels) // _MOST_TASKS))
     ends = np.cumsum([0, *map(len, grids.values())])
-    some = _spread_evenly(model, frame, ends[-1] * (len(shown) + 1))
+    some = _evenly_chosen(model, frame, ends[-1] * (len(drawn) + 1))
     X = _encoded(model, some, grids).reshape(ends[-1], len(some), -1)
     center = _averaged(model, X, -1)
     parts = [slice(*pair) for pair in pairwise(ends)]
     size = [np.ptp(center[part]) for part in parts]
     order = np.argsort(-np.array(size), kind="stable")[:_MOST_COLUMNS]
     points = np.concatenate([np.arange(len(X))[parts[k]] for k in order])
-    tasks = np.full((len(shown), len(X)), np.nan)
-    for i, task in enumerate(shown.tolist()):
+    tasks = np.full((len(drawn), len(X)), np.nan)
+    for i, task in enumerate(drawn.tolist()):
         tasks[i, points] = _averaged(model, X[points], task)
     classes = model.classes
     what = model.predicts if classes is None else f"probability of {model.target} = {classes[-1]}"
@@ -55,14 +55,14 @@ def effects(
             probability=classes is not None,
             grid=tuple(grids[names[k]]),
             center=tuple(center[parts[k]]),
-            tasks=tuple(labels[i] for i in shown) if differ[k] else (),
+            tasks=tuple(labels[i] for i in drawn) if differ[k] else (),
             lines=tuple(map(tuple, tasks[:, parts[k]])) if differ[k] else (),
         )
         for k in order
     )
 
 
-def _spread_evenly(model: TableModel, frame: pd.DataFrame, n_points: int) -> pd.DataFrame:
+def _evenly_chosen(model: TableModel, frame: pd.DataFrame, n_points: int) -> pd.DataFrame:
     """Rows to average over, fewer if they are to be predicted for many points."""
     n_scores = 1 if model.classes is None else len(model.classes) - 1
     nodes = n_scores * _NODES if n_scores > 1 else 0

@@ -31,7 +31,7 @@ from crosslearning.tasks.estimators import as_objects
 _LEARNED = 2**14  # tasks that are enough for variances
 
 
-class Judge(NamedTuple):
+class HeldOutScores(NamedTuple):
     """Trials whose scores decide the verdict; their tasks, rows, score of a guess, and words."""
 
     trials: Trials
@@ -131,8 +131,8 @@ class FromRows:
         else:
             fitted["bounds_"] = bounds_of(rows.counted)
             # Errors of trees that do not know the task are also those of new tasks.
-            known, new = (self.trials.sds[name] for name in (candidate.name, "pooled-trees"))
-            sds = np.array([np.nanmean(known), np.nanmean(new)])
+            in_fit, new = (self.trials.sds[name] for name in (candidate.name, "pooled-trees"))
+            sds = np.array([np.nanmean(in_fit), np.nanmean(new)])
         fitted["trees_"] = boosting.final(sds, with_task=candidate.end == "cross")
         return {"class": "Trees", "parameters": {"family": self.spaces.family}, "fitted": fitted}
 
@@ -162,32 +162,32 @@ class FromRows:
             choices={k: one for k, one in trials.choices.items() if one.weights.keys() <= names},
         )
 
-    def judged(
+    def held_out_scores(
         self, model: TableModel, metric: Metric, frame: pd.DataFrame, weighted: str | None
-    ) -> Judge:
+    ) -> HeldOutScores:
         """Score all candidates on rows of another table; the choice stays as it is."""
         require_columns(frame, [model.target], "the target")
-        known, rows = frame[frame[model.target].notna()].reset_index(drop=True), self.spaces.rows
+        labelled, rows = frame[frame[model.target].notna()].reset_index(drop=True), self.spaces.rows
         plain = plain_of(metric, rows.classes)
         trials = self._predictable
-        asked = {name: {name: 1.0} for name in trials.names}
-        asked |= {"blend": trials.choices["all"].weights} if "blend" in asked else {}
-        asked |= {f"{name} choice": choice.weights for name, choice in trials.choices.items()}
+        weights_of = {name: {name: 1.0} for name in trials.names}
+        weights_of |= {"blend": trials.choices["all"].weights} if "blend" in weights_of else {}
+        weights_of |= {f"{name} choice": choice.weights for name, choice in trials.choices.items()}
         values = {}
-        for name, parts in asked.items():
+        for name, parts in weights_of.items():
             predicting = replace(model, state=self.state(parts))
-            y, predictions, codes, scored = predict_targets(predicting, known)
+            y, predictions, codes, scored = predict_targets(predicting, labelled)
             new = ~is_in_fit(model.state, codes)
             names = model.written_labels(scored[new]).astype(object)
             strange, others = pd.factorize(names, use_na_sentinel=False)
             codes[new] = len(self.labels) + strange
             n_tasks = len(self.labels) + len(others)
-            given = model.encoder.weights(scored, weighted), codes, n_tasks
-            values[name] = [own.of_tasks(y, predictions, *given)[:1] for own in (metric, plain)]
-        weights = np.bincount(codes, given[0], n_tasks).astype(np.float64)
+            rows_scored = model.encoder.weights(scored, weighted), codes, n_tasks
+            values[name] = [m.of_tasks(y, predictions, *rows_scored)[:1] for m in (metric, plain)]
+        weights = np.bincount(codes, rows_scored[0], n_tasks).astype(np.float64)
         by_metric, by_plain = (
-            Scores(trials.names, own, weights[np.newaxis])
-            for own in np.stack([values[name] for name in trials.names], axis=1)
+            Scores(trials.names, by_metric, weights[np.newaxis])
+            for by_metric in np.stack([values[name] for name in trials.names], axis=1)
         )
         choices = {
             name: Choice(choice.weights, np.asarray(values[f"{name} choice"][0]))
@@ -195,11 +195,11 @@ class FromRows:
         }
         if over_tasks(by_metric).max() == -np.inf:
             raise unscored(metric, len(y))
-        guess, _ = metric.of_tasks(y, baseline_predictions(rows, len(y), metric), *given)
-        return Judge(
+        guess, _ = metric.of_tasks(y, baseline_predictions(rows, len(y), metric), *rows_scored)
+        return HeldOutScores(
             replace(trials, scores=by_metric, plain=by_plain, choices=choices, kept=trials.chosen),
             as_objects([*self.labels, *others]),
             np.bincount(codes, minlength=n_tasks),
-            metric.shown(float(np.nanmean(guess))),
+            metric.reported(float(np.nanmean(guess))),
             f"on the {count(len(y), 'row')} of the held-out table",
         )

@@ -75,7 +75,7 @@ class Metric:
         sums = np.bincount(codes, weights * self.of_rows(y, predictions), n_tasks)
         return np.divide(sums, total, out=np.full(n_tasks, np.nan), where=total > 0), total
 
-    def shown(self, score: float) -> float:
+    def reported(self, score: float) -> float:
         """Return the number that people read: errors are positive."""
         return -score if self.error else score
 

@@ -26,7 +26,7 @@ from crosslearning.tables.describe_models import Fit
 from crosslearning.tables.differences import coefficient_table
 from crosslearning.tables.effects import effects
 from crosslearning.tables.engines import Collected, Engine
-from crosslearning.tables.final import FromRows, FromSums, Judge, unscored
+from crosslearning.tables.final import FromRows, FromSums, HeldOutScores, unscored
 from crosslearning.tables.findings import Holdout, PartialEffect
 from crosslearning.tables.learners.candidates import (
     Candidate,
@@ -75,7 +75,7 @@ def fit(
         warnings.simplefilter("always")
         progress(f"Fitting the best model, {trials.chosen.label}, on all rows", 1.0)
         model = work.model(compared)
-        judge, holdout, notes = _judged(model, compared, schema, held_out)
+        scores, holdout, notes = _held_out_scores(model, compared, schema, held_out)
         described, sharing = final.model(trials.described), final.model(trials.spreading)
     record = Fit(
         model=model,
@@ -87,7 +87,7 @@ def fit(
         effects=compared.effects(model, schema.survey.sample),
         estimator=described,
         sharing=sharing,
-        held_out=judge,
+        held_out=scores,
         holdout=holdout,
         notes=[*engine.table.notes, *schema.notes, *compared.notes, *notes],
         command=command,
@@ -213,7 +213,7 @@ class _Work:
         """Linear models at their ends, cheapest first."""
         schema, settings = self.schema, self.schema.settings
         family, open_to_more = schema.target.family, settings.family == "auto" and schema.complete
-        found = candidates(
+        models = candidates(
             schema.target.kind,
             family,
             (schema.survey.n_rows, n_features),
@@ -223,7 +223,7 @@ class _Work:
             n_scores=1 if schema.classes is None else len(schema.classes) - 1,
             rotated=rotated,
         )
-        return self._completed(found)
+        return self._completed(models)
 
     def _completed(self, tried: list[Candidate]) -> list[Candidate]:
         """Add models that know groups of tasks; let all predict the quantile that is wanted."""
@@ -289,24 +289,24 @@ def _check_held_out(held_out: HeldOut | None, schema: Schema) -> None:
     require_columns(header, [*tasks, *schema.encoder.columns], "the model", table)
 
 
-def _judged(
+def _held_out_scores(
     model: TableModel, compared: _Compared, schema: Schema, held_out: HeldOut | None
-) -> tuple[Judge | None, Holdout | None, list[str]]:
+) -> tuple[HeldOutScores | None, Holdout | None, list[str]]:
     """Score models on another table: all of them, or the chosen one if it is read in chunks."""
     if held_out is None:
         return None, None, []
-    weights, judge, holdout = schema.settings.weights, None, None
+    weights, scores, holdout = schema.settings.weights, None, None
     if isinstance(held_out, pd.DataFrame):
         assert isinstance(compared.final, FromRows)
         columns = list(held_out.columns)
-        judge = compared.final.judged(model, schema.metric, held_out, weights)
+        scores = compared.final.held_out_scores(model, schema.metric, held_out, weights)
     else:
         files = Files.of(str(held_out), text=model.text_columns)
         columns, score = list(files.types), _scored(model, files, weights)
         holdout = Holdout(rows=score.rows, scores={compared.trials.chosen.name: score.score})
     lacking = weights is not None and weights not in columns
     note = f"the held-out table has no column {weights}: its rows have equal weights"
-    return judge, holdout, [note] if lacking else []
+    return scores, holdout, [note] if lacking else []
 
 
 def _scored(model: TableModel, files: Files, weights: str | None) -> Score:

@@ -64,7 +64,7 @@ class Rows:
         return [name for name in names if getattr(self, name) is not None]
 
     @property
-    def given_weights(self) -> Array:
+    def row_weights(self) -> Array:
         """Weights of the rows, 1 by default."""
         return np.ones(len(self.y)) if self.weights is None else self.weights
 
@@ -160,14 +160,14 @@ def _codes(model: Any, rows: Rows) -> NDArray[np.int64]:
     codes, start = np.full(len(rows.codes), -1), len(model.tasks_)
     if len(model.groups_) and rows.levels is not None:
         for groups, numbers in zip(model.groups_, rows.levels.group_codes.T, strict=True):
-            found = _places(numbers[rows.codes], [path[-1] for path in groups])
-            codes, start = np.where(found < 0, codes, start + found), start + len(groups)
-    found = _places(rows.codes, model.tasks_.tolist())
-    return np.where(found < 0, codes, found)
+            places = _places(numbers[rows.codes], [path[-1] for path in groups])
+            codes, start = np.where(places < 0, codes, start + places), start + len(groups)
+    places = _places(rows.codes, model.tasks_.tolist())
+    return np.where(places < 0, codes, places)
 
 
 def _places(numbers: NDArray[np.int64], among: list[int]) -> NDArray[np.int64]:
     """Position of numbers among others in increasing order, else -1."""
-    known = np.asarray(among)
-    at = np.clip(np.searchsorted(known, numbers), 0, len(known) - 1)
-    return np.where(known[at] == numbers, at, -1)
+    labels = np.asarray(among)
+    at = np.clip(np.searchsorted(labels, numbers), 0, len(labels) - 1)
+    return np.where(labels[at] == numbers, at, -1)

@@ -180,7 +180,7 @@ class Schema:
             sample_weight=rows.weights,
             folds=folds if sums.n_folds > 1 else None,
         )
-        keep = (keys < self.row_share) & (rows.given_weights > 0)
+        keep = (keys < self.row_share) & (rows.row_weights > 0)
         if self.task_share < 1:
             keep &= uniform(rows.codes, 0, self.settings.seed, TASK) < self.task_share
         return replace(rows, folds=folds).take(keep), ends

@@ -65,7 +65,7 @@ class Scorer:
         if not self.rows:
             return None
         score = float(np.mean(self.sums[scored] / self.weights[scored])) if scored.any() else np.nan
-        return Score(self.metric.words, self.metric.shown(score), self.rows)
+        return Score(self.metric.words, self.metric.reported(score), self.rows)
 
 
 def predict_targets(

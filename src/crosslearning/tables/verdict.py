@@ -35,7 +35,7 @@ def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Compar
 
 
 def verdict_of(comparison: Comparison, trials: Trials) -> Verdict:
-    """Judge sharing, learner for learner: rivals have the same learners at another end."""
+    """HeldOutScores sharing, learner for learner: rivals have the same learners at another end."""
     effect = _effect(comparison, trials)
     against = comparison.best_rival if effect is Effect.HELPS else "pooled"
     pairs, (helped, hurt) = comparison.paired(against), comparison.served(against)
@@ -146,9 +146,9 @@ def comparison_summary(
     some: NDArray[np.intp],
 ) -> ComparisonSummary:
     """Scores over all tasks, and those of some tasks."""
-    overall = comparison.summary.assign(score=lambda table: table["score"].map(metric.shown))
+    overall = comparison.summary.assign(score=lambda table: table["score"].map(metric.reported))
     tasks = comparison.tasks.iloc[some]
-    tasks = tasks.assign(**{m: tasks[m].map(metric.shown) for m in comparison.methods})
+    tasks = tasks.assign(**{m: tasks[m].map(metric.reported) for m in comparison.methods})
     methods: list[Any] = overall.reset_index(names="method").to_dict("records")
     rows: list[Any] = tasks.reset_index().to_dict("records")
     return ComparisonSummary(

@@ -167,7 +167,7 @@ class TableEncoder:
         """Names of the features of a column of numbers or categories."""
         if column not in self.levels:
             return [column]
-        levels = _shown(self.levels[column])
+        levels = _encoded_levels(self.levels[column])
         return [f"{column}={_OTHER if level is None else level}" for level in levels]
 
     def encode(self, frame: pd.DataFrame, *, strict: bool = True) -> NDArray[np.float64]:
@@ -190,7 +190,7 @@ class TableEncoder:
             rows, texts = _factorized(frame[name])
             codes = pd.Index(listed, dtype=object).get_indexer(pd.Index(texts))[rows]
             codes = np.where(codes < 0, len(listed) if None in levels else -1, codes)
-            columns += [codes == levels.index(level) for level in _shown(levels)]
+            columns += [codes == levels.index(level) for level in _encoded_levels(levels)]
         return _side_by_side(columns, len(frame))
 
 
@@ -242,6 +242,6 @@ def _levels(counts: pd.Series[Any]) -> list[str | None]:
     return [*kept, None] if len(kept) < len(counts) else list(kept)
 
 
-def _shown(levels: list[str | None]) -> list[str | None]:
+def _encoded_levels(levels: list[str | None]) -> list[str | None]:
     """Levels with a feature each; of two, the second says all."""
     return levels[1:] if len(levels) == 2 else levels

@@ -114,13 +114,13 @@ def features_of(frame: pd.DataFrame, settings: FitSettings, n_rows: int | None =
     names: list[str] = (
         [n for n in frame.columns if n not in others] if chosen is None else list(chosen)
     )
-    types, asked = settings.column_types, chosen is not None
+    types, explicit = settings.column_types, chosen is not None
     columns = [
-        column_of(frame[name], types.get(name), n_rows=n_rows, may_number_rows=asked)
+        column_of(frame[name], types.get(name), n_rows=n_rows, may_number_rows=explicit)
         for name in dict.fromkeys(names)
     ]
     for column in columns:
-        if asked and column.type == "unusable":
+        if explicit and column.type == "unusable":
             raise ValueError(
                 f"Column {column.name!r} cannot be a feature: {column.reason}. "
                 "Omit it from the features or convert it."

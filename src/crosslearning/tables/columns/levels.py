@@ -58,8 +58,8 @@ class TaskLevels:
     @property
     def group_codes(self) -> Codes:
         """Number of the group of each task at every level but the innermost."""
-        found = [_places(groups, self.positions[:, : groups.shape[1]]) for groups in self.groups]
-        return np.column_stack(found)
+        codes = [_places(groups, self.positions[:, : groups.shape[1]]) for groups in self.groups]
+        return np.column_stack(codes)
 
     def name_tasks(self, model: Any) -> None:
         """Give an estimator of these tasks, and of their groups if it knows them, their labels."""
@@ -81,10 +81,10 @@ class TaskLevels:
         )
         codes, start = np.full(len(at), -1), len(self.positions)
         for units in self.groups:
-            found = _places(units, at[:, : units.shape[1]])
-            codes, start = np.where(found < 0, codes, start + found), start + len(units)
-        found = _places(self.positions, at)
-        return np.where(found < 0, codes, found)
+            places = _places(units, at[:, : units.shape[1]])
+            codes, start = np.where(places < 0, codes, start + places), start + len(units)
+        places = _places(self.positions, at)
+        return np.where(places < 0, codes, places)
 
 
 def _objects(paths: list[tuple[Any, ...]]) -> NDArray[Any]:
@@ -93,8 +93,8 @@ def _objects(paths: list[tuple[Any, ...]]) -> NDArray[Any]:
 
 def _places(units: Codes, rows: Codes) -> Codes:
     """Find rows of numbers among others; -1 if there is none that is equal."""
-    known, asked = (pd.MultiIndex.from_arrays(list(part.T)) for part in (units, rows))
-    return np.asarray(known.get_indexer(asked), dtype=np.int64)
+    index, lookups = (pd.MultiIndex.from_arrays(list(part.T)) for part in (units, rows))
+    return np.asarray(index.get_indexer(lookups), dtype=np.int64)
 
 
 def written_labels(frame: pd.DataFrame, columns: Sequence[str]) -> pd.Series[Any]:

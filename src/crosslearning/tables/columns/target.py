@@ -141,10 +141,10 @@ def refuse_slips(column: pd.Series[Any], values: NDArray[np.float64]) -> None:
 
 def _refuse_values(name: str, values: NDArray[np.float64], family: str, metric: str | None) -> None:
     """Refuse targets that a metric is not defined for, or that a family has no probability for."""
-    asked = [(family, f"A {family} model", "family: tweedie allows 0, gaussian and student any")]
+    rules = [(family, f"A {family} model", "family: tweedie allows 0, gaussian and student any")]
     if metric is not None:
-        asked.append((METRICS[metric].family, f"The metric {metric}", "metric, such as mse"))
-    for what, who, other in asked:
+        rules.append((METRICS[metric].family, f"The metric {metric}", "metric, such as mse"))
+    for what, who, other in rules:
         if what in REGISTRY and not REGISTRY[what]().possible(values).all():
             raise ValueError(
                 f"{who} needs targets {REGISTRY[what].rule}; {name!r} has {values.min():g}. "

@@ -70,11 +70,11 @@ class ClusterEngine:
         self.progress(f"Adding up {len(self.parts):,} parts")
         n_tasks, width = len(schema.labels), schema.n_features + 1
         added, shared = dask.delayed(_added), dask.delayed(schema.without_survey())
-        seen, outs = np.zeros(n_tasks, dtype=np.int64), []
+        before, outs = np.zeros(n_tasks, dtype=np.int64), []
         for (k, part), (labels, counts) in zip(self.parts, self.counts, strict=True):
             where = schema.written.get_indexer(pd.Index(labels, tupleize_cols=False))
-            outs.append(added(part, k, shared, where, seen[where]))
-            seen[where] += counts
+            outs.append(added(part, k, shared, where, before[where]))
+            before[where] += counts
         merged = self._merged([out[0] for out in outs], n_tasks, schema.n_summed * width**2)
         *ranges, kept = dask.compute(*merged, [out[1] for out in outs])
         sums = Statistics.empty(np.arange(n_tasks), width - 1, schema.n_summed)
@@ -149,11 +149,11 @@ def _added(
     before: NDArray[np.int64],
 ) -> tuple[Statistics, list[tuple[Rows, NDArray[np.float64]]]]:
     """Sum a part, and keep some of its rows."""
-    seen = np.zeros(len(schema.labels), dtype=np.int64)
-    seen[where] = before
+    counts = np.zeros(len(schema.labels), dtype=np.int64)
+    counts[where] = before
     sums = Statistics(schema.n_summed)
     table = _table(part, number)
-    return sums, list(table.each(schema.columns, lambda _, rows: schema.add(rows, seen, sums)))
+    return sums, list(table.each(schema.columns, lambda _, rows: schema.add(rows, counts, sums)))
 
 
 def _passed(part: Any, number: int, shared: tuple[Schema, Pass]) -> PassSums:

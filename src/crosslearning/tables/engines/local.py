@@ -53,9 +53,9 @@ class LocalEngine:
         """Sum all rows, and keep some."""
         n_tasks = len(schema.labels)
         sums = Statistics.empty(np.arange(n_tasks), schema.n_features, schema.n_summed)
-        seen = np.zeros(n_tasks, dtype=np.int64)
+        counts = np.zeros(n_tasks, dtype=np.int64)
         chunks = self._each(
-            schema.columns, "Adding up rows", lambda _, rows: schema.add(rows, seen, sums)
+            schema.columns, "Adding up rows", lambda _, rows: schema.add(rows, counts, sums)
         )
         return Collected.of(chunks, sums)
 

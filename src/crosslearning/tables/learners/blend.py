@@ -23,11 +23,11 @@ def blend_weights(predictions: Array, rows: Rows, metric: str, cross: NDArray[np
     separate models as special cases, and the evidence of all training rows has chosen between them.
     Those of counts are shrunk towards equal weights of all that are cross-learned.
     """
-    counts = np.bincount(rows.codes, rows.given_weights, rows.n_tasks)
-    share = rows.given_weights / np.maximum(counts, _LEAST_SHARE)[rows.codes]
+    counts = np.bincount(rows.codes, rows.row_weights, rows.n_tasks)
+    share = rows.row_weights / np.maximum(counts, _LEAST_SHARE)[rows.codes]
     if rows.classes is not None:
-        own = predictions[:, np.arange(len(rows.y)), np.searchsorted(rows.classes, rows.y)]
-        weights = _likeliest(np.maximum(own, _LEAST_SHARE), share / share.sum(), cross)
+        likelihood = predictions[:, np.arange(len(rows.y)), np.searchsorted(rows.classes, rows.y)]
+        weights = _likeliest(np.maximum(likelihood, _LEAST_SHARE), share / share.sum(), cross)
     elif metric == "poisson-deviance":
         weights = _least_deviance(predictions, rows.y, share / share.sum(), cross)
     else:
@@ -78,7 +78,7 @@ def _least_deviance(predictions: Array, y: Array, share: Array, cross: NDArray[n
         return float(value), slope - prior / weights
 
     start = 0.5 * prior / prior.sum() + 0.5 / len(prior)
-    found = minimize(
+    solution = minimize(
         loss,
         start,
         jac=True,
@@ -86,16 +86,16 @@ def _least_deviance(predictions: Array, y: Array, share: Array, cross: NDArray[n
         bounds=[(0.0, 1.0)] * len(predictions),
         constraints=LinearConstraint(np.ones((1, len(predictions))), 1.0, 1.0),
     )
-    weights = np.clip(found.x, 0.0, 1.0)
+    weights = np.clip(solution.x, 0.0, 1.0)
     return np.asarray(weights if loss(weights / weights.sum())[0] <= loss(start)[0] else start)
 
 
-def _likeliest(own: Array, share: Array, cross: NDArray[np.bool_]) -> Array:
+def _likeliest(likelihood: Array, share: Array, cross: NDArray[np.bool_]) -> Array:
     """Maximise the mean log probability of a mixture with a prior (expectation maximisation)."""
-    scores = np.log(own) @ share
-    best = np.eye(len(own))[np.where(cross | ~cross.any(), scores, -np.inf).argmax()]
-    weights, prior = np.full(len(own), 1.0 / len(own)), _PRIOR / len(share)
+    scores = np.log(likelihood) @ share
+    best = np.eye(len(likelihood))[np.where(cross | ~cross.any(), scores, -np.inf).argmax()]
+    weights, prior = np.full(len(likelihood), 1.0 / len(likelihood)), _PRIOR / len(share)
     for _ in range(_ROUNDS):
-        weights = weights * ((own / (weights @ own)) @ share)
+        weights = weights * ((likelihood / (weights @ likelihood)) @ share)
         weights = (weights + prior * best) / (weights.sum() + prior)
     return weights

@@ -220,19 +220,19 @@ class Boosting:
     def _alone(self, split: int, size: tuple[int, int]) -> list[Array]:
         """Predictions of the test part of a split, for each number of trees."""
         train, test = self.splits.parts[split]
-        learned, asked = self.rows.take(train), self.rows.take(test)
+        learned, tested = self.rows.take(train), self.rows.take(test)
         data = self._data(learned, False)  # whose bins all tasks use
         predictions = np.empty((len(_ALONE), len(test), *np.shape(_constant(learned, learned))))
-        tasks, begun = np.unique(asked.codes).tolist(), time.monotonic()
+        tasks, begun = np.unique(tested.codes).tolist(), time.monotonic()
         for done, code in enumerate(tasks, start=1):
             of_task = np.flatnonzero(learned.codes == code)
             part = learned.take(of_task)
-            at = np.flatnonzero(asked.codes == code)
+            at = np.flatnonzero(tested.codes == code)
             if len(part.y) < 2 * size[1] or len(np.unique(part.y)) < 2:
                 predictions[:, at] = _constant(part, learned)
             else:
                 grown = self._of_task(part, data.subset(of_task), size)
-                each = [grown.predict(asked.X[at], num_iteration=n, num_threads=1) for n in _ALONE]
+                each = [grown.predict(tested.X[at], num_iteration=n, num_threads=1) for n in _ALONE]
                 predictions[:, at] = each if part.classes is None else self._shares(part, each)
             left = (len(self.splits.parts) - split) * len(tasks) - done
             check_deadline(left * (time.monotonic() - begun) / done)
@@ -266,8 +266,8 @@ def _give_up_in_time(_: Any) -> None:
 
 def _constant(rows: Rows, everyone: Rows) -> Array:
     """Mean, or shares of the classes, of rows of a task and one more like the others."""
-    known = rows.y if rows.classes is None else rows.y[:, None] == rows.classes
+    targets = rows.y if rows.classes is None else rows.y[:, None] == rows.classes
     others = everyone.y if rows.classes is None else everyone.y[:, None] == rows.classes
-    weights = np.append(rows.given_weights, 1.0)
-    values = np.append(known, [np.average(others, 0, everyone.given_weights)], axis=0)
+    weights = np.append(rows.row_weights, 1.0)
+    values = np.append(targets, [np.average(others, 0, everyone.row_weights)], axis=0)
     return np.asarray(np.average(values, 0, weights))

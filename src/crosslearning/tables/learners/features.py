@@ -79,10 +79,10 @@ class TaskMeans:
         means[counts > 0] = totals[counts > 0] / counts[counts > 0, None]
         weights = weights / weights.sum()
         center = weights @ Z
-        apart, own = Z - center, means[codes] - center
-        between, total = weights @ own**2, weights @ apart**2
+        apart, of_tasks = Z - center, means[codes] - center
+        between, total = weights @ of_tasks**2, weights @ apart**2
         shares = np.divide(between, total, out=0.0 * total, where=total > 0)
-        rest = own - shares * apart
+        rest = of_tasks - shares * apart
         return cls(np.arange(Z.shape[1]), means, center, shares, (rest.T * weights) @ rest)
 
     def take(self, columns: NDArray[np.int64]) -> TaskMeans:
@@ -92,9 +92,9 @@ class TaskMeans:
 
     def apply(self, Z: Array, codes: NDArray[np.int64]) -> Array:
         """Means of the task of each row; the code -1 is a new task."""
-        own = np.where(codes[:, None] < 0, np.nan, self.values[codes])
+        means = np.where(codes[:, None] < 0, np.nan, self.values[codes])
         expected = self.center + self.shares * (Z[:, self.columns] - self.center)
-        return np.where(np.isnan(own), expected, own)
+        return np.where(np.isnan(means), expected, means)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,8 +32,8 @@ class Selection(NamedTuple):
     def weights(self) -> Array:
         """Weight of the test rows of each split and task."""
         weights = np.zeros((len(self.splits.parts), self.rows.n_tasks))
-        for own, (_, test) in zip(weights, self.splits.parts, strict=True):
-            np.add.at(own, self.rows.codes[test], self.rows.given_weights[test])
+        for of_split, (_, test) in zip(weights, self.splits.parts, strict=True):
+            np.add.at(of_split, self.rows.codes[test], self.rows.row_weights[test])
         return weights
 
     def scores(self, predictions: Array) -> Array:
@@ -44,8 +44,8 @@ class Selection(NamedTuple):
             if len(test) and np.isfinite(predictions[test]).all():
                 predicted = Predictions.of(predictions[test], part.classes)
                 for m, metric in enumerate(self.metrics):
-                    given = part.y, predicted, part.given_weights, part.codes, part.n_tasks
-                    scores[m, s] = metric.of_tasks(*given)[0]
+                    scored = part.y, predicted, part.row_weights, part.codes, part.n_tasks
+                    scores[m, s] = metric.of_tasks(*scored)[0]
         return scores
 
     def choice(self, tried: Mapping[Candidate, Array], scores: Scores) -> Choice:

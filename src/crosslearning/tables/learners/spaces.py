@@ -63,8 +63,8 @@ class Spaces:
             used = columns[np.isin(columns, blocks)]
             costly = rows.n_tasks * (self.n_scores * len(used)) ** 3 > _COSTLY
             affordable = self._normal or not costly
-            wanted = affordable if base == "auto" else "curved" in blocks
-            if wanted and set(used) == set(blocks):
+            chosen = affordable if base == "auto" else "curved" in blocks
+            if chosen and set(used) == set(blocks):
                 possible[name] = used
         return possible
 
@@ -74,8 +74,8 @@ class Spaces:
             return self.rows
         parts = [self._fixed(base)]
         if "means" in BLOCKS[base]:
-            known = np.arange(len(self.rows.y)) if split is None else self.splits.parts[split][0]
-            means = self._means(known).take(self._averaged)
+            train = np.arange(len(self.rows.y)) if split is None else self.splits.parts[split][0]
+            means = self._means(train).take(self._averaged)
             parts.append(means.apply(self._columns, self.rows.codes))
         return replace(self.rows, X=np.hstack(parts))
 
@@ -83,11 +83,11 @@ class Spaces:
         """Columns of a base that are the same in all splits."""
         return self._columns[:, np.isin(self.basis.blocks, BLOCKS[base])]
 
-    def _means(self, known: NDArray[np.intp]) -> TaskMeans:
+    def _means(self, train: NDArray[np.intp]) -> TaskMeans:
         """Take the means of all columns over some of the rows."""
-        rows = self.rows.take(known)
-        columns = self._columns[known, : rows.X.shape[1]]
-        return TaskMeans.of(columns, rows.codes, rows.given_weights, rows.n_tasks)
+        rows = self.rows.take(train)
+        columns = self._columns[train, : rows.X.shape[1]]
+        return TaskMeans.of(columns, rows.codes, rows.row_weights, rows.n_tasks)
 
     def final(self, bases: set[str]) -> Basis:
         """Return the basis for new rows, with what some bases need."""
@@ -102,10 +102,10 @@ class Spaces:
         base = "means" if "means" in self.blocks else "splines-means"
         rows, blocks = self.of(base, None), self.blocks[base]
         models = []
-        for seen in (np.ones(len(blocks), dtype=bool), blocks != "means"):
-            simple = {"covariance": "levels", "epsilon": np.inf, "blocks": blocks[seen]}
+        for kept in (np.ones(len(blocks), dtype=bool), blocks != "means"):
+            simple = {"covariance": "levels", "epsilon": np.inf, "blocks": blocks[kept]}
             model = clone(estimator).set_params(**simple)
-            models.append(fitted(model, replace(rows, X=rows.X[:, seen])))
+            models.append(fitted(model, replace(rows, X=rows.X[:, kept])))
         full, plain = models
         if rows.classes is None and REGISTRY[self.family].quasi:  # without evidence to compare
             return bool(len(rows.y) * np.log(plain.noise_sd_ / full.noise_sd_) > _WORTH)

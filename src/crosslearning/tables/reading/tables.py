@@ -170,14 +170,14 @@ def dialect_of(stream: BinaryIO) -> tuple[Dialect, list[str]]:
         # pandas would rename the second
         raise ValueError(f"two columns have the name {twice[0]!r}. Rename one of them.")
     columns = dict(zip(*rows[:1], zip_longest(*rows[1:], fillvalue=""), strict=False))
-    shown = {name: evidence(dict.fromkeys(cells)) for name, cells in columns.items()}
-    marks = [mark for mark, _, _ in shown.values() if mark]
+    hints = {name: evidence(dict.fromkeys(cells)) for name, cells in columns.items()}
+    marks = [mark for mark, _, _ in hints.values() if mark]
     if not marks and separator != ",":  # programs that write decimal points separate by comma
-        marks = [guess for _, _, guess in shown.values() if guess]
-        if not marks and any("," in unclear for _, unclear, _ in shown.values()):
+        marks = [guess for _, _, guess in hints.values() if guess]
+        if not marks and any("," in unclear for _, unclear, _ in hints.values()):
             marks = [","]
     decimal = max(".,", key=marks.count) if marks else "."
-    others = [name for name, (mark, _, _) in shown.items() if mark not in (None, decimal)]
+    others = [name for name, (mark, _, _) in hints.items() if mark not in (None, decimal)]
     return Dialect(separator, decimal, encoding), others
 
 
