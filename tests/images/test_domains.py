@@ -182,10 +182,12 @@ def test_folders_without_images_at_the_right_place(name, tmp_path):
         ImageDomains(root)
 
 
-@pytest.mark.parametrize("name", ["nowhere", "file"])
-def test_roots_that_are_no_folder(name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "problem"), [("nowhere", "nowhere does not exist"), ("file", "file is not a folder")]
+)
+def test_roots_that_are_no_folder(name, problem, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=f"{name} is not a folder"):
+    with pytest.raises(ValueError, match=problem):
         ImageDomains(tmp_path / name)
 
 

@@ -77,7 +77,7 @@ def test_new_schools_are_predicted_by_their_district_and_new_districts_by_the_ce
     assert unnamed[1:] == school[1:]
     assert nowhere[1:] == district[1:]
     new = model.unknown_tasks(rows)
-    assert new == {"d0 / 9.0": 1, "new / 1.0": 1, "d0 / no label": 1, None: 1}
+    assert new == {"d0 / 9": 1, "new / 1": 1, "d0 / no label": 1, None: 1}
     assert model.count_in_groups(rows) == 2
 
 

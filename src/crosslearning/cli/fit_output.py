@@ -107,7 +107,7 @@ def _print_differences(console: Console, findings: Findings) -> None:
     levels = []
     for group in differences.outer:
         levels.append((f"Groups by {group.name}{within}", group.shown))
-        within = f" of one {group.name}"
+        within = f" within groups by {group.name}"
     for who, shown in (*levels, (f"Tasks{within}", differences.shown)):
         parts = [f"{row.what} {number(row.sd, 3)}{_range(row.low, row.high)}" for row in shown[:4]]
         if parts:

@@ -14,7 +14,7 @@ from crosslearning.evaluation import sentences
 from crosslearning.evaluation.effect import Effect
 from crosslearning.evaluation.numbers import count
 from crosslearning.evaluation.scores import Scores
-from crosslearning.tasks.estimators import as_objects
+from crosslearning.tasks.labels import as_objects
 from crosslearning.tether import Array
 
 if TYPE_CHECKING:

@@ -30,7 +30,10 @@ class ImageFile(NamedTuple):
 def find_images(root: Path) -> tuple[list[ImageFile], int]:
     """List images ``domain/category/*.jpg``, sorted by name, and count other entries."""
     if not root.is_dir():
-        raise ValueError(f"`root` must be a folder domain/category/*.jpg; {root} is not a folder.")
+        what = "is not a folder" if root.exists() else "does not exist"
+        raise ValueError(
+            f"`root` must be a folder domain/category/*.jpg, or a Parquet file; {root} {what}."
+        )
     domains, ignored = _folders(root)
     images = []
     for domain in domains:

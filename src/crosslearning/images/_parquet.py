@@ -133,4 +133,12 @@ def _names(path: Path, table: pa.Table, column: str) -> list[str]:
     about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
     feature = about.get("info", {}).get("features", {}).get(column, {})
     names = feature.get("names") if isinstance(feature, dict) else None
-    return [str(names[value] if names and isinstance(value, int) else value) for value in values]
+    if not names or not all(isinstance(value, int) for value in values):
+        return [str(value) for value in values]
+    for row, value in enumerate(values):
+        if not 0 <= value < len(names):
+            raise ValueError(
+                f"The {column} of every image must be the number of one of its {len(names)} names; "
+                f"row {row} of {path} has {value}. Remove it or correct it."
+            )
+    return [str(names[value]) for value in values]

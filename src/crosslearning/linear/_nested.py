@@ -24,7 +24,8 @@ from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._inference import Inference
-from crosslearning.tasks.estimators import as_objects, codes_to_fit, codes_to_predict, is_center
+from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, is_center
+from crosslearning.tasks.labels import as_objects
 from crosslearning.tasks.nested import (
     codes_of,
     groups_of,

@@ -123,6 +123,10 @@ def path(solutions: CrossPath, coefficient: int | None) -> Plot:
         )
     n, tasks = len(epsilons), len(solutions.tasks)
     values = solutions.coef.reshape(n, tasks, -1)
+    if coefficient is not None and coefficient not in range(values.shape[2]):
+        raise ValueError(
+            f"`coefficient` must be a number from 0 to {values.shape[2] - 1}; got {coefficient!r}."
+        )
     if coefficient is None:  # the one that differs most, as a share of its size
         size = np.abs(values[-1]).mean(axis=0)
         coefficient = int((values[-1].std(axis=0) / np.where(size > 0, size, 1.0)).argmax())

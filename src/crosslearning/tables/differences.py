@@ -52,11 +52,24 @@ def coefficient_table(
     deviations = np.concatenate([deviation, np.full_like(intercept, np.nan)], axis=2)
     n, k, p = values.shape
     columns = {"task": np.repeat(np.array([*model.tasks_, "(centre)"], dtype=object), k * p)}
-    if hasattr(model, "classes_"):
+    if _by_class(model):
         columns["class"] = np.tile(np.repeat(model.classes_[-k:], p), n)
     columns["feature"] = np.tile(np.array([*names, "(intercept)"], dtype=object), n * k)
     columns |= {"coefficient": values.ravel(), "standard_deviation": deviations.ravel()}
-    return pd.DataFrame(columns)
+    return pd.concat([pd.DataFrame(columns), _thresholds(model)], ignore_index=True)
+
+
+def _by_class(model: Any) -> bool:
+    """Whether coefficients belong to classes; ordered classes have them in common."""
+    return hasattr(model, "classes_") and not getattr(model, "ordered", False)
+
+
+def _thresholds(model: Any) -> pd.DataFrame:
+    """List what separates ordered classes, on the scale of the intercept."""
+    values = getattr(model, "thresholds_", ())
+    pairs = zip(model.classes_, model.classes_[1:], strict=False) if len(values) else ()
+    names = [f"(threshold {low} | {high})" for low, high in pairs]
+    return pd.DataFrame({"task": "(centre)", "feature": names, "coefficient": [*values]})
 
 
 def standardised(model: Any, axes: Array | None) -> tuple[Array, Array]:
@@ -72,7 +85,7 @@ def standardised(model: Any, axes: Array | None) -> tuple[Array, Array]:
 def coefficients(model: Any, coef: Array, intercept: Array, names: list[str]) -> Coefficients:
     """List standardised parameters by feature; for more than two classes, by class."""
     n_scores = coef.shape[1]
-    classes = model.classes_[-n_scores:] if hasattr(model, "classes_") else [None]
+    classes = model.classes_[-n_scores:] if _by_class(model) else [None]
     columns = zip(classes, coef.swapaxes(0, 1).tolist(), intercept.T.tolist(), strict=True)
     predictors = [
         Predictor(

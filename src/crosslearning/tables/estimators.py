@@ -20,7 +20,8 @@ from crosslearning.tables.estimator_base import ESTIMATOR, KIND, RESULTS, CrossT
 from crosslearning.tables.findings import Findings
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.settings import options_listed
-from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor, as_objects
+from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
+from crosslearning.tasks.labels import as_objects
 
 
 @options_listed

@@ -26,7 +26,7 @@ from crosslearning.tables.model import TableModel
 from crosslearning.tables.rows import bounded, bounds_of, fitted
 from crosslearning.tables.schema import Schema
 from crosslearning.tables.scoring import predict_targets
-from crosslearning.tasks.estimators import as_objects
+from crosslearning.tasks.labels import as_objects
 
 _LEARNED = 2**14  # tasks that are enough for variances
 

@@ -43,6 +43,8 @@ def look(engine: Engine, settings: FitSettings) -> Schema:
         _refuse_in_chunks(settings)
     target, features = _target(survey, settings, complete=complete), _features(survey, settings)
     written, labels, levels = survey.tasks(text_labels=engine.table.text_labels)
+    if levels is not None:
+        levels.check()
     encoder = survey.encoder(*(features.of(kind) for kind in ("number", "category", "date")))
     metric = metric_of(settings.metric, target.kind, settings.level)
     choices: dict[str, Any] = {}

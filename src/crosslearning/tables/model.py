@@ -37,6 +37,7 @@ from crosslearning.tables.learners.features import Basis, Rotation, TaskMeans
 from crosslearning.tables.learners.trees import Trees
 from crosslearning.tables.scoring import Score, Scorer
 from crosslearning.tasks import TaskIndex
+from crosslearning.tasks.labels import as_objects
 
 _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
 _BESIDE = (_RESULTS, _COEFFICIENTS, "report.html", "estimator.npz")
@@ -143,7 +144,7 @@ class TableModel:
     def tasks(self) -> NDArray[Any]:
         """Labels of the tasks; those of groups within groups are tuples."""
         labels = self._tasks.labels if self.levels is None else self.levels.paths
-        return pd.Series(list(labels), dtype=object).to_numpy()
+        return as_objects(labels)
 
     @cached_property
     def _tasks(self) -> TaskIndex:

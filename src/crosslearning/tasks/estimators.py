@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from crosslearning.tasks.labels import TaskIndex, check_tasks, split_task_column
+from crosslearning.tasks.labels import TaskIndex, as_objects, check_tasks, split_task_column
 
 CENTER = "center"
 
@@ -139,13 +139,6 @@ def codes_to_predict(labels: NDArray[Any], tasks: Any, n_rows: int) -> NDArray[n
             "the centre."
         )
     return np.zeros(n_rows, dtype=np.int64)
-
-
-def as_objects(labels: Any) -> NDArray[Any]:
-    """Return labels as an array of objects, so that they keep their types."""
-    array = np.empty(len(labels), dtype=object)
-    array[:] = list(labels)
-    return array
 
 
 def is_center(tasks: Any) -> bool:

@@ -272,3 +272,10 @@ def _refuse_unhashable(column: pd.Series[Any], name: str) -> None:
                 f"`{name}` must hold hashable labels such as strings, numbers or tuples; got "
                 f"{label!r} in row {row}."
             ) from None
+
+
+def as_objects(labels: Any) -> NDArray[Any]:
+    """Return labels as an array of objects, so that they keep their types."""
+    array = np.empty(len(labels), dtype=object)
+    array[:] = list(labels)
+    return array

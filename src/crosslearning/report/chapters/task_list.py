@@ -8,7 +8,7 @@ from crosslearning.evaluation.numbers import named
 from crosslearning.evaluation.records import to_json
 from crosslearning.report.chapters.chapter import Figure
 from crosslearning.report.charts.tasks import dumbbells, gain_counts, gains
-from crosslearning.tables.findings import Findings
+from crosslearning.tables.findings import Findings, TaskRow
 
 _EITHER_END = 20
 _MOST_ROWS = 1000
@@ -18,15 +18,13 @@ _MARKS = {"separate": "Circle", "cross": "Dot", "pooled": "Diamond"}
 def listed(findings: Findings) -> list[dict[str, Any]]:
     """Return the rows of the tasks by descending gain, unscored ones last."""
     sign = 1 if findings.score.greater_is_better else -1
-    comparison, bounded = findings.comparison, findings.epsilon is not None
-    rounding = 1e-6 * max((task.force or 0.0 for task in findings.tasks), default=0.0)
+    comparison = findings.comparison
     fitted = {key_of(task.task): task for task in findings.tasks}
     rows = []
     for task in comparison.tasks:
         scores = {method: getattr(task, method) for method in comparison.labels}
         cross, rival = scores["cross"], scores[comparison.against]
         described = fitted.get(key_of(task.task))
-        force = (described and described.force) or 0.0
         rows.append(
             {
                 "task": task.task,
@@ -35,10 +33,17 @@ def listed(findings: Findings) -> list[dict[str, Any]]:
                 "label": str(task.task),
                 "gain": None if cross is None or rival is None else sign * (cross - rival),
                 "distance": described and described.distance,
-                "force": force if bounded and force > rounding else 0.0,
+                "force": 0.0 if described is None else _force(described, findings.epsilon),
             }
         )
     return sorted(rows, key=lambda row: (row["gain"] is None, -(row["gain"] or 0.0)))
+
+
+def _force(task: TaskRow, epsilon: float | None) -> float:
+    """Return the force of the bound, without that of the prior, which is the distance."""
+    if epsilon is None or task.distance is None or task.distance < (1.0 - 1e-6) * epsilon:
+        return 0.0
+    return max((task.force or 0.0) - task.distance, 0.0)
 
 
 def key_of(label: Any) -> tuple[str, Any]:

@@ -70,6 +70,8 @@ def require_columns(
         return
     near = get_close_matches(absent[0], list(frame.columns), n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
+    if set(absent[0].split(",")) <= set(frame.columns):
+        hint = "Name one column at a time. "
     raise ValueError(
         f"{table} has no column {', '.join(map(repr, absent))} for {role}. {hint}"
         f"Its columns are {listed(frame.columns, _LISTED)}."

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from crosslearning.tables.columns.labels import recognised, tidy
 from crosslearning.tasks import TaskIndex
+from crosslearning.tasks.labels import as_objects
 from crosslearning.tasks.nested import groups_of
 
 Codes = NDArray[np.int64]
@@ -55,6 +56,16 @@ class TaskLevels:
         depths = range(1, len(self.columns))
         return [np.unique(self.positions[:, :depth], axis=0) for depth in depths]
 
+    def check(self) -> None:
+        """Refuse groups that no task or every task is in, as those of columns in another order."""
+        for name, groups in zip(self.columns, self.groups, strict=False):
+            if len(groups) in (1, len(self.positions)):
+                what = "there is only one" if len(groups) == 1 else "each holds one"
+                raise ValueError(
+                    f"Groups by {name!r} must be several, and hold several tasks; {what}. Name the "
+                    "outermost task column first, and leave out columns that divide nothing."
+                )
+
     @property
     def group_codes(self) -> Codes:
         """Number of the group of each task at every level but the innermost."""
@@ -63,9 +74,9 @@ class TaskLevels:
 
     def name_tasks(self, model: Any) -> None:
         """Give an estimator of these tasks, and of their groups if it knows them, their labels."""
-        model.tasks_ = _objects(self.paths)
+        model.tasks_ = as_objects(self.paths)
         if len(model.groups_):
-            model.groups_ = [_objects(groups) for groups in groups_of(self.paths)]
+            model.groups_ = [as_objects(groups) for groups in groups_of(self.paths)]
 
     def codes(self, frame: pd.DataFrame) -> Codes:
         """Return the number of each row's task, else that of its smallest known group, else -1.
@@ -87,21 +98,22 @@ class TaskLevels:
         return np.where(places < 0, codes, places)
 
 
-def _objects(paths: list[tuple[Any, ...]]) -> NDArray[Any]:
-    return pd.Series(paths, dtype=object).to_numpy()
-
-
 def _places(units: Codes, rows: Codes) -> Codes:
     """Find rows of numbers among others; -1 if there is none that is equal."""
     index, lookups = (pd.MultiIndex.from_arrays(list(part.T)) for part in (units, rows))
     return np.asarray(index.get_indexer(lookups), dtype=np.int64)
 
 
+def _text(label: Any) -> str:
+    """Write a label; a gap in its column makes decimals of whole numbers."""
+    return f"{label:.0f}" if isinstance(label, float) and label.is_integer() else str(label)
+
+
 def written_labels(frame: pd.DataFrame, columns: Sequence[str]) -> pd.Series[Any]:
     """Labels of rows as they are written, of several columns in one text."""
     if len(columns) == 1:
         return tidy(frame[columns[0]])
-    texts = [tidy(frame[name]).astype(object).map(str, na_action="ignore") for name in columns]
+    texts = [tidy(frame[name]).astype(object).map(_text, na_action="ignore") for name in columns]
     joined, *others = (text.fillna("no label") for text in texts)
     for other in others:
         joined = joined + _BETWEEN + other

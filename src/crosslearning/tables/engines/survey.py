@@ -22,7 +22,7 @@ from crosslearning.tables.columns.recognition import (
 )
 from crosslearning.tables.engines.dealing import SAMPLE, uniform
 from crosslearning.tables.settings import FitSettings
-from crosslearning.tasks.estimators import as_objects
+from crosslearning.tasks.labels import as_objects
 
 _SAMPLE = 50_000  # rows
 _MOST_LEVELS = 100_000  # distinct values to count; what has more is no category
