@@ -57,6 +57,14 @@ def test_a_file_with_names_of_classes(tmp_path):
     assert data.names[3] == "a.parquet/000003"
 
 
+@pytest.mark.parametrize("label", [-1, 2])
+def test_numbers_without_a_name_are_refused(tmp_path, label):
+    values = columns()
+    values["label"][5] = label
+    with pytest.raises(ValueError, match=rf"row 5 of .*a\.parquet has {label}\."):
+        ImageDomains(write(tmp_path / "a.parquet", values, KINDS), cache_dir=tmp_path)
+
+
 def test_a_folder_of_files_with_raw_bytes_text_and_groups(tmp_path):
     values = columns()
     values["picture"] = [image["bytes"] for image in values.pop("image")]

@@ -52,6 +52,8 @@ def test_a_path_shows_every_task_and_the_centre(rows):
     expected = [*path.coef[:, :, 1].ravel(), *path.center_coef[:, 1]]
     assert sorted(values(plot, "value")) == pytest.approx(sorted(expected), rel=1e-6)
     assert repr(path) == "<CrossPath of 5 radii for 3 tasks>"
+    with pytest.raises(ValueError, match="must be a number from 0 to 1; got 9"):
+        path.plot(coefficient=9)
 
 
 def test_a_path_by_block_is_refused(rows):

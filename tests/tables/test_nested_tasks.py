@@ -114,6 +114,9 @@ def test_the_estimator_inside_has_the_labels():
         ({"task": []}, "at least one column"),
         ({"task": ["y", "school"]}, "Task and target must be two columns; got 'y' for both"),
         ({"task": COLUMNS, "group": "district"}, "Option group must name another column"),
+        ({"task": ["district,school"]}, "Name one column at a time"),
+        ({"task": ["same", "district"]}, "Groups by 'same' must .*each holds one"),
+        ({"task": ["one", "school"]}, "Groups by 'one' must be several.*there is only one"),
         ({"task": ["distric", "school"]}, "no column 'distric' for the task. Did you mean"),
         ({"task": COLUMNS, "features": ["district"]}, "'district' is the task and cannot"),
         ({"task": COLUMNS, "family": "quantile"}, "family=quantile needs one task column"),
@@ -121,8 +124,9 @@ def test_the_estimator_inside_has_the_labels():
     ],
 )
 def test_bad_task_columns_are_refused(wrong, message):
+    table = pupils().assign(one=1, same=lambda frame: frame["district"])
     with pytest.raises(ValueError, match=message):
-        fit_table(pupils(), **{"target": "y", **wrong})
+        fit_table(table, **{"target": "y", **wrong})
 
 
 def test_rows_without_a_label_are_refused_or_dropped():

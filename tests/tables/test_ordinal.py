@@ -64,6 +64,9 @@ def test_numbers_have_an_order_if_asked():
     assert all(
         "ordinal" in one["name"] or one["name"] == "blend" for one in model.results["models"]
     )
+    table = model.coefficients
+    assert "class" not in table
+    assert table["feature"].str.startswith("(threshold ").sum() == len(model.classes) - 1
 
 
 def test_two_classes_need_no_order():
