@@ -294,12 +294,17 @@ def with_options(function: F) -> F:
             one.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if one.default is MISSING else one.default,
-            annotation=one.type,
+            annotation=_annotation(one),
         )
         for one in fields(FitSettings)
     ]
     function.__signature__ = plain.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
     return options_listed(function)
+
+
+def _annotation(one: Field[Any]) -> str:
+    """Return the type of what users may pass."""
+    return str(one.type).replace("tuple[str, ...]", "str | Sequence[str]")
 
 
 def options_listed(thing: F) -> F:
@@ -309,7 +314,7 @@ def options_listed(thing: F) -> F:
         if one.name in parameters:
             default = "" if one.default is MISSING else f", default={one.default!r}"
             text = "\n".join(wrap(one.metadata["help"], _WIDTH))
-            lines.append(f"{one.name} : {one.type}{default}\n{indent(text, '    ')}\n")
+            lines.append(f"{one.name} : {_annotation(one)}{default}\n{indent(text, '    ')}\n")
     if thing.__doc__:
         thing.__doc__ = thing.__doc__.replace("    {options}\n", indent("".join(lines), "    "))
     return thing
