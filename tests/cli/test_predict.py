@@ -89,6 +89,7 @@ def test_a_summary_as_json(folder, new, tmp_path, capsys):
     assert json.loads(captured.out) == {
         "rows": 4,
         "unknown": unknown,
+        "unknown_in_groups": 0,
         "unknown_categories": {"kind": {"pepper": 1}},
         "outside_range": {"rows": 1, "columns": {"price": 1}},
         "untested": None,

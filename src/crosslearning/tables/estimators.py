@@ -164,7 +164,7 @@ class CrossClassifier(TaskClassifier, CrossTable):
         order = getattr(source, "dtype", None)
         if not isinstance(order, pd.CategoricalDtype) or not order.ordered:
             return column
-        places = order.categories.get_indexer(self.classes_)
+        places = order.categories.get_indexer(pd.Index(self.classes_))
         return column.set_categories(names[np.argsort(places)], ordered=True)
 
 
