@@ -26,12 +26,8 @@ from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear.persistence import Saved
-from crosslearning.tasks.estimators import (
-    as_objects,
-    codes_to_fit,
-    codes_to_predict,
-    separate_labels,
-)
+from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, separate_labels
+from crosslearning.tasks.labels import as_objects
 from crosslearning.tether import Array
 
 if TYPE_CHECKING:

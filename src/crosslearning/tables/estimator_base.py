@@ -36,12 +36,8 @@ from crosslearning.tables.fitting import fit_table
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.settings import FitSettings
 from crosslearning.tasks import check_tasks
-from crosslearning.tasks.estimators import (
-    as_objects,
-    codes_to_predict,
-    is_center,
-    separate_labels,
-)
+from crosslearning.tasks.estimators import codes_to_predict, is_center, separate_labels
+from crosslearning.tasks.labels import as_objects
 from crosslearning.tasks.nested import has_levels, level_names, paths_like
 
 if TYPE_CHECKING:
