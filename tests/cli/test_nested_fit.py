@@ -24,7 +24,7 @@ def test_several_task_columns_from_fit_to_prediction(tmp_path, monkeypatch, caps
         "math by school in district: regression",
         "nested cross-learned",
         "Groups by district differ (standard deviations, in math): level",
-        "Tasks of one district d",  # differ, or do not differ
+        "Tasks within groups by district d",  # differ, or do not differ
         "(intercept)",
     ):
         assert text in printed
