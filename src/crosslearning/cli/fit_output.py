@@ -100,7 +100,7 @@ def _difference(row: ModelScore, signs: bool) -> str:
 
 def _print_differences(console: Console, findings: Findings) -> None:
     """Print how much tasks differ, in the columns where they differ most."""
-    from crosslearning.evaluation.numbers import number
+    from crosslearning.evaluation.numbers import in_brackets, number
 
     differences, within = findings.differences, ""
     about = f"standard deviations, in {differences.unit}"
@@ -109,24 +109,20 @@ def _print_differences(console: Console, findings: Findings) -> None:
         levels.append((f"Groups by {group.name}{within}", group.shown))
         within = f" within groups by {group.name}"
     for who, shown in (*levels, (f"Tasks{within}", differences.shown)):
-        parts = [f"{row.what} {number(row.sd, 3)}{_range(row.low, row.high)}" for row in shown[:4]]
+        parts = [
+            f"{row.what} {number(row.sd, 3)}{in_brackets(row.low, row.high)}" for row in shown[:4]
+        ]
         if parts:
             console.print(f"{who} differ ({about}): {', '.join(parts)}")
         elif differences.outer:
             console.print(f"{who} do not differ")
 
 
-def _range(low: float | None, high: float | None) -> str:
-    from crosslearning.evaluation.numbers import number
-
-    return "" if low is None else f" ({number(low, 3)} to {number(high, 3)})"
-
-
 def _print_center(console: Console, findings: Findings) -> None:
     """Print the coefficients of the centre that are farthest from 0 in standard errors."""
     from rich.table import Table
 
-    from crosslearning.evaluation.numbers import number
+    from crosslearning.evaluation.numbers import interval, number
 
     if findings.center is None:
         return
@@ -140,7 +136,7 @@ def _print_center(console: Console, findings: Findings) -> None:
     for row in findings.center.coefficients:
         if row in some or row.feature == "(intercept)":
             name = row.feature if row.class_ is None else f"{row.feature}, {row.class_}"
-            ends = f"{number(row.low, 3)} to {number(row.high, 3)}"
+            ends = interval(row.low, row.high)
             sds = [number(part.sd, 3) for part in row.between]
             shown.add_row(name, number(row.estimate), number(row.std_error, 2), ends, *sds)
     console.print(shown)

@@ -103,5 +103,7 @@ def _verdict(result: "GaussianResult", number: int) -> str:
     claim = result.claims[number - 1]
     if claim.holds:
         return f"holds: {claim.statement}"
-    why = " The means are equal, so consensus is best; the claim needs a gap above 0."
-    return f"does not hold: {claim.statement}" + why * (number == 2 and result.config.gap == 0)
+    text = f"does not hold: {claim.statement}"
+    if number == 2 and result.config.gap == 0:
+        text += " The means are equal, so consensus is best; the claim needs a gap above 0."
+    return text

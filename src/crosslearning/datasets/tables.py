@@ -69,7 +69,9 @@ def load_hsb82(*, school_features: bool = False) -> TableData:
     ['minority', 'female', 'ses', 'meanses', 'catholic']
     """
     frame = _read("hsb82")
-    features = ["minority", "female", "ses", *(["meanses", "catholic"] * school_features)]
+    features = ["minority", "female", "ses"]
+    if school_features:
+        features += ["meanses", "catholic"]
     y, tasks = frame["math"].copy(), frame["school"].copy()
     return TableData("hsb82", frame[features].copy(), y, tasks, frame, _HSB82)
 
@@ -101,7 +103,7 @@ def load_ames(*, numeric_only: bool = False) -> TableData:
     condition = pd.CategoricalDtype(_CONDITIONS, ordered=True)
     types = dict.fromkeys(_CATEGORICAL, "category") | {"Overall_Cond": condition}
     frame = frame[sales >= _FEWEST_SALES].reset_index(drop=True).astype(types)
-    left_out = ["Neighborhood", "Sale_Price", *(_CATEGORICAL * numeric_only)]
+    left_out = ["Neighborhood", "Sale_Price", *(_CATEGORICAL if numeric_only else ())]
     X, tasks = frame.drop(columns=left_out), frame["Neighborhood"].copy()
     y = np.log(frame["Sale_Price"]).rename("log_sale_price")
     return TableData("ames", X, y, tasks, frame, _AMES)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
-    "capital", "count", "duration", "joined", "named", "number", "percent", "points", "radius",
-    "radius_name", "spread",
+    "capital", "count", "duration", "in_brackets", "interval", "joined", "named", "number",
+    "percent", "points", "radius", "radius_name", "spread",
 ]  # fmt: skip
 
 _LARGE = {1e6: "M", 1e9: "B", 1e12: "T"}
@@ -47,6 +47,24 @@ def count(value: int, one: str, many: str | None = None) -> str:
     ('1\xa0row', '7,185\xa0rows')
     """
     return f"{value:,}\N{NO-BREAK SPACE}{one if value == 1 else many or one + 's'}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Write an interval with three digits.
+
+    >>> interval(0.25, 1), interval(None, None)
+    ('0.250 to 1', '–')
+    """
+    return "–" if low is None or high is None else f"{number(low, 3)} to {number(high, 3)}"
+
+
+def in_brackets(low: float | None, high: float | None) -> str:
+    """Write an interval after a number, and nothing if there is none.
+
+    >>> in_brackets(0.25, 1), in_brackets(None, None)
+    (' (0.250 to 1)', '')
+    """
+    return "" if low is None else f" ({interval(low, high)})"
 
 
 def percent(share: float | None) -> str:

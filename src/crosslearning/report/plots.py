@@ -156,8 +156,8 @@ def coefficients(model: Any) -> Plot:
     center = np.column_stack([np.reshape(model.center_intercept_, -1), middle])
     if len(center) > 1:
         names = [f"{label}: {name}" for label in model.classes_ for name in names]
-    tasks, center = tasks.reshape(count, -1)[:: -(-count // _STROKES)], center.ravel()
-    labels = [str(task) for task in model.tasks_[:: -(-count // _STROKES)]]
+    step, center = -(-count // _STROKES), center.ravel()
+    tasks, labels = tasks.reshape(count, -1)[::step], [str(task) for task in model.tasks_[::step]]
     charts = []
     for k, name in enumerate(names[:_COEFFICIENTS]):
         rows = [

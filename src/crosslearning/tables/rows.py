@@ -160,14 +160,7 @@ def _codes(model: Any, rows: Rows) -> NDArray[np.int64]:
     codes, start = np.full(len(rows.codes), -1), len(model.tasks_)
     if len(model.groups_) and rows.levels is not None:
         for groups, numbers in zip(model.groups_, rows.levels.group_codes.T, strict=True):
-            places = _places(numbers[rows.codes], [path[-1] for path in groups])
+            places = pd.Index([path[-1] for path in groups]).get_indexer(numbers[rows.codes])
             codes, start = np.where(places < 0, codes, start + places), start + len(groups)
-    places = _places(rows.codes, model.tasks_.tolist())
+    places = pd.Index(model.tasks_.tolist()).get_indexer(rows.codes)
     return np.where(places < 0, codes, places)
-
-
-def _places(numbers: NDArray[np.int64], among: list[int]) -> NDArray[np.int64]:
-    """Position of numbers among others in increasing order, else -1."""
-    labels = np.asarray(among)
-    at = np.clip(np.searchsorted(labels, numbers), 0, len(labels) - 1)
-    return np.where(labels[at] == numbers, at, -1)

@@ -214,11 +214,10 @@ def _is_incomplete(label: Hashable) -> bool:
 def _column(values: Labels, name: str) -> pd.Series[Any]:
     """Return labels as a Series indexed by position; tuples stay labels."""
     if isinstance(values, str):
-        remedy = f" To name a column of a DataFrame, use task_column={values!r} instead."
-        raise ValueError(
-            f"`{name}` must hold one label per row; got the string {values!r}."
-            + remedy * (name == "tasks")
-        )
+        message = f"`{name}` must hold one label per row; got the string {values!r}."
+        if name == "tasks":
+            message += f" To name a column of a DataFrame, use task_column={values!r} instead."
+        raise ValueError(message)
     if isinstance(values, pd.DataFrame) and values.shape[1] == 1:
         values = values.iloc[:, 0]
     if isinstance(values, pd.MultiIndex):

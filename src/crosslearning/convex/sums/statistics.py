@@ -237,7 +237,7 @@ class Statistics:
             target_mean = float(self.pooled_means()[-1]) if intercept else 0.0
         scale = np.append(scaling.scale, 1.0)
         width = self.n_features + intercept + 1
-        others = np.delete(np.arange(width), [self.n_features] * intercept)  # all but the ones
+        others = np.append(np.arange(self.n_features), width - 1)  # all but the ones
         deviations = np.ones((self.n_tasks, width))
         deviations[:, others] = (cells.means - np.append(scaling.mean, target_mean)) / scale
         products = np.zeros((self.n_tasks, width, width))

@@ -6,7 +6,7 @@ from textwrap import wrap
 from typing import Any
 
 from crosslearning.convex.residuals import Coverage
-from crosslearning.evaluation.numbers import capital, number, percent
+from crosslearning.evaluation.numbers import capital, in_brackets, interval, number, percent
 from crosslearning.evaluation.records import to_json
 from crosslearning.report.chapters.chapter import Figure
 from crosslearning.report.charts.checks import calibration, predicted_actual, reliability
@@ -14,8 +14,6 @@ from crosslearning.report.charts.effects import partial_effect
 from crosslearning.report.charts.models import model_errors, task_differences
 from crosslearning.report.charts.pieces import Records
 from crosslearning.tables.findings import (
-    CenterCoefficient,
-    Deviation,
     Difference,
     Findings,
     ModelScore,
@@ -80,13 +78,13 @@ def differences(findings: Findings) -> dict[str, Any]:
         "chart": chart and Figure("spread", caption, chart),
         "of": "" if unit == findings.target else f", in {unit},",
         "level": level.sd > 0 and number(level.sd, 3),
-        "range": _about(level),
+        "range": in_brackets(level.low, level.high),
         "groups": [
             {
                 "name": group.name,
                 "count": f"{group.groups:,}",
                 "level": group.level.sd > 0 and number(group.level.sd, 3),
-                "range": _about(group.level),
+                "range": in_brackets(group.level.low, group.level.high),
             }
             for group in stored.outer
         ],
@@ -104,10 +102,6 @@ def _drawn(row: Difference, of_level: str) -> dict[str, Any]:
     return {**to_json(row), "what": what, "at": row.sd, "columns": columns}
 
 
-def _about(row: Difference) -> str:
-    return "" if row.low is None else f" ({number(row.low, 3)} to {number(row.high, 3)})"
-
-
 def center(findings: Findings) -> dict[str, Any] | None:
     """List the coefficients of the centre with their standard errors and intervals."""
     if findings.center is None:
@@ -117,18 +111,14 @@ def center(findings: Findings) -> dict[str, Any] | None:
             "name": row.feature if row.class_ is None else f"{row.feature}, class {row.class_}",
             "estimate": row.estimate,
             "std_error": row.std_error,
-            "interval": _interval(row),
-            "between": [{"sd": part.sd, "interval": _interval(part)} for part in row.between],
+            "interval": interval(row.low, row.high),
+            "between": [
+                {"sd": part.sd, "interval": interval(part.low, part.high)} for part in row.between
+            ],
         }
         for row in findings.center.coefficients
     ]
     return {"levels": findings.center.levels, "rows": rows}
-
-
-def _interval(row: CenterCoefficient | Deviation) -> str:
-    if row.low is None or row.high is None:
-        return "–"
-    return f"{number(row.low, 3)} to {number(row.high, 3)}"
 
 
 def effects(findings: Findings) -> list[Figure]:

@@ -48,14 +48,7 @@ def images(results: Results) -> Chapter:
             "accuracy": _path(content),
             "domains": _domain_lines(content),
             **_tables(content),
-            "baselines": [
-                {
-                    **row,
-                    "test": spread(row["test"]),
-                    "gain": row["gain"] and points(row["gain"], row["standard_error"]),
-                }
-                for row in content.get("baselines", [])
-            ],
+            "baselines": [_baseline(row) for row in content.get("baselines", [])],
             "trust": reliability
             and reliability_figure("category", reliability["class"], reliability["bins"], "images"),
             "off": reliability and f"{100 * reliability['off']:.1f}",
@@ -70,6 +63,11 @@ def images(results: Results) -> Chapter:
             ),
         },
     )
+
+
+def _baseline(row: dict[str, Any]) -> dict[str, Any]:
+    gain = row["gain"] and points(row["gain"], row["standard_error"])
+    return {**row, "test": spread(row["test"]), "gain": gain}
 
 
 def _choice(content: dict[str, Any], folder: Path) -> Number:
