@@ -101,7 +101,10 @@ def _decoded(
         return arrays[content]
     parts = [_decoded(part, arrays, classes) for part in content]
     named = {kind.__name__: kind for kind in classes}
-    return named[tag](*parts) if tag in named else _BUILDERS[tag](parts)
+    if tag not in named:
+        return _BUILDERS[tag](parts)
+    names = [field.name for field in fields(named[tag])]
+    return named[tag](**dict(zip(names, parts, strict=True)))
 
 
 def _objects(parts: list[Any]) -> np.ndarray[Any, Any]:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from crosslearning.convex.families import REGISTRY
-from crosslearning.tables import fit_table
+from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.settings import FAMILIES
 from crosslearning.tables.splits import Splits, splits_of, time_starts, time_values
 from tests.support.tables import classes, shops
@@ -103,7 +103,7 @@ def drifting():
     return pd.DataFrame({"year": year, "firm": firm, "y": walk[year - 1980, firm]})
 
 
-def test_time_is_noticed_and_can_be_respected():
+def test_time_is_noticed_and_can_be_respected(tmp_path):
     frame = drifting()
     random = fit_table(frame, task="firm", target="y", base="linear")
     assert any("column year looks like a time" in note for note in random.results["notes"])
@@ -119,8 +119,10 @@ def test_time_is_noticed_and_can_be_respected():
         "day_first": False,
     }
     new = frame.tail(10).assign(year=[1999, 2000, 2001, 2002] + [2003] * 6)
-    assert later.untested(new) == (6, "year", "2002")
-    assert later.untested(frame) is None
+    later.save(tmp_path / "later")
+    for model in (later, TableModel.load(tmp_path / "later")):
+        assert model.untested(new) == (6, "year", "2002")
+        assert model.untested(frame) is None
     assert random.untested(new) is None
     assert later.results["models"][0]["score"] > 1.5 * random.results["models"][0]["score"]
 
