@@ -8,10 +8,10 @@ import altair as alt
 from crosslearning.cli import main
 from crosslearning.paper.gaussian import experiment as gaussian
 from crosslearning.report import write
-from crosslearning.report.chapters.chapter import Figure, figures_in
-from crosslearning.report.charts.effects import partial_effect
-from crosslearning.report.charts.export import export
+from crosslearning.report.chapter import Figure
+from crosslearning.report.checks import partial_effect
 from crosslearning.report.page import chapter
+from crosslearning.report.plots import export
 from crosslearning.report.reading import read
 from crosslearning.tables.findings import PartialEffect
 from tests.support.html_page import Page
@@ -111,7 +111,7 @@ def test_charts_are_files_beside_the_page_if_asked_for(tmp_path):
 def test_every_chart_has_a_name_of_its_own(tmp_path, table_page, images_page):
     for page, content in ((table_page, table_results()), (images_page, images_results())):
         (results,) = read(save(tmp_path / content["kind"], content))
-        names = [figure.name for figure in figures_in(chapter(results).details)]
+        names = [figure.name for figure in chapter(results).figures()]
         assert len(set(names)) == len(names) == len(page.charts)
         assert all(re.fullmatch("[a-z]+(-[a-z0-9]+)*", name) for name in names)
 

@@ -12,8 +12,11 @@ from typing import Any
 
 from crosslearning.extras import require
 from crosslearning.files import default_cache_dir, replacing
-from crosslearning.report.chapters.chapter import Chapter, figures_in
+from crosslearning.report.chapter import Chapter
+from crosslearning.report.plots import export
 from crosslearning.report.reading import Results, invalid, read
+
+_PAPER = ("gaussian", "accuracy", "domains", "improvement")  # figures
 
 
 def write(
@@ -67,22 +70,48 @@ def write(
     with replacing(page) as temporary:
         temporary.write_text(text, encoding="utf-8")
     for results, one in parts if formats else ():
-        from crosslearning.report.charts.export import export
-
         place = page.parent / "figures" / results.path.parent.relative_to(folder)
         place.mkdir(parents=True, exist_ok=True)
-        for figure in figures_in(one.details):
+        for figure in one.figures():
             export(figure, place, formats)
     return page
+
+
+def draw(folder: str | os.PathLike[str], formats: Iterable[str] = ("png", "pdf")) -> list[Path]:
+    """Draw the paper's figures of the results in a folder, and write them there.
+
+    Parameters
+    ----------
+    folder : path
+        Folder with image results in ``results.json``, or with ``gaussian.json``.
+    formats : iterable of {"png", "pdf", "svg"}, default=("png", "pdf")
+        File formats.
+
+    Returns
+    -------
+    list of Path
+        ``gaussian.png`` and so on; or ``accuracy`` and ``domains``, and ``improvement`` for the
+        paper's experiment.
+    """
+    require("Drawing figures", "altair", "vl_convert")
+    folder = Path(folder)
+    return [
+        path
+        for results in read(folder)
+        if results.path.parent == folder
+        for figure in chapter(results).figures()
+        if figure.name in _PAPER
+        for path in export(figure, folder, formats)
+    ]
 
 
 def chapter(results: Results) -> Chapter:
     """Build the chapter on results."""
     from altair.utils.schemapi import debug_mode
 
-    from crosslearning.report.chapters.gaussian import gaussian
-    from crosslearning.report.chapters.images import images
-    from crosslearning.report.chapters.table import table
+    from crosslearning.report.gaussian import gaussian
+    from crosslearning.report.images import images
+    from crosslearning.report.table import table
 
     try:
         with debug_mode(False):  # to check every chart against the schema takes half of the time
@@ -93,20 +122,11 @@ def chapter(results: Results) -> Chapter:
 
 
 def _render(chapters: list[Chapter]) -> str:
-    from crosslearning import __version__
-    from crosslearning.report.charts.style import CONFIG
-
-    title = chapters[0].title if len(chapters) == 1 else "Cross-learning report"
-    page: str = _template().render(
-        chapters=chapters, title=title, version=__version__, config=CONFIG, bundle=_bundle()
-    )
-    return page
-
-
-def _template() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    from crosslearning import __version__
     from crosslearning.evaluation import numbers
+    from crosslearning.report.style import CONFIG
 
     environment = Environment(
         loader=PackageLoader("crosslearning.report"),
@@ -117,10 +137,11 @@ def _template() -> Any:
     )
     # A NaN in a chart would not be JSON, and would leave the page silently empty.
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "ensure_ascii": False}
-    for name in numbers.__all__:
-        environment.filters[name] = getattr(numbers, name)
+    environment.filters |= {name: getattr(numbers, name) for name in numbers.__all__}
     environment.filters["anchored"] = _anchored
-    return environment.get_template("page.html")
+    title = chapters[0].title if len(chapters) == 1 else "Cross-learning report"
+    about = {"title": title, "version": __version__, "config": CONFIG, "bundle": _bundle()}
+    return str(environment.get_template("page.html").render(chapters=chapters, **about))
 
 
 def _anchored(body: str, prefix: str) -> dict[str, Any]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from html import escape
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +19,8 @@ import pandas as pd
 
 from crosslearning.evaluation.numbers import number
 from crosslearning.extras import require
-from crosslearning.report.chapters.chapter import Figure
+from crosslearning.files import replacing
+from crosslearning.report.chapter import Figure
 
 if TYPE_CHECKING:
     from crosslearning.evaluation import Comparison
@@ -24,8 +30,9 @@ if TYPE_CHECKING:
 
 _NEEDED = ("altair", "vl_convert")
 _COEFFICIENTS = 12  # of a model, as many as fit on a screen
-_WIDTH = 480
 _STROKES = 400  # of a coefficient; more would hide each other
+_WIDTH, _NARROW = 640, 480
+_SCALE = 2.0  # pixels of a PNG per pixel of the page
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,24 +56,59 @@ class Plot:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the chart as a file; its name ends with ``.png``, ``.svg`` or ``.pdf``."""
-        from crosslearning.report.charts.export import save
+        import vl_convert
 
-        save(self.spec, Path(path))
+        path = Path(path)
+        write: dict[str, Callable[[], bytes]] = {
+            ".png": lambda: vl_convert.vegalite_to_png(self.spec, scale=_SCALE),
+            ".pdf": lambda: vl_convert.vegalite_to_pdf(self.spec),
+            ".svg": lambda: vl_convert.vegalite_to_svg(self.spec).encode(),
+        }
+        if path.suffix not in write:
+            raise ValueError(
+                f"A chart is saved as one of {', '.join(write)}; got {path.name!r}. Change the end "
+                "of the file's name."
+            )
+        with replacing(path) as temporary:
+            temporary.write_bytes(write[path.suffix]())
 
     def __repr__(self) -> str:
         return f"<Plot: {self.spec['description']}>"
 
     def _repr_html_(self) -> str:
-        from crosslearning.report.charts.export import svg
+        import vl_convert
 
-        return f"<div>{svg(self.spec)}</div>"
+        return f"<div>{vl_convert.vegalite_to_svg(self.spec)}</div>"
 
 
 def plot(figure: Figure) -> Plot:
-    """Return a chart that stands alone."""
-    from crosslearning.report.charts.export import standing_alone
+    """Return a chart that stands alone: with the page's light colours, its caption and width."""
+    from crosslearning.report.style import CONFIG, INK, SOFT
 
-    return Plot(standing_alone(figure))
+    # Without a style sheet, outlines would be drawn over the letters.
+    text = {**CONFIG["text"], "stroke": None}
+    config = {**CONFIG, "background": "white", "font": "sans-serif", "padding": 10, "text": text}
+    size = {"width": _WIDTH} if figure.spec.get("width") == "container" else {}
+    title = {"text": figure.caption, "subtitle": figure.key, "anchor": "start", "offset": 20}
+    title |= {"fontSize": 13, "color": INK, "subtitleColor": SOFT}
+    chart = json.dumps({**figure.spec, **size, "title": title, "config": config})
+    return Plot(json.loads(re.sub(r"var\(--([\w-]+)\)", lambda name: _colours()[name[1]], chart)))
+
+
+@cache
+def _colours() -> dict[str, str]:
+    """Colours of the style sheet by name; the first of each, which is for light pages."""
+    sheet = files("crosslearning.report").joinpath("templates", "style.css").read_text()
+    pairs = re.findall(r"--([\w-]+): (#\w+);", sheet)
+    return dict(reversed(pairs))
+
+
+def export(figure: Figure, folder: Path, formats: Iterable[str]) -> list[Path]:
+    """Write a chart with its caption above, as "png", "pdf" or "svg" files of its name."""
+    chart, paths = plot(figure), [folder / f"{figure.name}.{kind}" for kind in formats]
+    for path in paths:
+        chart.save(path)
+    return paths
 
 
 def html(sentence: str, table: pd.DataFrame, draw: Any) -> str:
@@ -80,7 +122,7 @@ def html(sentence: str, table: pd.DataFrame, draw: Any) -> str:
 def comparison(compared: Comparison) -> Plot:
     """Draw the score of every method, with a bar of one standard error of the difference."""
     require("A plot", *_NEEDED)
-    from crosslearning.report.charts.models import model_errors
+    from crosslearning.report.models import model_errors
 
     scores = {method: compared.score(method) for method in compared.methods}
     errors = max(scores.values()) <= 0  # scores that are negative errors
@@ -113,7 +155,7 @@ def comparison(compared: Comparison) -> Plot:
 def path(solutions: CrossPath, coefficient: int | None) -> Plot:
     """Draw a coefficient of every task against the radius."""
     require("A plot", *_NEEDED)
-    from crosslearning.report.charts.lines import parameter_paths
+    from crosslearning.report.paths import parameter_paths
 
     epsilons = [radius for radius in solutions.epsilons if not isinstance(radius, dict)]
     if len(epsilons) < len(solutions.epsilons):
@@ -145,7 +187,7 @@ def path(solutions: CrossPath, coefficient: int | None) -> Plot:
 def coefficients(model: Any) -> Plot:
     """Draw the coefficients of every task of a linear model around those of the centre."""
     require("A plot", *_NEEDED)
-    from crosslearning.report.charts.parameters import strips
+    from crosslearning.report.parameters import strips
 
     features = [str(name) for name in getattr(model, "feature_names_in_", ())]
     features = features or [f"x{k}" for k in range(model.coef_.shape[-1])]
@@ -165,7 +207,7 @@ def coefficients(model: Any) -> Plot:
             for label, value in zip(labels, tasks[:, k], strict=True)
         ]
         middle_row = [{"feature": name, "value": float(center[k])}]
-        charts.append({**strips(rows, middle_row, kind="task"), "width": _WIDTH})
+        charts.append({**strips(rows, middle_row, kind="task"), "width": _NARROW})
     some = f" (the first {_COEFFICIENTS} of {len(names)})" if len(names) > _COEFFICIENTS else ""
     key = "A stroke for each task, a diamond for the centre; every row has its own scale."
     return plot(Figure("tasks", f"Coefficients of the tasks{some}", _stacked(charts), key))
@@ -191,7 +233,7 @@ def table(findings: Findings) -> str:
 def table_models(findings: Findings) -> Plot:
     """Draw the errors of all models that were tried on a table."""
     require("A plot", *_NEEDED)
-    from crosslearning.report.chapters.findings import models
+    from crosslearning.report.models import models
 
     return plot(models(findings))
 
@@ -199,7 +241,7 @@ def table_models(findings: Findings) -> Plot:
 def table_tasks(findings: Findings | None) -> Plot:
     """Draw the coefficients of every task of a table around the centre, as the report does."""
     require("A plot", *_NEEDED)
-    from crosslearning.report.chapters.parameters import coefficients
+    from crosslearning.report.parameters import coefficients
 
     if findings is None:
         raise ValueError(
@@ -207,16 +249,16 @@ def table_tasks(findings: Findings | None) -> Plot:
             "saved ones with `crosslearning report`."
         )
     figures = coefficients(findings)
-    charts = [{**figure.spec, "width": _WIDTH} for figure in figures]
+    charts = [{**figure.spec, "width": _NARROW} for figure in figures]
     return plot(Figure("tasks", figures[0].caption, _stacked(charts), figures[0].key))
 
 
 def training(history: History) -> Plot:
     """Draw the loss and the validation score of every epoch."""
     require("A plot", *_NEEDED)
-    from crosslearning.report.charts import lines
+    from crosslearning.report import paths
 
     epochs = history.epochs.reset_index()[["epoch", "loss", "score"]].astype(object)
     rows = epochs.where(epochs.notna(), None).to_dict("records")
-    chart = lines.training([{str(name): value for name, value in row.items()} for row in rows])
+    chart = paths.training([{str(name): value for name, value in row.items()} for row in rows])
     return plot(Figure("training", "Training loss and validation score, mean over tasks", chart))

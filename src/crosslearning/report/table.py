@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 from crosslearning.evaluation.numbers import capital, count, number
 from crosslearning.evaluation.records import to_json
-from crosslearning.report.chapters.chapter import Chapter, Number
-from crosslearning.report.chapters.findings import center, checks, differences, effects, models
-from crosslearning.report.chapters.parameters import coefficients, parameter_map
-from crosslearning.report.chapters.provenance import provenance
-from crosslearning.report.chapters.task_list import listed, task_figures
+from crosslearning.report.chapter import Chapter, Number
+from crosslearning.report.checks import checks, effects
+from crosslearning.report.models import COLUMNS, differences, models
+from crosslearning.report.parameters import coefficients, parameter_map
 from crosslearning.report.reading import Results
+from crosslearning.report.tasks import listed, task_figures
 from crosslearning.tables.findings import Findings, ModelScore
 
 
@@ -21,6 +20,9 @@ def table(results: Results) -> Chapter:
     """Build the chapter on which model to use, who gains, and how tasks differ."""
     findings: Findings = results.content
     size, chosen, command = findings.size, findings.chosen_model, _predict(results.path.parent)
+    remarks, tasks = [to_json(remark) for remark in findings.remarks], listed(findings)
+    if findings.beyond_linear:
+        remarks.insert(0, {"lead": "Beyond linear models", "text": findings.beyond_linear})
     return Chapter(
         kind="table",
         title=findings.title,
@@ -32,69 +34,22 @@ def table(results: Results) -> Chapter:
             _error(findings),
             _helped(findings),
         ),
-        remarks=_remarks(findings),
+        remarks=remarks,
         warnings=list(findings.warnings),
         notes=[f"{capital(note)}." for note in findings.notes],
-        details=_details(findings, command),
-    )
-
-
-def _details(findings: Findings, command: str | None) -> dict[str, Any]:
-    tasks, score, comparison = listed(findings), findings.score, findings.comparison
-    chosen = findings.chosen_model
-    return {
-        "task": findings.task,
-        "target": findings.target,
-        "score": score.name,
-        "labels": comparison.labels,
-        "against": comparison.labels[comparison.against],
-        "scored": score.rows,
-        "held_out": findings.scored_on_holdout,
-        "horizon": findings.horizon,
-        "better": "higher is better" if score.greater_is_better else "lower is better",
-        "models": models(findings),
-        "checks": checks(findings),
-        "counts": findings.family in ("poisson", "negative-binomial"),
-        "differences": differences(findings),
-        "center": center(findings),
-        "coefficients": coefficients(findings),
-        "effects": effects(findings),
-        "effect_on": findings.effects[0].what if findings.effects else None,
-        "parts": len(chosen.parts),
-        "task_means": chosen.task_means,
-        "constant": findings.constant_within_tasks,
-        **task_figures(findings, tasks),
-        "map": parameter_map(findings, tasks),
-        "provenance": _provenance(findings, command),
-    }
-
-
-def _provenance(findings: Findings, command: str | None) -> dict[str, Any]:
-    made = findings.provenance
-    return provenance(
-        created=findings.created,
-        command=made.command,
-        versions=made.versions,
-        seconds=made.seconds,
-        facts={
-            "estimator": findings.estimator,
-            "seed": made.seed,
-            "rows": f"{findings.size.rows:,}",
-            "dropped": f"{made.dropped:,}",
-            "data fingerprint": made.fingerprint,
+        content=findings,
+        details={
+            "models": models(findings),
+            "checks": checks(findings),
+            "differences": differences(findings),
+            "hidden_columns": max(len(findings.differences.shown) - COLUMNS - 1, 0),
+            "coefficients": coefficients(findings),
+            "effects": effects(findings),
+            **task_figures(findings, tasks),
+            "map": parameter_map(findings, tasks),
+            "predict": command and f"{command} --out predicted.csv",
         },
-        columns=made.columns,
-        python=findings.python,
-        predict=command and f"{command} --out predicted.csv",
     )
-
-
-def _remarks(findings: Findings) -> list[dict[str, str]]:
-    """Return what other features bring, and who gains and loses most."""
-    remarks = [to_json(remark) for remark in findings.remarks]
-    if findings.beyond_linear:
-        remarks.insert(0, {"lead": "Beyond linear models", "text": findings.beyond_linear})
-    return remarks
 
 
 def _predict(folder: Path) -> str | None:

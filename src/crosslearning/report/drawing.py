@@ -8,24 +8,31 @@ from typing import Any, TypeAlias
 
 import altair as alt
 
-from crosslearning.report.charts.style import METHODS, SHORT
+from crosslearning.report.style import METHODS, SHORT
 
 Records: TypeAlias = "Sequence[dict[str, Any]]"
 Spec: TypeAlias = dict[str, Any]
 
 
 def chart(values: Records) -> alt.Chart:
-    """Pass rows to a chart, with no more digits than are shown."""
-    # As text, which `spec` parses: Altair would validate every number.
-    return alt.Chart(alt.InlineData(values=json.dumps(_short(list(values)))))
+    """Pass rows to a chart, as text, which `spec` parses: Altair would validate every number."""
+    return alt.Chart(alt.InlineData(values=json.dumps(list(values))))
 
 
-def _short(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _short(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_short(each) for each in value]
-    return float(f"{value:.7g}") if isinstance(value, float) else value
+def spec(description: str, *layers: Any, height: int, width: int | str = "container") -> Spec:
+    """Return the specification of a chart, without the theme Altair adds.
+
+    Its data have no more digits than are shown.
+    """
+    fit = "fit-x" if width == "container" else "pad"
+    drawn = alt.layer(*layers) if len(layers) > 1 else layers[0]
+    sized = drawn.properties(width=width, height=height, description=description, autosize=fit)
+    result: Spec = sized.to_dict(validate=False)
+    del result["config"]
+    for name, text in result["datasets"].items():
+        rows = json.loads(text, parse_float=lambda number: float(f"{float(number):.7g}"))
+        result["datasets"][name] = rows
+    return result
 
 
 def tips(**fields: str | tuple[str, str]) -> list[alt.Tooltip]:
@@ -49,6 +56,11 @@ def names(field: str, sort: list[str] | None = None, **options: Any) -> alt.Y:
     return alt.Y(f"{field}:N", sort=sort, title=None, axis=alt.Axis(**axis))
 
 
+def beside(*, left: bool, gap: float) -> dict[str, Any]:
+    """Place a text on the left or the right of a mark."""
+    return {"align": "right", "dx": -gap} if left else {"align": "left", "dx": gap}
+
+
 def level(
     method: str, text: str, place: dict[str, float], *, left: bool, above: bool
 ) -> list[alt.Chart]:
@@ -68,14 +80,3 @@ def level(
     )
     rule = base.mark_rule(color=METHODS[method], strokeDash=[5, 4], strokeWidth=1.5)
     return [rule, name.encode(x=f"{end}:Q")]
-
-
-def spec(description: str, *layers: Any, height: int, width: int | str = "container") -> Spec:
-    """Return the specification of a chart, without the theme Altair adds."""
-    fit = "fit-x" if width == "container" else "pad"
-    drawn = alt.layer(*layers) if len(layers) > 1 else layers[0]
-    sized = drawn.properties(width=width, height=height, description=description, autosize=fit)
-    result: Spec = sized.to_dict(validate=False)
-    del result["config"]
-    result["datasets"] = {k: json.loads(text) for k, text in result["datasets"].items()}
-    return result

@@ -1,4 +1,4 @@
-"""Figure 1 of the paper: the error of two means against the allowed gap."""
+"""The chapter on two Gaussian means, with Figure 1 of the paper."""
 
 from __future__ import annotations
 
@@ -7,8 +7,42 @@ from typing import Any
 import altair as alt
 
 from crosslearning.evaluation.numbers import number
-from crosslearning.report.charts.pieces import Spec, chart, level, spec, tips
-from crosslearning.report.charts.style import CROSS, INK, SOFT, VALUE
+from crosslearning.report.chapter import Chapter, Figure, Number
+from crosslearning.report.drawing import Spec, chart, level, spec, tips
+from crosslearning.report.reading import Results
+from crosslearning.report.style import CROSS, INK, SOFT, VALUE
+
+_KEY = "Line: closed form. Points: simulated."
+
+
+def gaussian(results: Results) -> Chapter:
+    """Build the chapter on the error of two means against the allowed gap."""
+    content = results.content
+    caption = "Mean squared error of each mean (lower is better) by allowed gap"
+    lowest, at, pooled, separate = (
+        number(content[name], 3) for name in ("minimum", "minimum_at", "consensus", "agnostic")
+    )
+    sentence = f"The true means are equal, so one pooled mean is best: its error is {lowest}."
+    if content["minimum_at"] != 0:
+        sentence = (
+            f"If two estimates may differ by at most {at}, each has an error of {lowest}, below "
+            f"separate means ({separate}) and one pooled mean ({pooled})."
+        )
+    gap = f"the true means are {content['config']['gap']:g} apart"
+    ends = f"{separate} · {pooled}"
+    return Chapter(
+        kind="gaussian",
+        title="The idea: two means that share",
+        subtitle="Figure 1 of the paper: two groups, each with a mean to estimate",
+        sentence=sentence,
+        numbers=(
+            Number("Best allowed gap", at, gap),
+            Number("Error there", lowest, "mean squared error of each mean"),
+            Number("Error at the extremes", ends, "separate means · one pooled mean"),
+        ),
+        content=content,
+        details={"curve": Figure("gaussian", caption, error_curve(content), _KEY)},
+    )
 
 
 def error_curve(content: dict[str, Any]) -> Spec:
@@ -46,16 +80,17 @@ def _view(content: dict[str, Any]) -> tuple[float, float]:
 
 def _levels(content: dict[str, Any], top: float) -> list[alt.Chart]:
     """Draw the errors of separate and pooled means, labelled on the right."""
-    errors = {"pooled": content["consensus"], "separate": content["agnostic"]}
-    names = {"pooled": "one pooled mean", "separate": "separate means"}
-    close = abs(errors["pooled"] - errors["separate"]) < 0.1 * top
-    lower = "pooled" if errors["pooled"] < errors["separate"] else "separate"
-    charts = []
-    for method, error in errors.items():
+    pooled, separate = content["consensus"], content["agnostic"]
+    close, charts = abs(pooled - separate) < 0.1 * top, []
+    lower = "pooled" if pooled < separate else "separate"
+    for method, name, error in (
+        ("pooled", "one pooled mean", pooled),
+        ("separate", "separate means", separate),
+    ):
         if error <= top:
             place = {"level": error, "end": content["curve"][-1]["max_gap"]}
-            name, above = f"{names[method]} {number(error, 3)}", not (close and method == lower)
-            charts += level(method, name, place, left=False, above=above)
+            text, above = f"{name} {number(error, 3)}", not (close and method == lower)
+            charts += level(method, text, place, left=False, above=above)
     return charts
 
 

@@ -8,29 +8,26 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
-from crosslearning.evaluation.numbers import count, percent, points, radius, spread
-from crosslearning.report.chapters.chapter import Chapter, Figure, Number
-from crosslearning.report.chapters.findings import reliability_figure
-from crosslearning.report.chapters.provenance import provenance
-from crosslearning.report.charts.images import confusion, domain_bars, improvement_bars
-from crosslearning.report.charts.radius import accuracy_lines, accuracy_path
-from crosslearning.report.reading import Results
+import altair as alt
 
-METHODS = {"pooled": "pooled", "cross": "cross-learned", "separate": "separate"}
+from crosslearning.evaluation.numbers import count, percent, points, radius, spread
+from crosslearning.report.chapter import Chapter, Figure, Number
+from crosslearning.report.checks import reliability
+from crosslearning.report.drawing import Records, Spec, beside, chart, spec, tips
+from crosslearning.report.paths import accuracy_lines, accuracy_path
+from crosslearning.report.reading import Results
+from crosslearning.report.style import CROSS, INK, METHODS
+
+_NAMES = {"pooled": "pooled", "cross": "cross-learned", "separate": "separate"}
 _PAPER = {"consensus": "pooled", "agnostic": "separate"}  # the paper's names
-_PAIRS = 12
 
 
 def images(results: Results) -> Chapter:
     """Build the chapter on networks for image domains."""
-    content = results.content
-    data, config, reliability = content["data"], content["config"], content.get("reliability")
+    content, folder = results.content, results.path.parent
+    data, config, trust = content["data"], content["config"], content.get("reliability")
     part = "linear head" if config.get("backbone") else "network"
     model = (config.get("backbone") or config["model"]).rpartition(":")[2]
-    settings = {
-        name.replace("_", " "): ", ".join(map(str, value)) if isinstance(value, list) else value
-        for name, value in config.items()
-    }
     return Chapter(
         kind="images",
         title=content["title"],
@@ -39,35 +36,27 @@ def images(results: Results) -> Chapter:
         f"{count(len(data['domains']), 'domain')}; one {part} ({model}, {config['image_size']} px) "
         "per domain",
         sentence=content["sentence"],
-        numbers=(_choice(content, results.path.parent), _accuracy(content), _gain(content)),
+        numbers=(_choice(content, folder), _accuracy(content), _gain(content)),
         remarks=content["remarks"],
         notes=content["notes"],
+        content=content,
         details={
-            "sheet": contact_sheet(results.path.parent / "contact_sheet.png"),
-            "several_seeds": len(config["seeds"]) > 1,
+            "sheet": contact_sheet(folder / "contact_sheet.png"),
             "accuracy": _path(content),
             "domains": _domain_lines(content),
             **_tables(content),
-            "baselines": [_baseline(row) for row in content.get("baselines", [])],
-            "trust": reliability
-            and reliability_figure("category", reliability["class"], reliability["bins"], "images"),
-            "off": reliability and f"{100 * reliability['off']:.1f}",
-            "examples": content.get("examples", []),
-            **_confusion(content["confusion"]),
-            "improvement": _improvement(content.get("improvement")),
+            "trust": trust
+            and reliability(trust["bins"], "category", trust["class"], kind="images"),
+            "confusion": _confusion(content["confusion"]["worst"]),
+            "improvement": _improvement(content.get("improvement", [])),
             "reported": _reported(content),
-            "provenance": provenance(
-                created=content["created"],
-                **content["provenance"],
-                facts={"data fingerprint": data["fingerprint"], **settings},
-            ),
+            "facts": {"data fingerprint": data["fingerprint"]}
+            | {
+                name.replace("_", " "): ", ".join(map(str, one)) if isinstance(one, list) else one
+                for name, one in config.items()
+            },
         },
     )
-
-
-def _baseline(row: dict[str, Any]) -> dict[str, Any]:
-    gain = row["gain"] and points(row["gain"], row["standard_error"])
-    return {**row, "test": spread(row["test"]), "gain": gain}
 
 
 def _choice(content: dict[str, Any], folder: Path) -> Number:
@@ -89,7 +78,7 @@ def _accuracy(content: dict[str, Any]) -> Number:
 def _ends(content: dict[str, Any]) -> dict[str, float]:
     """Return the test accuracy of pooled and of separate networks."""
     rows = [row for row in content["comparison"] if row["method"] != "cross"]
-    return {METHODS[row["method"]]: row["test"]["mean"] for row in rows}
+    return {_NAMES[row["method"]]: row["test"]["mean"] for row in rows}
 
 
 def _gain(content: dict[str, Any]) -> Number:
@@ -98,10 +87,10 @@ def _gain(content: dict[str, Any]) -> Number:
         note = "no network with 0 < ε < ∞ to compare with pooled and separate"
         return Number("Gain by sharing", "–", note)
     notes = [
-        f"{METHODS[row['method']]} {points(row['gain'], row['standard_error'])}" for row in gains
+        f"{_NAMES[row['method']]} {points(row['gain'], row['standard_error'])}" for row in gains
     ]
     rival = min(gains, key=lambda row: row["gain"])
-    name = f"Gain over {METHODS[rival['method']]}, the better extreme"
+    name = f"Gain over {_NAMES[rival['method']]}, the better extreme"
     return Number(name, points(rival["gain"]), "over " + " · ".join(notes))
 
 
@@ -177,28 +166,69 @@ def _tables(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _confusion(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return the most frequent confusions, and a chart of the categories with lowest accuracy."""
-    names, totals = stored["worst"]["categories"], stored["worst"]["totals"]
+def domain_bars(values: Records) -> Spec:
+    """Draw the test accuracy of every domain with every method."""
+    drawn = {row["method"] for row in values}
+    colours = {name: METHODS[method] for method, name in _NAMES.items() if name in drawn}
+    methods = list(colours)
+    scale = alt.Scale(domain=methods, range=list(colours.values()))
+    base = chart(values).encode(
+        y=alt.Y("domain:N", sort=None, title=None, axis=alt.Axis(labelFontSize=13)),
+        yOffset=alt.YOffset("method:N", sort=methods),
+        x=alt.X("accuracy:Q", axis=alt.Axis(title=None, orient="top", format="%", tickCount=5)),
+    )
+    bars = base.mark_bar(height=13, cornerRadiusEnd=2).encode(
+        color=alt.Color("method:N", sort=methods, scale=scale, legend=None),
+        tooltip=tips(
+            domain="domain",
+            method="method",
+            epsilon="ε",
+            accuracy=("test accuracy", ".1%"),
+            spread="over seeds",
+        ),
+    )
+    text = base.mark_text(align="left", dx=4, fontSize=11)
+    return spec(
+        "Test accuracy of each domain: pooled, cross-learned and separate networks",
+        bars,
+        text.encode(text=alt.Text("accuracy:Q", format=".1%")),
+        height=len({row["domain"] for row in values}) * (17 * len(methods) + 12),
+    )
+
+
+def _confusion(worst: dict[str, Any]) -> Figure:
+    """Draw the confusion matrix of the categories with the lowest accuracy."""
+    names, totals = worst["categories"], worst["totals"]
     cells = [
-        {
-            "truth": truth,
-            "predicted": predicted,
-            "count": count,
-            "total": total,
-            "share": count / total,
-        }
-        for truth, total, counts in zip(names, totals, stored["worst"]["counts"], strict=True)
-        for predicted, count in zip(names, counts, strict=True)
+        {"truth": truth, "predicted": predicted, "count": n, "total": total, "share": n / total}
+        for truth, total, counts in zip(names, totals, worst["counts"], strict=True)
+        for predicted, n in zip(names, counts, strict=True)
     ]
-    caption = "The categories with the lowest accuracy"
-    return {
-        "pairs": sorted(stored["pairs"], key=lambda pair: -pair["count"])[:_PAIRS],
-        "confusion": Figure("confusion", caption, confusion(cells, names)),
-    }
+    across = alt.Axis(orient="top", labelAngle=-50, labelLimit=100, domain=False, ticks=False)
+    base = chart(cells).encode(
+        y=alt.Y("truth:N", sort=names, title="true category", axis=alt.Axis(labelLimit=120)),
+        x=alt.X("predicted:N", sort=names, title="predicted category", axis=across),
+        tooltip=tips(
+            truth="is",
+            predicted="predicted",
+            count=("images", ","),
+            total=("of", ","),
+            share=("share", ".0%"),
+        ),
+    )
+    right = alt.datum.truth == alt.datum.predicted
+    # Opacity, not a colour scheme, as the page may be light or dark.
+    shade = alt.Scale(domain=[0, 1], range=[0.04, 1])
+    squares = base.mark_rect(stroke="var(--surface)").encode(
+        color=alt.condition(right, alt.value(INK), alt.value(CROSS)),
+        opacity=alt.Opacity("share:Q", scale=shade, legend=None),
+    )
+    side, about = 24 * len(names), "Confusion between the categories with the lowest accuracy"
+    drawn = spec(about, squares, height=side, width=side)
+    return Figure("confusion", "The categories with the lowest accuracy", drawn)
 
 
-def _improvement(improvement: list[dict[str, Any]] | None) -> Figure | None:
+def _improvement(improvement: list[dict[str, Any]]) -> Figure | None:
     """Draw the paper's Figure 4: at the radius chosen for all, and at the best of each."""
     rows = [
         {
@@ -208,7 +238,7 @@ def _improvement(improvement: list[dict[str, Any]] | None) -> Figure | None:
             "percent": row[value],
             "label": f"{row[value]:+.1f} (ε = {radius(row[epsilon])})".replace("-", "−"),
         }
-        for row in improvement or []
+        for row in improvement
         for at, value, epsilon in (
             ("ε chosen on validation images", "percent", "epsilon"),
             ("best ε on the test images", "best_percent", "best_epsilon"),
@@ -220,18 +250,42 @@ def _improvement(improvement: list[dict[str, Any]] | None) -> Figure | None:
     return Figure("improvement", caption, improvement_bars(rows), key) if rows else None
 
 
-def _reported(content: dict[str, Any]) -> dict[str, Any] | None:
+def improvement_bars(values: Records) -> Spec:
+    """Draw improvements, two bars for each domain and baseline."""
+    kinds = list(dict.fromkeys(row["at"] for row in values))
+    percents = [row["percent"] for row in values]
+    low, high = min(0.0, *percents), max(0.0, *percents)
+    room = 0.35 * (high - low or 1.0)  # for the labels
+    ends = [low - room if low < 0 else low, high + room if high > 0 or low == 0 else high]
+    base = chart(values).encode(
+        y=alt.Y("what:N", sort=None, title=None, axis=alt.Axis(labelLimit=260)),
+        yOffset=alt.YOffset("at:N", sort=kinds),
+        x=alt.X("percent:Q", title="%", scale=alt.Scale(domain=ends, nice=False)),
+    )
+    colours = alt.Scale(domain=kinds, range=[CROSS, METHODS["pooled"]])
+    bars = base.mark_bar(height=11).encode(
+        color=alt.Color("at:N", scale=colours, legend=None),
+        tooltip=tips(what=" ", at=" ", label=" "),
+    )
+    above, text = alt.datum.percent >= 0, base.encode(text="label:N")
+    return spec(
+        "Improvement in test accuracy by cross-learning over separate and pooled networks",
+        bars,
+        text.transform_filter(above).mark_text(**beside(left=False, gap=4), fontSize=11),
+        text.transform_filter(~above).mark_text(**beside(left=True, gap=4), fontSize=11),
+        height=36 * len({row["what"] for row in values}),
+    )
+
+
+def _reported(content: dict[str, Any]) -> list[dict[str, Any]]:
     """Compare improvements with those of the paper, at the best radius of each domain."""
-    reported = content.get("reported", {"source": "", "improvement": []})
-    ours = {
-        (row["domain"], row["over"]): row["best_percent"] for row in content.get("improvement", [])
-    }
-    rows = [
+    improvement = content.get("improvement", [])
+    ours = {(row["domain"], row["over"]): row["best_percent"] for row in improvement}
+    return [
         {**row, "ours": ours[row["domain"], row["over"]], "over": _PAPER[row["over"]]}
-        for row in reported["improvement"]
+        for row in content.get("reported", {"improvement": []})["improvement"]
         if (row["domain"], row["over"]) in ours
     ]
-    return {"source": reported["source"], "rows": rows} if rows else None
 
 
 def contact_sheet(path: Path) -> dict[str, str | int] | None:

@@ -1,4 +1,4 @@
-"""Accuracies against the radius, on a logarithmic axis with 0 and ∞ at its ends."""
+"""Lines against the radius, on a logarithmic axis with 0 and ∞ at its ends, or by epoch."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import altair as alt
 
 from crosslearning.evaluation.numbers import radius as written
-from crosslearning.report.charts.pieces import Records, Spec, chart, level, spec, tips
-from crosslearning.report.charts.style import CROSS, INK, SERIES, SHORT, SOFT
+from crosslearning.report.drawing import Records, Spec, beside, chart, level, short, spec, tips
+from crosslearning.report.style import CROSS, INK, METHODS, SERIES, SHORT, SOFT, VALUE
 
 _HEIGHT = 300
 _NAME, _FORM = "test accuracy", ".1%"
@@ -162,9 +162,8 @@ def _choice(placed: Records, place: float, axis: RadiusAxis) -> list[alt.Chart]:
         base.mark_rule(color=INK, strokeWidth=1),
         base.mark_point(shape="circle", size=130, color=INK, strokeWidth=2).encode(y="score:Q"),
         base.mark_text(
-            align="right" if left else "left",
+            **beside(left=left, gap=-4),
             baseline="bottom",
-            dx=4 if left else -4,
             dy=-3,
             y=0,
             text=f"chosen: ε = {nearest['label']}",
@@ -185,3 +184,55 @@ def accuracy_lines(points: Records) -> Spec:
     dots = base.mark_point(filled=True, size=60, opacity=1)
     about = f"{_NAME} against the radius ε, by domain"
     return spec(about, base.mark_line(strokeWidth=2), dots, height=_HEIGHT)
+
+
+def parameter_paths(
+    epsilons: Sequence[float], tasks: Records, center: Sequence[float], *, name: str
+) -> Spec:
+    """Draw a parameter of every task against ε as a thin line, and of the centre as a thick one.
+
+    `tasks` are rows with `label` and `values`, one for each radius.
+    """
+    axis = RadiusAxis.of(epsilons)
+    places = [{"place": axis.place(epsilon), "epsilon": written(epsilon)} for epsilon in epsilons]
+    y = alt.Y("value:Q", scale=alt.Scale(zero=False), axis=short())
+    layers = []
+    for rows, color, width, opacity in [
+        (tasks, CROSS, 1, 0.35),
+        ([{"label": "centre", "values": center}], INK, 3, 1),
+    ]:
+        points = [
+            {"label": row["label"], "value": value, **place}
+            for row in rows
+            for value, place in zip(row["values"], places, strict=True)
+        ]
+        line = chart(points).mark_line(color=color, strokeWidth=width, opacity=opacity)
+        hover = tips(label="task", epsilon="ε", value=(name, VALUE))
+        layers.append(line.encode(x=axis.encoding(), y=y, detail="label:N", tooltip=hover))
+    return spec(f"{name} of every task against the radius ε", *layers, height=260)
+
+
+def training(epochs: Records) -> Spec:
+    """Draw the training loss, and the validation score on an axis of its own if there is one.
+
+    `epochs` are rows with `epoch`, `loss` and `score`, None without validation.
+    """
+    hover = tips(epoch=("epoch", ","), loss=("loss", VALUE), score=("score", VALUE))
+    epoch = alt.X("epoch:Q", scale=alt.Scale(nice=False), axis=short(title="epoch", grid=False))
+    base = chart(epochs).encode(x=epoch, tooltip=hover)
+    drawn = [
+        base.mark_line(color=color, strokeWidth=2, point={"color": color}).encode(
+            y=alt.Y(
+                f"{name}:Q",
+                scale=alt.Scale(zero=False),
+                axis=short(title=title, titleColor=color, grid=name == "loss"),
+            )
+        )
+        for name, title, color in (
+            ("loss", "training loss", METHODS["separate"]),
+            ("score", "validation score", CROSS),
+        )
+        if epochs[0][name] is not None
+    ]
+    layers = alt.layer(*drawn).resolve_scale(y="independent")
+    return spec("Training loss and validation score by epoch", layers, height=180)

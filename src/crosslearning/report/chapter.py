@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from crosslearning.report.charts.pieces import Spec
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -28,29 +25,28 @@ class Figure:
 
     name: str
     caption: str
-    spec: Spec
+    spec: dict[str, Any]
     key: str = ""
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """The content of a template: the answer, then the details of its kind."""
+    """What the template of a kind shows: the answer, the results, and details made from these."""
 
     kind: str
     title: str
     subtitle: str
     sentence: str
     numbers: tuple[Number, ...]
+    content: Any
+    details: dict[str, Any]
     remarks: list[dict[str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    details: dict[str, Any] = field(default_factory=dict)
 
-
-def figures_in(details: Any) -> Iterator[Figure]:
-    """Return the figures anywhere in the details of a chapter."""
-    if isinstance(details, Figure):
-        yield details
-    elif isinstance(details, dict | list):
-        for part in details.values() if isinstance(details, dict) else details:
-            yield from figures_in(part)
+    def figures(self) -> Iterator[Figure]:
+        """Return the figures of the details, alone or in a list."""
+        for part in self.details.values():
+            for one in part if isinstance(part, list) else [part]:
+                if isinstance(one, Figure):
+                    yield one

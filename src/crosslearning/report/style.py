@@ -28,31 +28,24 @@ SHORT = (
     "format(datum.value, '.4~r')"
 )
 
+_FONT = {"labelFontSize": 12, "titleColor": SOFT}
 CONFIG: dict[str, Any] = {
     "background": "transparent",
     "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif",
     "padding": {"left": 2, "right": 6, "top": 2, "bottom": 2},
     "view": {"stroke": None},
     "axis": {
-        "labelColor": SOFT,
-        "titleColor": SOFT,
+        **_FONT,
+        **dict.fromkeys(("labelColor", "domainColor", "tickColor"), SOFT),
         "gridColor": "var(--line)",
-        "domainColor": SOFT,
-        "tickColor": SOFT,
-        "labelFontSize": 12,
         "titleFontSize": 12,
         "titleFontWeight": "normal",
         "titlePadding": 8,
     },
     "axisY": {"domain": False, "ticks": False, "labelPadding": 6},
     "legend": {
-        "orient": "top",
-        "direction": "horizontal",
-        "labelColor": INK,
-        "titleColor": SOFT,
-        "labelFontSize": 12,
-        "title": None,
+        **_FONT, "orient": "top", "direction": "horizontal", "labelColor": INK, "title": None,
     },
     # With `paint-order: stroke` in the style sheet, this keeps lines off the letters.
     "text": {"fontSize": 12, "color": INK, "stroke": "var(--surface)", "strokeWidth": 3},
-}
+}  # fmt: skip

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from crosslearning.evaluation.numbers import percent
-from crosslearning.report.chapters.chapter import Figure
-from crosslearning.report.chapters.task_list import key_of
-from crosslearning.report.charts.parameters import atlas, strips
+import altair as alt
+
+from crosslearning.report.chapter import Figure
+from crosslearning.report.drawing import Records, Spec, chart, names, short, spec, tips
+from crosslearning.report.style import CROSS, GAIN, GAINS, INK, VALUE
+from crosslearning.report.tasks import key_of
 from crosslearning.tables.findings import Findings, Predictor
 
 _FEATURES = 20
 _CLASSES = 6
 _STROKES = 5000
+_SIDE, _FLAT = 330, 70  # pixels of the map
 
 
 class _Parameter(NamedTuple):
@@ -44,12 +47,8 @@ def coefficients(findings: Findings) -> list[Figure]:
 def _captions(predictor: Predictor, findings: Findings) -> dict[str, list[_Parameter]]:
     """Name the parameters to draw together."""
     about = "" if predictor.class_ is None else f" of class {predictor.class_}"
-    columns = zip(
-        findings.coefficients.features,
-        predictor.center,
-        zip(*predictor.tasks, strict=True),
-        strict=True,
-    )
+    tasks = zip(*predictor.tasks, strict=True)
+    columns = zip(findings.coefficients.features, predictor.center, tasks, strict=True)
     rows = [
         _Parameter(*column) for column in columns if column[0] not in findings.constant_within_tasks
     ]
@@ -77,9 +76,34 @@ def _strips(
     return Figure(name, caption, strips(values, centers, kind=kind), key)
 
 
-def parameter_map(findings: Findings, tasks: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Draw the map, and say how much of the differences it shows."""
-    gain = {key_of(task["task"]): task["gain"] for task in tasks}
+def strips(values: Records, centers: Records, *, kind: str) -> Spec:
+    """Draw coefficients of the tasks as strokes, and of the centre as a diamond.
+
+    Rows have `feature` and `value`, those of tasks a `label`; centers are in the order to show.
+    """
+    feature = names("feature", [row["feature"] for row in centers])
+    axis = short(orient="top", tickCount=6)
+    value = alt.X("value:Q", axis=axis, scale=alt.Scale(zero=False))
+    strokes = chart(values).mark_tick(thickness=1.5, size=22, opacity=0.45, color=CROSS)
+    hover = tips(label=kind, feature="feature", value=("coefficient", VALUE))
+    middle = tips(feature="feature", value=("centre", VALUE))
+    return spec(
+        f"Coefficients of every {kind} around those of the centre",
+        strokes.encode(y=feature, x=value, tooltip=hover),
+        _diamond(centers, 110).encode(y=feature, x=value, tooltip=middle),
+        height=(38 if len(centers) < 6 else 28) * len(centers),
+    )
+
+
+def _diamond(place: Records, size: int) -> Any:
+    """Mark the centre."""
+    look: Any = {"shape": "diamond", "filled": True, "color": INK, "opacity": 1}
+    return chart(place).mark_point(size=size, **look)
+
+
+def parameter_map(findings: Findings, tasks: list[dict[str, Any]]) -> Figure | None:
+    """Draw the map, if tasks differ; `tasks` have the gains."""
+    gain, kind = {key_of(task["task"]): task["gain"] for task in tasks}, findings.task
     if not any(offset for task in findings.tasks for offset in task.place):
         return None
     points = [
@@ -92,7 +116,26 @@ def parameter_map(findings: Findings, tasks: list[dict[str, Any]]) -> dict[str, 
         }
         for task in findings.tasks
     ]
-    key = f"A mark for each {findings.task}, a diamond for the centre."
-    caption = "Models that are close predict alike"
-    chart = Figure("map", caption, atlas(points, kind=findings.task), key)
-    return {"chart": chart, "explained": percent(findings.explained)}
+    key = f"A mark for each {kind}, a diamond for the centre."
+    return Figure("map", "Models that are close predict alike", atlas(points, kind=kind), key)
+
+
+def atlas(tasks: Records, *, kind: str) -> Spec:
+    """Draw tasks around the centre, the origin."""
+    wide, high = (1.1 * max(abs(task[axis]) for task in tasks) for axis in "xy")
+    # One scale for both directions, and no more height than the tasks need.
+    reach = max(wide, high)
+    height = max(_FLAT, round(_SIDE * high / reach))
+    tall = reach * height / _SIDE
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-reach, reach], nice=False))
+    y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-tall, tall], nice=False))
+    hover = tips(label=kind, rows=("rows", ","), gain=("gain", GAIN))
+    size = alt.Size("rows:Q", scale=alt.Scale(range=[18, 160]), legend=None)
+    points = chart(tasks).mark_point(filled=True, opacity=0.7)
+    return spec(
+        f"Map of the parameters of every {kind} around the centre",
+        points.encode(x=x, y=y, **GAINS, size=size, tooltip=hover),
+        _diamond([{"x": 0, "y": 0}], 150).encode(x=x, y=y, tooltip=alt.value("centre")),
+        height=height,
+        width=_SIDE,
+    )

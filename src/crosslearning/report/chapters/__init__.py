@@ -1,1 +1,0 @@
-"""The chapters of a report, one module per kind of results."""

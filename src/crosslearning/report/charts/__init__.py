@@ -1,1 +1,0 @@
-"""One module per chart; each returns a Vega-Lite specification."""
