@@ -40,7 +40,7 @@ from pictures_page import page
 
 from crosslearning.datasets import load_pictures32
 from crosslearning.images import Augmentation, ImageBatches, TrainingSettings, channel_statistics
-from crosslearning.images._baselines import baselines_of
+from crosslearning.images.networks import baselines_of
 from crosslearning.images.splits import divide
 from crosslearning.nn import TaskModels, architectures, evaluate, sweep
 

@@ -100,7 +100,7 @@ def test_shared_statistics_come_from_batches_of_all_domains(tmp_path, monkeypatc
 def test_a_network_without_batchnorm_has_no_fedbn():
     from torch import nn
 
-    from crosslearning.images._baselines import baselines_of
+    from crosslearning.images.networks import baselines_of
 
     network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Linear(4, 2))
     baselines = baselines_of(network, True)

@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from crosslearning.images._findings import chosen, compared, comparison, statement
-from crosslearning.images._results import assemble, common_pairs, worst_categories, write
+from crosslearning.images._results import (
+    assemble,
+    chosen,
+    common_pairs,
+    compared,
+    comparison,
+    statement,
+    worst_categories,
+    write,
+)
 from crosslearning.images._runs import Runs, by_domain, macro, over_images
 from tests.support.image_training import CATEGORIES, DOMAINS, SMALL, read_results
 

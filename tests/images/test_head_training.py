@@ -15,7 +15,7 @@ from tests.support.image_training import CATEGORIES, DOMAINS, Squares, assert_in
 
 torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
 
-from crosslearning.images import export, head_training, predict, train  # noqa: E402
+from crosslearning.images import export, heads, predict, train  # noqa: E402
 from tests.support.image_heads import BACKBONE, SETTINGS  # noqa: E402
 
 EMBEDDED, SECOND_SEED = "50", "run 10"  # points in the training; the first seed has seven runs
@@ -78,7 +78,7 @@ def test_nothing_changes_beyond_the_radius_of_separate_heads():
     vectors = (
         common + by_domain[data.domain_codes, data.category_codes] + 2 * rng.normal(size=(60, 30))
     )
-    training = head_training.HeadTraining(SETTINGS, data, vectors.astype(np.float32), 0)
+    training = heads.HeadTraining(SETTINGS, data, vectors.astype(np.float32), 0)
 
     def path(*epsilons):
         rows = training.run(epsilons, None, lambda _: None)
@@ -114,7 +114,7 @@ def test_finished_heads_are_not_solved_again(finished_heads, monkeypatch):
     folder, results = finished_heads
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder.parent / "cache"))
     radii = tuple(float(point["epsilon"]) for point in results["path"])
-    monkeypatch.setattr(head_training.HeadTraining, "run", None)
+    monkeypatch.setattr(heads.HeadTraining, "run", None)
     again = train(Squares(), folder, replace(SETTINGS, epsilons=radii), name="squares")
     assert again["runs"] == results["runs"]
 

@@ -19,19 +19,9 @@ if TYPE_CHECKING:
     from crosslearning.images.training import train
 
 __all__ = [
-    "Augmentation",
-    "ImageBatches",
-    "ImageDomains",
-    "Predictions",
-    "TrainingSettings",
-    "channel_statistics",
-    "export",
-    "features",
-    "predict",
-    "split",
-    "split_codes",
-    "train",
-]
+    "Augmentation", "ImageBatches", "ImageDomains", "Predictions", "TrainingSettings",
+    "channel_statistics", "export", "features", "predict", "split", "split_codes", "train",
+]  # fmt: skip
 
 _WITH_TORCH = {"Augmentation": "batches", "ImageBatches": "batches", "train": "training"}
 _WITH_TORCH |= {"Predictions": "predicting", "predict": "predicting"}

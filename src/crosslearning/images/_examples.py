@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from crosslearning.datasets import ImageData
 from crosslearning.evaluation.calibration import reliability
 from crosslearning.evaluation.records import to_json
-from crosslearning.images._runs import model_file
+from crosslearning.images._folder import model_file
 from crosslearning.images.embedding import features
 from crosslearning.images.predicting import network_of, open_models
 from crosslearning.images.settings import TrainingSettings

@@ -11,14 +11,19 @@ from typing import Any
 
 from crosslearning.datasets import ImageData
 from crosslearning.files import write_json
-from crosslearning.images._runs import model_file
+from crosslearning.images.contact_sheet import draw_contact_sheet
 from crosslearning.images.settings import TrainingSettings
 
 _VERSION = 4  # of the files of runs
 
 
+def model_file(models: Path, epsilon: float, seed: int) -> Path:
+    """File of the networks of a run."""
+    return models / f"epsilon-{epsilon!r}-seed-{seed}.safetensors"
+
+
 def claim(folder: Path, settings: TrainingSettings, data: ImageData) -> None:
-    """Record what the runs in the folder share, or refuse a folder of other runs."""
+    """Record what the runs in the folder share, with a picture, or refuse one of other runs."""
     mine = settings.identity() | {"images": data.fingerprint, "version": _VERSION}
     path, runs = folder / "settings.json", folder / "runs"
     if (folder / "results.json").exists() and not path.exists():
@@ -39,6 +44,7 @@ def claim(folder: Path, settings: TrainingSettings, data: ImageData) -> None:
                 f"{folder} holds runs with other settings: {name} is {stored.get(name)!r} there "
                 f"and {mine[name]!r} here. Choose another folder."
             )
+    draw_contact_sheet(data, data.pixels(settings.image_size), folder / "contact_sheet.png")
 
 
 def prepare_models(
@@ -85,8 +91,7 @@ class Stopwatch:
         self._progress(now)
 
 
-def numbered(settings: TrainingSettings, run: dict[str, Any], **more: int) -> dict[str, Any]:
-    """Add the number of a run among all runs."""
+def numbered(settings: TrainingSettings, run: dict[str, Any]) -> dict[str, int]:
+    """Return the number of a run among all runs."""
     order = [(epsilon, seed) for seed in settings.seeds for epsilon in settings.epsilons or ()]
-    number = 1 + order.index((run["epsilon"], run["seed"]))
-    return {**run, "run": number, "runs": len(order), **more}
+    return {"run": 1 + order.index((run["epsilon"], run["seed"])), "runs": len(order)}

@@ -1,17 +1,27 @@
-"""The image files in folders ``domain/category/``, and files that list some of them."""
+"""Images in folders ``domain/category/`` or in rows of Parquet files, and lists of some of them."""
 
 from __future__ import annotations
 
 import csv
+import io
+import json
 import os
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from unicodedata import normalize
+
+from crosslearning.extras import require
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _SUFFIXES = {".bmp", ".gif", ".jpe", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff"}
 _SUFFIXES |= {".webp"}
+_DOMAIN, _LABELS, _GROUP = "domain", ("label", "category"), "group"
+_AT_A_TIME = 64  # rows in memory
 
 
 class ImageFile(NamedTuple):
@@ -141,3 +151,117 @@ def _refuse_unknown(names: Iterable[str], images: Set[str], file: Path) -> None:
             f"Every path in {file} must be that of an image, relative to the folder; "
             f"{len(unknown)} are not, such as {unknown[0]!r}."
         )
+
+
+def parquet_files(root: Path) -> list[Path]:
+    """Return a Parquet file, or all in a folder that has no images ``domain/category/*.jpg``."""
+    if root.is_dir():
+        folders_of_images = any(map(is_image, root.glob("*/*/*")))
+        return [] if folders_of_images else sorted(root.rglob("*.parquet"))
+    return [root] if root.is_file() and root.suffix == ".parquet" else []
+
+
+def find_rows(root: Path, files: Sequence[Path]) -> list[ImageFile]:
+    """List the rows of Parquet files with their domain, category and, if there is one, group."""
+    require("Reading Parquet files", "pyarrow")
+    from pyarrow import parquet
+
+    rows = []
+    for path in files:
+        name = path.name if path == root else path.relative_to(root).as_posix()
+        status = path.stat()
+        with _readable(path):
+            schema = parquet.read_schema(path)
+            columns = [_DOMAIN, _columns(path, schema)[0]]
+            columns += [_GROUP] if _GROUP in schema.names else []
+            table = parquet.read_table(path, columns=columns, partitioning=None)
+        values = [_names(path, table, column) for column in columns]
+        for row, (domain, category, *group) in enumerate(zip(*values, strict=True)):
+            rows.append(
+                ImageFile(
+                    path=path,
+                    name=f"{name}/{row:06}",
+                    domain=domain,
+                    category=category,
+                    size=status.st_size,
+                    modified=status.st_mtime_ns,
+                    row=row,
+                    group=group[0] if group else None,
+                )
+            )
+    return rows
+
+
+def read_rows(path: Path, rows: Sequence[int]) -> Iterator[Path | BinaryIO]:
+    """Yield the images in some rows of a Parquet file, in order."""
+    from pyarrow import parquet
+
+    chosen, row = set(rows), 0
+    with _readable(path), parquet.ParquetFile(path) as file:
+        _, images = _columns(path, file.schema_arrow)
+        for batch in file.iter_batches(_AT_A_TIME, columns=[images]):
+            for value in batch.column(0).to_pylist():
+                if row in chosen:
+                    yield _opened(path, value)
+                row += 1
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Name the file in errors about its content."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except (OSError, ArrowException) as error:
+        raise ValueError(f"Parquet files must be readable; {path} is not ({error}).") from error
+
+
+def _opened(path: Path, value: Any) -> Path | BinaryIO:
+    """Open bytes, or a struct of bytes and the path of a file beside the table."""
+    content = value["bytes"] if isinstance(value, dict) else value
+    if content is None and isinstance(value, dict) and value.get("path"):
+        return path.parent / str(value["path"])
+    return io.BytesIO(content or b"")
+
+
+def _columns(path: Path, schema: pa.Schema) -> tuple[str, str]:
+    """Name the columns of labels and of images: bytes or structs with bytes, rather ``image``."""
+    import pyarrow as pa
+
+    def holds_bytes(kind: pa.DataType) -> bool:
+        if pa.types.is_struct(kind):
+            return bool(kind.get_field_index("bytes") >= 0)
+        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+    images = [field.name for field in schema if holds_bytes(field.type)]
+    labels = [name for name in _LABELS if name in schema.names]
+    if not images or not labels or _DOMAIN not in schema.names:
+        columns = ", ".join(f"{field.name} ({field.type})" for field in schema)
+        raise ValueError(
+            "Parquet files of images must have a column of image files as bytes, a column domain "
+            f"and a column label or category; {path} has {columns}. Rename its columns."
+        )
+    return labels[0], "image" if "image" in images else images[0]
+
+
+def _names(path: Path, table: pa.Table, column: str) -> list[str]:
+    """Values of a column as text; numbers of classes become the names in the file's metadata."""
+    values = table[column].to_pylist()
+    if None in values:
+        raise ValueError(
+            f"Every image must have a {column}; row {values.index(None)} of {path} has none. "
+            "Remove it or fill it in."
+        )
+    about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
+    feature = about.get("info", {}).get("features", {}).get(column, {})
+    names = feature.get("names") if isinstance(feature, dict) else None
+    if not names or not all(isinstance(value, int) for value in values):
+        return [str(value) for value in values]
+    for row, value in enumerate(values):
+        if not 0 <= value < len(names):
+            raise ValueError(
+                f"The {column} of every image must be the number of one of its {len(names)} names; "
+                f"row {row} of {path} has {value}. Remove it or correct it."
+            )
+    return [str(names[value]) for value in values]

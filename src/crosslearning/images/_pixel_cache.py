@@ -15,8 +15,7 @@ import numpy as np
 from crosslearning.datasets.decoding import decode, strict_about_bombs
 from crosslearning.datasets.images import Pixels, Progress
 from crosslearning.files import replacing
-from crosslearning.images._listing import ImageFile
-from crosslearning.images._parquet import read_rows
+from crosslearning.images._listing import ImageFile, read_rows
 from crosslearning.wording import listed
 
 _AT_A_TIME = 256  # bounds the memory of images waiting to be written

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,11 +78,6 @@ class Runs:
         keys = self.epsilons, self.seeds, self.domains, self.categories
         names = ["epsilon", "seed", "domain", "category"]
         return pd.DataFrame(columns, pd.MultiIndex.from_product(keys, names=names)).reset_index()
-
-
-def model_file(models: Path, epsilon: float, seed: int) -> Path:
-    """File of the networks of a run."""
-    return models / f"epsilon-{epsilon!r}-seed-{seed}.safetensors"
 
 
 def count(truth: Any, predicted: Any) -> list[list[int]]:

@@ -12,8 +12,8 @@ import numpy as np
 
 from crosslearning.datasets.images import ImageData, Indices, Pixels, Progress
 from crosslearning.files import default_cache_dir, write_json
-from crosslearning.images._listing import ImageFile, digest, find_images, read_groups, read_names
-from crosslearning.images._parquet import find_rows, parquet_files
+from crosslearning.images import _listing
+from crosslearning.images._listing import ImageFile, digest
 from crosslearning.images._pixel_cache import cached_pixels, decode_all
 
 Lists = str | Path | Sequence[str | Path]
@@ -86,10 +86,10 @@ class ImageDomains(ImageData):
         progress: Progress | None = None,
     ) -> None:
         root = Path(root)
-        if tables := parquet_files(root):
-            files, self.ignored = find_rows(root, tables), 0
+        if tables := _listing.parquet_files(root):
+            files, self.ignored = _listing.find_rows(root, tables), 0
         else:
-            files, self.ignored = find_images(root)
+            files, self.ignored = _listing.find_images(root)
         self._cache_dir = default_cache_dir() if cache_dir is None else Path(cache_dir)
         skipped = self._find_unreadable(files, progress) if skip_unreadable else set()
         self.skipped = tuple(sorted(skipped))
@@ -100,7 +100,7 @@ class ImageDomains(ImageData):
         names = {file.name for file in files}  # lists may name images that are skipped
         file = root / "groups.csv" if groups is None else Path(groups)
         group = {file.name: file.group for file in files if file.group is not None}
-        group |= read_groups(file, names) if groups is not None or file.exists() else {}
+        group |= _listing.read_groups(file, names) if groups is not None or file.exists() else {}
         super().__init__(
             [file.domain for file in self._files],
             [file.category for file in self._files],
@@ -143,8 +143,8 @@ class ImageDomains(ImageData):
     def _read_split(
         self, train_lists: Lists | None, test_lists: Lists | None, names: set[str]
     ) -> tuple[Indices, Indices]:
-        train = read_names(train_lists or [], names)
-        test = names - train if test_lists is None else read_names(test_lists, names)
+        train = _listing.read_names(train_lists or [], names)
+        test = names - train if test_lists is None else _listing.read_names(test_lists, names)
         train = names - test if train_lists is None else train
         if both := train & test:
             raise ValueError(

@@ -1,8 +1,9 @@
-"""The network of a training, and its default radii."""
+"""The network of a training, its default radii, and the usual alternatives to a radius."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -17,6 +18,7 @@ from crosslearning.nn._seeds import build
 
 _NAMES = ("batchnorm_cnn", "small_cnn")
 _SHARES = (0.01, 0.02, 0.06, 0.2)  # of the norm of the network
+_STIFFNESSES = (1.0, 10.0, 100.0)
 
 
 class Normalised(nn.Module):
@@ -99,7 +101,7 @@ def default_epsilons(
     chosen = next(name for name, radius in blocks.items() if radius is None)
     parameters = [module.get_parameter(name).detach() for name in named[chosen]]
     norm = float(nn.utils.parameters_to_vector(parameters).norm())
-    return (0.0, *(float(f"{share * norm:.2g}") for share in _SHARES), torch.inf)
+    return (0.0, *(float(f"{share * norm:.2g}") for share in _SHARES), math.inf)
 
 
 def named_function(model: str) -> Callable[..., Any]:
@@ -110,3 +112,28 @@ def named_function(model: str) -> Callable[..., Any]:
     except (ImportError, AttributeError) as error:
         raise ValueError(f"Model {model!r} cannot be imported: {error}.") from error
     return function  # type: ignore[no-any-return]
+
+
+def baselines_of(module: nn.Module, selected: bool | Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return arguments of `sweep` by name; springs of several stiffnesses begin with "spring".
+
+    ``together`` stands for one network that sees the domains mixed, and so shares all statistics.
+    """
+    named = [(name, part) for name, part in module.named_modules() if name]
+    norms = [name for name, part in named if isinstance(part, nn.modules.batchnorm._BatchNorm)]
+    linear = [name for name, part in named if isinstance(part, nn.Linear)]
+    settings: dict[str, dict[str, Any]] = {}
+    if norms:
+        pooled = {"epsilons": 0.0, "blocks": None, "together": True}
+        settings["pooled, shared BatchNorm statistics"] = pooled
+    for label, free in (("own BatchNorm (FedBN)", norms), ("own classifier (FedPer)", linear[-1:])):
+        if free:
+            blocks = {"*": None, **dict.fromkeys(free, math.inf)}
+            settings[label] = {"epsilons": 0.0, "blocks": blocks, "baselines": ()}
+    for stiffness in _STIFFNESSES:
+        spring = {"baselines": "spring", "stiffness": (stiffness,), "blocks": None, "epsilons": ()}
+        settings[f"spring {stiffness}"] = spring
+    tuned = {"baselines": "fine-tuned", "blocks": None, "epsilons": ()}
+    settings["pooled, then fine-tuned"] = tuned
+    names = [""] if selected is True else selected or []
+    return {label: how for label, how in settings.items() if any(name in label for name in names)}

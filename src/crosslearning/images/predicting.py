@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from crosslearning.datasets.images import Progress
+from crosslearning.images._folder import model_file
 from crosslearning.images._listing import ImageFile, image_files
 from crosslearning.images._pixel_cache import decode_all
-from crosslearning.images._runs import model_file
 from crosslearning.images.embedding import apply, load_backbone
 from crosslearning.images.networks import Normalised, network
 from crosslearning.images.settings import TrainingSettings

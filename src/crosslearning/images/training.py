@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -19,17 +19,14 @@ from torch.distributed.device_mesh import DeviceMesh
 
 import crosslearning
 from crosslearning.datasets import ImageData
-from crosslearning.datasets.images import Pixels
 from crosslearning.exceptions import ResolutionWarning
 from crosslearning.images import _results
-from crosslearning.images._baselines import baselines_of, judged
 from crosslearning.images._examples import inspected
-from crosslearning.images._folder import Stopwatch, claim, numbered, prepare_models
-from crosslearning.images._runs import Runs, count, model_file
+from crosslearning.images._folder import Stopwatch, claim, model_file, numbered, prepare_models
+from crosslearning.images._runs import Runs, count
 from crosslearning.images.batches import Augmentation, ImageBatches
-from crosslearning.images.contact_sheet import draw_contact_sheet
-from crosslearning.images.head_training import train_heads
-from crosslearning.images.networks import default_epsilons, network
+from crosslearning.images.heads import train_heads
+from crosslearning.images.networks import baselines_of, default_epsilons, network
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import divide
 from crosslearning.images.statistics import channel_statistics
@@ -107,7 +104,7 @@ def train(
         "seconds": watch.seconds,
     }
     if others:
-        results["baselines"] = judged(runs, others)
+        results["baselines"] = _results.judged(runs, others)
     if keep_models and ranks.is_first:
         results |= inspected(data, folder, settings, results["chosen"])
     results |= more(results)
@@ -128,14 +125,10 @@ def _networks(
     settings = replace(settings, epsilons=epsilons)
     with ranks.first_alone():
         claim(folder, settings, data)
-        pixels = data.pixels(settings.image_size)
-        draw_contact_sheet(data, pixels, folder / "contact_sheet.png")
-    seeds = [_Seed(settings, data, pixels, make, seed, folder, ranks) for seed in settings.seeds]
+    seeds = [_Seed(settings, data, make, seed, folder, ranks) for seed in settings.seeds]
 
-    def tell(run: dict[str, Any], record: EpochRecord) -> None:
-        progress(numbered(settings, run, epoch=record.epoch, epochs=settings.epochs))
-
-    def tell_baseline(about: dict[str, Any], run: dict[str, Any], record: EpochRecord) -> None:
+    def tell(run: dict[str, Any], record: EpochRecord, /, **baseline: Any) -> None:
+        about = baseline or numbered(settings, run)
         progress({**run, **about, "epoch": record.epoch, "epochs": settings.epochs})
 
     tables = []
@@ -147,33 +140,28 @@ def _networks(
     baselines = baselines_of(make(), settings.baselines)
     others = {}
     for k, (name, changes) in enumerate(baselines.items(), 1):
-        on_epoch = partial(tell_baseline, {"baseline": name, "run": k, "runs": len(baselines)})
+        on_epoch = partial(tell, baseline=name, run=k, runs=len(baselines))
         scores = [seed.sweep(on_epoch, f"baselines/{name}/", **changes) for seed in seeds]
         others[name] = Runs.of(pd.concat(scores), data.categories)
     return settings, tables, others
 
 
+@dataclass
 class _Seed:
     """The images of one seed's split, and sweeps over radii or baselines with them."""
 
-    def __init__(
-        self,
-        settings: TrainingSettings,
-        data: ImageData,
-        pixels: Pixels,
-        make: Callable[[], torch.nn.Module],
-        seed: int,
-        folder: Path,
-        ranks: Ranks,
-    ) -> None:
-        self.settings, self.make, self.seed, self.ranks = settings, make, seed, ranks
-        self.folder, self.domains = folder / "runs", data.domains
-        self.rows = divide(settings, data, seed)
-        self.statistics = channel_statistics(pixels, np.concatenate(self.rows[0]))
-        self.batches = partial(
-            ImageBatches, pixels, labels=data.category_codes, mean=self.statistics[0],
-            std=self.statistics[1],
-        )  # fmt: skip
+    settings: TrainingSettings
+    data: ImageData
+    make: Callable[[], torch.nn.Module]
+    seed: int
+    folder: Path
+    ranks: Ranks
+
+    def __post_init__(self) -> None:
+        data, pixels = self.data, self.data.pixels(self.settings.image_size)
+        self.rows = divide(self.settings, data, self.seed)
+        mean, std = self.statistics = channel_statistics(pixels, np.concatenate(self.rows[0]))
+        self.batches = partial(ImageBatches, pixels, labels=data.category_codes, mean=mean, std=std)
         self.sources = [
             dict(zip(data.domains, map(self.batches, part), strict=True)) for part in self.rows
         ]
@@ -212,7 +200,7 @@ class _Seed:
                 augment=Augmentation(flip=settings.flip) if settings.augment else None,
                 pooled_epochs=settings.pooled_epochs,
                 checkpoint_every=_STEPS,
-                folder=self.folder / f"{where}seed-{self.seed}",
+                folder=self.folder / "runs" / f"{where}seed-{self.seed}",
                 measure=measure,
                 on_epoch=on_epoch,
                 mesh=None if together else self.ranks.mesh,
@@ -233,7 +221,7 @@ class _Seed:
         """Save the networks, and return what `Runs` needs of each domain."""
         if folder is not None:
             models.save(model_file(folder, run["epsilon"], run["seed"]))
-        images = [[len(part[domain]) for part in self.sources] for domain in self.domains]
+        images = [[len(part[domain]) for part in self.sources] for domain in self.data.domains]
         losses = np.stack([np.broadcast_to(one.losses, len(images)) for one in history.records], 1)
         seconds = [sum(record.seconds for record in history.records)] * len(images)
         counts = (_count(models, part) for part in self.sources[1:])
@@ -244,7 +232,7 @@ class _Seed:
         """One row, of the one network, with lists over all domains."""
         rows = self._measure(None, *about)
         lists = {name: [row[name] for row in rows] for name in _MEASURED}
-        return [{"task": list(self.domains), **lists}]
+        return [{"task": list(self.data.domains), **lists}]
 
 
 def _optimizer(settings: TrainingSettings, parameters: Iterable[Any]) -> torch.optim.Optimizer:
