@@ -12,9 +12,8 @@ from crosslearning.cli import data, reproduce
 from crosslearning.cli.common import show_help_if_alone
 from crosslearning.cli.demo import demo
 from crosslearning.cli.fit import fit
-from crosslearning.cli.image_models import export
 from crosslearning.cli.images import train
-from crosslearning.cli.predict import predict
+from crosslearning.cli.predict import export, predict
 from crosslearning.cli.report import report
 from crosslearning.extras import missing
 

@@ -1,12 +1,24 @@
-"""Options and helpers shared by several commands."""
+"""Options, completion, progress and warnings of several commands."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+import csv
+import gzip
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_HEADER = 1 << 16  # bytes
+Command = Callable[..., None]
 
 
 class Format(StrEnum):
@@ -46,3 +58,91 @@ def writing(folder: Path, option: str = " with --out") -> Iterator[None]:
         raise OSError(
             f"Cannot write to {folder}: {reason}. Choose another folder{option}."
         ) from error
+
+
+def with_options(
+    options: Iterable[inspect.Parameter], after: int | None = None
+) -> Callable[[Command], Command]:
+    """Give a command more options, which it takes as keywords, `after` so many of its own."""
+
+    def decorate(command: Command) -> Command:
+        hints = inspect.get_annotations(command, eval_str=True)
+        parameters = [
+            one.replace(kind=one.KEYWORD_ONLY, annotation=hints[one.name])
+            for one in inspect.signature(command).parameters.values()
+            if one.kind is not one.VAR_KEYWORD
+        ]
+        place = len(parameters) if after is None else after
+        parameters[place:place] = [one.replace(kind=one.KEYWORD_ONLY) for one in options]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        return command
+
+    return decorate
+
+
+def one_of(*values: str) -> Callable[[str], list[str]]:
+    """Offer values of a list."""
+    return lambda incomplete: [value for value in values if value.startswith(incomplete)]
+
+
+def columns(context: typer.Context, incomplete: str) -> list[str]:
+    """Offer the columns of the text or Parquet file that comes before the option."""
+    before, comma, start = incomplete.rpartition(",")
+    # An option without its value ends the parsing: arguments are left over.
+    table = context.params.get("table") or next(iter(context.args), "")
+    try:
+        names = _header(Path(table))
+    except (OSError, ValueError, ImportError):
+        return []
+    return [before + comma + name for name in names if name.startswith(start)]
+
+
+def _header(path: Path) -> list[str]:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rb") as stream:
+        line = stream.readline(_HEADER)
+    if line.startswith(b"PAR1"):
+        import pyarrow.parquet as pq
+
+        return list(pq.read_schema(path).names)
+    text = line.decode("utf-8-sig")
+    return next(csv.reader([text.strip()], delimiter=max(",;\t|", key=text.count)))
+
+
+@contextmanager
+def spinner(*, show: bool) -> Iterator[Callable[..., object]]:
+    """Show the current step, its progress and the elapsed time on a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    text = TextColumn("{task.description}", markup=False)
+    columns = SpinnerColumn(), BarColumn(20), TimeElapsedColumn(), text
+    disable = not (show and console.is_terminal)
+    with Progress(*columns, console=console, transient=True, disable=disable) as progress:
+        step = progress.add_task("", total=None)
+
+        def say(text: str, share: float | None = None) -> None:
+            advance = {} if share is None else {"total": 1.0, "completed": share}
+            progress.update(step, description=text, **advance)  # type: ignore[arg-type]
+
+        yield say
+
+
+def progress_bars(*, show: bool) -> Progress:
+    """Progress bars on standard error that vanish when done."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    return Progress(console=Console(stderr=True), disable=not show, transient=True)
+
+
+@contextmanager
+def warnings_in_a_line(*, show: bool = True) -> Iterator[None]:
+    """Print each warning once, in one line on standard error, when the work is done."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for message in dict.fromkeys(str(warning.message) for warning in caught if show):
+        typer.echo("Warning: " + " ".join(message.split()), err=True)

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from crosslearning.cli.common import AsJson, Quiet, show_help_if_alone, writing
-from crosslearning.cli.completion import one_of
+from crosslearning.cli.common import AsJson, Quiet, one_of, show_help_if_alone, writing
 
 app = typer.Typer()
 

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from crosslearning.cli.common import AsJson, Quiet
+from crosslearning.cli.common import AsJson, Quiet, spinner, warnings_in_a_line
 from crosslearning.cli.images import describe, require_torch
-from crosslearning.cli.progress import spinner, warnings_in_a_line
 
 Say = Callable[[str], object]
 

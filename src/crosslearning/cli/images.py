@@ -1,19 +1,18 @@
 """The commands about images: ``train`` and ``reproduce office-home``."""
 
+import inspect
 import json
 import shlex
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosslearning.cli.common import writing
-from crosslearning.cli.image_options import ImageOptions, Out, Seeds, with_image_options
-from crosslearning.cli.progress import progress_bars
+from crosslearning.cli.common import AsJson, Quiet, progress_bars, with_options, writing
 from crosslearning.cli.ranks import Ranks
 from crosslearning.extras import missing
 
@@ -23,19 +22,104 @@ if TYPE_CHECKING:
     from crosslearning.datasets import ImageData
     from crosslearning.images import TrainingSettings
 
-
 _PICTURES = "pictures32"
-_LONG = (
-    "runs",
-    "categories",
-    "confusion",
-    "examples",
-)  # parts of the results that a summary leaves out
+_LONG = ("runs", "categories", "confusion", "examples")  # what a summary leaves out
+
+Seeds = Annotated[
+    int | None,
+    typer.Option(
+        "--seeds", min=1, help="Number of seeds; each has its own split and initial values."
+    ),
+]
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out", "-o", help="Folder for results and figures; an interrupted run resumes there."
+    ),
+]
+
+_SETTINGS = (
+    "model", "epochs", "pooled_share", "batch", "image_size", "learning_rate", "train_fraction",
+    "augment", "flip",
+)  # fmt: skip
+_ABOUT_FILES = ("groups", "train_list", "test_list", "skip_unreadable")
 
 
-@with_image_options
+@dataclass(frozen=True)
+class ImageOptions:
+    """The shared options."""
+
+    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0
+    model: Annotated[
+        str | None,
+        typer.Option(help="Network: batchnorm_cnn, small_cnn or package.module:function."),
+    ] = None
+    epochs: Annotated[int | None, typer.Option(help="Passes over the largest domain.")] = None
+    pooled_share: Annotated[
+        float | None,
+        typer.Option(help="Share of the epochs, the first ones, in which all domains are pooled."),
+    ] = None
+    batch: Annotated[int | None, typer.Option(help="Images per domain and step.")] = None
+    image_size: Annotated[int | None, typer.Option(help="Height and width in pixels.")] = None
+    learning_rate: Annotated[float | None, typer.Option(help="Learning rate.")] = None
+    train_fraction: Annotated[
+        float | None, typer.Option(help="Fraction of the training images to use.")
+    ] = None
+    augment: Annotated[
+        bool | None, typer.Option(help="Randomly shift, mirror and recolour training images.")
+    ] = None
+    flip: Annotated[
+        bool | None, typer.Option(help="Allow mirroring; disable it if left and right matter.")
+    ] = None
+    groups: Annotated[
+        Path | None, typer.Option(help="CSV with columns path and group; a group is never split.")
+    ] = None
+    train_list: Annotated[
+        list[Path] | None,
+        typer.Option(help="Text file that lists training images; may be repeated."),
+    ] = None
+    test_list: Annotated[
+        list[Path] | None, typer.Option(help="Text file that lists test images; may be repeated.")
+    ] = None
+    skip_unreadable: Annotated[
+        bool, typer.Option("--skip-unreadable", help="Skip images that cannot be read.")
+    ] = False
+    quiet: Quiet = False
+    as_json: AsJson = False
+
+    @property
+    def hidden(self) -> bool:
+        """Whether to show no progress and no tables."""
+        return self.quiet or self.as_json
+
+    def about_files(self, *, shipped: bool) -> dict[str, Any]:
+        """Options of `ImageDomains`, refused for the packaged pictures."""
+        options = {name: getattr(self, name) for name in _ABOUT_FILES if getattr(self, name)}
+        if shipped and options:
+            listed = ", ".join("--" + name.replace("_", "-") for name in options)
+            raise ValueError(
+                f"Options about files need a folder of images; got {listed} for pictures32. "
+                "Omit them, or pass a folder."
+            )
+        return {name.replace("_list", "_lists"): value for name, value in options.items()}
+
+    def configure(
+        self, base: "TrainingSettings", epsilons: Sequence[float] | None, seeds: int | None
+    ) -> "TrainingSettings":
+        """Return the settings, overridden by the given options."""
+        options = {name: getattr(self, name) for name in _SETTINGS}
+        options["epsilons"] = tuple(epsilons) if epsilons else None
+        options["seeds"] = tuple(range(self.seed, self.seed + (seeds or len(base.seeds))))
+        return replace(
+            base, **{name: value for name, value in options.items() if value is not None}
+        )
+
+
+_with_shared_options = with_options(inspect.signature(ImageOptions).parameters.values())
+
+
+@_with_shared_options
 def train(
-    options: ImageOptions,
     images: Annotated[
         str,
         typer.Argument(
@@ -75,6 +159,7 @@ def train(
     ] = False,
     seeds: Seeds = 1,
     out: Out = Path("crosslearning-train"),
+    **shared: Any,
 ) -> None:
     """Train one network per image domain, all within a radius of a common centre.
 
@@ -88,7 +173,7 @@ def train(
     from crosslearning.images import TrainingSettings
     from crosslearning.images import train as run
 
-    sizes = (48, 64) if images == _PICTURES else (64, 224)
+    options, sizes = ImageOptions(**shared), (48, 64) if images == _PICTURES else (64, 224)
     epsilons, blocks = _radii(epsilon or [])
     base = TrainingSettings(
         backbone=backbone,
@@ -101,9 +186,8 @@ def train(
     sweep(run, options.configure(base, epsilons, seeds), images, options, out)
 
 
-@with_image_options
+@_with_shared_options
 def office_home(
-    options: ImageOptions,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -116,6 +200,7 @@ def office_home(
     ] = None,
     seeds: Seeds = None,
     out: Out = Path("crosslearning-office-home"),
+    **shared: Any,
 ) -> None:
     """Figures 2 to 4: accuracy of cross-learned networks against the radius.
 
@@ -126,6 +211,7 @@ def office_home(
     """
     from crosslearning.paper.office_home import run, shipped_config
 
+    options = ImageOptions(**shared)
     if data is None and not options.hidden:
         typer.echo(
             "Office-Home is not included, so this trains a small network on pictures32. For the "

@@ -1,4 +1,4 @@
-"""The command ``crosslearning predict``, for tables and images."""
+"""The commands ``predict``, for tables and images, and ``export``, for image networks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosslearning.cli.progress import warnings_in_a_line
+from crosslearning.cli.common import Quiet, progress_bars, warnings_in_a_line, writing
 from crosslearning.wording import listed
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from crosslearning.images import Predictions
     from crosslearning.tables import Predicted
@@ -53,7 +53,7 @@ def predict(
     top: Annotated[
         int | None, typer.Option(help="Number of categories to list for each image; 1 by default.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    quiet: Quiet = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a summary as JSON; needs --out with a file.")
     ] = False,
@@ -66,7 +66,6 @@ def predict(
     contains the target, or if images are in folders named after categories. Images that cannot be
     read are reported and skipped.
     """
-    from crosslearning.cli.image_models import holds_networks, predict_images, print_remarks
     from crosslearning.tables import write_table
 
     to_stdout = out == "-"
@@ -76,16 +75,16 @@ def predict(
         )
     predicted: Any
     summary: Callable[..., dict[str, Any]]
-    remark: Callable[..., None]
-    if holds_networks(folder):
+    remarks: Callable[..., Iterator[str]]
+    if any((folder / "models").glob("seed-*.json")):  # written by `crosslearning train`
         _refuse("images", "tables", **{"--coverage": coverage})
-        predicted = predict_images(folder, table, task, top or 1, hidden=quiet or as_json)
-        summary, remark = _image_summary, print_remarks
+        predicted = _predict_images(folder, table, task, top or 1, hidden=quiet or as_json)
+        summary, remarks = _image_summary, _image_remarks
     else:
         _refuse("tables", "images", **{"--task": task, "--top": top})
         with warnings_in_a_line(show=not quiet):
             predicted = _predict_table(folder, table, coverage, out)
-        summary, remark = _summary, _print_remarks
+        summary, remarks = _summary, _remarks
     if predicted.table is not None:
         with _until_closed():
             write_table(predicted.table, sys.stdout.buffer if to_stdout else out)
@@ -93,7 +92,8 @@ def predict(
     if as_json:
         typer.echo(json.dumps(summary(predicted, out), indent=2))
     elif not quiet:
-        remark(predicted)
+        for line in remarks(predicted):
+            typer.echo(line, err=True)
         if not to_stdout:
             rows = predicted.rows if predicted.table is None else len(predicted.table)
             typer.echo(f"{rows:,} predictions in {out}")
@@ -140,6 +140,21 @@ def _predict_table(folder: Path, tables: list[str], coverage: float | None, out:
     return predict_table(model, source, coverage=coverage, verbatim=verbatim)
 
 
+def _predict_images(
+    folder: Path, images: Sequence[str], task: str | None, top: int, *, hidden: bool
+) -> Predictions:
+    """Predict images, with a progress bar."""
+    from crosslearning.images import predict
+
+    with progress_bars(show=not hidden) as bars:
+        bar = bars.add_task("Predicting", total=None)
+
+        def show(done: int, total: int) -> None:
+            bars.update(bar, completed=done, total=total)
+
+        return predict(folder, images, task=task, top=top, progress=show)
+
+
 @contextmanager
 def _until_closed() -> Iterator[None]:
     """Write until the reader closes the pipe."""
@@ -177,9 +192,17 @@ def _image_summary(predicted: Predictions, out: str) -> dict[str, Any]:
     }
 
 
-def _print_remarks(predicted: Predicted) -> None:
-    for line in _remarks(predicted):
-        typer.echo(line, err=True)
+def _image_remarks(predicted: Predictions) -> Iterator[str]:
+    """Name what was skipped and what the centre predicted, and the accuracy if known."""
+    if count := len(predicted.unreadable):
+        named = listed((f"{path} ({why})" for path, why in predicted.unreadable.items()), 5)
+        yield f"Skipped because they cannot be read: {count:,}: {named}"
+    if count := predicted.by_centre:
+        belong = "image belongs" if count == 1 else "images belong"
+        yield f"{count:,} {belong} to no training domain; predicted by the centre"
+    if predicted.accuracy is not None:
+        images = f"{int((predicted.table['truth'] != '').sum()):,} images in folders of categories"
+        yield f"Accuracy: {100 * predicted.accuracy:.1f} % of {images}"
 
 
 def _remarks(predicted: Predicted) -> Iterator[str]:
@@ -216,3 +239,28 @@ def _counted(counts: Counter[Any]) -> str:
         f"{'no label' if name is None else name} ({rows:,})" for name, rows in counts.most_common()
     )
     return listed(names, 5)
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(help="Folder that `crosslearning train` wrote.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="File to write: .onnx, .pt2 or .safetensors.")
+    ],
+    task: Annotated[
+        str | None, typer.Option(help="Domain whose network to write; by default the centre.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Export the network of one image domain, for use without this library.
+
+    It takes images of shape (n, 3, size, size) between 0 and 1, normalises them itself, and returns
+    a score for each category. The file, an .onnx graph, a .pt2 program for torch.export.load, or
+    parameters as .safetensors, is checked to give the same numbers.
+    """
+    from crosslearning.images import export as write
+
+    with writing(out.parent):
+        about = write(folder, out, task=task)
+    if not quiet:
+        name = "The centre" if task is None else task
+        typer.echo(f"{name} in {out}: {json.dumps(about, ensure_ascii=False)}")

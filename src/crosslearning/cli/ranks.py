@@ -36,12 +36,9 @@ class Ranks:
         """Let the first rank do something, such as fill a cache, before the others do it too."""
         if self.size == 1:
             return nullcontext()
-        from torch.distributed.device_mesh import init_device_mesh
-
         from crosslearning.nn._ranks import Ranks as MeshRanks
 
-        every = init_device_mesh("cpu", (self.size,), mesh_dim_names=("data",))
-        return MeshRanks(every, n_tasks=1).first_alone()
+        return MeshRanks(self.mesh(n_tasks=1), n_tasks=1).first_alone()
 
     def mesh(self, n_tasks: int) -> "DeviceMesh | None":
         """Use as many ranks for different tasks as possible, and the others to share them."""
