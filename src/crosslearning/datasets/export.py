@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslearning.datasets.decoding import import_pillow
-from crosslearning.datasets.pictures import Pictures32, load_pictures32
+from crosslearning.datasets.images import Pictures32, load_pictures32
 from crosslearning.datasets.tables import TableData, load_ames, load_hsb82
 from crosslearning.extras import require
 from crosslearning.files import new_folder

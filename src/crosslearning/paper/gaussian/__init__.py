@@ -17,14 +17,6 @@ from crosslearning.paper.gaussian.error import (
 from crosslearning.paper.gaussian.estimators import TwoMeans, cross_means, james_stein, two_means
 
 __all__ = [
-    "MonteCarlo",
-    "TwoMeans",
-    "beneficial_from",
-    "best_max_gap",
-    "cross_means",
-    "james_stein",
-    "monte_carlo",
-    "mse",
-    "mse_derivative",
-    "two_means",
-]
+    "MonteCarlo", "TwoMeans", "beneficial_from", "best_max_gap", "cross_means", "james_stein",
+    "monte_carlo", "mse", "mse_derivative", "two_means",
+]  # fmt: skip
