@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from crosslearning.tables import TableModel
-    from crosslearning.tables.findings import CenterCoefficient, Findings, ModelScore
+    from crosslearning.tables.findings import Findings, ModelScore
 
 _TIE = 1e-6  # of the score
 _COEFFICIENTS = 10  # that are printed
@@ -127,7 +127,8 @@ def _print_center(console: Console, findings: Findings) -> None:
     if findings.center is None:
         return
     rows = [row for row in findings.center.coefficients if row.feature != "(intercept)"]
-    some = sorted(rows, key=_distance, reverse=True)[:_COEFFICIENTS]
+    rows.sort(key=lambda row: -abs(row.estimate or 0.0) / (row.std_error or 1.0))
+    some = rows[:_COEFFICIENTS]
     shown = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     shown.add_column("coefficients of\nthe centre", min_width=16, overflow="fold")
     between = [f"sd by\n{level}" for level in findings.center.levels]
@@ -143,7 +144,3 @@ def _print_center(console: Console, findings: Findings) -> None:
     if len(some) < len(rows):
         console.print(f"({len(rows) - len(some):,} that are closer to 0 are in the report)")
     console.print()
-
-
-def _distance(row: CenterCoefficient) -> float:
-    return abs(row.estimate or 0.0) / (row.std_error or 1.0)

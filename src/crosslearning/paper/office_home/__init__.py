@@ -51,7 +51,11 @@ def improvement(results: dict[str, Any]) -> list[dict[str, Any]]:
 
     At the radius chosen by validation, and as in the paper at each domain's best on test images.
     """
-    accuracies = {float(point["epsilon"]): _accuracies(point) for point in results["path"]}
+    accuracies = {
+        float(point["epsilon"]): {one["domain"]: one["test"]["mean"] for one in point["domains"]}
+        | {"all": point["test"]["mean"]}
+        for point in results["path"]
+    }
     between = [epsilon for epsilon in accuracies if 0 < epsilon < math.inf]
     if not between:
         return []
@@ -72,11 +76,6 @@ def improvement(results: dict[str, Any]) -> list[dict[str, Any]]:
         for over, end in (("agnostic", math.inf), ("consensus", 0.0))
         for domain, base in accuracies.get(end, {}).items()
     ]
-
-
-def _accuracies(point: dict[str, Any]) -> dict[str, float]:
-    by_domain = {domain["domain"]: domain["test"]["mean"] for domain in point["domains"]}
-    return {**by_domain, "all": point["test"]["mean"]}
 
 
 def reported() -> dict[str, Any]:
