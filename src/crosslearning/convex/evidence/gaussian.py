@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crosslearning.convex.evidence._point import VariancePoint
+from crosslearning.convex.evidence.hierarchy import NestedMarginal
 from crosslearning.convex.evidence.marginal import Center, Marginal
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, symmetric_root
-from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions
+from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions, evidence_of
 from crosslearning.convex.evidence.thin_marginal import ThinMarginal, row_factors
 from crosslearning.convex.sums.checks import checked_weights
 from crosslearning.convex.sums.moments import Moments
@@ -41,6 +42,11 @@ class GaussianData:
         """Number of rows, by the weights of their tasks."""
         return float(self.task_weights @ self.moments.counts)
 
+    @cached_property
+    def squares(self) -> Array:
+        """Sum of squares of each column."""
+        return np.asarray(np.einsum("n,njj->j", self.task_weights, self.moments.products)[:-1])
+
     def at(self, root: Array, ratio: Array | float) -> VariancePoint:
         """Evaluate at Σ = σ² root rootᵀ and τ² = σ² ratio, for all columns or for each."""
         products, weights = self.moments.products, self.task_weights
@@ -52,13 +58,7 @@ class GaussianData:
     def point(self, marginal: Marginal, precision: Array) -> VariancePoint:
         """Return the model with the best noise."""
         center = Center.of(marginal.total, precision)
-        n_free = max(self.n_rows - center.n_flat, 1.0)
-        v = np.append(-center.beta, 1.0)
-        squares = max(float(v @ marginal.total @ v + precision @ center.beta**2), 0.0)
-        noise, n_noise = best_noise(self.moments, self.task_weights, squares, n_free)
-        logs = marginal.log_det + center.log_det - np.log(precision[~self.flat]).sum()
-        logs -= float(self.task_weights @ self.moments.log_weights)
-        deviance = n_free * np.log(2.0 * np.pi * noise) + squares / noise
+        value, noise, n_noise = self.value(marginal, center, precision)
         return VariancePoint(
             marginal=marginal,
             precision=precision,
@@ -66,9 +66,24 @@ class GaussianData:
             center=center,
             noise=noise,
             n_noise=n_noise,
-            value=float(-0.5 * (deviance + logs)),
+            value=value,
             dispersion=noise,
         )
+
+    def value(
+        self, marginal: Marginal | NestedMarginal, center: Center, precision: Array
+    ) -> tuple[float, float, float]:
+        """Log evidence, variance of the noise, and its degrees of freedom unless it is rounding."""
+        v = np.append(-center.beta, 1.0)
+        squares = max(float(v @ marginal.total @ v + precision @ center.beta**2), 0.0)
+        n_free = max(self.n_rows - center.n_flat, 1.0)
+        targets = float(self.task_weights @ self.moments.products[:, -1, -1])
+        smallest = _ROUNDING * (targets / max(self.n_rows, 1.0) or 1.0)
+        noise = max(squares / n_free, smallest)
+        logs = marginal.log_det + center.log_det - np.log(precision[~self.flat]).sum()
+        logs -= float(self.task_weights @ self.moments.log_weights)
+        deviance = n_free * np.log(2.0 * np.pi * noise) + squares / noise
+        return float(-0.5 * (deviance + logs)), noise, n_free if noise > smallest else np.inf
 
     @cached_property
     def _factors(self) -> Array | None:
@@ -77,17 +92,6 @@ class GaussianData:
         if not 0 < 2 * most <= self.moments.n_columns:
             return None
         return row_factors(self.moments.products, most)
-
-
-def best_noise(
-    moments: Moments, task_weights: Array, squares: float, n_free: float
-) -> tuple[float, float]:
-    """Return the variance of the noise, and its degrees of freedom unless that is rounding."""
-    targets = float(task_weights @ moments.products[:, -1, -1])
-    n_rows = float(task_weights @ moments.counts)
-    smallest = _ROUNDING * (targets / max(n_rows, 1.0) or 1.0)
-    noise = max(squares / n_free, smallest)
-    return noise, n_free if noise > smallest else np.inf
 
 
 def evidence_fit(
@@ -160,14 +164,14 @@ def evidence_fit(
         if learn_from is not None:
             return _posterior(data, start)
         covariance = start.structure
-    squares = np.einsum("n,njj->j", weights, moments.products)[:-1]
-    mean_squares = np.where(flat, 0.0, squares / max(data.n_rows, 1.0))
+    counted = weights * (moments.counts > 0)
     search = Search(
         data.at,
         SearchOptions(covariance, blocks, tol, max_iter),
-        squares=squares,
-        mean_squares=mean_squares,
-        task_weights=weights * (moments.counts > 0),
+        squares=data.squares,
+        mean_squares=np.where(flat, 0.0, data.squares / max(data.n_rows, 1.0)),
+        sizes=np.array([counted.sum()]),
+        alone=np.array([np.count_nonzero(counted) < 2]),
         columns=np.arange(moments.n_columns),
         intercept=moments.intercept,
     )
@@ -175,7 +179,7 @@ def evidence_fit(
         search.start = np.diagonal(start.task_covariance) / start.noise_variance
         search.ratio[search.blocks[~flat]] = start.center_variances[~flat] / start.noise_variance
     optimum, scores = search.run(covariance)
-    fit = optimum.fit(scores)
+    fit = evidence_of(optimum, scores)
     noiseless = np.isinf(optimum.point.n_noise)
     return replace(fit, status=EvidenceStatus.NOISELESS) if noiseless else fit
 
@@ -195,7 +199,7 @@ def _posterior(data: GaussianData, fit: EvidenceFit) -> EvidenceFit:
         converged=True,
         law=lambda: fit.variance_law,
     )
-    return replace(optimum.fit(fit.scores), status=fit.status)
+    return replace(evidence_of(optimum, fit.scores), status=fit.status)
 
 
 def check_covariance(covariance: str) -> None:

@@ -18,7 +18,7 @@ from crosslearning.convex.evidence.gaussian import check_covariance, evidence_fi
 from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint
 from crosslearning.convex.evidence.nearest import Gaussians, nearest_gaussians
 from crosslearning.convex.evidence.posterior import EvidenceFit, symmetric_root
-from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions
+from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions, evidence_of
 from crosslearning.convex.families import (
     AVERAGED,
     Family,
@@ -50,14 +50,14 @@ class GLMFit(NamedTuple):
     @classmethod
     def of(
         cls,
-        optimum: Optimum,
+        optimum: Optimum[LaplacePoint],
         scores: dict[str, float],
         moments: Moments,
         average: Callable[[Array, Array], Array],
         tol: float,
     ) -> GLMFit:
         """Take the optimum of a search; `average` and `tol` are for :func:`nearest_gaussians`."""
-        point = cast("LaplacePoint", optimum.point)
+        point = optimum.point
 
         def gaussians() -> Gaussians:
             if not isinstance(point.data.rows.family, AVERAGED):
@@ -65,7 +65,7 @@ class GLMFit(NamedTuple):
                 return Gaussians(point.beta, center, point.thetas, *point.task_posteriors)
             return nearest_gaussians(point.marginal, point.precision, average, tol)
 
-        return cls(optimum.fit(scores), moments, gaussians, point.data.rows.family)
+        return cls(evidence_of(optimum, scores), moments, gaussians, point.data.rows.family)
 
     def shifted(self, by: Array) -> GLMFit:
         """Add to the parameters of centre and tasks."""
@@ -167,30 +167,34 @@ def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMF
     least = _LEAST_SHARE * data.dispersion
     optimum, scores = search_of(data, None, options).run(options.covariance)
     for _ in range(_MAX_ROUNDS):
-        before, point = data.dispersion, cast("LaplacePoint", optimum.point)
+        before, point = data.dispersion, optimum.point
         data.dispersion = data.pearson(point.thetas, point.n_effective, least)
         moved = data.learn_shape(optimum.root, np.repeat(optimum.ratio[blocks], q))
         if abs(np.log(data.dispersion / before)) <= _SETTLED and moved <= _SHAPE_SETTLED:
             break
         optimum, _ = search_of(data, optimum, options).run(optimum.structure)
     # In units of the dispersion, as products of rows are.
-    rows = cast("GLMRows", cast("LaplacePoint", optimum.point).data.rows)
+    rows = cast("GLMRows", optimum.point.data.rows)
     products = optimum.point.dispersion * optimum.point.marginal.products
     moments = Moments(products, rows.counts, np.zeros(rows.n_tasks), rows.intercept)
     average = _average(rows, optimum.point.dispersion)
     return GLMFit.of(optimum, scores, moments, average, options.tol)
 
 
-def search_of(data: LaplaceData, start: Optimum | None, options: SearchOptions) -> Search:
+def search_of(
+    data: LaplaceData, start: Optimum[LaplacePoint] | None, options: SearchOptions
+) -> Search[LaplacePoint]:
     """Return the search for variances, from those of an earlier one if there is one."""
     rows = data.rows
     bends = np.einsum("njj->nj", rows.at_zero)[:, :-1] / data.dispersion
+    counted = data.task_weights * (bends.sum(axis=1) > 0)
     search = Search(
         data.at,
         options,
         squares=data.task_weights @ bends,
         mean_squares=rows.mean_squares,
-        task_weights=data.task_weights * (bends.sum(axis=1) > 0),
+        sizes=np.array([counted.sum()]),
+        alone=np.array([np.count_nonzero(counted) < 2]),
         columns=np.repeat(np.arange(len(rows.mean_squares)), rows.family.n_scores),
         intercept=rows.intercept,
     )

@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crosslearning.convex.deadline import check_deadline
-from crosslearning.convex.evidence._nested_point import NestedData
+from crosslearning.convex.evidence._nested_point import NestedData, NestedPoint
 from crosslearning.convex.evidence._robust import Solved, reweighted
 from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
 from crosslearning.convex.evidence.mode import INTERCEPT_VARIANCE, LaplaceData, with_best_shape
 from crosslearning.convex.evidence.nested import (
     NestedFit,
-    NestedOptimum,
-    NestedSearch,
     check_structure,
+    equal_shares,
+    levels_fit,
+    levels_of,
     nested_fit,
 )
-from crosslearning.convex.evidence.scoring import promised
-from crosslearning.convex.evidence.search import MENTION, ROOM, SearchOptions
+from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions
 from crosslearning.convex.families import AVERAGED, Gaussian, Student
 from crosslearning.convex.sums.checks import checked_weights
 from crosslearning.convex.sums.moments import Moments
@@ -99,7 +99,7 @@ def nested_laplace_fit(
     family = family.begun(rows.y, rows.weights)
     shift = family.start(rows.y, rows.weights) * rows.intercept
     rows = replace(rows, offset=rows.offset + shift, family=family)
-    fit = _Rounds(rows, hierarchy, weights, options).run(averaged=averaged)
+    fit = _Rounds(rows, hierarchy, weights, options).fit(averaged=averaged)
     by = np.append(np.zeros(rows.n_parameters - len(shift)), shift)
     return replace(fit, center=fit.center + by, means=[means + by for means in fit.means])
 
@@ -117,85 +117,67 @@ def _robust(
     return replace(fit, family=family)
 
 
-class _Rounds:
+class _Rounds(Search[NestedPoint]):
     """Modes and variances in turn."""
 
     def __init__(
         self, rows: GLMRows, hierarchy: Hierarchy, weights: Array, options: SearchOptions
     ) -> None:
-        self.rows, self.hierarchy, self.weights, self.options = rows, hierarchy, weights, options
+        self.rows, self.hierarchy, self.weights = rows, hierarchy, weights
         p, q = rows.n_parameters, rows.family.n_scores
         self.flat = np.arange(p) >= p - q * rows.intercept
         self.beta = np.zeros(p)
         self.offsets = [np.zeros((n, p)) for n in hierarchy.sizes]  # in standard deviations
         self.dispersed = LaplaceData(rows, weights, self.flat)
-        self.dispersion = self.dispersed.pearson(np.zeros((rows.n_tasks, p)), 0.0)
+        none = np.zeros((rows.n_tasks, p))
+        self.dispersion = self.dispersed.pearson(none, 0.0)
         self.least = _LEAST_SHARE * self.dispersion
+        products = rows.at_zero / self.dispersion
+        squares = np.einsum("n,njj->j", weights, products)[:-1]
+        super().__init__(
+            self._data(products, none, np.zeros(rows.n_tasks), none, none).at,
+            options,
+            squares=squares,
+            mean_squares=rows.mean_squares,
+            columns=np.repeat(np.arange(len(rows.mean_squares)), q),
+            intercept=rows.intercept,
+            **levels_of(hierarchy),
+        )
+        self.start = equal_shares(weights, squares, len(hierarchy.sizes))
+        self.ends: dict[str, tuple[Array, list[Array], float, GLMRows]] = {}
 
-    def run(self, *, averaged: bool) -> NestedFit:
+    def fit(self, *, averaged: bool) -> NestedFit:
         """Search for the structure, and return the posterior averaged where that is better."""
-        covariance = self.options.covariance
-        search = self._search()
-        best = self._settle(search, "block" if covariance == "auto" else covariance)
-        scores = {best.structure: best.score}
-        if covariance == "auto":
-            start, ratio = best.point.marginal.variances, search.ratio
-            richer = search.point("diagonal", start, ratio)
-            charge = search.charge(richer) - search.charge(best.point)
-            if ROOM * promised(richer, np.zeros(len(richer.variances))) > charge:
-                block, state = best, (self.beta, self.offsets, self.dispersion, self.rows)
-                best = self._settle(search, "diagonal")
-                scores["diagonal"] = best.score
-                if best.score <= block.score + MENTION:
-                    best = block
-                    self.beta, self.offsets, self.dispersion, self.rows = state
-        fit = replace(best.fit(scores, self.dispersion), family=self.rows.family)
-        averaged &= isinstance(self.rows.family, AVERAGED)
+        best, scores = self.run(self.options.covariance)
+        self.beta, self.offsets, self.dispersion, self.rows = self.ends[best.structure]
+        family = self.rows.family
+        fit = replace(levels_fit(best, scores), noise_variance=self.dispersion, family=family)
+        averaged &= isinstance(family, AVERAGED)
         return self._averaged(fit, best.point.marginal) if averaged else fit
 
-    def _search(self) -> NestedSearch:
-        rows = self.rows
-        bends = np.einsum("njj->nj", rows.at_zero)[:, :-1] / self.dispersion
-        data = QuadraticLevels(
-            products=rows.at_zero / self.dispersion,
-            task_weights=self.weights,
-            hierarchy=self.hierarchy,
-            flat=self.flat,
-            flat_precision=1.0 / INTERCEPT_VARIANCE,
-            thetas=np.zeros((rows.n_tasks, rows.n_parameters)),
-            log_likelihoods=np.zeros(rows.n_tasks),
-            slopes=np.zeros((rows.n_tasks, rows.n_parameters)),
-            push=np.zeros((rows.n_tasks, rows.n_parameters)),
-        )
-        return NestedSearch(
-            data,
-            self.options,
-            squares=self.weights @ bends,
-            mean_squares=rows.mean_squares,
-            columns=np.repeat(np.arange(len(rows.mean_squares)), rows.family.n_scores),
-            intercept=rows.intercept,
-        )
-
-    def _settle(self, search: NestedSearch, structure: str) -> NestedOptimum:
+    def best(
+        self, structure: str, start: Optimum[NestedPoint] | None = None
+    ) -> Optimum[NestedPoint]:
+        """Let modes and variances take turns."""
         converged, n_iter = False, 0
         for _ in range(_MAX_ROUNDS):
-            first = search.point(structure, search.start)
-            data = self._at_mode(first.marginal)
-            search.data = data
-            optimum = search.best(structure, search.start)
-            search.start = optimum.point.marginal.variances
-            search.ratio = optimum.point.variances[-len(search.ratio) :]
-            n_iter, before = n_iter + optimum.n_iter, self.dispersion
-            marginal = optimum.point.marginal
+            evaluate, variances, _ = self.space(structure, start)
+            data = self._at_mode(evaluate(variances).point.marginal)
+            self.at = data.at
+            start = super().best(structure, start)
+            n_iter, before = n_iter + start.n_iter, self.dispersion
+            marginal = start.point.marginal
             effective = np.einsum("njk,nkj->n", data.products[:, :-2, :-2], marginal.covariances[0])
             n_effective = float(self.weights @ effective)
             self.dispersion = self.dispersed.pearson(data.thetas, n_effective, self.least)
             moved = self._learn_shape(marginal)
             settled = abs(np.log(self.dispersion / before)) <= _SETTLED and moved <= _SHAPE_SETTLED
-            converged = optimum.n_iter == 1 and bool(settled)
+            converged = start.n_iter == 1 and bool(settled)
             if converged:
                 break
-        return replace(optimum, n_iter=n_iter, converged=converged)
+        assert start is not None
+        self.ends[structure] = self.beta, self.offsets, self.dispersion, self.rows
+        return replace(start, n_iter=n_iter, converged=converged)
 
     def _learn_shape(self, marginal: NestedMarginal) -> float:
         """Learn the shape of the family at given variances; return by how much it changed."""
@@ -240,6 +222,13 @@ class _Rounds:
         products = np.zeros((rows.n_tasks, p + 2, p + 2))
         products[:, :-1, :-1] = rows.products(thetas, self.dispersion)
         products[:, :p, -1] = products[:, -1, :p] = -push
+        likelihoods = rows.log_likelihood(thetas, self.dispersion)
+        slopes = rows.slopes(thetas) / self.dispersion
+        return self._data(products, thetas, likelihoods, slopes, push)
+
+    def _data(
+        self, products: Array, thetas: Array, log_likelihoods: Array, slopes: Array, push: Array
+    ) -> QuadraticLevels:
         return QuadraticLevels(
             products=products,
             task_weights=self.weights,
@@ -247,8 +236,8 @@ class _Rounds:
             flat=self.flat,
             flat_precision=1.0 / INTERCEPT_VARIANCE,
             thetas=thetas,
-            log_likelihoods=rows.log_likelihood(thetas, self.dispersion),
-            slopes=rows.slopes(thetas) / self.dispersion,
+            log_likelihoods=log_likelihoods,
+            slopes=slopes,
             push=push,
         )
 

@@ -8,7 +8,6 @@ are searched for on it, and its optimum is where the next pass looks.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
@@ -138,10 +137,10 @@ class _Climb:
         self.mixing, self.n_near, self.converged = _Mixing(), 0, False
         self.scores: dict[str, float] = {}
         self.expansion: Expansion | None = None
-        self.last: Optimum | None = None
+        self.last: Optimum[LaplacePoint] | None = None
 
     @property
-    def optimum(self) -> Optimum:
+    def optimum(self) -> Optimum[LaplacePoint]:
         """The variances of the present parameters."""
         assert self.last is not None
         return self.last
@@ -149,7 +148,7 @@ class _Climb:
     @property
     def point(self) -> LaplacePoint:
         """The posterior on the last quadratic model."""
-        return cast("LaplacePoint", self.optimum.point)
+        return self.optimum.point
 
     def expand(self, around: Expansion) -> None:
         """Take in a pass, but for tasks that went too far."""
@@ -205,7 +204,7 @@ class _Mixing:
         self.used: list[Array] = []
         self.images: list[Array] = []
 
-    def next(self, optimum: Optimum, dispersion: float) -> tuple[Array, Array, float]:
+    def next(self, optimum: Optimum[LaplacePoint], dispersion: float) -> tuple[Array, Array, float]:
         """Root, ratio and dispersion to use, given what came of those used before."""
         variances, unit = optimum.root**2, optimum.root**2
         if variances.ndim > 1:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import chdtri
 
 if TYPE_CHECKING:
-    from crosslearning.convex.evidence._nested_point import NestedPoint
+    from crosslearning.convex.evidence._point import EvidencePoint
     from crosslearning.convex.evidence.scoring import Structured
     from crosslearning.tether import Array, Indices
 
@@ -36,11 +36,11 @@ class VarianceLaw:
 
     @classmethod
     def of(
-        cls, best: Structured | NestedPoint, group: Indices, n_tasks: Array | float, unit: float
+        cls, best: Structured[EvidencePoint], group: Indices, n_tasks: Array, unit: float
     ) -> VarianceLaw:
         """Take the maximum of the evidence; `group` holds the number of each parameter's variance.
 
-        `n_tasks` may differ by variance; `unit` is that of the variances.
+        `n_tasks` are the units that each variance is of; `unit` is that of the variances.
         """
         n = int(group.max()) + 1
         variances, fixed = best.variances[:n], best.fixed[:n]
