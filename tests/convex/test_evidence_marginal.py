@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crosslearning.convex.evidence.gaussian import GaussianData
-from crosslearning.convex.evidence.marginal import Marginal
+from crosslearning.convex.evidence.marginal import Marginal, ThinMarginal
 from crosslearning.convex.evidence.scoring import Structured, groups
-from crosslearning.convex.evidence.thin_marginal import ThinMarginal
 from tests.support.evidence_oracles import (
     Rows,
     flat_columns,

@@ -16,10 +16,9 @@ from numpy.typing import ArrayLike
 
 from crosslearning.convex.evidence._point import VariancePoint
 from crosslearning.convex.evidence.hierarchy import NestedMarginal
-from crosslearning.convex.evidence.marginal import Center, Marginal
+from crosslearning.convex.evidence.marginal import Center, Marginal, ThinMarginal, row_factors
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, symmetric_root
 from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions, evidence_of
-from crosslearning.convex.evidence.thin_marginal import ThinMarginal, row_factors
 from crosslearning.convex.sums.checks import checked_weights
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.tether import Array, Flags, Indices

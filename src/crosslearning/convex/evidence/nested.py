@@ -2,24 +2,151 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslearning.convex.evidence._nested_point import NestedData, NestedPoint
+from crosslearning.convex.evidence._point import NO_INFORMATION, EvidencePoint
 from crosslearning.convex.evidence.gaussian import GaussianData
 from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
+from crosslearning.convex.evidence.marginal import chunks
 from crosslearning.convex.evidence.posterior import EvidenceStatus
 from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions
 from crosslearning.convex.evidence.variance_law import VarianceLaw
 from crosslearning.convex.families import Family, Gaussian
 from crosslearning.convex.sums.checks import checked_weights
 from crosslearning.convex.sums.moments import Moments
-from crosslearning.tether import Array, Indices
+from crosslearning.tether import Array, Flags, Indices
 
 STRUCTURES = ("auto", "block", "diagonal", "levels", "pooled")
+
+
+@dataclass(eq=False, kw_only=True)
+class NestedData(ABC):
+    """Products of the tasks, and where they belong.
+
+    The centre of `flat` parameters has no variance to learn, but this precision.
+    """
+
+    products: Array
+    task_weights: Array
+    hierarchy: Hierarchy
+    flat: Flags
+    flat_precision: float = 0.0
+
+    @abstractmethod
+    def value(self, marginal: NestedMarginal) -> tuple[float, float, float]:
+        """Log evidence, variance of the noise, and its degrees of freedom if it is at its best."""
+
+    def at(self, roots: Array, ratio: Array) -> NestedPoint:
+        """Evaluate at the roots of S of each level, one after the other, and t of the centre."""
+        precision = np.where(self.flat, self.flat_precision, np.divide(1.0, ratio))
+        variances = roots.reshape(-1, len(self.flat)) ** 2
+        marginal = NestedMarginal(
+            self.products, self.task_weights, self.hierarchy, variances, precision
+        )
+        value, noise, n_noise = self.value(marginal)
+        return NestedPoint(
+            precision=precision,
+            coef=~self.flat,
+            center=marginal.center,
+            noise=noise,
+            n_noise=n_noise,
+            value=value,
+            marginal=marginal,
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NestedPoint(EvidencePoint):
+    """Units of several levels; a second target is a push, whose work is subtracted."""
+
+    marginal: NestedMarginal
+
+    @cached_property
+    def slope_of_variances(self) -> Array:
+        slopes, marginal = [], self.marginal
+        pairs = zip(marginal.residuals, marginal.weights, self._unit_information, strict=True)
+        for residuals, weights, (information, _) in pairs:
+            g, *pushed = np.moveaxis(residuals, -1, 0)
+            slope = 0.5 * (weights @ g**2 / self.noise - np.diagonal(information))
+            slopes.append(slope + sum(weights @ (g * push) for push in pushed))
+        return np.concatenate(slopes)
+
+    @cached_property
+    def slope_of_ratio(self) -> Array:
+        beta, *pushed = self.marginal.means[-1][0].T
+        explicit = EvidencePoint.slope_of_ratio.func(self)  # type: ignore[attr-defined]
+        return np.asarray(explicit + sum(self._prior**2 * beta * push for push in pushed))
+
+    @property
+    def informed(self) -> Flags:
+        in_all = np.diagonal(self.marginal.total)[: len(self.coef)]
+        about = np.array([np.diagonal(linear) for linear, _ in self._unit_information])
+        return np.asarray(about > NO_INFORMATION * in_all).ravel()
+
+    @cached_property
+    def expected_parts(self) -> tuple[Array, Array]:
+        p, n_levels = len(self.coef), len(self.marginal.variances)
+        K = np.zeros(((n_levels + 1) * p, (n_levels + 1) * p))
+        for level, (_, squares) in enumerate(self._unit_information):
+            at, above = (slice(k * p, (k + 1) * p) for k in (level, level + 1))
+            K[at, at] = squares
+            K[at, above] = self._with_parent(level)
+            K[above, at] = K[at, above].T
+        prior = self._prior_information
+        K[-p:, -p:] = prior**2
+        informations = *(linear for linear, _ in self._unit_information), prior
+        return K, np.concatenate([np.diagonal(information) for information in informations])
+
+    def observed(self, group: Indices) -> Array:
+        """Average of observed and expected curvature (AI-REML)."""
+        marginal, n = self.marginal, int(group.max()) + 1
+        j, squares = np.arange(len(self.coef)), np.zeros(n)
+        vectors = np.zeros((len(marginal.products), len(j), n))
+        for level, residuals in enumerate(marginal.residuals):
+            g = residuals[:, :, 0]
+            vectors[:, j, group[level]] = g[marginal.hierarchy.ancestors(level)]
+            squares += np.bincount(group[level], marginal.weights[level] @ g**2, n)
+        pull = self.center.beta * self._prior
+        vectors[:, j, group[-1]] = pull
+        squares += np.bincount(group[-1], pull**2, n)
+        information = marginal.average_information(vectors)
+        return self._with_best_noise(information / self.noise, squares / self.noise)
+
+    @cached_property
+    def _unit_information(self) -> list[tuple[Array, Array]]:
+        """Σ P and Σ P∘P over the units of each level, P = W - W K W with K of the parent."""
+        p, sums = len(self.coef), []
+        for level, parents in enumerate(self.marginal.hierarchy.parents):
+            linear, squared = np.zeros((p, p)), np.zeros((p, p))
+            for part in chunks(len(parents), p):
+                W = self.marginal.information[level][part, :p, :p]
+                P = W - W @ self.marginal.covariances[level + 1][parents[part]] @ W
+                weights = self.marginal.weights[level][part]
+                linear += np.tensordot(weights, P, 1)
+                squared += np.einsum("n,njk,njk->jk", weights, P, P)
+            sums.append((linear, squared))
+        return sums
+
+    def _with_parent(self, level: int) -> Array:
+        """Σ (W (I - K Z))∘² over units, with K and Z of the parent: what both levels share."""
+        p, marginal = len(self.coef), self.marginal
+        K = marginal.covariances[level + 1]
+        if level + 1 < len(marginal.variances):
+            rest = np.eye(p) - K @ marginal.level_products(level + 1)[:, :p, :p]
+        else:
+            rest = K * self._prior
+        shared = np.zeros((p, p))
+        for part in chunks(len(self.marginal.hierarchy.parents[level]), p):
+            parents = self.marginal.hierarchy.parents[level][part]
+            both = marginal.information[level][part, :p, :p] @ rest[parents]
+            shared += np.einsum("n,njk,njk->jk", marginal.weights[level][part], both, both)
+        return shared
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

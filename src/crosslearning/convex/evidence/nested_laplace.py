@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crosslearning.convex.deadline import check_deadline
-from crosslearning.convex.evidence._nested_point import NestedData, NestedPoint
 from crosslearning.convex.evidence._robust import Solved, reweighted
 from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
 from crosslearning.convex.evidence.mode import INTERCEPT_VARIANCE, LaplaceData, with_best_shape
 from crosslearning.convex.evidence.nested import (
+    NestedData,
     NestedFit,
+    NestedPoint,
     check_structure,
     equal_shares,
     levels_fit,

@@ -9,10 +9,16 @@ from typing import Generic, NamedTuple, cast
 
 import numpy as np
 
-from crosslearning.convex.evidence._full_covariance import full_covariance
 from crosslearning.convex.evidence._point import VariancePoint
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus
-from crosslearning.convex.evidence.scoring import Point, Structured, groups, maximise, promised
+from crosslearning.convex.evidence.scoring import (
+    Point,
+    Structured,
+    full_covariance,
+    groups,
+    maximise,
+    promised,
+)
 from crosslearning.convex.evidence.variance_law import VarianceLaw
 from crosslearning.tether import Array, Flags, Indices
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crosslearning.convex.sums._padding import buckets
-from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.sums.moments import Moments, buckets
 from crosslearning.convex.sums.scores import quadratic_forms
 
 if TYPE_CHECKING:
