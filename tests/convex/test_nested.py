@@ -9,7 +9,7 @@ from statsmodels.regression.mixed_linear_model import MixedLM
 
 from crosslearning.convex.evidence.gaussian import GaussianData, evidence_fit
 from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
-from crosslearning.convex.evidence.nested import GaussianLevels, nested_fit
+from crosslearning.convex.evidence.nested import NestedData, nested_fit
 from crosslearning.convex.evidence.scoring import Structured
 from tests.support.nested import NestedRows
 
@@ -63,12 +63,13 @@ def test_average_information_is_a_quadratic_form(rows, marginal):
 def test_slopes_are_derivatives(rows):
     weights = np.linspace(0.5, 1.5, len(rows.parent))
     flat = np.array([False, True])
-    data = GaussianLevels(
+    tasks = GaussianData(rows.moments, weights, flat)
+    data = NestedData(
         products=rows.moments.products,
         task_weights=weights,
         hierarchy=rows.hierarchy,
         flat=flat,
-        tasks=GaussianData(rows.moments, weights, flat),
+        value=lambda marginal: tasks.value(marginal, marginal.center, marginal.precision),
     )
     group = np.array([[0, 1], [2, 3], [4, 4]])
 

@@ -18,7 +18,13 @@ from crosslearning.convex.evidence._point import VariancePoint
 from crosslearning.convex.evidence.hierarchy import NestedMarginal
 from crosslearning.convex.evidence.marginal import Center, Marginal, ThinMarginal, row_factors
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, symmetric_root
-from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions, evidence_of
+from crosslearning.convex.evidence.search import (
+    Optimum,
+    Parameters,
+    Search,
+    SearchOptions,
+    evidence_of,
+)
 from crosslearning.convex.sums.checks import checked_weights
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.tether import Array, Flags, Indices
@@ -41,10 +47,21 @@ class GaussianData:
         """Number of rows, by the weights of their tasks."""
         return float(self.task_weights @ self.moments.counts)
 
-    @cached_property
-    def squares(self) -> Array:
-        """Sum of squares of each column."""
-        return np.asarray(np.einsum("n,njj->j", self.task_weights, self.moments.products)[:-1])
+    @classmethod
+    def of(
+        cls, moments: Moments, task_weights: ArrayLike | None, *, flat_center: bool = False
+    ) -> GaussianData:
+        """Check the weights; the centre of intercepts is always flat."""
+        flat = np.full(moments.n_columns, flat_center)
+        flat[moments.n_columns - moments.intercept :] = True
+        return cls(moments, checked_weights(task_weights, moments.n_tasks, "task_weights"), flat)
+
+    @property
+    def parameters(self) -> Parameters:
+        squares = np.einsum("n,njj->j", self.task_weights, self.moments.products)[:-1]
+        mean_squares = np.where(self.flat, 0.0, squares / max(self.n_rows, 1.0))
+        columns = np.arange(self.moments.n_columns)
+        return Parameters(squares, mean_squares, columns, self.moments.intercept)
 
     def at(self, root: Array, ratio: Array | float) -> VariancePoint:
         """Evaluate at Σ = σ² root rootᵀ and τ² = σ² ratio, for all columns or for each."""
@@ -149,10 +166,8 @@ def evidence_fit(
     array([0., 2.])
     """
     check_covariance(covariance)
-    weights = checked_weights(task_weights, moments.n_tasks, "task_weights")
-    flat = np.full(moments.n_columns, flat_center)
-    flat[moments.n_columns - moments.intercept :] = True
-    data = GaussianData(moments, weights, flat)
+    data = GaussianData.of(moments, task_weights, flat_center=flat_center)
+    weights, flat = data.task_weights, data.flat
     if moments.n_tasks > (learn_from or 2 * _SAMPLE) and start is None:
         few = slice(None, None, -(-moments.n_tasks // (learn_from or _SAMPLE)))
         options = SearchOptions(covariance, blocks, tol, max_iter)._asdict()
@@ -167,12 +182,9 @@ def evidence_fit(
     search = Search(
         data.at,
         SearchOptions(covariance, blocks, tol, max_iter),
-        squares=data.squares,
-        mean_squares=np.where(flat, 0.0, data.squares / max(data.n_rows, 1.0)),
+        data.parameters,
         sizes=np.array([counted.sum()]),
         alone=np.array([np.count_nonzero(counted) < 2]),
-        columns=np.arange(moments.n_columns),
-        intercept=moments.intercept,
     )
     if start is not None:
         search.start = np.diagonal(start.task_covariance) / start.noise_variance

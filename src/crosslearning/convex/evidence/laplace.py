@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,16 +19,11 @@ from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint
 from crosslearning.convex.evidence.nearest import Gaussians, nearest_gaussians
 from crosslearning.convex.evidence.posterior import EvidenceFit, symmetric_root
 from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions, evidence_of
-from crosslearning.convex.families import (
-    AVERAGED,
-    Family,
-    Gaussian,
-    Student,
-)
+from crosslearning.convex.families import AVERAGED, Family, Gaussian, Student
 from crosslearning.convex.sums.checks import checked_weights
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.convex.sums.rows import GLMRows
-from crosslearning.tether import Array, Indices
+from crosslearning.tether import Array
 
 _MAX_ROUNDS, _SETTLED = 20, 1e-4  # of the dispersion, and its relative change at the end
 _FREE_SCORE = 10.0  # variance of intercepts of separate models of classes around the pooled ones
@@ -77,13 +72,10 @@ class GLMFit(NamedTuple):
 def laplace_fit(
     rows: GLMRows,
     *,
-    covariance: str = "auto",
-    blocks: Indices | None = None,
     task_weights: ArrayLike | None = None,
-    tol: float = 1e-6,
-    max_iter: int = 200,
+    **options: Any,
 ) -> GLMFit:
-    """Fit a hierarchical generalised linear model; parameters are those of :func:`evidence_fit`.
+    """Fit a hierarchical generalised linear model; options are those of :func:`evidence_fit`.
 
     `Gaussian` is exact, `Student` a variational approximation. The centre of intercepts has a wide
     prior. Row weights are precisions, or counts if the family has no dispersion; a dispersion is
@@ -92,16 +84,12 @@ def laplace_fit(
     An evaluation of the evidence takes a few Newton steps, each a pass over the rows and O(N p³)
     operations; its gradient is exact, including the change of the mode.
     """
-    check_covariance(covariance)
+    settings = SearchOptions(**options)
+    check_covariance(settings.covariance)
     rows.family.check(rows.y)
-    family = rows.family.begun(rows.y, rows.weights)
     of_tasks = checked_weights(task_weights, rows.n_tasks, "task_weights")
-    options = SearchOptions(covariance, blocks, tol, max_iter)
-    rest = rows.y - rows.offset[:, 0] if isinstance(family, Gaussian) else rows.y
-    shift = family.start(rest, rows.weights) * rows.intercept
-    fit = _fit(replace(rows, offset=rows.offset + shift, family=family), of_tasks, options)
-    # Intercepts were measured from the pooled scores.
-    return fit.shifted(np.append(np.zeros(rows.n_parameters - len(shift)), shift))
+    moved, added = rows.around_pooled()
+    return _fit(moved, of_tasks, settings).shifted(added)
 
 
 def new_tasks(rows: GLMRows, center: Array, covariance: Array, noise: float) -> tuple[Array, Array]:
@@ -186,17 +174,14 @@ def search_of(
 ) -> Search[LaplacePoint]:
     """Return the search for variances, from those of an earlier one if there is one."""
     rows = data.rows
-    bends = np.einsum("njj->nj", rows.at_zero)[:, :-1] / data.dispersion
-    counted = data.task_weights * (bends.sum(axis=1) > 0)
+    informed = np.einsum("njj->n", rows.at_zero[:, :-1, :-1]) > 0
+    counted = data.task_weights * informed
     search = Search(
         data.at,
         options,
-        squares=data.task_weights @ bends,
-        mean_squares=rows.mean_squares,
+        data.parameters,
         sizes=np.array([counted.sum()]),
         alone=np.array([np.count_nonzero(counted) < 2]),
-        columns=np.repeat(np.arange(len(rows.mean_squares)), rows.family.n_scores),
-        intercept=rows.intercept,
     )
     if rows.family.link == "logit":
         search.free = _FREE_SCORE

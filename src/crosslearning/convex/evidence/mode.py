@@ -14,6 +14,7 @@ from crosslearning.convex.deadline import check_deadline
 from crosslearning.convex.evidence._point import VariancePoint
 from crosslearning.convex.evidence.marginal import Center, Marginal, times
 from crosslearning.convex.evidence.posterior import task_covariances
+from crosslearning.convex.evidence.search import Parameters
 from crosslearning.convex.families import OneScore
 from crosslearning.convex.sums.passes import Expansion
 from crosslearning.convex.sums.rows import GLMRows
@@ -43,6 +44,13 @@ class LaplaceData:
     intercept: Flags
     dispersion: float = 1.0
     last: Mode | None = field(default=None, repr=False)
+
+    @property
+    def parameters(self) -> Parameters:
+        squares = np.einsum("n,njj->j", self.task_weights, self.rows.at_zero)[:-1]
+        columns = np.repeat(np.arange(len(self.rows.mean_squares)), self.rows.family.n_scores)
+        mean_squares, intercept = self.rows.mean_squares, self.rows.intercept
+        return Parameters(squares / self.dispersion, mean_squares, columns, intercept)
 
     def at(self, root: Array, ratio: Array | float) -> LaplacePoint:
         """Evaluate at Σ = root rootᵀ and τ² = ratio, for all parameters or for each."""
@@ -101,27 +109,18 @@ class LaplaceData:
         if last is not None:
             last = self._mode(last.beta, last.u, root, precision)
             mode = max(mode, last, key=lambda mode: mode.value)
-        for _ in range(_MAX_STEPS):
-            check_deadline()
-            marginal = self._marginal(mode, root)
-            center = Center.of(marginal.total, precision)
-            u = times(marginal.residuals(center.beta), root.T)
-            new = self._along(mode, center.beta - mode.beta, u - mode.u, root, precision)
-            gain, mode = new.value - mode.value, new
-            if gain <= _SMALL * max(1.0, 1e-3 * abs(mode.value)):
-                break
-        return mode, self._marginal(mode, root)
 
-    def _along(
-        self, mode: Mode, beta_step: Array, u_step: Array, root: Array, precision: Array
-    ) -> Mode:
-        """Halve a step until it does not lead down; stay if that never happens."""
-        for size in 0.5 ** np.arange(_MAX_HALVINGS):
-            beta, u = mode.beta + size * beta_step, mode.u + size * u_step
-            new = self._mode(beta, u, root, precision)
-            if new.value >= mode.value - _ROUNDING * abs(mode.value):
-                return new
-        return mode
+        def density(position: list[Array]) -> float:
+            return self._mode(position[0], position[1], root, precision).value
+
+        def newton(position: list[Array]) -> list[Array]:
+            marginal = self._marginal(position[0] + times(position[1], root), root)
+            center = Center.of(marginal.total, precision)
+            return [center.beta, times(marginal.residuals(center.beta), root.T)]
+
+        (beta, u), value = climb([mode.beta, mode.u], mode.value, density, newton)
+        mode = Mode(beta, u, beta + times(u, root), value)
+        return mode, self._marginal(mode.thetas, root)
 
     def _mode(self, beta: Array, u: Array, root: Array, precision: Array) -> Mode:
         """Add the log density of targets and parameters, but for the priors' normalisation."""
@@ -132,9 +131,33 @@ class LaplaceData:
         value = float(self.task_weights @ logs_with_prior - 0.5 * precision[free] @ beta[free] ** 2)
         return Mode(beta, u, thetas, value)
 
-    def _marginal(self, mode: Mode, root: Array) -> Marginal:
-        products = self.rows.products(mode.thetas, self.dispersion)
+    def _marginal(self, thetas: Array, root: Array) -> Marginal:
+        products = self.rows.products(thetas, self.dispersion)
         return Marginal(products, root, self.task_weights)
+
+
+def climb(
+    position: list[Array],
+    value: float,
+    density: Callable[[list[Array]], float],
+    newton: Callable[[list[Array]], list[Array]],
+) -> tuple[list[Array], float]:
+    """Damped Newton steps from a position of some log density to its maximum, and that.
+
+    A step is halved until it does not lead down; where that never happens, the position stays.
+    """
+    for _ in range(_MAX_STEPS):
+        check_deadline()
+        end, before = newton(position), value
+        for size in 0.5 ** np.arange(_MAX_HALVINGS):
+            trial = [a + size * (b - a) for a, b in zip(position, end, strict=True)]
+            new = density(trial)
+            if new >= value - _ROUNDING * abs(value):
+                position, value = trial, new
+                break
+        if value - before <= _SMALL * max(1.0, 1e-3 * abs(value)):
+            break
+    return position, value
 
 
 def with_best_shape(rows: GLMRows, evidence: Callable[[GLMRows], float]) -> tuple[GLMRows, float]:

@@ -30,40 +30,44 @@ class EvidenceStatus(Enum):
     )
 
 
-@dataclass(frozen=True, eq=False)
-class EvidenceFit:
-    """Variances at the maximum of the evidence, and the posterior of all parameters.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fit:
+    """Variances at the maximum of the evidence, and the posterior of the centre.
 
-    With P parameters, `task_covariance` is Σ (P, P), `noise_variance` σ², `center_variances` τ² of
-    each parameter, infinite where the prior is flat; `center` and `center_covariance` are the
-    posterior of β, `thetas` (n_tasks, P) the tasks' posterior means (of other families than the
-    Gaussian, modes). `scores` holds the log evidence minus the penalty for parameters of each
-    structure tried, `variance_law` tells how well Σ_jj are determined, and `n_iter` is the number
-    of evaluations.
+    `noise_variance` is σ², `center_variances` are τ² of each parameter, infinite where the prior is
+    flat; `center` and `center_covariance` are the posterior of β. `scores` holds the log evidence
+    minus the penalty for parameters of each structure tried, `variance_law` tells how well the
+    variances of units are determined, and `n_iter` is the number of evaluations.
     """
 
     structure: str
     noise_variance: float
-    task_covariance: Array
     center_variances: Array
     center: Array
     center_covariance: Array
-    thetas: Array
     log_evidence: float
     scores: dict[str, float]
     variance_law: VarianceLaw
     n_iter: int
     status: EvidenceStatus
 
-    def covariances(self, moments: Moments) -> Array:
-        """Posterior covariances of the θ_i, from the moments of the fit or some of its tasks.
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EvidenceFit(Fit):
+    """The fit of tasks of one level.
+
+    With P parameters, `task_covariance` is Σ (P, P), and `thetas` (n_tasks, P) are the tasks'
+    posterior means (of other families than the Gaussian, modes).
+    """
+
+    task_covariance: Array
+    thetas: Array
+
+    def task_posteriors(self, moments: Moments) -> tuple[Array, Array]:
+        """Posterior covariances of the θ_i, and I - V_i A_i, from the moments of the fit.
 
         They take as much memory as the moments; ask for some tasks at a time if they are many.
         """
-        return self.task_posteriors(moments)[0]
-
-    def task_posteriors(self, moments: Moments) -> tuple[Array, Array]:
-        """Posterior covariances of the θ_i, and I - V_i A_i."""
         root = symmetric_root(self.task_covariance / self.noise_variance)
         root = root[:, root.any(axis=0)]
         center = self.center_covariance / self.noise_variance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, NamedTuple, cast
+from typing import Any, Generic, NamedTuple, cast
 
 import numpy as np
 
@@ -31,10 +31,23 @@ SMALLEST_RATIO = 1e-8  # smallest variance of the centre, relative to where the 
 class SearchOptions(NamedTuple):
     """Structure of the covariance, blocks, tolerance and limit, as in `evidence_fit`."""
 
-    covariance: str
-    blocks: Indices | None
-    tol: float
-    max_iter: int
+    covariance: str = "auto"
+    blocks: Indices | None = None
+    tol: float = 1e-6
+    max_iter: int = 200
+
+
+class Parameters(NamedTuple):
+    """What a search begins with.
+
+    `squares` are sums over the rows for each parameter, `mean_squares` means for each column, 0
+    where the centre has no t, and `columns` tell the column of each parameter.
+    """
+
+    squares: Array
+    mean_squares: Array
+    columns: Indices
+    intercept: bool
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,37 +77,37 @@ class Optimum(Generic[Point]):
         flat = np.full(len(precision), np.inf)
         return np.asarray(np.divide(noise, precision, out=flat, where=precision > 0))
 
-    @property
-    def status(self) -> EvidenceStatus:
-        return EvidenceStatus.CONVERGED if self.converged else EvidenceStatus.MAX_ITER
+    def results(self, scores: dict[str, float]) -> dict[str, Any]:
+        """Return what fits of one level and of several have in common."""
+        return {
+            "structure": self.structure,
+            "center_covariance": self.point.noise * self.point.center.covariance,
+            "log_evidence": self.point.value,
+            "scores": scores,
+            "variance_law": self.law(),
+            "n_iter": self.n_iter,
+            "status": EvidenceStatus.CONVERGED if self.converged else EvidenceStatus.MAX_ITER,
+        }
 
 
 def evidence_of(optimum: Optimum[VariancePoint], scores: dict[str, float]) -> EvidenceFit:
     """Return variances and posterior, with the scores of all structures that were tried."""
     point = optimum.point
     return EvidenceFit(
-        structure=optimum.structure,
         noise_variance=point.dispersion,
         task_covariance=point.noise * optimum.covariance,
         center_variances=optimum.center_variances,
         center=point.beta,
-        center_covariance=point.noise * point.center.covariance,
         thetas=point.thetas,
-        log_evidence=point.value,
-        scores=scores,
-        variance_law=optimum.law(),
-        n_iter=optimum.n_iter,
-        status=optimum.status,
+        **optimum.results(scores),
     )
 
 
 class Search(Generic[Point]):
     """A model as a function of the variances S of each level, tasks first, and t of the centre.
 
-    `at` evaluates it at roots of S and the t of each parameter. `squares` are sums over the rows
-    for each parameter, `mean_squares` means for each column, 0 where the centre has no t;
-    `sizes` are numbers of units, and levels `alone` have no variance that could be told from
-    another; `columns` tell the column of each parameter.
+    `at` evaluates it at roots of S and the t of each parameter. `sizes` are numbers of units, and
+    levels `alone` have no variance that could be told from another.
     Begins where a task's own rows and the others' are worth the same, with t of each block that
     explain a target of variance 1, unless `start`, by parameter, and `ratio` are changed before
     `run`, as may be `free`, the variance of the intercepts of separate models.
@@ -104,18 +117,15 @@ class Search(Generic[Point]):
         self,
         at: Callable[[Array, Array], Point],
         options: SearchOptions,
+        parameters: Parameters,
         *,
-        squares: Array,
-        mean_squares: Array,
         sizes: Array,
         alone: Flags,
-        columns: Indices,
-        intercept: bool,
     ) -> None:
-        self.at, self.columns, self.intercept, self.options = at, columns, intercept, options
+        self.at, self.options, self.sizes = at, options, sizes
+        self.squares, mean_squares, self.columns, self.intercept = parameters
         none = np.zeros(len(mean_squares), dtype=np.intp)
         self.blocks = none if options.blocks is None else options.blocks
-        self.squares, self.sizes = squares, sizes
         self.start: Array | None = None
         self.free = _FREE
         total = np.bincount(self.blocks, mean_squares)
@@ -123,7 +133,8 @@ class Search(Generic[Point]):
         self.ratio = np.divide(size, total, out=np.ones(len(total)), where=total > 0)
         self.smallest_ratio = SMALLEST_RATIO * self.ratio
         # Parameters whose variance is 0 unless they share it with others, and t that stay.
-        self.fixed, self.fixed_ratio = np.repeat(alone[:, None], len(squares), axis=1), total == 0
+        self.fixed = np.repeat(alone[:, None], len(self.squares), axis=1)
+        self.fixed_ratio = total == 0
         if not (self.fixed.all() and self.fixed_ratio.all()):
             evaluate, variances, _ = self.space("diagonal")
             self.fixed |= ~evaluate(variances).point.informed.reshape(self.fixed.shape)
@@ -176,13 +187,8 @@ class Search(Generic[Point]):
             score=best.value - self._charge(best),
             n_iter=n_iter,
             converged=converged,
-            law=partial(self._law, best),
+            law=partial(VarianceLaw.of, best, self.sizes),
         )
-
-    def _law(self, best: Structured[Point]) -> VarianceLaw:
-        group = best.group[:-1].ravel()
-        units = np.repeat(self.sizes, (int(group.max()) + 1) // len(self.sizes))
-        return VarianceLaw.of(best, group, units, best.point.noise)
 
     def space(
         self, structure: str, start: Optimum[Point] | None = None
@@ -262,5 +268,5 @@ class Search(Generic[Point]):
             score=point.value - charge,
             n_iter=n_iter + start.n_iter,
             converged=converged,
-            law=partial(self._law, here),
+            law=partial(VarianceLaw.of, here, self.sizes),
         )

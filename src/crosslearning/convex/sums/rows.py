@@ -79,6 +79,14 @@ class GLMRows:
         vars(other)["padded"] = self.padded
         return other
 
+    def around_pooled(self) -> tuple[GLMRows, Array]:
+        """Measure intercepts from the pooled scores: the rows, and what to add to parameters."""
+        family = self.family.begun(self.y, self.weights)
+        rest = self.y - self.offset[:, 0] if family.link == "identity" else self.y
+        shift = family.start(rest, self.weights) * self.intercept
+        rows = replace(self, offset=self.offset + shift, family=family)
+        return rows, np.append(np.zeros(self.n_parameters - len(shift)), shift)
+
     def moments(self, precisions: Array | float = 1.0) -> Moments:
         """Sum products of columns and of what the offset leaves of real targets."""
         return Moments.of_rows(
