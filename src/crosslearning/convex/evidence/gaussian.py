@@ -140,18 +140,13 @@ def evidence_fit(
         Block of each column, from 0, one by default; each has its own τ².
     flat_center, start : bool, EvidenceFit
         Whether τ² is infinite (restricted maximum likelihood); and a fit to start from.
-    task_weights : array of shape (n_tasks,), optional
-        Weight of each task: how many tasks it stands for; 1 by default.
-    learn_from : int, optional
-        Largest number of evenly spaced tasks from which variances are learned; all by default.
+    task_weights, learn_from : array of shape (n_tasks,), int
+        How many tasks each stands for, 1 by default; and the largest number of evenly spaced tasks
+        from which variances are learned, all by default.
     tol, max_iter
-        Gain in log evidence that ends the search, and largest number of evaluations.
-
-    Notes
-    -----
-    Each of 5 to 20 evaluations takes O(N p³) operations for N tasks and p columns, or O(N m p²) if
-    no task has more rows m than half the columns, and as much memory as the moments. A variance
-    whose optimum is at 0 is exactly 0: all tasks share its coefficient.
+        Gain in log evidence that ends the search, and largest number of evaluations. Each of 5 to
+        20 takes O(N p³) operations for N tasks and p columns, or O(N m p²) if no task has more rows
+        m than half the columns. A variance whose optimum is at 0 is exactly 0.
 
     Examples
     --------

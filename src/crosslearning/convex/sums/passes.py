@@ -167,7 +167,7 @@ class Expansion:
         n, p = self.thetas.shape
         products = np.empty((n, p + 1, p + 1))
         products[:, :-1, :-1] = self.sums.curvatures
-        bend = _times(self.sums.curvatures, self.thetas)
+        bend = times_each(self.sums.curvatures, self.thetas)
         products[:, :-1, -1] = products[:, -1, :-1] = self.sums.slopes + bend
         # A squared error of 1 per row, which nothing but the scale of gradients depends on.
         squares = np.einsum("np,np->n", 2.0 * self.sums.slopes + bend, self.thetas)
@@ -184,7 +184,7 @@ class Expansion:
 
     def log_likelihood(self, thetas: Array, dispersion: float) -> Array:
         step = thetas - self.thetas
-        slopes = self.sums.slopes - 0.5 * _times(self.sums.curvatures, step)
+        slopes = self.sums.slopes - 0.5 * times_each(self.sums.curvatures, step)
         return np.asarray(self.sums.values + np.einsum("np,np->n", slopes, step)) / dispersion
 
     def totals(self, thetas: Array, function: object) -> Array:  # noqa: ARG002
@@ -205,12 +205,13 @@ class Expansion:
         so a log likelihood that falls behind the model by less than that is a gain as well.
         """
         step = self.thetas - before.thetas
-        bends = np.einsum("np,np->n", _times(before.sums.curvatures, step), step)
+        bends = np.einsum("np,np->n", times_each(before.sums.curvatures, step), step)
         least = before.log_likelihood(self.thetas, 1.0) - _TOO_FAR * bends
         good = self.sums.values >= least - _ROUNDING * np.abs(before.sums.values)
         thetas = np.where(good[:, None], self.thetas, before.thetas)
         return replace(self, thetas=thetas, sums=self.sums.where(good, before.sums)), good
 
 
-def _times(A: Array, thetas: Array) -> Array:
+def times_each(A: Array, thetas: Array) -> Array:
+    """A_i θ_i of all tasks."""
     return np.asarray(np.matmul(A, thetas[:, :, None])[:, :, 0])

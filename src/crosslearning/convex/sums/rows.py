@@ -148,10 +148,6 @@ class GLMRows:
                     bends[rows.tasks, :, k, :, m] = bends[rows.tasks, :, m, :, k] = block
         return slopes, bends.reshape(self.n_tasks, p * q, p * q)
 
-    def curvatures(self, thetas: Array) -> Array:
-        """Minus the second derivatives of the weighted log density of each task."""
-        return self.derivatives(thetas)[1]
-
     def products(
         self, thetas: Array, dispersion: float = 1.0, covariances: Array | None = None
     ) -> Array:
