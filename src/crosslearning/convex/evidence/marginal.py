@@ -139,6 +139,11 @@ class Marginal:
         """S⁻¹ times the posterior mean of each δ_i: the gradient of the task's squared error."""
         return np.asarray((self.information @ np.append(-beta, 1.0))[:, :-1])
 
+    def solved(self, precision: Array) -> tuple[Center, Array]:
+        """Return the posterior of the centre, and u_i where the tasks' means are β + L u_i."""
+        center = Center.of(self.total, precision)
+        return center, times(self.residuals(center.beta), self.root.T)
+
     def pulled(self, residuals: Array) -> tuple[Array, Array]:
         """Σ_i g_ij g_ik W_ijk and Σ_i g_ij W_ij, the parts of the observed curvature."""
         p = self.products.shape[1] - 1

@@ -114,9 +114,9 @@ class LaplaceData:
             return self._mode(position[0], position[1], root, precision).value
 
         def newton(position: list[Array]) -> list[Array]:
-            marginal = self._marginal(position[0] + times(position[1], root), root)
-            center = Center.of(marginal.total, precision)
-            return [center.beta, times(marginal.residuals(center.beta), root.T)]
+            thetas = position[0] + times(position[1], root)
+            center, u = self._marginal(thetas, root).solved(precision)
+            return [center.beta, u]
 
         (beta, u), value = climb([mode.beta, mode.u], mode.value, density, newton)
         mode = Mode(beta, u, beta + times(u, root), value)

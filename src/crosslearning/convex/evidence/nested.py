@@ -67,7 +67,7 @@ class NestedPoint(EvidencePoint):
     def slope_of_variances(self) -> Array:
         slopes, marginal = [], self.marginal
         pairs = zip(marginal.residuals, marginal.weights, self._unit_information, strict=True)
-        for residuals, weights, (information, _) in pairs:
+        for residuals, weights, (information, _, _) in pairs:
             g, *pushed = np.moveaxis(residuals, -1, 0)
             slope = 0.5 * (weights @ g**2 / self.noise - np.diagonal(information))
             slopes.append(slope + sum(weights @ (g * push) for push in pushed))
@@ -82,21 +82,20 @@ class NestedPoint(EvidencePoint):
     @property
     def informed(self) -> Flags:
         in_all = np.diagonal(self.marginal.total)[: len(self.coef)]
-        about = np.array([np.diagonal(linear) for linear, _ in self._unit_information])
+        about = np.array([np.diagonal(linear) for linear, _, _ in self._unit_information])
         return np.asarray(about > NO_INFORMATION * in_all).ravel()
 
     @cached_property
     def expected_parts(self) -> tuple[Array, Array]:
         p, n_levels = len(self.coef), len(self.marginal.variances)
         K = np.zeros(((n_levels + 1) * p, (n_levels + 1) * p))
-        for level, (_, squares) in enumerate(self._unit_information):
+        for level, (_, squares, shared) in enumerate(self._unit_information):
             at, above = (slice(k * p, (k + 1) * p) for k in (level, level + 1))
-            K[at, at] = squares
-            K[at, above] = self._with_parent(level)
+            K[at, at], K[at, above] = squares, shared
             K[above, at] = K[at, above].T
         prior = self._prior_information
         K[-p:, -p:] = prior**2
-        informations = *(linear for linear, _ in self._unit_information), prior
+        informations = *(linear for linear, _, _ in self._unit_information), prior
         return K, np.concatenate([np.diagonal(information) for information in informations])
 
     def observed(self, group: Indices) -> Array:
@@ -115,34 +114,26 @@ class NestedPoint(EvidencePoint):
         return self._with_best_noise(information / self.noise, squares / self.noise)
 
     @cached_property
-    def _unit_information(self) -> list[tuple[Array, Array]]:
-        """Σ P and Σ P∘P over the units of each level, P = W - W K W with K of the parent."""
-        p, sums = len(self.coef), []
-        for level, parents in enumerate(self.marginal.hierarchy.parents):
-            linear, squared = np.zeros((p, p)), np.zeros((p, p))
+    def _unit_information(self) -> list[tuple[Array, Array, Array]]:
+        """Σ P, Σ P∘P and Σ (W (I - K Z))∘² over the units of each level.
+
+        P = W - W K W with K of the parent, and Z its products; the last is what levels share.
+        """
+        p, marginal, sums = len(self.coef), self.marginal, []
+        for level, parents in enumerate(marginal.hierarchy.parents):
+            linear, squared, shared = np.zeros((3, p, p))
             for part in chunks(len(parents), p):
-                W = self.marginal.information[level][part, :p, :p]
-                P = W - W @ self.marginal.covariances[level + 1][parents[part]] @ W
-                weights = self.marginal.weights[level][part]
+                weights, above = marginal.weights[level][part], parents[part]
+                W = marginal.information[level][part, :p, :p]
+                WK = W @ marginal.covariances[level + 1][above]
+                P, both = W - WK @ W, WK * self._prior
+                if level + 1 < len(marginal.variances):
+                    both = W - WK @ marginal.level_products(level + 1)[above, :p, :p]
                 linear += np.tensordot(weights, P, 1)
                 squared += np.einsum("n,njk,njk->jk", weights, P, P)
-            sums.append((linear, squared))
+                shared += np.einsum("n,njk,njk->jk", weights, both, both)
+            sums.append((linear, squared, shared))
         return sums
-
-    def _with_parent(self, level: int) -> Array:
-        """Σ (W (I - K Z))∘² over units, with K and Z of the parent: what both levels share."""
-        p, marginal = len(self.coef), self.marginal
-        K = marginal.covariances[level + 1]
-        if level + 1 < len(marginal.variances):
-            rest = np.eye(p) - K @ marginal.level_products(level + 1)[:, :p, :p]
-        else:
-            rest = K * self._prior
-        shared = np.zeros((p, p))
-        for part in chunks(len(self.marginal.hierarchy.parents[level]), p):
-            parents = self.marginal.hierarchy.parents[level][part]
-            both = marginal.information[level][part, :p, :p] @ rest[parents]
-            shared += np.einsum("n,njk,njk->jk", marginal.weights[level][part], both, both)
-        return shared
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

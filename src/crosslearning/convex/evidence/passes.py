@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from crosslearning.convex.evidence.laplace import GLMFit, search_of
-from crosslearning.convex.evidence.marginal import Center, Marginal, times
+from crosslearning.convex.evidence.marginal import Marginal
 from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint, Mode
 from crosslearning.convex.evidence.posterior import EvidenceStatus, symmetric_root
 from crosslearning.convex.evidence.search import Optimum, SearchOptions
@@ -114,10 +114,8 @@ class _PassData(LaplaceData):
         return replace(point, value=point.value - drift)
 
     def climb(self, root: Array, precision: Array) -> tuple[Mode, Marginal]:
-        products = self.rows.products(self.rows.thetas, self.dispersion)
-        marginal = Marginal(products, root, self.task_weights)
-        center = Center.of(marginal.total, precision)
-        u = times(marginal.residuals(center.beta), root.T)
+        marginal = self._marginal(self.rows.thetas, root)
+        center, u = marginal.solved(precision)
         return self._mode(center.beta, u, root, precision), marginal
 
 
@@ -174,12 +172,8 @@ class _Climb:
         if self.n_near:
             root, ratio, self.dispersion = self.mixing.next(optimum, self.dispersion)
         data.dispersion = self.dispersion
-        self.last = replace(
-            optimum,
-            point=data.at(root, ratio[search.blocks[search.columns]]),
-            root=root,
-            ratio=ratio,
-        )
+        point = data.at(root, ratio[search.blocks[search.columns]])
+        self.last = replace(optimum, point=point, root=root, ratio=ratio)
         self._step(self.point.thetas - self.expansion.thetas)
 
     def _step(self, step: Array) -> None:
@@ -215,10 +209,8 @@ class _Mixing:
         if optimum.structure != self.structure:
             self.structure, self.used, self.images = optimum.structure, [], []
         mixed = self._mixed(new, np.where(unit > 0, unit, 1.0))
-        variances, ratio = (
-            mixed[: variances.size].reshape(variances.shape),
-            mixed[variances.size : -1],
-        )
+        ratio = mixed[variances.size : -1]
+        variances = mixed[: variances.size].reshape(variances.shape)
         root = np.sqrt(variances) if variances.ndim == 1 else symmetric_root(variances)
         return root, ratio, float(mixed[-1])
 
