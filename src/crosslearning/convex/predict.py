@@ -139,7 +139,10 @@ class Predictor:
                 score, covariance[:, 0, 0], self.dispersion
             )
         exposure = 1.0 if isinstance(self.family, Gaussian) else np.exp(offset)
-        return _capped(mean, np.sqrt(variance), self.largest_mean * exposure)
+        # Means beyond the largest one believed are shrunk, and their standard deviations alike.
+        positive = np.maximum(mean, np.finfo(np.float64).tiny)
+        share = np.minimum(1.0, self.largest_mean * exposure / positive)
+        return share * mean, share * np.sqrt(variance)
 
     def probabilities(self, X: Array, codes: Indices) -> Array:
         """Probabilities of the classes, shape (n_rows, n_classes)."""
@@ -165,12 +168,6 @@ def _class_probabilities(family: Family, scores: Array, covariances: Array) -> A
         return family.probabilities(score, variance)
     assert isinstance(family, Bernoulli)
     return np.column_stack([family.predictive(sign * score, variance)[0] for sign in (-1.0, 1.0)])
-
-
-def _capped(mean: Array, sd: Array, largest: Array | float) -> tuple[Array, Array]:
-    """Shrink means beyond the largest one believed, and their standard deviations alike."""
-    share = np.minimum(1.0, largest / np.maximum(mean, np.finfo(np.float64).tiny))
-    return share * mean, share * sd
 
 
 def central_interval(

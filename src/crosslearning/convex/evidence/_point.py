@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crosslearning.convex.evidence.marginal import AT_ONCE, Center, Marginal
-from crosslearning.convex.evidence.posterior import posterior_means, symmetric_root
+from crosslearning.convex.evidence.marginal import AT_ONCE, Center, Marginal, times
+from crosslearning.convex.evidence.posterior import symmetric_root
 from crosslearning.tether import Array, Flags, Indices
 
 NO_INFORMATION = 1e-10  # share that rounding may leave
@@ -123,7 +123,8 @@ class VariancePoint(EvidencePoint):
 
     @property
     def thetas(self) -> Array:
-        return posterior_means(self.marginal.products, self.marginal.root, self.center.beta)
+        root = self.marginal.root
+        return self.center.beta + times(times(self.residuals, root.T), root)
 
     @cached_property
     def residuals(self) -> Array:

@@ -7,7 +7,7 @@ from enum import Enum
 
 import numpy as np
 
-from crosslearning.convex.evidence.marginal import chunks, responses
+from crosslearning.convex.evidence.marginal import chunks
 from crosslearning.convex.evidence.variance_law import VarianceLaw
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.tether import Array
@@ -79,17 +79,6 @@ def symmetric_root(covariance: Array) -> Array:
     """L with L Lᵀ = covariance."""
     values, vectors = np.linalg.eigh(covariance)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
-
-
-def posterior_means(products: Array, root: Array, center: Array) -> Array:
-    """Posterior mean of θ_i around a given centre, where Σ = σ² root rootᵀ."""
-    thetas = np.empty((len(products), len(center)))
-    v = np.append(-center, 1.0)
-    for part in chunks(len(products), len(center)):
-        u = responses(products[part], root)[0] @ v
-        moved = root if root.ndim > 1 else np.diag(root)[:, root != 0.0]
-        thetas[part] = center + u @ moved.T
-    return thetas
 
 
 def task_covariances(products: Array, root: Array, center: Array) -> tuple[Array, Array]:
