@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -25,10 +26,8 @@ from crosslearning.convex.sums.moments import Moments
 from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.tether import Array
 
-_MAX_ROUNDS, _SETTLED = 20, 1e-4  # of the dispersion, and its relative change at the end
+_MAX_ROUNDS = 20
 _FREE_SCORE = 10.0  # variance of intercepts of separate models of classes around the pooled ones
-_SHAPE_SETTLED = 1e-3  # last change of a family's shape
-_LEAST_SHARE = 1e-6  # smallest dispersion, as a share of that without features and tasks
 
 
 class GLMFit(NamedTuple):
@@ -151,14 +150,12 @@ def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMF
     none = np.zeros(rows.X.shape[1], dtype=np.intp)
     blocks = none if options.blocks is None else options.blocks
     data = LaplaceData(rows, task_weights, np.arange(p) >= p - q * rows.intercept)
-    data.dispersion = data.pearson(np.zeros((rows.n_tasks, p)), 0.0)
-    least = _LEAST_SHARE * data.dispersion
+    data.begin()
     optimum, scores = search_of(data, None, options).run(options.covariance)
     for _ in range(_MAX_ROUNDS):
-        before, point = data.dispersion, optimum.point
-        data.dispersion = data.pearson(point.thetas, point.n_effective, least)
-        moved = data.learn_shape(optimum.root, np.repeat(optimum.ratio[blocks], q))
-        if abs(np.log(data.dispersion / before)) <= _SETTLED and moved <= _SHAPE_SETTLED:
+        ratio = np.repeat(optimum.ratio[blocks], q)
+        evidence = partial(data.evidence, optimum.root, ratio, data.last)
+        if data.settled(optimum.point.thetas, optimum.point.n_effective, evidence):
             break
         optimum, _ = search_of(data, optimum, options).run(optimum.structure)
     # In units of the dispersion, as products of rows are.

@@ -197,7 +197,7 @@ class ThinMarginal(Marginal):
     factors: Array
 
     @cached_property
-    def _rows(self) -> tuple[Array, Array]:
+    def _solved(self) -> tuple[Array, Array]:
         """Z_i, and log det K_i."""
         X = self.factors[:, :, :-1]
         scaled = X * self.root if self.root.ndim == 1 else X @ self.root
@@ -208,30 +208,26 @@ class ThinMarginal(Marginal):
 
     @property
     def information(self) -> Array:
-        Z = self._rows[0]
+        Z = self._solved[0]
         return np.asarray(Z.swapaxes(1, 2) @ Z)
 
     @cached_property
-    def log_det(self) -> float:
-        return float(self.task_weights @ self._rows[1])
-
-    @cached_property
     def total(self) -> Array:
-        weighted = self._weighted(self._rows[0])
+        weighted = self._weighted(self._solved[0])
         return np.asarray(weighted.T @ weighted)
 
     def residuals(self, beta: Array) -> Array:
-        Z = self._rows[0]
+        Z = self._solved[0]
         errors = Z @ np.append(-beta, 1.0)
         return np.asarray((errors[:, None] @ Z[:, :, :-1])[:, 0])
 
     def pulled(self, residuals: Array) -> tuple[Array, Array]:
-        X = self._rows[0][:, :, :-1]
+        X = self._solved[0][:, :, :-1]
         scaled = self._weighted(X * residuals[:, None])
         return scaled.T @ scaled, scaled.T @ self._weighted(X)
 
     def between(self, root: Array, group: Indices) -> Array:
-        X = self._rows[0][:, :, :-1]
+        X = self._solved[0][:, :, :-1]
         scores, moments = X @ root, []
         for g in range(int(group.max()) + 1):
             columns = X[:, :, group == g]
@@ -241,7 +237,7 @@ class ThinMarginal(Marginal):
 
     def parts(self, C: Array) -> Iterator[tuple[Array, Array, Array, Array]]:
         for part in chunks(len(self.products), len(C)):
-            X = self._rows[0][part, :, :-1]
+            X = self._solved[0][part, :, :-1]
             flipped, shared = X.swapaxes(1, 2), X @ C
             explained = flipped @ (shared @ flipped @ X)
             yield self.task_weights[part], flipped @ X, flipped @ shared, explained

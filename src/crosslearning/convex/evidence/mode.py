@@ -23,7 +23,9 @@ from crosslearning.tether import Array, Flags
 INTERCEPT_VARIANCE = 100.0  # of the centre, around the pooled one, in squared scores
 
 _SMALL, _MAX_STEPS, _MAX_HALVINGS = 1e-10, 100, 40
-_LEAST_DISPERSION, _ROUNDING = 1e-8, 1e-13
+_ROUNDING = 1e-13
+_LEAST_SHARE = 1e-6  # smallest dispersion, as a share of that without features and tasks
+_SETTLED, _SHAPE_SETTLED = 1e-4, 1e-3  # last changes of the dispersion and of a family's shape
 
 
 class Mode(NamedTuple):
@@ -43,6 +45,7 @@ class LaplaceData:
     task_weights: Array
     intercept: Flags
     dispersion: float = 1.0
+    least: float = 1e-8  # dispersion
     last: Mode | None = field(default=None, repr=False)
 
     @property
@@ -72,27 +75,43 @@ class LaplaceData:
             mode=mode,
         )
 
-    def pearson(
-        self, thetas: Array, n_parameters: float, least: float = _LEAST_DISPERSION
-    ) -> float:
+    def pearson(self, thetas: Array, n_parameters: float) -> float:
         """Dispersion by Pearson's squared errors; 1 for families that have none."""
         family = self.rows.family
         if not isinstance(family, OneScore) or not family.has_dispersion:
             return 1.0
         n_free = max(float(self.task_weights @ self.rows.counts) - n_parameters, 1.0)
         squares = float(self.task_weights @ self.rows.totals(thetas, family.squared_error))
-        return max(squares / n_free, least, family.least_dispersion)
+        return max(squares / n_free, self.least, family.least_dispersion)
 
-    def learn_shape(self, root: Array, ratio: Array) -> float:
-        """Learn the shape of the family at given variances; return by how much it changed."""
-        last = self.last
+    def begin(self) -> None:
+        """Take the dispersion without features and tasks, and a share of it as the smallest."""
+        self.dispersion = self.pearson(np.zeros((self.rows.n_tasks, self.rows.n_parameters)), 0.0)
+        self.least = _LEAST_SHARE * self.dispersion
 
-        def evidence(rows: GLMRows) -> float:
-            self.rows, self.last = rows, last
-            return self.at(root, ratio).value
+    def settled(
+        self, thetas: Array, n_effective: float, evidence: Callable[[GLMRows], float]
+    ) -> bool:
+        """Learn the dispersion, and the shape by evidence; return whether both hardly change."""
+        before, rows = self.dispersion, cast("GLMRows", self.rows)
+        self.dispersion = self.pearson(thetas, n_effective)
+        family = rows.family
 
-        self.rows, moved = with_best_shape(cast("GLMRows", self.rows), evidence)
-        return moved
+        def negative(shape: Array) -> float:
+            return -evidence(rows.with_family(family.with_shape(shape)))
+
+        if len(family.shape):
+            best = minimize(
+                negative, family.shape, method="BFGS", options={"gtol": 1e-3, "eps": 1e-4}
+            )
+            self.rows = rows.with_family(family.with_shape(best.x))
+        moved = np.abs(self.rows.family.shape - family.shape).max(initial=0.0)
+        return bool(abs(np.log(self.dispersion / before)) <= _SETTLED and moved <= _SHAPE_SETTLED)
+
+    def evidence(self, root: Array, ratio: Array, last: Mode | None, rows: GLMRows) -> float:
+        """Return the evidence of rows of a family with another shape, from the last mode."""
+        self.rows, self.last = rows, last
+        return self.at(root, ratio).value
 
     def climb(self, root: Array, precision: Array) -> tuple[Mode, Marginal]:
         """Damped Newton steps on all parameters jointly, from where the search was last.
@@ -158,20 +177,6 @@ def climb(
         if value - before <= _SMALL * max(1.0, 1e-3 * abs(value)):
             break
     return position, value
-
-
-def with_best_shape(rows: GLMRows, evidence: Callable[[GLMRows], float]) -> tuple[GLMRows, float]:
-    """Return the rows with the shape of their family that has most evidence, and its change."""
-    family = rows.family
-    if not len(family.shape):
-        return rows, 0.0
-
-    def negative(shape: Array) -> float:
-        return -evidence(rows.with_family(family.with_shape(shape)))
-
-    best = minimize(negative, family.shape, method="BFGS", options={"gtol": 1e-3, "eps": 1e-4})
-    better = rows.with_family(family.with_shape(best.x))
-    return better, float(np.abs(better.family.shape - family.shape).max())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

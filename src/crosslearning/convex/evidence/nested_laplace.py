@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,12 +19,7 @@ from numpy.typing import ArrayLike
 from crosslearning.convex.deadline import check_deadline
 from crosslearning.convex.evidence._robust import reweighted
 from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
-from crosslearning.convex.evidence.mode import (
-    INTERCEPT_VARIANCE,
-    LaplaceData,
-    climb,
-    with_best_shape,
-)
+from crosslearning.convex.evidence.mode import INTERCEPT_VARIANCE, LaplaceData, climb
 from crosslearning.convex.evidence.nested import (
     NestedData,
     NestedFit,
@@ -41,8 +37,6 @@ from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.tether import Array
 
 _MAX_ROUNDS = 60
-_SETTLED, _LEAST_SHARE = 1e-4, 1e-6  # of the dispersion: last change, and smallest value
-_SHAPE_SETTLED = 1e-3  # last change of a family's shape
 _AVERAGING_ROUNDS, _CLOSE = 10, 0.01  # and the last step, in standard deviations
 
 
@@ -99,22 +93,27 @@ class _Rounds(NestedSearch):
     def __init__(
         self, rows: GLMRows, hierarchy: Hierarchy, weights: Array, options: SearchOptions
     ) -> None:
-        self.rows, self.hierarchy, self.weights = rows, hierarchy, weights
         p, q = rows.n_parameters, rows.family.n_scores
-        self.flat = np.arange(p) >= p - q * rows.intercept
+        self.tasks = LaplaceData(rows, weights, np.arange(p) >= p - q * rows.intercept)
+        self.tasks.begin()
+        self.hierarchy = hierarchy
         self.position = [np.zeros(p), *(np.zeros((n, p)) for n in hierarchy.sizes)]
-        self.dispersed = LaplaceData(rows, weights, self.flat)
-        self.dispersion = self.dispersed.pearson(np.zeros((rows.n_tasks, p)), 0.0)
-        self.least = _LEAST_SHARE * self.dispersion
-        self.dispersed.dispersion = self.dispersion
-        flat = self._data(rows.at_zero / self.dispersion, lambda _: (0.0, 1.0, np.inf))
-        super().__init__(flat, options, self.dispersed.parameters)
+        flat = self._data(rows.at_zero / self.tasks.dispersion, lambda _: (0.0, 1.0, np.inf))
+        super().__init__(flat, options, self.tasks.parameters)
         self.ends: dict[str, tuple[float, GLMRows]] = {}
+
+    @property
+    def rows(self) -> GLMRows:
+        return cast("GLMRows", self.tasks.rows)
+
+    @property
+    def dispersion(self) -> float:
+        return self.tasks.dispersion
 
     def fit(self, *, averaged: bool) -> NestedFit:
         """Search for the structure, and return the posterior averaged where that is better."""
         best, scores = self.run(self.options.covariance)
-        self.dispersion, self.rows = self.ends[best.structure]
+        self.tasks.dispersion, self.tasks.rows = self.ends[best.structure]
         family = self.rows.family
         fit = replace(levels_fit(best, scores), noise_variance=self.dispersion, family=family)
         averaged &= isinstance(family, AVERAGED)
@@ -130,30 +129,22 @@ class _Rounds(NestedSearch):
             data, thetas = self._at_mode(evaluate(variances).point.marginal)
             self.at = data.at
             start = super().best(structure, start)
-            n_iter, before = n_iter + start.n_iter, self.dispersion
-            marginal = start.point.marginal
+            n_iter, marginal = n_iter + start.n_iter, start.point.marginal
             effective = np.einsum("njk,nkj->n", data.products[:, :-2, :-2], marginal.covariances[0])
-            n_effective = float(self.weights @ effective)
-            self.dispersion = self.dispersed.pearson(thetas, n_effective, self.least)
-            moved = self._learn_shape(marginal)
-            settled = abs(np.log(self.dispersion / before)) <= _SETTLED and moved <= _SHAPE_SETTLED
-            converged = start.n_iter == 1 and bool(settled)
+            n_effective = float(self.tasks.task_weights @ effective)
+            evidence = partial(self._evidence, marginal)
+            converged = self.tasks.settled(thetas, n_effective, evidence) and start.n_iter == 1
             if converged:
                 break
         assert start is not None
         self.ends[structure] = self.dispersion, self.rows
         return replace(start, n_iter=n_iter, converged=converged)
 
-    def _learn_shape(self, marginal: NestedMarginal) -> float:
-        """Learn the shape of the family at given variances; return by how much it changed."""
-
-        def evidence(rows: GLMRows) -> float:
-            self.rows = rows
-            data, _ = self._at_mode(marginal)
-            return data.value(replace(marginal, products=data.products))[0]
-
-        self.rows, moved = with_best_shape(self.rows, evidence)
-        return moved
+    def _evidence(self, marginal: NestedMarginal, rows: GLMRows) -> float:
+        """Return the evidence of rows of a family with another shape, at given variances."""
+        self.tasks.rows = rows
+        data, _ = self._at_mode(marginal)
+        return data.value(replace(marginal, products=data.products))[0]
 
     def _at_mode(self, marginal: NestedMarginal) -> tuple[NestedData, Array]:
         """Climb to the mode at given variances, and expand there; also returns the parameters.
@@ -175,7 +166,9 @@ class _Rounds(NestedSearch):
             logs = self.rows.log_likelihood(thetas_at(position), self.dispersion)
             logs -= 0.5 * np.sum(tasks**2, axis=1)
             outer = sum(float(np.sum(offset**2)) for offset in groups)
-            return float(self.weights @ logs) - 0.5 * (outer + float(precision @ beta**2))
+            return float(self.tasks.task_weights @ logs) - 0.5 * (
+                outer + float(precision @ beta**2)
+            )
 
         def newton(position: list[Array]) -> list[Array]:
             nonlocal here
@@ -204,7 +197,7 @@ class _Rounds(NestedSearch):
             logs = likelihoods + np.einsum("np,np->n", slopes - 0.5 * bend, step)
             determinants = marginal.log_det + marginal.center.log_det
             determinants -= float(np.log(marginal.precision).sum())
-            at_mode = float(self.weights @ logs) + _prior(marginal)
+            at_mode = float(self.tasks.task_weights @ logs) + _prior(marginal)
             return at_mode - 0.5 * determinants, 1.0, np.inf
 
         return self._data(products, value)
@@ -214,9 +207,9 @@ class _Rounds(NestedSearch):
     ) -> NestedData:
         return NestedData(
             products=products,
-            task_weights=self.weights,
+            task_weights=self.tasks.task_weights,
             hierarchy=self.hierarchy,
-            flat=self.flat,
+            flat=self.tasks.intercept,
             flat_precision=1.0 / INTERCEPT_VARIANCE,
             value=value,
         )

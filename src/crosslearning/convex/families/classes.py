@@ -42,12 +42,7 @@ class Bernoulli(OneScore):
     """Targets 0 and 1, logit link."""
 
     name, words, link, by_passes = "bernoulli", "two classes", "logit", True
-    rule, _remedy = "0 or 1", "Encode the classes"
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return 2
+    rule, _remedy, n_classes = "0 or 1", "Encode the classes", 2
 
     def possible(self, y: Array) -> NDArray[Any]:
         return np.isin(y, (0.0, 1.0))
