@@ -18,13 +18,7 @@ from crosslearning.convex.evidence._point import VariancePoint
 from crosslearning.convex.evidence.hierarchy import NestedMarginal
 from crosslearning.convex.evidence.marginal import Center, Marginal, ThinMarginal, row_factors
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, symmetric_root
-from crosslearning.convex.evidence.search import (
-    Optimum,
-    Parameters,
-    Search,
-    SearchOptions,
-    evidence_of,
-)
+from crosslearning.convex.evidence.search import Parameters, Search, SearchOptions, evidence_of
 from crosslearning.convex.sums.checks import checked_weights
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.tether import Array, Flags, Indices
@@ -194,18 +188,18 @@ def _posterior(data: GaussianData, fit: EvidenceFit) -> EvidenceFit:
     """Take the variances of a fit, in units of the noise, for all tasks."""
     relative = fit.task_covariance / fit.noise_variance
     root = symmetric_root(relative) if fit.structure == "full" else np.sqrt(np.diag(relative))
-    ratio = fit.center_variances / fit.noise_variance
-    optimum = Optimum(
-        structure=fit.structure,
-        point=data.at(root, ratio),
-        root=root,
-        ratio=ratio,
-        score=0.0,
-        n_iter=fit.n_iter,
-        converged=True,
-        law=lambda: fit.variance_law,
+    point = data.at(root, fit.center_variances / fit.noise_variance)
+    unit = point.noise / fit.noise_variance
+    return replace(
+        fit,
+        noise_variance=point.noise,
+        task_covariance=unit * fit.task_covariance,
+        center_variances=unit * fit.center_variances,
+        center=point.beta,
+        center_covariance=point.noise * point.center.covariance,
+        thetas=point.thetas,
+        log_evidence=point.value,
     )
-    return replace(evidence_of(optimum, fit.scores), status=fit.status)
 
 
 def check_covariance(covariance: str) -> None:

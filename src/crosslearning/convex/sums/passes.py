@@ -120,23 +120,19 @@ class Pass:
             family=self.family,
             intercept=self.intercept,
         )
-        return _summed(present, rows, self.take(present))
+        at, sums = self.take(present), PassSums.empty(present, rows.n_parameters)
+        sums.counts = rows.counts
+        covariances = at.covariances if self.averaged else None
+        sums.slopes, sums.curvatures = rows.derivatives(at.thetas, covariances)
+        if not self.averaged:
+            sums.values = rows.log_likelihood(at.thetas, 1.0)
+            sums.tilts = rows.tilt(at.thetas, at.covariances, 1.0)
+            if isinstance(self.family, OneScore) and self.family.has_dispersion:
+                sums.squares = rows.totals(at.thetas, self.family.squared_error)
+        return sums
 
 
 Passed = Callable[[Pass], PassSums]  # sums all rows at the parameters of a pass
-
-
-def _summed(present: Indices, rows: GLMRows, at: Pass) -> PassSums:
-    family, sums = rows.family, PassSums.empty(present, rows.n_parameters)
-    sums.counts = rows.counts
-    covariances = at.covariances if at.averaged else None
-    sums.slopes, sums.curvatures = rows.derivatives(at.thetas, covariances)
-    if not at.averaged:
-        sums.values = rows.log_likelihood(at.thetas, 1.0)
-        sums.tilts = rows.tilt(at.thetas, at.covariances, 1.0)
-        if isinstance(family, OneScore) and family.has_dispersion:
-            sums.squares = rows.totals(at.thetas, family.squared_error)
-    return sums
 
 
 @dataclass(frozen=True, eq=False)
