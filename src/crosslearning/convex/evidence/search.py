@@ -22,10 +22,10 @@ from crosslearning.convex.evidence.scoring import (
 from crosslearning.convex.evidence.variance_law import VarianceLaw
 from crosslearning.tether import Array, Flags, Indices
 
-MENTION = 1.0  # log evidence below which a difference is not worth a mention (Kass and Raftery)
-ROOM = 3.0  # gains of a structure in promised gains, at most: slopes see no further than a step
+_MENTION = 1.0  # log evidence below which a difference is not worth a mention (Kass and Raftery)
+_ROOM = 3.0  # gains of a structure in promised gains, at most: slopes see no further than a step
 _FREE = 100.0  # variance of the intercepts of separate models, in units of the noise
-SMALLEST_RATIO = 1e-8  # smallest variance of the centre, relative to where the search begins
+_SMALLEST_RATIO = 1e-8  # smallest variance of the centre, relative to where the search begins
 
 
 class SearchOptions(NamedTuple):
@@ -131,7 +131,7 @@ class Search(Generic[Point]):
         total = np.bincount(self.blocks, mean_squares)
         size = np.bincount(self.blocks, mean_squares > 0)
         self.ratio = np.divide(size, total, out=np.ones(len(total)), where=total > 0)
-        self.smallest_ratio = SMALLEST_RATIO * self.ratio
+        self.smallest_ratio = _SMALLEST_RATIO * self.ratio
         # Parameters whose variance is 0 unless they share it with others, and t that stay.
         self.fixed = np.repeat(alone[:, None], len(self.squares), axis=1)
         self.fixed_ratio = total == 0
@@ -145,12 +145,13 @@ class Search(Generic[Point]):
             optimum = self._full() if covariance == "full" else self.best(covariance)
             return optimum, {covariance: optimum.score}
         tried = [self.best("block")]
-        # Score tests: a richer structure is tried only if it promises more than its charge.
+        # Score tests: a richer structure is tried only if it promises more than its charge, of one
+        # level for all of its variances, of several for those that are new.
         evaluate, variances, floor = self.space("diagonal", tried[0])
         richer, charge = evaluate(variances), len(self.columns) * self._price[0]
         if len(self.sizes) > 1:
             charge = self._charge(richer) - (tried[0].point.value - tried[0].score)
-        if ROOM * promised(richer, floor) > charge:
+        if _ROOM * promised(richer, floor) > charge:
             tried.append(self.best("diagonal", tried[0]))
         point = tried[-1].point
         if isinstance(point, VariancePoint):
@@ -160,7 +161,7 @@ class Search(Generic[Point]):
                 tried.append(self._full(tried[-1]))
         best = tried[0]
         for other in tried[1:]:
-            best = other if other.score > best.score + MENTION else best
+            best = other if other.score > best.score + _MENTION else best
         return best, {optimum.structure: optimum.score for optimum in tried}
 
     @property
