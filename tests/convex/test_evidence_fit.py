@@ -56,7 +56,7 @@ def test_the_posterior_is_that_of_the_joint_gaussian(seed):
     np.testing.assert_allclose(fit.center, means[0], atol=1e-6)
     np.testing.assert_allclose(fit.center_covariance, blocks[0, :, 0], atol=1e-6)
     np.testing.assert_allclose(fit.thetas, means[1:], atol=1e-6)
-    own = fit.covariances(rows.moments)
+    own = fit.task_posteriors(rows.moments)[0]
     for i in range(6):
         np.testing.assert_allclose(own[i], blocks[i + 1, :, i + 1], atol=1e-6)
     x, unseen = rows.X[:5], fit.center_covariance + fit.task_covariance
@@ -136,9 +136,8 @@ def test_tasks_that_do_not_differ_are_pooled_exactly():
         ratio = fit.noise_variance / fit.center_variances[0]
         ridge = np.linalg.solve(X.T @ X + np.diag([ratio, ratio, 0.0]), X.T @ y)
         np.testing.assert_allclose(fit.center, ridge, rtol=1e-10)
-        np.testing.assert_array_equal(
-            fit.covariances(Rows(X, y, tasks, np.ones(600)).moments)[3], fit.center_covariance
-        )
+        covariances, _ = fit.task_posteriors(Rows(X, y, tasks, np.ones(600)).moments)
+        np.testing.assert_array_equal(covariances[3], fit.center_covariance)
 
 
 def test_tasks_that_differ_without_bounds_are_separate():
@@ -158,7 +157,7 @@ def fitted(X, y, tasks, structure="diagonal", **options):
     columns = scaling.columns(X, intercept=True)
     codes = np.searchsorted(statistics.labels, tasks)
     mean = np.sum(columns * fit.thetas[codes], axis=1) + moments.target_mean
-    variance = quadratic_forms(columns, codes, fit.covariances(moments)) + fit.noise_variance
+    variance = quadratic_forms(columns, codes, fit.task_posteriors(moments)[0]) + fit.noise_variance
     return fit, mean, variance
 
 

@@ -174,7 +174,7 @@ def scored(fit, X, tasks):
     thetas = np.vstack([posterior.thetas, posterior.center])[tasks]
     scores = np.einsum("rp,rpq->rq", X, thetas.reshape(len(X), X.shape[1], -1))
     unseen = posterior.center_covariance + posterior.task_covariance
-    return scores, score_covariances(X, tasks, posterior.covariances(fit.moments), unseen)
+    return scores, score_covariances(X, tasks, posterior.task_posteriors(fit.moments)[0], unseen)
 
 
 def test_order_of_classes_does_not_matter():
@@ -326,7 +326,7 @@ def test_never_a_nan(family, seed, n_tasks, p, kind, structure):
         y *= 1e6
     fit = fitted(X, y, tasks, n_tasks, family=family, covariance=structure)
     posterior = fit.posterior
-    covariances = posterior.covariances(fit.moments)
+    covariances = posterior.task_posteriors(fit.moments)[0]
     for array in (posterior.thetas, posterior.center, posterior.task_covariance, covariances):
         assert np.isfinite(array).all()
     assert np.isfinite(posterior.log_evidence)

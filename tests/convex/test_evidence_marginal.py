@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crosslearning.convex.evidence.gaussian import GaussianData
-from crosslearning.convex.evidence.marginal import Marginal
+from crosslearning.convex.evidence.marginal import Marginal, ThinMarginal
 from crosslearning.convex.evidence.scoring import Structured, groups
-from crosslearning.convex.evidence.thin_marginal import ThinMarginal
 from tests.support.evidence_oracles import (
     Rows,
     flat_columns,
@@ -96,7 +95,7 @@ def test_the_observed_curvature_is_that_of_differences(structure, blocks):
     rows = weighted_rows(0)
     data = data_of(rows, flat_columns(3), np.array([1.0, 2.0, 1.0, 0.5, 1.0, 1.0]))
     group = groups(structure, np.arange(3), np.array(blocks), intercept=True)
-    group = np.append(group, group.max() + 1 + np.array(blocks))
+    group = np.array([group, group.max() + 1 + np.array(blocks)])
     n = group.max() + 1
 
     def at(variances):
@@ -119,7 +118,7 @@ def test_the_expected_curvature_is_the_mean_of_the_observed_one():
         point = Structured(
             np.append(variances, 1.0),
             np.arange(4) == 3,
-            np.append(np.arange(3), [3, 3, 3]),
+            np.array([np.arange(3), [3, 3, 3]]),
             data.at,
         )
         observed.append(point.observed * point.point.noise)
@@ -145,13 +144,19 @@ def test_few_rows_and_many_columns_take_the_smaller_side(kind):
     assert isinstance(point.marginal, ThinMarginal)
     marginal = Marginal(data.moments.products, root, weights)
     wide = data.point(marginal, point.precision)
-    for name in ("value", "slope_of_covariance", "slope_of_ratio", "expected", "observed"):
+    for name in ("value", "slope_of_covariance", "slope_of_ratio"):
         unit = np.abs(getattr(wide, name)).max()
         np.testing.assert_allclose(
             getattr(point, name) / unit, getattr(wide, name) / unit, atol=1e-8
         )
+    each = np.arange(2 * p).reshape(2, p)
+    for thin, full in zip(point.expected_parts, wide.expected_parts, strict=True):
+        np.testing.assert_allclose(thin, full, atol=1e-8 * np.abs(full).max())
+    group = np.array([group, np.full(p, group.max() + 1)])
     pairs = [
-        (point.between_tasks(group), wide.between_tasks(group)),
+        (point.expected(each), wide.expected(each)),
+        (point.observed(each), wide.observed(each)),
+        (point.between(group), wide.between(group)),
         (point.residuals, wide.residuals),
         (point.marginal.information, marginal.information),
     ]

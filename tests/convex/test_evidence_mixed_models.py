@@ -48,7 +48,7 @@ def test_random_intercepts_of_schools():
 
     def at(variances):
         return Structured(
-            variances, np.append(~only_level, True), np.append(np.arange(4), [4] * 4), data.at
+            variances, np.append(~only_level, True), np.array([np.arange(4), [4] * 4]), data.at
         )
 
     start = np.append(0.1 * only_level, 1.0)

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from statsmodels.regression.mixed_linear_model import MixedLM
 
-from crosslearning.convex.evidence._nested_point import NestedPoint
-from crosslearning.convex.evidence.gaussian import evidence_fit
+from crosslearning.convex.evidence.gaussian import GaussianData, evidence_fit
 from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
-from crosslearning.convex.evidence.nested import GaussianLevels, nested_fit
+from crosslearning.convex.evidence.nested import NestedData, nested_fit
+from crosslearning.convex.evidence.scoring import Structured
 from tests.support.nested import NestedRows
 
 VARIANCES, PRECISION = np.array([[0.5, 0.2], [0.0, 0.7]]), np.array([0.8, 0.3])
@@ -62,16 +62,19 @@ def test_average_information_is_a_quadratic_form(rows, marginal):
 
 def test_slopes_are_derivatives(rows):
     weights = np.linspace(0.5, 1.5, len(rows.parent))
-    data = GaussianLevels(
+    flat = np.array([False, True])
+    tasks = GaussianData(rows.moments, weights, flat)
+    data = NestedData(
         products=rows.moments.products,
         task_weights=weights,
         hierarchy=rows.hierarchy,
-        flat=np.array([False, True]),
-        moments=rows.moments,
+        flat=flat,
+        value=lambda marginal: tasks.value(marginal, marginal.center, marginal.precision),
     )
+    group = np.array([[0, 1], [2, 3], [4, 4]])
 
     def at(variances):
-        return NestedPoint(variances, np.zeros(5, dtype=bool), np.array([0, 1, 2, 3, 4, 4]), data)
+        return Structured(variances, np.zeros(5, dtype=bool), group, data.at)
 
     here, step = np.array([0.3, 0.6, 0.2, 0.9, 1.5]), 1e-5 * np.eye(5)
     numeric = [(at(here + h).value - at(here - h).value) / 2e-5 for h in step]

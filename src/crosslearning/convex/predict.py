@@ -63,24 +63,12 @@ class Predictor:
     """What predictions of a Bayesian linear model need.
 
     Codes of rows are the numbers of their tasks; -1 is a new task. Of groups within groups, larger
-    numbers are new tasks in known groups.
-
-    Attributes
-    ----------
-    family : Family
-        Distribution of the targets.
-    coef, intercept : array of shape (n_tasks + 1, n_scores, n_features), (n_tasks + 1, n_scores)
-        Parameters of the tasks and of the centre, which comes last; of three or more classes with
-        a score for each.
-    scaling, fit_intercept : Scaling, bool
-        From features to the columns that covariances belong to.
-    task_covariances, new_task_covariance : array of shape (..., n_parameters, n_parameters)
-        Covariances of the parameters of each task, and of a new one.
-    dispersion, target_scale, largest_mean : float
-        Dispersion of the targets, unit of the scores' standard deviations, and upper limit of
-        means.
-    feature_covariance : array of shape (n_features, n_features), optional
-        Covariance of the features of a new task that are guesses.
+    numbers are new tasks in known groups. `coef` (n_tasks + 1, n_scores, n_features) and
+    `intercept` are those of the tasks and, last, of the centre, with a score for each of three or
+    more classes. `scaling` leads from features to the columns that the covariances of the
+    parameters belong to. `target_scale` is the unit of the scores' standard deviations,
+    `largest_mean` a limit of means, and `feature_covariance` that of features of a new task that
+    are guesses.
     """
 
     family: Family
@@ -151,7 +139,10 @@ class Predictor:
                 score, covariance[:, 0, 0], self.dispersion
             )
         exposure = 1.0 if isinstance(self.family, Gaussian) else np.exp(offset)
-        return _capped(mean, np.sqrt(variance), self.largest_mean * exposure)
+        # Means beyond the largest one believed are shrunk, and their standard deviations alike.
+        positive = np.maximum(mean, np.finfo(np.float64).tiny)
+        share = np.minimum(1.0, self.largest_mean * exposure / positive)
+        return share * mean, share * np.sqrt(variance)
 
     def probabilities(self, X: Array, codes: Indices) -> Array:
         """Probabilities of the classes, shape (n_rows, n_classes)."""
@@ -177,12 +168,6 @@ def _class_probabilities(family: Family, scores: Array, covariances: Array) -> A
         return family.probabilities(score, variance)
     assert isinstance(family, Bernoulli)
     return np.column_stack([family.predictive(sign * score, variance)[0] for sign in (-1.0, 1.0)])
-
-
-def _capped(mean: Array, sd: Array, largest: Array | float) -> tuple[Array, Array]:
-    """Shrink means beyond the largest one believed, and their standard deviations alike."""
-    share = np.minimum(1.0, largest / np.maximum(mean, np.finfo(np.float64).tiny))
-    return share * mean, share * sd
 
 
 def central_interval(

@@ -55,18 +55,10 @@ class Coverage:
 class Residuals:
     """Errors of held-out rows, in groups of similar predictions.
 
-    Between the mean predictions of two groups, quantiles and mean squares of errors are
+    `predictions` are the mean predictions of the groups, in increasing order, `sds` root mean
+    squares of the standard deviations that the model predicts for their rows, and `errors` (target
+    minus prediction) are in these. Between two groups, quantiles and mean squares of errors are
     interpolated.
-
-    Attributes
-    ----------
-    predictions : array of shape (n_groups,)
-        Mean prediction of each group, in increasing order.
-    sds : array of shape (n_groups,)
-        Standard deviation that the model predicts for the rows of each group, as root mean square.
-    errors : list of array
-        Errors of the rows of each group (target minus prediction), in predicted standard
-        deviations.
     """
 
     predictions: Array

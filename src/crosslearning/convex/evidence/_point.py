@@ -1,18 +1,19 @@
-"""A model evaluated at a covariance of the tasks: log evidence, slopes and curvatures."""
+"""A model evaluated at variances: log evidence, slopes and curvatures."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from crosslearning.convex.evidence.marginal import AT_ONCE, Center, Marginal
-from crosslearning.convex.evidence.posterior import posterior_means, symmetric_root
+from crosslearning.convex.evidence.marginal import AT_ONCE, Center, Marginal, times
+from crosslearning.convex.evidence.posterior import symmetric_root
 from crosslearning.tether import Array, Flags, Indices
 
-_NO_INFORMATION = 1e-10  # share that rounding may leave
+NO_INFORMATION = 1e-10  # share that rounding may leave
 _MANY = 1000  # tasks whose common uncertainty about the centre is of no account
 
 
@@ -30,21 +31,90 @@ class Sums(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class VariancePoint:
-    """Log evidence and its derivatives by S and t.
+class EvidencePoint(ABC):
+    """Log evidence and its derivatives by S of each level, tasks first, and by t of the centre.
 
     `precision` is that of the prior of each parameter of the centre, 1 / t where `coef`; `noise`
-    is σ², and `n_noise` its degrees of freedom if it is at its best for S and t, else infinite;
-    `dispersion` is σ² too, unless the products are in units of it.
+    is σ², and `n_noise` its degrees of freedom if it is at its best for S and t, else infinite.
+    Curvatures are summed over groups of variances: `group` holds the number of each parameter's
+    variance of every level, and in the last row that of its t.
     """
 
-    marginal: Marginal
     precision: Array
     coef: Flags
     center: Center
     noise: float
     n_noise: float
     value: float
+
+    @property
+    @abstractmethod
+    def slope_of_variances(self) -> Array:
+        """Derivative by the diagonals of S, level by level."""
+
+    @cached_property
+    def slope_of_ratio(self) -> Array:
+        """Derivative by each t; 0 for parameters that have none."""
+        h = self._prior
+        squares = self.center.beta**2 / self.noise + np.diagonal(self.center.covariance)
+        return np.asarray(0.5 * (squares * h - 1.0) * h)
+
+    @property
+    @abstractmethod
+    def informed(self) -> Flags:
+        """Parameters of which units say more than that their parents explain it, by level."""
+
+    @property
+    @abstractmethod
+    def expected_parts(self) -> tuple[Array, Array]:
+        """Twice the expected curvature with the noise as it is, and what it shares with log σ²."""
+
+    def expected(self, group: Indices) -> Array:
+        """Return the expected curvature of each unit for itself, with the noise at its best."""
+        K, k = self.expected_parts
+        return self._with_best_noise(grouped(K, group), k @ members(group))
+
+    @abstractmethod
+    def observed(self, group: Indices) -> Array:
+        """Return a curvature near the observed one, which need not be positive; as `expected`."""
+
+    def between(self, group: Indices) -> Array:
+        """Return the expected curvature that comes from the centre which units share."""
+        n = int(group.max()) + 1
+        return np.zeros((n, n))
+
+    @property
+    def _prior(self) -> Array:
+        """1 / t of coefficients, else 0."""
+        return np.where(self.coef, self.precision, 0.0)
+
+    @property
+    def _prior_information(self) -> Array:
+        h = self._prior
+        return np.asarray(np.diag(h) - self.center.covariance * np.outer(h, h))
+
+    def _with_best_noise(self, K: Array, k: Array) -> Array:
+        return np.asarray(0.5 * (K - np.outer(k, k) / self.n_noise))
+
+
+def members(group: Indices) -> Array:
+    """Matrix of ones where a parameter (row) belongs to a group (column)."""
+    return np.eye(int(group.max()) + 1)[group.ravel()]
+
+
+def grouped(K: Array, group: Indices) -> Array:
+    """Sum rows and columns by the numbers of their groups."""
+    return np.asarray(members(group).T @ K @ members(group))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class VariancePoint(EvidencePoint):
+    """Tasks of one level, whose covariance may be full.
+
+    `dispersion` is σ² too, unless the products are in units of it.
+    """
+
+    marginal: Marginal
     dispersion: float
 
     @property
@@ -53,7 +123,8 @@ class VariancePoint:
 
     @property
     def thetas(self) -> Array:
-        return posterior_means(self.marginal.products, self.marginal.root, self.center.beta)
+        root = self.marginal.root
+        return self.center.beta + times(times(self.residuals, root.T), root)
 
     @cached_property
     def residuals(self) -> Array:
@@ -80,9 +151,8 @@ class VariancePoint:
 
     @property
     def informed(self) -> Flags:
-        """Parameters of which tasks say more than that the centre explains it."""
         about_tasks, in_all = np.diagonal(self.sums.linear), np.diagonal(self.marginal.total)
-        return np.asarray(about_tasks > _NO_INFORMATION * in_all[: len(about_tasks)])
+        return np.asarray(about_tasks > NO_INFORMATION * in_all[: len(about_tasks)])
 
     @cached_property
     def slope_of_covariance(self) -> Array:
@@ -91,52 +161,30 @@ class VariancePoint:
         outer = (self.marginal.task_weights[:, None] * g).T @ g
         return np.asarray(0.5 * (outer / self.noise - self.sums.linear))
 
-    @cached_property
-    def slope_of_ratio(self) -> Array:
-        """Derivative by each t; 0 for parameters that have none."""
-        h = self._prior
-        squares = self.center.beta**2 / self.noise + np.diagonal(self.center.covariance)
-        return np.asarray(0.5 * (squares * h - 1.0) * h)
-
-    @cached_property
-    def expected(self) -> Array:
-        """Expected curvature by the diagonal of S and all t, with the noise at its best.
-
-        That of each task for itself: see `between_tasks`.
-        """
-        return self._with_best_noise(*self._expected)
-
-    def between_tasks(self, group: Indices) -> Array:
-        """Return the expected curvature by groups that comes from the centre which tasks share.
-
-        0 where tasks are so many that it would not matter, or groups so many that it would cost.
-        """
-        n, p = int(group.max()) + 1, len(group)
-        if len(self.marginal.products) > _MANY or n * p**2 > AT_ONCE:
-            return np.zeros((n, n))
-        moments = self.marginal.between(symmetric_root(self.center.covariance), group)
-        members = group[:, None] == np.arange(n)
-        explained = members.T @ self.sums.explained @ members
-        return np.asarray(0.5 * (moments @ moments.T - explained))
-
     @property
-    def own_curvature(self) -> Array:
-        """Expected curvature by each parameter with the noise as it is: positive."""
-        return np.asarray(0.5 * self._expected[0])
+    def slope_of_variances(self) -> Array:
+        return np.diagonal(self.slope_of_covariance)
 
     @cached_property
-    def observed(self) -> Array:
-        """Observed curvature, which need not be positive, from the average of the two."""
-        average, pulls = self._average
-        return self._with_best_noise(2.0 * average - self._expected[0], pulls)
-
-    @cached_property
-    def _expected(self) -> tuple[Array, Array]:
-        """Twice the curvature with the noise as it is, and what it shares with log σ²."""
+    def expected_parts(self) -> tuple[Array, Array]:
         prior = self._prior_information
         cross = self.sums.cross * self._prior**2
         K = np.block([[self.sums.squared, cross], [cross.T, prior**2]])
         return K, np.append(np.diagonal(self.sums.linear), np.diagonal(prior))
+
+    def observed(self, group: Indices) -> Array:
+        average, pulls = self._average
+        K = grouped(2.0 * average - self.expected_parts[0], group)
+        return self._with_best_noise(K, pulls @ members(group))
+
+    def between(self, group: Indices) -> Array:
+        # Of no account where tasks are many, and costly where groups are.
+        n, p, between = int(group[0].max()) + 1, group.shape[1], super().between(group)
+        if len(self.marginal.products) <= _MANY and n * p**2 <= AT_ONCE:
+            moments = self.marginal.between(symmetric_root(self.center.covariance), group[0])
+            explained = grouped(self.sums.explained, group[0])
+            between[:n, :n] = 0.5 * (moments @ moments.T - explained)
+        return between
 
     @cached_property
     def _average(self) -> tuple[Array, Array]:
@@ -156,16 +204,3 @@ class VariancePoint:
         curvature = np.maximum(self.sums.paired + self.sums.squared, np.finfo(np.float64).tiny)
         gains = self.slope_of_covariance[pairs] ** 2 / curvature[pairs]
         return float(2.0 * np.triu(gains, 1).sum())
-
-    @property
-    def _prior(self) -> Array:
-        """1 / t of coefficients, else 0."""
-        return np.where(self.coef, self.precision, 0.0)
-
-    @property
-    def _prior_information(self) -> Array:
-        h = self._prior
-        return np.asarray(np.diag(h) - self.center.covariance * np.outer(h, h))
-
-    def _with_best_noise(self, K: Array, k: Array) -> Array:
-        return np.asarray(0.5 * (K - np.outer(k, k) / self.n_noise))

@@ -9,32 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Generic, NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from scipy.special import digamma, gammaln
 
 from crosslearning.convex.evidence.gaussian import evidence_fit
-from crosslearning.convex.evidence.nested import NestedFit
-from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus
+from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, Fit
 from crosslearning.convex.evidence.search import SearchOptions
 from crosslearning.convex.families import Student
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.tether import Array
 
-Fit = TypeVar("Fit", EvidenceFit, NestedFit)
+AnyFit = TypeVar("AnyFit", bound=Fit)
 _MAX_ROUNDS = 200
 _STRUCTURE_ROUNDS = 3  # after which the structure of the covariance stays
 _NORMAL = 1.4826  # standard deviation over median absolute deviation
-
-
-class Solved(NamedTuple, Generic[Fit]):
-    """A fit to moments, and the posterior means and covariances of its tasks."""
-
-    fit: Fit
-    thetas: Array
-    covariances: Array
 
 
 def robust_fit(
@@ -44,9 +35,9 @@ def robust_fit(
 
     def solve(
         moments: Moments, options: SearchOptions, start: EvidenceFit | None
-    ) -> Solved[EvidenceFit]:
+    ) -> tuple[EvidenceFit, Array, Array]:
         fit = evidence_fit(moments, task_weights=task_weights, start=start, **options._asdict())
-        return Solved(fit, fit.thetas, fit.covariances(moments))
+        return fit, fit.thetas, fit.task_posteriors(moments)[0]
 
     return reweighted(rows, family, task_weights, options, solve)
 
@@ -56,22 +47,25 @@ def reweighted(
     family: Student,
     task_weights: Array,
     options: SearchOptions,
-    solve: Callable[[Moments, SearchOptions, Fit | None], Solved[Fit]],
-) -> tuple[Fit, Moments]:
-    """Let precisions of rows and a Gaussian fit, from the one before, take turns."""
+    solve: Callable[[Moments, SearchOptions, AnyFit | None], tuple[AnyFit, Array, Array]],
+) -> tuple[AnyFit, Moments]:
+    """Let precisions of rows and a Gaussian fit, from the one before, take turns.
+
+    `solve` returns a fit, and the posterior means and covariances of its tasks.
+    """
     row_weights = task_weights[rows.tasks] * (rows.weights > 0)
     squares, bound = _robust_squares(rows.y - rows.offset[:, 0]), -np.inf
-    solved: Solved[Fit] | None = None
+    last: AnyFit | None = None
     for n in range(_MAX_ROUNDS):
         moments = rows.moments(family.precisions(squares))
-        solved = solve(moments, options, None if solved is None else solved.fit)
-        fit = solved.fit
+        fit, thetas, covariances = solve(moments, options, last)
+        last = fit
         previous, bound = bound, fit.log_evidence + float(row_weights @ _charge(family.df, squares))
         if n + 1 >= _STRUCTURE_ROUNDS:
             options = options._replace(covariance=fit.structure)
         if n >= _STRUCTURE_ROUNDS and bound - previous <= 10.0 * options.tol:
             break
-        squares = rows.expected_squares(solved.thetas, solved.covariances) / fit.noise_variance
+        squares = rows.expected_squares(thetas, covariances) / fit.noise_variance
     else:
         fit = replace(fit, status=EvidenceStatus.MAX_ITER)
     return replace(fit, log_evidence=bound), moments

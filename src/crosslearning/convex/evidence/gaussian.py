@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crosslearning.convex.evidence._point import VariancePoint
-from crosslearning.convex.evidence.marginal import Center, Marginal
+from crosslearning.convex.evidence.hierarchy import NestedMarginal
+from crosslearning.convex.evidence.marginal import Center, Marginal, ThinMarginal, row_factors
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, symmetric_root
-from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions
-from crosslearning.convex.evidence.thin_marginal import ThinMarginal, row_factors
+from crosslearning.convex.evidence.search import Parameters, Search, SearchOptions, evidence_of
 from crosslearning.convex.sums.checks import checked_weights
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.tether import Array, Flags, Indices
@@ -41,6 +41,22 @@ class GaussianData:
         """Number of rows, by the weights of their tasks."""
         return float(self.task_weights @ self.moments.counts)
 
+    @classmethod
+    def of(
+        cls, moments: Moments, task_weights: ArrayLike | None, *, flat_center: bool = False
+    ) -> GaussianData:
+        """Check the weights; the centre of intercepts is always flat."""
+        flat = np.full(moments.n_columns, flat_center)
+        flat[moments.n_columns - moments.intercept :] = True
+        return cls(moments, checked_weights(task_weights, moments.n_tasks, "task_weights"), flat)
+
+    @property
+    def parameters(self) -> Parameters:
+        squares = np.einsum("n,njj->j", self.task_weights, self.moments.products)[:-1]
+        mean_squares = np.where(self.flat, 0.0, squares / max(self.n_rows, 1.0))
+        columns = np.arange(self.moments.n_columns)
+        return Parameters(squares, mean_squares, columns, self.moments.intercept)
+
     def at(self, root: Array, ratio: Array | float) -> VariancePoint:
         """Evaluate at Σ = σ² root rootᵀ and τ² = σ² ratio, for all columns or for each."""
         products, weights = self.moments.products, self.task_weights
@@ -52,13 +68,7 @@ class GaussianData:
     def point(self, marginal: Marginal, precision: Array) -> VariancePoint:
         """Return the model with the best noise."""
         center = Center.of(marginal.total, precision)
-        n_free = max(self.n_rows - center.n_flat, 1.0)
-        v = np.append(-center.beta, 1.0)
-        squares = max(float(v @ marginal.total @ v + precision @ center.beta**2), 0.0)
-        noise, n_noise = best_noise(self.moments, self.task_weights, squares, n_free)
-        logs = marginal.log_det + center.log_det - np.log(precision[~self.flat]).sum()
-        logs -= float(self.task_weights @ self.moments.log_weights)
-        deviance = n_free * np.log(2.0 * np.pi * noise) + squares / noise
+        value, noise, n_noise = self.value(marginal, center, precision)
         return VariancePoint(
             marginal=marginal,
             precision=precision,
@@ -66,9 +76,24 @@ class GaussianData:
             center=center,
             noise=noise,
             n_noise=n_noise,
-            value=float(-0.5 * (deviance + logs)),
+            value=value,
             dispersion=noise,
         )
+
+    def value(
+        self, marginal: Marginal | NestedMarginal, center: Center, precision: Array
+    ) -> tuple[float, float, float]:
+        """Log evidence, variance of the noise, and its degrees of freedom unless it is rounding."""
+        v = np.append(-center.beta, 1.0)
+        squares = max(float(v @ marginal.total @ v + precision @ center.beta**2), 0.0)
+        n_free = max(self.n_rows - center.n_flat, 1.0)
+        targets = float(self.task_weights @ self.moments.products[:, -1, -1])
+        smallest = _ROUNDING * (targets / max(self.n_rows, 1.0) or 1.0)
+        noise = max(squares / n_free, smallest)
+        logs = marginal.log_det + center.log_det - np.log(precision[~self.flat]).sum()
+        logs -= float(self.task_weights @ self.moments.log_weights)
+        deviance = n_free * np.log(2.0 * np.pi * noise) + squares / noise
+        return float(-0.5 * (deviance + logs)), noise, n_free if noise > smallest else np.inf
 
     @cached_property
     def _factors(self) -> Array | None:
@@ -77,17 +102,6 @@ class GaussianData:
         if not 0 < 2 * most <= self.moments.n_columns:
             return None
         return row_factors(self.moments.products, most)
-
-
-def best_noise(
-    moments: Moments, task_weights: Array, squares: float, n_free: float
-) -> tuple[float, float]:
-    """Return the variance of the noise, and its degrees of freedom unless that is rounding."""
-    targets = float(task_weights @ moments.products[:, -1, -1])
-    n_rows = float(task_weights @ moments.counts)
-    smallest = _ROUNDING * (targets / max(n_rows, 1.0) or 1.0)
-    noise = max(squares / n_free, smallest)
-    return noise, n_free if noise > smallest else np.inf
 
 
 def evidence_fit(
@@ -120,18 +134,13 @@ def evidence_fit(
         Block of each column, from 0, one by default; each has its own τ².
     flat_center, start : bool, EvidenceFit
         Whether τ² is infinite (restricted maximum likelihood); and a fit to start from.
-    task_weights : array of shape (n_tasks,), optional
-        Weight of each task: how many tasks it stands for; 1 by default.
-    learn_from : int, optional
-        Largest number of evenly spaced tasks from which variances are learned; all by default.
+    task_weights, learn_from : array of shape (n_tasks,), int
+        How many tasks each stands for, 1 by default; and the largest number of evenly spaced tasks
+        from which variances are learned, all by default.
     tol, max_iter
-        Gain in log evidence that ends the search, and largest number of evaluations.
-
-    Notes
-    -----
-    Each of 5 to 20 evaluations takes O(N p³) operations for N tasks and p columns, or O(N m p²) if
-    no task has more rows m than half the columns, and as much memory as the moments. A variance
-    whose optimum is at 0 is exactly 0: all tasks share its coefficient.
+        Gain in log evidence that ends the search, and largest number of evaluations. Each of 5 to
+        20 takes O(N p³) operations for N tasks and p columns, or O(N m p²) if no task has more rows
+        m than half the columns. A variance whose optimum is at 0 is exactly 0.
 
     Examples
     --------
@@ -146,10 +155,8 @@ def evidence_fit(
     array([0., 2.])
     """
     check_covariance(covariance)
-    weights = checked_weights(task_weights, moments.n_tasks, "task_weights")
-    flat = np.full(moments.n_columns, flat_center)
-    flat[moments.n_columns - moments.intercept :] = True
-    data = GaussianData(moments, weights, flat)
+    data = GaussianData.of(moments, task_weights, flat_center=flat_center)
+    weights, flat = data.task_weights, data.flat
     if moments.n_tasks > (learn_from or 2 * _SAMPLE) and start is None:
         few = slice(None, None, -(-moments.n_tasks // (learn_from or _SAMPLE)))
         options = SearchOptions(covariance, blocks, tol, max_iter)._asdict()
@@ -160,22 +167,19 @@ def evidence_fit(
         if learn_from is not None:
             return _posterior(data, start)
         covariance = start.structure
-    squares = np.einsum("n,njj->j", weights, moments.products)[:-1]
-    mean_squares = np.where(flat, 0.0, squares / max(data.n_rows, 1.0))
+    counted = weights * (moments.counts > 0)
     search = Search(
         data.at,
         SearchOptions(covariance, blocks, tol, max_iter),
-        squares=squares,
-        mean_squares=mean_squares,
-        task_weights=weights * (moments.counts > 0),
-        columns=np.arange(moments.n_columns),
-        intercept=moments.intercept,
+        data.parameters,
+        sizes=np.array([counted.sum()]),
+        alone=np.array([np.count_nonzero(counted) < 2]),
     )
     if start is not None:
         search.start = np.diagonal(start.task_covariance) / start.noise_variance
         search.ratio[search.blocks[~flat]] = start.center_variances[~flat] / start.noise_variance
     optimum, scores = search.run(covariance)
-    fit = optimum.fit(scores)
+    fit = evidence_of(optimum, scores)
     noiseless = np.isinf(optimum.point.n_noise)
     return replace(fit, status=EvidenceStatus.NOISELESS) if noiseless else fit
 
@@ -184,18 +188,18 @@ def _posterior(data: GaussianData, fit: EvidenceFit) -> EvidenceFit:
     """Take the variances of a fit, in units of the noise, for all tasks."""
     relative = fit.task_covariance / fit.noise_variance
     root = symmetric_root(relative) if fit.structure == "full" else np.sqrt(np.diag(relative))
-    ratio = fit.center_variances / fit.noise_variance
-    optimum = Optimum(
-        structure=fit.structure,
-        point=data.at(root, ratio),
-        root=root,
-        ratio=ratio,
-        score=0.0,
-        n_iter=fit.n_iter,
-        converged=True,
-        law=lambda: fit.variance_law,
+    point = data.at(root, fit.center_variances / fit.noise_variance)
+    unit = point.noise / fit.noise_variance
+    return replace(
+        fit,
+        noise_variance=point.noise,
+        task_covariance=unit * fit.task_covariance,
+        center_variances=unit * fit.center_variances,
+        center=point.beta,
+        center_covariance=point.noise * point.center.covariance,
+        thetas=point.thetas,
+        log_evidence=point.value,
     )
-    return replace(optimum.fit(fit.scores), status=fit.status)
 
 
 def check_covariance(covariance: str) -> None:

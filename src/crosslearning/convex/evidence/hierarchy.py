@@ -125,26 +125,25 @@ class NestedMarginal:
         return Center.of(self.total[: p + 1, : p + 1], self.precision)
 
     @cached_property
-    def means(self) -> list[Array]:
-        """Posterior means (units, parameters, targets) of each level and, last, of the centre."""
+    def _down(self) -> tuple[list[Array], list[Array]]:
         p = len(self.precision)
+        residuals: list[Array] = []
         means = [(self.center.covariance @ self.total[:p, p:])[None]]
         for level in range(len(self.variances) - 1, -1, -1):
-            parent = means[0][self.hierarchy.parents[level]]
-            W = self.information[level][:, :p]
-            offsets = self._of_units(level)[:, :, None] * (W[:, :, p:] - W[:, :, :p] @ parent)
-            means.insert(0, parent + offsets)
-        return means
+            parent, W = means[0][self.hierarchy.parents[level]], self.information[level][:, :p]
+            residuals.insert(0, W[:, :, p:] - W[:, :, :p] @ parent)
+            means.insert(0, parent + self._of_units(level)[:, :, None] * residuals[0])
+        return means, residuals
 
-    @cached_property
+    @property
+    def means(self) -> list[Array]:
+        """Posterior means (units, parameters, targets) of each level and, last, of the centre."""
+        return self._down[0]
+
+    @property
     def residuals(self) -> list[Array]:
         """S⁻¹ times the posterior mean of the offsets, (units, parameters, targets)."""
-        p = len(self.precision)
-        residuals = []
-        for level, parents in enumerate(self.hierarchy.parents):
-            W, parent = self.information[level][:, :p], self.means[level + 1][parents]
-            residuals.append(W[:, :, p:] - W[:, :, :p] @ parent)
-        return residuals
+        return self._down[1]
 
     @cached_property
     def gains(self) -> list[Array]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, cast
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,22 +19,15 @@ from crosslearning.convex.evidence.gaussian import check_covariance, evidence_fi
 from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint
 from crosslearning.convex.evidence.nearest import Gaussians, nearest_gaussians
 from crosslearning.convex.evidence.posterior import EvidenceFit, symmetric_root
-from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions
-from crosslearning.convex.families import (
-    AVERAGED,
-    Family,
-    Gaussian,
-    Student,
-)
+from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions, evidence_of
+from crosslearning.convex.families import AVERAGED, Family, Gaussian, Student
 from crosslearning.convex.sums.checks import checked_weights
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.convex.sums.rows import GLMRows
-from crosslearning.tether import Array, Indices
+from crosslearning.tether import Array
 
-_MAX_ROUNDS, _SETTLED = 20, 1e-4  # of the dispersion, and its relative change at the end
+_MAX_ROUNDS = 20
 _FREE_SCORE = 10.0  # variance of intercepts of separate models of classes around the pooled ones
-_SHAPE_SETTLED = 1e-3  # last change of a family's shape
-_LEAST_SHARE = 1e-6  # smallest dispersion, as a share of that without features and tasks
 
 
 class GLMFit(NamedTuple):
@@ -50,14 +44,14 @@ class GLMFit(NamedTuple):
     @classmethod
     def of(
         cls,
-        optimum: Optimum,
+        optimum: Optimum[LaplacePoint],
         scores: dict[str, float],
         moments: Moments,
         average: Callable[[Array, Array], Array],
         tol: float,
     ) -> GLMFit:
         """Take the optimum of a search; `average` and `tol` are for :func:`nearest_gaussians`."""
-        point = cast("LaplacePoint", optimum.point)
+        point = optimum.point
 
         def gaussians() -> Gaussians:
             if not isinstance(point.data.rows.family, AVERAGED):
@@ -65,7 +59,7 @@ class GLMFit(NamedTuple):
                 return Gaussians(point.beta, center, point.thetas, *point.task_posteriors)
             return nearest_gaussians(point.marginal, point.precision, average, tol)
 
-        return cls(optimum.fit(scores), moments, gaussians, point.data.rows.family)
+        return cls(evidence_of(optimum, scores), moments, gaussians, point.data.rows.family)
 
     def shifted(self, by: Array) -> GLMFit:
         """Add to the parameters of centre and tasks."""
@@ -77,13 +71,10 @@ class GLMFit(NamedTuple):
 def laplace_fit(
     rows: GLMRows,
     *,
-    covariance: str = "auto",
-    blocks: Indices | None = None,
     task_weights: ArrayLike | None = None,
-    tol: float = 1e-6,
-    max_iter: int = 200,
+    **options: Any,
 ) -> GLMFit:
-    """Fit a hierarchical generalised linear model; parameters are those of :func:`evidence_fit`.
+    """Fit a hierarchical generalised linear model; options are those of :func:`evidence_fit`.
 
     `Gaussian` is exact, `Student` a variational approximation. The centre of intercepts has a wide
     prior. Row weights are precisions, or counts if the family has no dispersion; a dispersion is
@@ -92,16 +83,12 @@ def laplace_fit(
     An evaluation of the evidence takes a few Newton steps, each a pass over the rows and O(N p³)
     operations; its gradient is exact, including the change of the mode.
     """
-    check_covariance(covariance)
+    settings = SearchOptions(**options)
+    check_covariance(settings.covariance)
     rows.family.check(rows.y)
-    family = rows.family.begun(rows.y, rows.weights)
     of_tasks = checked_weights(task_weights, rows.n_tasks, "task_weights")
-    options = SearchOptions(covariance, blocks, tol, max_iter)
-    rest = rows.y - rows.offset[:, 0] if isinstance(family, Gaussian) else rows.y
-    shift = family.start(rest, rows.weights) * rows.intercept
-    fit = _fit(replace(rows, offset=rows.offset + shift, family=family), of_tasks, options)
-    # Intercepts were measured from the pooled scores.
-    return fit.shifted(np.append(np.zeros(rows.n_parameters - len(shift)), shift))
+    moved, added = rows.around_pooled()
+    return _fit(moved, of_tasks, settings).shifted(added)
 
 
 def new_tasks(rows: GLMRows, center: Array, covariance: Array, noise: float) -> tuple[Array, Array]:
@@ -163,36 +150,35 @@ def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMF
     none = np.zeros(rows.X.shape[1], dtype=np.intp)
     blocks = none if options.blocks is None else options.blocks
     data = LaplaceData(rows, task_weights, np.arange(p) >= p - q * rows.intercept)
-    data.dispersion = data.pearson(np.zeros((rows.n_tasks, p)), 0.0)
-    least = _LEAST_SHARE * data.dispersion
+    data.begin()
     optimum, scores = search_of(data, None, options).run(options.covariance)
     for _ in range(_MAX_ROUNDS):
-        before, point = data.dispersion, cast("LaplacePoint", optimum.point)
-        data.dispersion = data.pearson(point.thetas, point.n_effective, least)
-        moved = data.learn_shape(optimum.root, np.repeat(optimum.ratio[blocks], q))
-        if abs(np.log(data.dispersion / before)) <= _SETTLED and moved <= _SHAPE_SETTLED:
+        ratio = np.repeat(optimum.ratio[blocks], q)
+        evidence = partial(data.evidence, optimum.root, ratio, data.last)
+        if data.settled(optimum.point.thetas, optimum.point.n_effective, evidence):
             break
         optimum, _ = search_of(data, optimum, options).run(optimum.structure)
     # In units of the dispersion, as products of rows are.
-    rows = cast("GLMRows", cast("LaplacePoint", optimum.point).data.rows)
+    rows = cast("GLMRows", optimum.point.data.rows)
     products = optimum.point.dispersion * optimum.point.marginal.products
     moments = Moments(products, rows.counts, np.zeros(rows.n_tasks), rows.intercept)
     average = _average(rows, optimum.point.dispersion)
     return GLMFit.of(optimum, scores, moments, average, options.tol)
 
 
-def search_of(data: LaplaceData, start: Optimum | None, options: SearchOptions) -> Search:
+def search_of(
+    data: LaplaceData, start: Optimum[LaplacePoint] | None, options: SearchOptions
+) -> Search[LaplacePoint]:
     """Return the search for variances, from those of an earlier one if there is one."""
     rows = data.rows
-    bends = np.einsum("njj->nj", rows.at_zero)[:, :-1] / data.dispersion
+    informed = np.einsum("njj->n", rows.at_zero[:, :-1, :-1]) > 0
+    counted = data.task_weights * informed
     search = Search(
         data.at,
         options,
-        squares=data.task_weights @ bends,
-        mean_squares=rows.mean_squares,
-        task_weights=data.task_weights * (bends.sum(axis=1) > 0),
-        columns=np.repeat(np.arange(len(rows.mean_squares)), rows.family.n_scores),
-        intercept=rows.intercept,
+        data.parameters,
+        sizes=np.array([counted.sum()]),
+        alone=np.array([np.count_nonzero(counted) < 2]),
     )
     if rows.family.link == "logit":
         search.free = _FREE_SCORE

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dpotrf, dpotri, dpstrf
 
 from crosslearning.tether import Array, Indices
 
@@ -139,6 +139,11 @@ class Marginal:
         """S⁻¹ times the posterior mean of each δ_i: the gradient of the task's squared error."""
         return np.asarray((self.information @ np.append(-beta, 1.0))[:, :-1])
 
+    def solved(self, precision: Array) -> tuple[Center, Array]:
+        """Return the posterior of the centre, and u_i where the tasks' means are β + L u_i."""
+        center = Center.of(self.total, precision)
+        return center, times(self.residuals(center.beta), self.root.T)
+
     def pulled(self, residuals: Array) -> tuple[Array, Array]:
         """Σ_i g_ij g_ik W_ijk and Σ_i g_ij W_ij, the parts of the observed curvature."""
         p = self.products.shape[1] - 1
@@ -163,3 +168,81 @@ class Marginal:
             W = self.information[part, :-1, :-1]
             shared = W @ C
             yield self.task_weights[part], W, shared, shared @ W
+
+
+def row_factors(products: Array, n_rows: int) -> Array:
+    """At most `n_rows` rows with the given products, by a pivoted Cholesky factorisation.
+
+    O(p m²) operations for each task, where a factorisation of all columns takes O(p³).
+    """
+    factors = np.zeros((len(products), n_rows, products.shape[1]))
+    for factor, product in zip(factors, products, strict=True):
+        unit = np.sqrt(np.diagonal(product))
+        unit[unit == 0.0] = 1.0
+        triangle, pivots, rank, _ = dpstrf(product / np.outer(unit, unit), lower=0)
+        rank = min(rank, n_rows)
+        factor[:rank, pivots - 1] = np.triu(triangle)[:rank]
+        factor *= unit
+    return factors
+
+
+@dataclass(frozen=True, eq=False)
+class ThinMarginal(Marginal):
+    """Tasks with fewer rows than columns, in O(N m p²) operations and with O(N m p) numbers kept.
+
+    `factors` F_i are m rows (columns, target) whose products are those of task i, and
+    Z_i = K_i^-½ F_i with K_i = I + X_i S X_iᵀ, so that W_i = Z_iᵀZ_i (Woodbury).
+    """
+
+    factors: Array
+
+    @cached_property
+    def _solved(self) -> tuple[Array, Array]:
+        """Z_i, and log det K_i."""
+        X = self.factors[:, :, :-1]
+        scaled = X * self.root if self.root.ndim == 1 else X @ self.root
+        K = scaled @ scaled.swapaxes(1, 2) + np.eye(X.shape[1])
+        triangle = np.linalg.cholesky(K)
+        logs = 2.0 * np.log(np.einsum("nmm->nm", triangle)).sum(axis=1)
+        return np.asarray(np.linalg.solve(triangle, self.factors)), logs
+
+    @property
+    def information(self) -> Array:
+        Z = self._solved[0]
+        return np.asarray(Z.swapaxes(1, 2) @ Z)
+
+    @cached_property
+    def total(self) -> Array:
+        weighted = self._weighted(self._solved[0])
+        return np.asarray(weighted.T @ weighted)
+
+    def residuals(self, beta: Array) -> Array:
+        Z = self._solved[0]
+        errors = Z @ np.append(-beta, 1.0)
+        return np.asarray((errors[:, None] @ Z[:, :, :-1])[:, 0])
+
+    def pulled(self, residuals: Array) -> tuple[Array, Array]:
+        X = self._solved[0][:, :, :-1]
+        scaled = self._weighted(X * residuals[:, None])
+        return scaled.T @ scaled, scaled.T @ self._weighted(X)
+
+    def between(self, root: Array, group: Indices) -> Array:
+        X = self._solved[0][:, :, :-1]
+        scores, moments = X @ root, []
+        for g in range(int(group.max()) + 1):
+            columns = X[:, :, group == g]
+            inner = columns @ (columns.swapaxes(1, 2) @ scores)
+            moments.append((self._weighted(scores).T @ self._weighted(inner)).ravel())
+        return np.array(moments)
+
+    def parts(self, C: Array) -> Iterator[tuple[Array, Array, Array, Array]]:
+        for part in chunks(len(self.products), len(C)):
+            X = self._solved[0][part, :, :-1]
+            flipped, shared = X.swapaxes(1, 2), X @ C
+            explained = flipped @ (shared @ flipped @ X)
+            yield self.task_weights[part], flipped @ X, flipped @ shared, explained
+
+    def _weighted(self, rows: Array) -> Array:
+        """Rows of all tasks below one another, times the roots of the tasks' weights."""
+        weighted = rows * np.sqrt(self.task_weights)[:, None, None]
+        return weighted.reshape(-1, rows.shape[2])

@@ -14,6 +14,7 @@ from crosslearning.convex.deadline import check_deadline
 from crosslearning.convex.evidence._point import VariancePoint
 from crosslearning.convex.evidence.marginal import Center, Marginal, times
 from crosslearning.convex.evidence.posterior import task_covariances
+from crosslearning.convex.evidence.search import Parameters
 from crosslearning.convex.families import OneScore
 from crosslearning.convex.sums.passes import Expansion
 from crosslearning.convex.sums.rows import GLMRows
@@ -22,7 +23,9 @@ from crosslearning.tether import Array, Flags
 INTERCEPT_VARIANCE = 100.0  # of the centre, around the pooled one, in squared scores
 
 _SMALL, _MAX_STEPS, _MAX_HALVINGS = 1e-10, 100, 40
-_LEAST_DISPERSION, _ROUNDING = 1e-8, 1e-13
+_ROUNDING = 1e-13
+_LEAST_SHARE = 1e-6  # smallest dispersion, as a share of that without features and tasks
+_SETTLED, _SHAPE_SETTLED = 1e-4, 1e-3  # last changes of the dispersion and of a family's shape
 
 
 class Mode(NamedTuple):
@@ -42,7 +45,15 @@ class LaplaceData:
     task_weights: Array
     intercept: Flags
     dispersion: float = 1.0
+    least: float = 1e-8  # dispersion
     last: Mode | None = field(default=None, repr=False)
+
+    @property
+    def parameters(self) -> Parameters:
+        squares = np.einsum("n,njj->j", self.task_weights, self.rows.at_zero)[:-1]
+        columns = np.repeat(np.arange(len(self.rows.mean_squares)), self.rows.family.n_scores)
+        mean_squares, intercept = self.rows.mean_squares, self.rows.intercept
+        return Parameters(squares / self.dispersion, mean_squares, columns, intercept)
 
     def at(self, root: Array, ratio: Array | float) -> LaplacePoint:
         """Evaluate at Σ = root rootᵀ and τ² = ratio, for all parameters or for each."""
@@ -64,27 +75,43 @@ class LaplaceData:
             mode=mode,
         )
 
-    def pearson(
-        self, thetas: Array, n_parameters: float, least: float = _LEAST_DISPERSION
-    ) -> float:
+    def pearson(self, thetas: Array, n_parameters: float) -> float:
         """Dispersion by Pearson's squared errors; 1 for families that have none."""
         family = self.rows.family
         if not isinstance(family, OneScore) or not family.has_dispersion:
             return 1.0
         n_free = max(float(self.task_weights @ self.rows.counts) - n_parameters, 1.0)
         squares = float(self.task_weights @ self.rows.totals(thetas, family.squared_error))
-        return max(squares / n_free, least, family.least_dispersion)
+        return max(squares / n_free, self.least, family.least_dispersion)
 
-    def learn_shape(self, root: Array, ratio: Array) -> float:
-        """Learn the shape of the family at given variances; return by how much it changed."""
-        last = self.last
+    def begin(self) -> None:
+        """Take the dispersion without features and tasks, and a share of it as the smallest."""
+        self.dispersion = self.pearson(np.zeros((self.rows.n_tasks, self.rows.n_parameters)), 0.0)
+        self.least = _LEAST_SHARE * self.dispersion
 
-        def evidence(rows: GLMRows) -> float:
-            self.rows, self.last = rows, last
-            return self.at(root, ratio).value
+    def settled(
+        self, thetas: Array, n_effective: float, evidence: Callable[[GLMRows], float]
+    ) -> bool:
+        """Learn the dispersion, and the shape by evidence; return whether both hardly change."""
+        before, rows = self.dispersion, cast("GLMRows", self.rows)
+        self.dispersion = self.pearson(thetas, n_effective)
+        family = rows.family
 
-        self.rows, moved = with_best_shape(cast("GLMRows", self.rows), evidence)
-        return moved
+        def negative(shape: Array) -> float:
+            return -evidence(rows.with_family(family.with_shape(shape)))
+
+        if len(family.shape):
+            best = minimize(
+                negative, family.shape, method="BFGS", options={"gtol": 1e-3, "eps": 1e-4}
+            )
+            self.rows = rows.with_family(family.with_shape(best.x))
+        moved = np.abs(self.rows.family.shape - family.shape).max(initial=0.0)
+        return bool(abs(np.log(self.dispersion / before)) <= _SETTLED and moved <= _SHAPE_SETTLED)
+
+    def evidence(self, root: Array, ratio: Array, last: Mode | None, rows: GLMRows) -> float:
+        """Return the evidence of rows of a family with another shape, from the last mode."""
+        self.rows, self.last = rows, last
+        return self.at(root, ratio).value
 
     def climb(self, root: Array, precision: Array) -> tuple[Mode, Marginal]:
         """Damped Newton steps on all parameters jointly, from where the search was last.
@@ -101,27 +128,18 @@ class LaplaceData:
         if last is not None:
             last = self._mode(last.beta, last.u, root, precision)
             mode = max(mode, last, key=lambda mode: mode.value)
-        for _ in range(_MAX_STEPS):
-            check_deadline()
-            marginal = self._marginal(mode, root)
-            center = Center.of(marginal.total, precision)
-            u = times(marginal.residuals(center.beta), root.T)
-            new = self._along(mode, center.beta - mode.beta, u - mode.u, root, precision)
-            gain, mode = new.value - mode.value, new
-            if gain <= _SMALL * max(1.0, 1e-3 * abs(mode.value)):
-                break
-        return mode, self._marginal(mode, root)
 
-    def _along(
-        self, mode: Mode, beta_step: Array, u_step: Array, root: Array, precision: Array
-    ) -> Mode:
-        """Halve a step until it does not lead down; stay if that never happens."""
-        for size in 0.5 ** np.arange(_MAX_HALVINGS):
-            beta, u = mode.beta + size * beta_step, mode.u + size * u_step
-            new = self._mode(beta, u, root, precision)
-            if new.value >= mode.value - _ROUNDING * abs(mode.value):
-                return new
-        return mode
+        def density(position: list[Array]) -> float:
+            return self._mode(position[0], position[1], root, precision).value
+
+        def newton(position: list[Array]) -> list[Array]:
+            thetas = position[0] + times(position[1], root)
+            center, u = self._marginal(thetas, root).solved(precision)
+            return [center.beta, u]
+
+        (beta, u), value = climb([mode.beta, mode.u], mode.value, density, newton)
+        mode = Mode(beta, u, beta + times(u, root), value)
+        return mode, self._marginal(mode.thetas, root)
 
     def _mode(self, beta: Array, u: Array, root: Array, precision: Array) -> Mode:
         """Add the log density of targets and parameters, but for the priors' normalisation."""
@@ -132,23 +150,33 @@ class LaplaceData:
         value = float(self.task_weights @ logs_with_prior - 0.5 * precision[free] @ beta[free] ** 2)
         return Mode(beta, u, thetas, value)
 
-    def _marginal(self, mode: Mode, root: Array) -> Marginal:
-        products = self.rows.products(mode.thetas, self.dispersion)
+    def _marginal(self, thetas: Array, root: Array) -> Marginal:
+        products = self.rows.products(thetas, self.dispersion)
         return Marginal(products, root, self.task_weights)
 
 
-def with_best_shape(rows: GLMRows, evidence: Callable[[GLMRows], float]) -> tuple[GLMRows, float]:
-    """Return the rows with the shape of their family that has most evidence, and its change."""
-    family = rows.family
-    if not len(family.shape):
-        return rows, 0.0
+def climb(
+    position: list[Array],
+    value: float,
+    density: Callable[[list[Array]], float],
+    newton: Callable[[list[Array]], list[Array]],
+) -> tuple[list[Array], float]:
+    """Damped Newton steps from a position of some log density to its maximum, and that.
 
-    def negative(shape: Array) -> float:
-        return -evidence(rows.with_family(family.with_shape(shape)))
-
-    best = minimize(negative, family.shape, method="BFGS", options={"gtol": 1e-3, "eps": 1e-4})
-    better = rows.with_family(family.with_shape(best.x))
-    return better, float(np.abs(better.family.shape - family.shape).max())
+    A step is halved until it does not lead down; where that never happens, the position stays.
+    """
+    for _ in range(_MAX_STEPS):
+        check_deadline()
+        end, before = newton(position), value
+        for size in 0.5 ** np.arange(_MAX_HALVINGS):
+            trial = [a + size * (b - a) for a, b in zip(position, end, strict=True)]
+            new = density(trial)
+            if new >= value - _ROUNDING * abs(value):
+                position, value = trial, new
+                break
+        if value - before <= _SMALL * max(1.0, 1e-3 * abs(value)):
+            break
+    return position, value
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

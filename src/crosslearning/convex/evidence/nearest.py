@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crosslearning.convex.deadline import check_deadline
-from crosslearning.convex.evidence.marginal import Center, Marginal, times
+from crosslearning.convex.evidence.marginal import Marginal, times
 from crosslearning.convex.evidence.posterior import EvidenceFit, task_covariances
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.tether import Array
@@ -38,8 +38,7 @@ class Gaussians(NamedTuple):
     @classmethod
     def of(cls, marginal: Marginal, precision: Array) -> Gaussians:
         """Solve a quadratic model."""
-        center, root = Center.of(marginal.total, precision), marginal.root
-        u = times(marginal.residuals(center.beta), root.T)
+        (center, u), root = marginal.solved(precision), marginal.root
         posteriors = task_covariances(marginal.products, root, center.covariance)
         return cls(center.beta, center.covariance, center.beta + times(u, root), *posteriors)
 

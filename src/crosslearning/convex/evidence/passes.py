@@ -8,12 +8,11 @@ are searched for on it, and its optimum is where the next pass looks.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
 from crosslearning.convex.evidence.laplace import GLMFit, search_of
-from crosslearning.convex.evidence.marginal import Center, Marginal, times
+from crosslearning.convex.evidence.marginal import Marginal
 from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint, Mode
 from crosslearning.convex.evidence.posterior import EvidenceStatus, symmetric_root
 from crosslearning.convex.evidence.search import Optimum, SearchOptions
@@ -115,10 +114,8 @@ class _PassData(LaplaceData):
         return replace(point, value=point.value - drift)
 
     def climb(self, root: Array, precision: Array) -> tuple[Mode, Marginal]:
-        products = self.rows.products(self.rows.thetas, self.dispersion)
-        marginal = Marginal(products, root, self.task_weights)
-        center = Center.of(marginal.total, precision)
-        u = times(marginal.residuals(center.beta), root.T)
+        marginal = self._marginal(self.rows.thetas, root)
+        center, u = marginal.solved(precision)
         return self._mode(center.beta, u, root, precision), marginal
 
 
@@ -138,10 +135,10 @@ class _Climb:
         self.mixing, self.n_near, self.converged = _Mixing(), 0, False
         self.scores: dict[str, float] = {}
         self.expansion: Expansion | None = None
-        self.last: Optimum | None = None
+        self.last: Optimum[LaplacePoint] | None = None
 
     @property
-    def optimum(self) -> Optimum:
+    def optimum(self) -> Optimum[LaplacePoint]:
         """The variances of the present parameters."""
         assert self.last is not None
         return self.last
@@ -149,7 +146,7 @@ class _Climb:
     @property
     def point(self) -> LaplacePoint:
         """The posterior on the last quadratic model."""
-        return cast("LaplacePoint", self.optimum.point)
+        return self.optimum.point
 
     def expand(self, around: Expansion) -> None:
         """Take in a pass, but for tasks that went too far."""
@@ -175,12 +172,8 @@ class _Climb:
         if self.n_near:
             root, ratio, self.dispersion = self.mixing.next(optimum, self.dispersion)
         data.dispersion = self.dispersion
-        self.last = replace(
-            optimum,
-            point=data.at(root, ratio[search.blocks[search.columns]]),
-            root=root,
-            ratio=ratio,
-        )
+        point = data.at(root, ratio[search.blocks[search.columns]])
+        self.last = replace(optimum, point=point, root=root, ratio=ratio)
         self._step(self.point.thetas - self.expansion.thetas)
 
     def _step(self, step: Array) -> None:
@@ -205,7 +198,7 @@ class _Mixing:
         self.used: list[Array] = []
         self.images: list[Array] = []
 
-    def next(self, optimum: Optimum, dispersion: float) -> tuple[Array, Array, float]:
+    def next(self, optimum: Optimum[LaplacePoint], dispersion: float) -> tuple[Array, Array, float]:
         """Root, ratio and dispersion to use, given what came of those used before."""
         variances, unit = optimum.root**2, optimum.root**2
         if variances.ndim > 1:
@@ -216,10 +209,8 @@ class _Mixing:
         if optimum.structure != self.structure:
             self.structure, self.used, self.images = optimum.structure, [], []
         mixed = self._mixed(new, np.where(unit > 0, unit, 1.0))
-        variances, ratio = (
-            mixed[: variances.size].reshape(variances.shape),
-            mixed[variances.size : -1],
-        )
+        ratio = mixed[variances.size : -1]
+        variances = mixed[: variances.size].reshape(variances.shape)
         root = np.sqrt(variances) if variances.ndim == 1 else symmetric_root(variances)
         return root, ratio, float(mixed[-1])
 

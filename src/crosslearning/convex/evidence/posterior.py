@@ -7,7 +7,7 @@ from enum import Enum
 
 import numpy as np
 
-from crosslearning.convex.evidence.marginal import chunks, responses
+from crosslearning.convex.evidence.marginal import chunks
 from crosslearning.convex.evidence.variance_law import VarianceLaw
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.tether import Array
@@ -30,40 +30,44 @@ class EvidenceStatus(Enum):
     )
 
 
-@dataclass(frozen=True, eq=False)
-class EvidenceFit:
-    """Variances at the maximum of the evidence, and the posterior of all parameters.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fit:
+    """Variances at the maximum of the evidence, and the posterior of the centre.
 
-    With P parameters, `task_covariance` is Σ (P, P), `noise_variance` σ², `center_variances` τ² of
-    each parameter, infinite where the prior is flat; `center` and `center_covariance` are the
-    posterior of β, `thetas` (n_tasks, P) the tasks' posterior means (of other families than the
-    Gaussian, modes). `scores` holds the log evidence minus the penalty for parameters of each
-    structure tried, `variance_law` tells how well Σ_jj are determined, and `n_iter` is the number
-    of evaluations.
+    `noise_variance` is σ², `center_variances` are τ² of each parameter, infinite where the prior is
+    flat; `center` and `center_covariance` are the posterior of β. `scores` holds the log evidence
+    minus the penalty for parameters of each structure tried, `variance_law` tells how well the
+    variances of units are determined, and `n_iter` is the number of evaluations.
     """
 
     structure: str
     noise_variance: float
-    task_covariance: Array
     center_variances: Array
     center: Array
     center_covariance: Array
-    thetas: Array
     log_evidence: float
     scores: dict[str, float]
     variance_law: VarianceLaw
     n_iter: int
     status: EvidenceStatus
 
-    def covariances(self, moments: Moments) -> Array:
-        """Posterior covariances of the θ_i, from the moments of the fit or some of its tasks.
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EvidenceFit(Fit):
+    """The fit of tasks of one level.
+
+    With P parameters, `task_covariance` is Σ (P, P), and `thetas` (n_tasks, P) are the tasks'
+    posterior means (of other families than the Gaussian, modes).
+    """
+
+    task_covariance: Array
+    thetas: Array
+
+    def task_posteriors(self, moments: Moments) -> tuple[Array, Array]:
+        """Posterior covariances of the θ_i, and I - V_i A_i, from the moments of the fit.
 
         They take as much memory as the moments; ask for some tasks at a time if they are many.
         """
-        return self.task_posteriors(moments)[0]
-
-    def task_posteriors(self, moments: Moments) -> tuple[Array, Array]:
-        """Posterior covariances of the θ_i, and I - V_i A_i."""
         root = symmetric_root(self.task_covariance / self.noise_variance)
         root = root[:, root.any(axis=0)]
         center = self.center_covariance / self.noise_variance
@@ -75,17 +79,6 @@ def symmetric_root(covariance: Array) -> Array:
     """L with L Lᵀ = covariance."""
     values, vectors = np.linalg.eigh(covariance)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
-
-
-def posterior_means(products: Array, root: Array, center: Array) -> Array:
-    """Posterior mean of θ_i around a given centre, where Σ = σ² root rootᵀ."""
-    thetas = np.empty((len(products), len(center)))
-    v = np.append(-center, 1.0)
-    for part in chunks(len(products), len(center)):
-        u = responses(products[part], root)[0] @ v
-        moved = root if root.ndim > 1 else np.diag(root)[:, root != 0.0]
-        thetas[part] = center + u @ moved.T
-    return thetas
 
 
 def task_covariances(products: Array, root: Array, center: Array) -> tuple[Array, Array]:

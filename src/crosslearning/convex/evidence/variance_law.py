@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import chdtri
 
 if TYPE_CHECKING:
-    from crosslearning.convex.evidence._nested_point import NestedPoint
+    from crosslearning.convex.evidence._point import EvidencePoint
     from crosslearning.convex.evidence.scoring import Structured
-    from crosslearning.tether import Array, Indices
+    from crosslearning.tether import Array
 
 _LEAST = 1e-3  # share of its offset that an estimate has at least
 _FLAT = 1e-10  # curvature, relative to that at a known noise, below which there is no information
@@ -35,14 +35,11 @@ class VarianceLaw:
     df: Array
 
     @classmethod
-    def of(
-        cls, best: Structured | NestedPoint, group: Indices, n_tasks: Array | float, unit: float
-    ) -> VarianceLaw:
-        """Take the maximum of the evidence; `group` holds the number of each parameter's variance.
-
-        `n_tasks` may differ by variance; `unit` is that of the variances.
-        """
+    def of(cls, best: Structured[EvidencePoint], sizes: Array) -> VarianceLaw:
+        """Take the maximum of the evidence; `sizes` are the numbers of units of each level."""
+        group, unit = best.group[:-1].ravel(), best.point.noise
         n = int(group.max()) + 1
+        n_units = np.repeat(sizes, n // len(sizes))
         variances, fixed = best.variances[:n], best.fixed[:n]
         scaled = best.expected / np.outer(best.unit, best.unit)
         inverse = np.linalg.pinv(scaled, hermitian=True)
@@ -50,7 +47,7 @@ class VarianceLaw:
         unknown = np.sum(vectors[:n, values < _FLAT] ** 2, axis=1) > _PART
         # Expected curvature by one variance, with the others and the noise at their best.
         curvature = best.unit[:n] ** 2 / np.maximum(np.diagonal(inverse)[:n], 1e-12)
-        df = np.maximum(n_tasks - 1.0, 1.0) * np.bincount(group)
+        df = np.maximum(n_units - 1.0, 1.0) * np.bincount(group)
         offsets = np.maximum(np.sqrt(0.5 * df / curvature) - variances, 0.0)
         estimates = variances + offsets + best.slope[:n] / curvature
         estimates = np.maximum(estimates, _LEAST * offsets)

@@ -12,6 +12,11 @@ slope, curvature : first derivative of the log density by the scores, and minus 
 dispersion : factor of the variance of the targets, by which slope and curvature are divided.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
 from crosslearning.convex.families.base import Family, OneScore
 from crosslearning.convex.families.classes import Bernoulli, Multinomial, contrasts
 from crosslearning.convex.families.gamma import Gamma
@@ -20,17 +25,9 @@ from crosslearning.convex.families.negative_binomial import NegativeBinomial
 from crosslearning.convex.families.ordinal import Ordinal
 from crosslearning.convex.families.poisson import Poisson
 from crosslearning.convex.families.quantile import Quantile
-from crosslearning.convex.families.registry import (
-    FAMILIES,
-    LEARNED,
-    REGISTRY,
-    family_of,
-    family_of_classes,
-    family_of_numbers,
-    recognised_family,
-)
 from crosslearning.convex.families.student import Student
 from crosslearning.convex.families.tweedie import Tweedie
+from crosslearning.tether import Array
 
 __all__ = [
     "AVERAGED", "FAMILIES", "LEARNED", "REGISTRY", "Bernoulli", "Family", "Gamma", "Gaussian",
@@ -40,3 +37,49 @@ __all__ = [
 ]  # fmt: skip
 
 AVERAGED = Bernoulli, Multinomial, Ordinal, Poisson  # posteriors of these are averaged
+
+_OF_NUMBERS: tuple[type[OneScore], ...] = (
+    Gaussian,
+    Student,
+    Poisson,
+    NegativeBinomial,
+    Gamma,
+    Tweedie,
+    Quantile,
+)
+REGISTRY = {family.name: family for family in _OF_NUMBERS}
+FAMILIES = tuple(REGISTRY)
+_ALL: tuple[type[Family], ...] = (*_OF_NUMBERS, Ordinal, Bernoulli, Multinomial)
+LEARNED = [name for family in _ALL for name in family.learned()]
+
+
+def recognised_family(y: Array) -> tuple[str, str]:
+    """Return the name of the family that numbers look like, and why.
+
+    >>> recognised_family(np.array([0.0, 1.0, 1.0, 0.0, 2.0, 7.0]))
+    ('poisson', 'counts: whole numbers from 0, more small than large')
+    """
+    for name, family in REGISTRY.items():
+        if why := family.recognised(y):
+            return name, why
+    whole = bool(np.all(y == np.floor(y)))
+    return "gaussian", "whole numbers" if whole else "numbers with decimals"
+
+
+def family_of_numbers(attributes: Mapping[str, Any]) -> OneScore:
+    """Distribution of numeric targets, from a name in `FAMILIES`, ``family``, and its parameter."""
+    return REGISTRY[attributes.get("family", "gaussian")].of(attributes)
+
+
+def family_of_classes(n_classes: int) -> Bernoulli | Multinomial:
+    """Distribution of a target that is one of several classes."""
+    return Bernoulli() if n_classes == 2 else Multinomial(n_classes)
+
+
+def family_of(attributes: Mapping[str, Any]) -> Family:
+    """Distribution of the targets of an estimator with these attributes."""
+    if attributes.get("ordered") and len(attributes["classes_"]) > 2:
+        return Ordinal.of(attributes)
+    if "classes_" in attributes:
+        return family_of_classes(len(attributes["classes_"]))
+    return family_of_numbers(attributes)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from crosslearning.convex.families.log_link import LogLink, skewness
+from crosslearning.convex.families.base import LogLink, skewness
 from crosslearning.tether import Array
 
 _SKEWED = 1.5  # skewness above which the lower bound 0 matters

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from crosslearning.convex.families.log_link import SMALLEST, LogLink, skewness
+from crosslearning.convex.families.base import SMALLEST, LogLink, skewness
 from crosslearning.tether import Array
 
 _LARGEST_COUNT = 30  # mean of counts; larger ones are treated as any numbers

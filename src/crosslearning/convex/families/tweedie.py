@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosslearning.convex.families.log_link import LogLink
+from crosslearning.convex.families.base import LogLink
 from crosslearning.tether import Array
 
 

@@ -67,12 +67,7 @@ def _problem(loss: Loss, tol: float, max_iter: int) -> ConvexProblem:
     n_tasks, P = loss.shape
     equal = np.ones(n_tasks)
     return ConvexProblem(
-        loss=loss,
-        weights=equal,
-        shares=equal,
-        intercept=slice(P, P),
-        tol=tol,
-        max_iter=max_iter,
+        loss=loss, weights=equal, shares=equal, intercept=slice(P, P), tol=tol, max_iter=max_iter
     )
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from crosslearning.convex.sums.moments import Moments
-from crosslearning.convex.sums.passes import Expansion, Pass, Passed
+from crosslearning.convex.sums.passes import Expansion, Pass, Passed, times_each
 from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.tether import Array
 
@@ -42,12 +42,12 @@ class Quadratic:
 
     def value(self, thetas: Array) -> Array:
         """f_i(θ_i), shape (N,)."""
-        slopes = 0.5 * _products(self.A, thetas) - self.b
+        slopes = 0.5 * times_each(self.A, thetas) - self.b
         return np.asarray(self.constant + np.einsum("np,np->n", slopes, thetas))
 
     def gradient(self, thetas: Array) -> Array:
         """∇f_i(θ_i), shape (N, P)."""
-        return _products(self.A, thetas) - self.b
+        return times_each(self.A, thetas) - self.b
 
     def hessian(self, thetas: Array) -> Array:  # noqa: ARG002
         """∇²f_i(θ_i), shape (N, P, P)."""
@@ -87,7 +87,6 @@ class FamilyLoss:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of tasks and number of parameters."""
         return self.rows.n_tasks, self.rows.n_parameters
 
     @cached_property
@@ -105,19 +104,16 @@ class FamilyLoss:
         return float(sizes.max()) / self.dispersion or 1.0
 
     def value(self, thetas: Array) -> Array:
-        """f_i(θ_i)."""
         thetas = self._thetas(thetas)
         ridge = 0.5 * np.sum(self.ridge * thetas**2, axis=1)
         return np.asarray(ridge - self.rows.log_likelihood(thetas, self.dispersion))
 
     def gradient(self, thetas: Array) -> Array:
-        """∇f_i(θ_i)."""
         thetas = self._thetas(thetas)
         return self._back(self.ridge * thetas - self.rows.slopes(thetas) / self.dispersion)
 
     def hessian(self, thetas: Array) -> Array:
-        """∇²f_i(θ_i)."""
-        A = self.rows.curvatures(self._thetas(thetas)) / self.dispersion
+        A = self.rows.derivatives(self._thetas(thetas))[1] / self.dispersion
         return self._changed(_with_diagonal(A, self.ridge))
 
     def pooled(self) -> FamilyLoss:
@@ -126,7 +122,6 @@ class FamilyLoss:
         return replace(self, rows=rows, ridge=self._ridges.sum(axis=0, keepdims=True))
 
     def with_ridge(self, ridge: Array) -> FamilyLoss:
-        """Add a ridge term."""
         return replace(self, ridge=self.ridge + ridge)
 
     def with_prior(self, precision: Array) -> FamilyLoss:
@@ -135,7 +130,6 @@ class FamilyLoss:
         return replace(self, rows=rows, ridge=_with_row(self._ridges, precision))
 
     def in_variables(self, matrix: Array) -> FamilyLoss:
-        """Return the loss as a function of u, where θ = matrix u."""
         return replace(self, matrix=matrix)
 
     @property
@@ -178,10 +172,6 @@ def _floored(curvature: Array) -> Array:
 
 def _traces(A: Array) -> Array:
     return np.asarray(np.trace(A, axis1=1, axis2=2))
-
-
-def _products(A: Array, thetas: Array) -> Array:
-    return np.asarray(np.matmul(A, thetas[:, :, None])[:, :, 0])
 
 
 def _with_diagonal(A: Array, added: Array | float) -> Array:

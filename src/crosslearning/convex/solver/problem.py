@@ -7,13 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from crosslearning.convex.solver import _separate
 from crosslearning.convex.solver._augmented_lagrangian import SmoothProblem
-from crosslearning.convex.solver._separate import (
-    determined_part,
-    independent,
-    undetermined,
-    unseen_directions,
-)
 from crosslearning.convex.solver.losses import Loss
 from crosslearning.convex.solver.solution import ConvexSolution, certified, solve
 from crosslearning.convex.solver.tethers import BlockTethers
@@ -69,23 +64,23 @@ class ConvexProblem:
     @cached_property
     def separate(self) -> ConvexSolution:
         """Separate models: the limit of large radii."""
-        thetas = independent(self.loss, self.intercept, self.max_iter)
+        thetas = _separate.independent(self.loss, self.intercept, self.max_iter)
         return self._limit(thetas, self.mean(thetas), _SEPARATE)
 
     @cached_property
     def pooled(self) -> ConvexSolution:
         """The pooled model: the limit of radius 0."""
-        center = independent(self.loss.pooled(), self.intercept, self.max_iter)[0]
+        center = _separate.independent(self.loss.pooled(), self.intercept, self.max_iter)[0]
         return self._limit(center + np.zeros(self.loss.shape), center, _POOLED)
 
     @cached_property
     def _unseen(self) -> Array:
-        return unseen_directions(self.loss)
+        return _separate.unseen_directions(self.loss)
 
     @cached_property
     def _undetermined(self) -> Flags:
         """Which tasks have undetermined parameters."""
-        return undetermined(self.loss.hessian(np.zeros(self.loss.shape)))
+        return _separate.undetermined(self.loss.hessian(np.zeros(self.loss.shape)))
 
     def mean(self, thetas: Array) -> Array:
         """Weighted mean of the tasks."""
@@ -227,7 +222,7 @@ class ConvexProblem:
         diagonal = np.arange(H.shape[1])
         H[:, diagonal, diagonal] += fixed[loose] * (size + (size == 0))[:, None]
         offsets = solution.thetas - solution.center
-        offsets[loose] = determined_part(H, offsets[loose])
+        offsets[loose] = _separate.determined_part(H, offsets[loose])
         fits = np.all(coupling.clipped(offsets) == offsets, axis=1) & loose
         thetas = np.where(fits[:, None], solution.center + offsets, solution.thetas)
         return replace(solution, thetas=thetas)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crosslearning.convex.solver._augmented_lagrangian import SmoothPoint
-from crosslearning.convex.solver._semismooth_newton import descend, joint_step
+from crosslearning.convex.solver._augmented_lagrangian import SmoothPoint, descend, joint_step
 from crosslearning.convex.solver.losses import Loss
 from crosslearning.convex.solver.tethers import BlockTethers
 from crosslearning.tether import Array

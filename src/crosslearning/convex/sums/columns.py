@@ -57,16 +57,10 @@ class Scaling:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Piecewise cubic functions of one column.
+    """Piecewise cubic functions of one column, between knots of shape (n_pieces + 1,).
 
-    Attributes
-    ----------
-    column : int
-        Which column.
-    knots : array of shape (n_pieces + 1,)
-        Ends of the pieces.
-    coef : array of shape (4, n_pieces, n_curves)
-        Coefficients of the cube, the square, the distance to the left end, and 1.
+    `coef` (4, n_pieces, n_curves) holds the coefficients of the cube, the square, the distance to
+    the left end of a piece, and 1.
     """
 
     column: int

@@ -120,23 +120,19 @@ class Pass:
             family=self.family,
             intercept=self.intercept,
         )
-        return _summed(present, rows, self.take(present))
+        at, sums = self.take(present), PassSums.empty(present, rows.n_parameters)
+        sums.counts = rows.counts
+        covariances = at.covariances if self.averaged else None
+        sums.slopes, sums.curvatures = rows.derivatives(at.thetas, covariances)
+        if not self.averaged:
+            sums.values = rows.log_likelihood(at.thetas, 1.0)
+            sums.tilts = rows.tilt(at.thetas, at.covariances, 1.0)
+            if isinstance(self.family, OneScore) and self.family.has_dispersion:
+                sums.squares = rows.totals(at.thetas, self.family.squared_error)
+        return sums
 
 
 Passed = Callable[[Pass], PassSums]  # sums all rows at the parameters of a pass
-
-
-def _summed(present: Indices, rows: GLMRows, at: Pass) -> PassSums:
-    family, sums = rows.family, PassSums.empty(present, rows.n_parameters)
-    sums.counts = rows.counts
-    covariances = at.covariances if at.averaged else None
-    sums.slopes, sums.curvatures = rows.derivatives(at.thetas, covariances)
-    if not at.averaged:
-        sums.values = rows.log_likelihood(at.thetas, 1.0)
-        sums.tilts = rows.tilt(at.thetas, at.covariances, 1.0)
-        if isinstance(family, OneScore) and family.has_dispersion:
-            sums.squares = rows.totals(at.thetas, family.squared_error)
-    return sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +163,7 @@ class Expansion:
         n, p = self.thetas.shape
         products = np.empty((n, p + 1, p + 1))
         products[:, :-1, :-1] = self.sums.curvatures
-        bend = _times(self.sums.curvatures, self.thetas)
+        bend = times_each(self.sums.curvatures, self.thetas)
         products[:, :-1, -1] = products[:, -1, :-1] = self.sums.slopes + bend
         # A squared error of 1 per row, which nothing but the scale of gradients depends on.
         squares = np.einsum("np,np->n", 2.0 * self.sums.slopes + bend, self.thetas)
@@ -184,7 +180,7 @@ class Expansion:
 
     def log_likelihood(self, thetas: Array, dispersion: float) -> Array:
         step = thetas - self.thetas
-        slopes = self.sums.slopes - 0.5 * _times(self.sums.curvatures, step)
+        slopes = self.sums.slopes - 0.5 * times_each(self.sums.curvatures, step)
         return np.asarray(self.sums.values + np.einsum("np,np->n", slopes, step)) / dispersion
 
     def totals(self, thetas: Array, function: object) -> Array:  # noqa: ARG002
@@ -205,12 +201,13 @@ class Expansion:
         so a log likelihood that falls behind the model by less than that is a gain as well.
         """
         step = self.thetas - before.thetas
-        bends = np.einsum("np,np->n", _times(before.sums.curvatures, step), step)
+        bends = np.einsum("np,np->n", times_each(before.sums.curvatures, step), step)
         least = before.log_likelihood(self.thetas, 1.0) - _TOO_FAR * bends
         good = self.sums.values >= least - _ROUNDING * np.abs(before.sums.values)
         thetas = np.where(good[:, None], self.thetas, before.thetas)
         return replace(self, thetas=thetas, sums=self.sums.where(good, before.sums)), good
 
 
-def _times(A: Array, thetas: Array) -> Array:
+def times_each(A: Array, thetas: Array) -> Array:
+    """A_i θ_i of all tasks."""
     return np.asarray(np.matmul(A, thetas[:, :, None])[:, :, 0])

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crosslearning.convex.sums._padding import buckets
-from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.sums.moments import Moments, buckets
 from crosslearning.convex.sums.scores import quadratic_forms
 
 if TYPE_CHECKING:
@@ -80,6 +79,14 @@ class GLMRows:
         vars(other)["padded"] = self.padded
         return other
 
+    def around_pooled(self) -> tuple[GLMRows, Array]:
+        """Measure intercepts from the pooled scores: the rows, and what to add to parameters."""
+        family = self.family.begun(self.y, self.weights)
+        rest = self.y - self.offset[:, 0] if family.link == "identity" else self.y
+        shift = family.start(rest, self.weights) * self.intercept
+        rows = replace(self, offset=self.offset + shift, family=family)
+        return rows, np.append(np.zeros(self.n_parameters - len(shift)), shift)
+
     def moments(self, precisions: Array | float = 1.0) -> Moments:
         """Sum products of columns and of what the offset leaves of real targets."""
         return Moments.of_rows(
@@ -140,10 +147,6 @@ class GLMRows:
                     block = flipped @ (bend[:, :, k, m, None] * rows.X)
                     bends[rows.tasks, :, k, :, m] = bends[rows.tasks, :, m, :, k] = block
         return slopes, bends.reshape(self.n_tasks, p * q, p * q)
-
-    def curvatures(self, thetas: Array) -> Array:
-        """Minus the second derivatives of the weighted log density of each task."""
-        return self.derivatives(thetas)[1]
 
     def products(
         self, thetas: Array, dispersion: float = 1.0, covariances: Array | None = None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crosslearning.convex.sums._padding import buckets
+from crosslearning.convex.sums.moments import buckets
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import Data, TaskTable
 from crosslearning.tether import Array, Indices

@@ -10,15 +10,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crosslearning.convex.sums import checks
 from crosslearning.convex.sums.cells import Cells
-from crosslearning.convex.sums.checks import (
-    checked_folds,
-    checked_rows,
-    checked_weights,
-    deal_folds,
-    encode,
-    positions,
-)
 from crosslearning.convex.sums.columns import Scaling
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.files import replacing
@@ -108,13 +101,14 @@ class Statistics:
         `tasks` holds labels or, if distinct `labels` are given, positions among them. `folds` holds
         numbers from 0 to ``n_folds - 1``, random by default. Returns this object.
         """
-        rows = checked_rows(X, y)
-        names, task = encode(tasks, labels, len(rows))
-        weights = checked_weights(sample_weight, len(rows))
+        rows = checks.checked_rows(X, y)
+        names, task = checks.encode(tasks, labels, len(rows))
+        weights = checks.checked_weights(sample_weight, len(rows))
         if folds is None:
-            fold = deal_folds(task, self.n_folds, np.random.default_rng([self.seed, self.n_rows]))
+            rng = np.random.default_rng([self.seed, self.n_rows])
+            fold = checks.deal_folds(task, self.n_folds, rng)
         else:
-            fold = checked_folds(folds, len(task), self.n_folds)
+            fold = checks.checked_folds(folds, len(task), self.n_folds)
         used = weights > 0
         if not used.all():
             rows, weights, task, fold = rows[used], weights[used], task[used], fold[used]
@@ -174,7 +168,7 @@ class Statistics:
         if not isinstance(other, Statistics):
             return NotImplemented
         self._check_folds(other)
-        where = positions(self.labels, other.labels)
+        where = checks.positions(self.labels, other.labels)
         if where is None or np.any(self.cells.counts[where] < other.cells.counts):
             raise ValueError(
                 "Statistics can only be subtracted from statistics that include their rows; some "
@@ -296,7 +290,7 @@ class Statistics:
                 f"All task labels must be of one type; got {labels.dtype} after "
                 f"{self.labels.dtype}. Convert them, for example to strings."
             )
-        where = positions(self.labels, labels)
+        where = checks.positions(self.labels, labels)
         if where is not None:
             return where
         union = np.union1d(self.labels, labels)
