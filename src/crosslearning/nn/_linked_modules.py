@@ -55,8 +55,8 @@ class LinkedModules(nn.Module):
         repeated = self._repeated() if assign else {}
         keys = super().load_state_dict(state_dict, strict=strict, assign=assign)
         for name, first in repeated.items():
-            tensors, leaf = _place(self, name)
-            originals, original = _place(self, first)
+            tensors, leaf = place(self, name)
+            originals, original = place(self, first)
             tensors[leaf] = originals[original]
         self.link()
         return keys
@@ -133,7 +133,7 @@ def _complete(models: LinkedModules, state: dict[str, Any], prefix: str, *rest: 
     for name, first in models._repeated().items():
         key, original = prefix + name, prefix + first
         if key not in state:
-            tensors, leaf = _place(models, name)
+            tensors, leaf = place(models, name)
             state[key] = tensors[leaf]  # itself, which is not copied
         elif original in state and not torch.equal(state[key], state[original]):
             errors.append(
@@ -142,7 +142,7 @@ def _complete(models: LinkedModules, state: dict[str, Any], prefix: str, *rest: 
             )
 
 
-def _place(module: nn.Module, name: str) -> tuple[dict[str, Any], str]:
+def place(module: nn.Module, name: str) -> tuple[dict[str, Any], str]:
     """Return the dictionary with the parameter or buffer of this name, and its key there."""
     path, _, leaf = name.rpartition(".")
     part: Any = module.get_submodule(path)

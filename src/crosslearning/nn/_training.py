@@ -14,8 +14,7 @@ from crosslearning.nn._engines import choose_engine
 from crosslearning.nn._evaluation import Metric, Validation, check_validation, mode
 from crosslearning.nn._history import EpochRecord, History
 from crosslearning.nn._optimizers import make_optimizer, make_scheduler
-from crosslearning.nn._progress import Bar
-from crosslearning.nn._run import Run
+from crosslearning.nn._run import Bar, Run
 from crosslearning.nn._sampling import Augment, Feed, schedule
 from crosslearning.nn._seeds import forked_generators
 from crosslearning.nn._sources import Source, as_sources
