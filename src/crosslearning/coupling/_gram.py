@@ -124,8 +124,17 @@ def solve_gram(
     scale = math.sqrt(K.diagonal().max())
     if scale == 0:  # all tasks are at the centre
         still = np.zeros(len(K))
-        pull, at_rest = tether.pull(still), still.astype(bool)
-        return GramProjection(pull, at_rest, still, False, 0.0, 0, Status.CONVERGED, still, still)
+        return GramProjection(
+            pull=tether.pull(still),
+            active=still.astype(bool),
+            distances=still,
+            measured=False,
+            kkt_residual=0.0,
+            n_iter=0,
+            status=Status.CONVERGED,
+            weights=still,
+            wanted=still,
+        )
     factor = _factor(K / scale**2)
     origin = factor.mean(axis=0) if weight == 0 else 0.0
     points = factor - origin if weight == 0 else factor

@@ -97,13 +97,14 @@ class FlatMembers:
         return ordered, next((where for _, where in parts if where), "")
 
     def _first_not_finite(self, flat: FlatBuffer, row: int) -> str:
-        parameters = flat.parameters(row, self._models.rows()[row])
-        for slot, parameter in zip(flat.slots, parameters, strict=True):
+        module = self._models.rows()[row]
+        for slot in flat.slots:  # there are none of shards, which are not examined one by one
+            parameter = module.get_parameter(slot.name)
             if not parameter.isfinite().all():
                 gradient = parameter.grad
                 also = gradient is not None and not bool(gradient.isfinite().all())
                 return f"first in {slot.name!r}" + (", as is its gradient" if also else "")
-        return ""  # of shards, which are not examined one by one
+        return ""
 
     def _take(self) -> None:
         for flat in self._models.flats:

@@ -14,7 +14,7 @@ from crosslearning.nn._ranks import Ranks
 from crosslearning.tether import Array
 
 _ELEMENTS = 1 << 17  # of a chunk: its temporaries stay in the second-level cache
-_NARROWEST = 1 << 12  # narrower chunks cost more in calls than in arithmetic
+_NARROWEST = 1 << 14  # narrower chunks cost more in calls than in arithmetic
 _MANY = 16  # rows from which NumPy, which computes half of a symmetric matrix, is faster than torch
 
 
