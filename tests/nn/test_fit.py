@@ -10,7 +10,7 @@ from tests.support.fitting import LOSS, loaders, net, rows, sgd, trained
 from tests.support.networks import TASKS, TaskModels, assert_equal_states, nn, snapshot, torch
 
 from crosslearning.nn import evaluate, fit  # isort: skip
-from crosslearning.nn._progress import describe as progress_text  # isort: skip
+from crosslearning.nn._run import describe as progress_text  # isort: skip
 from crosslearning.nn._sampling import Feed, schedule  # isort: skip
 from crosslearning.nn._sources import as_sources  # isort: skip
 

@@ -325,7 +325,7 @@ def test_warm_start_from_the_previous_pulls(monkeypatch):
         starts.append(start)
         return solve_gram(gram, tether, weight, start, *rest)
 
-    monkeypatch.setattr("crosslearning.coupling._couple.solve_gram", spy)
+    monkeypatch.setattr("crosslearning.coupling._gram.solve_gram", spy)
     models = TaskModels(network(), TASKS, epsilon=0.5)
     scatter(models)
     first = models.project()

@@ -262,10 +262,9 @@ def check_shared():
         many = TaskModels(module, TASKS, epsilon=0.2, **options)
         train(one, data()), train(many, data())
         assert_same(many, one, ALIKE)
-        if "shard" not in options:
-            assert all(part[0].weight is many.center[0].weight for part in many.per_task)
-            names = [name for name in many.state_dict() if name.endswith("0.weight")]
-            assert names == ["center.0.weight"]
+        names = [name for name in many.state_dict() if name.endswith("0.weight")]
+        assert names == ["center.0.weight"]
+        assert all(part[0].weight is many.center[0].weight for part in many.per_task)
         many.save("shared.safetensors")
         again = TaskModels.load("shared.safetensors", module, mesh=options["mesh"])
         assert_same(again, TaskModels.load("shared.safetensors", module))

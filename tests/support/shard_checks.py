@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 
 from crosslearning.nn import TaskModels, evaluate
 from tests.support.rank_models import ALIKE, TASKS, assert_same, data, mesh, network, spread, train
@@ -26,6 +27,7 @@ def check_sharded(where=None):
     assert_same(many, one, ALIKE)
     np.testing.assert_allclose(many.distances(), one.distances(), rtol=1e-5)
     assert evaluate(many, data()).equals(evaluate(one, data()))
+    assert all(isinstance(parameter, DTensor) for parameter in many.parameters())
     expected = one.export("art")["0.weight"]
     if "art" in many.local_tasks:
         torch.testing.assert_close(many.export("art")["0.weight"], expected, rtol=0, atol=ALIKE)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.coupling._center import SAFETY, solve
 from crosslearning.coupling._certificate import Certificate, block_width, certify, column_blocks
 from crosslearning.coupling._gram import GramProjection, Request, solve_gram
 from crosslearning.coupling._members import (
@@ -16,7 +15,7 @@ from crosslearning.coupling._members import (
     refuse_not_finite,
     status_as_stored,
 )
-from crosslearning.coupling._newton import CenterFunction, minimise
+from crosslearning.coupling._newton import SAFETY, CenterFunction, minimise, solve
 from crosslearning.coupling._result import Coupling, Status
 from crosslearning.tether import Array, Reals, Tether
 

@@ -8,9 +8,9 @@ except ImportError as error:  # pragma: no cover - run by a test in a process of
     raise missing("crosslearning.nn", "torch") from error
 
 from crosslearning.nn import architectures
-from crosslearning.nn._certificate import StepCertificate
 from crosslearning.nn._estimators import CrossNetClassifier, CrossNetRegressor
 from crosslearning.nn._evaluation import evaluate
+from crosslearning.nn._flat_members import StepCertificate
 from crosslearning.nn._history import EpochRecord, History
 from crosslearning.nn._task_models import TaskModels
 from crosslearning.nn._training import fit

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from crosslearning.nn._ranks import Ranks
     from crosslearning.nn._run import Run
-    from crosslearning.nn._task_models import TaskModels
 
 KIND = "a checkpoint of fit"
 _SHOWN = 3  # differences that a message lists
@@ -125,9 +124,14 @@ def configuration(run: Run) -> dict[str, Any]:
     models, plan, validation = run.models, run.feed.plan, run.validation
     ranks = models.ranks
     rows = {} if validation is None else {t: len(s) for t, s in validation.sources.items()}
+    tensors = {
+        name: f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+        for name, value in models.state_dict().items()
+        if not name.endswith("_extra_state")
+    }
     described = {
         "tasks": [encode_label(task) for task in models.tasks],
-        "architecture": _merged(ranks.objects(_architecture(models))),
+        "architecture": _merged(ranks.objects(tensors)),
         "center_weight": models.center_weight,
         "optimizer": _optimizer(run.optimizer, ranks),
         "scheduler": None if run.scheduler is None else type(run.scheduler).__name__,
@@ -164,14 +168,6 @@ def differences(there: Any, here: Any, name: str = "") -> list[str]:
         nested = [differences(there.get(key), here.get(key), f"{prefix}{key}") for key in keys]
         return [sentence for sentences in nested for sentence in sentences]
     return [] if there == here else [f"{name} is {there!r} there and {here!r} here"]
-
-
-def _architecture(models: TaskModels) -> dict[str, str]:
-    return {
-        name: f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
-        for name, value in models.state_dict().items()
-        if not name.endswith("_extra_state")
-    }
 
 
 def _merged(parts: list[dict[Any, Any]]) -> dict[Any, Any]:

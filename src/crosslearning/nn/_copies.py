@@ -14,10 +14,11 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.utils.parametrizations import _SpectralNorm
 
 from crosslearning.nn._blocks import ALL, Block, divide
-from crosslearning.nn._columns import Columns
 from crosslearning.nn._flat_buffer import FlatBuffer
+from crosslearning.nn._linked_modules import place
 from crosslearning.nn._ranks import Ranks
 
+_WIDE = 1 << 20  # columns of all tasks that a rank has room for
 _CHANGING = (_NormBase, _SpectralNorm)  # layers whose buffers change in training
 
 
@@ -123,10 +124,7 @@ def copy_modules(
     ranks: Ranks,
     shard: Callable[..., Any] | None,
 ) -> tuple[list[nn.Module], list[FlatBuffer]]:
-    """Copy the modules of the local tasks, and the first as the centre, into flat buffers.
-
-    What is frozen is copied once, unless it is sharded: FSDP manages the memory of each module.
-    """
+    """Copy the modules of the local tasks, and the first as the centre, into flat buffers."""
     owners = [*(f"task {label!r}" for label in labels[ranks.local]), "the centre"]
     flats: list[FlatBuffer] = []
     if shard is None:
@@ -134,13 +132,14 @@ def copy_modules(
         flats = [FlatBuffer(b.parameters, like, owners, size, device) for b in blocks]
     elif ranks.mesh is None or ranks.data is None:
         raise ValueError("`shard` needs a `mesh` with a dimension 'data' to shard over.")
-    modules, copier = [], _Copier(sources, frozen, ranks, share=shard is None)
+    modules, copier = [], _Copier(sources, frozen, ranks, sharded=shard is not None)
     for row, source in enumerate([*sources[ranks.local], sources[0]]):
         module = copier.copy(source)
         for flat in flats:  # at once: at most one copy is outside of them, or not yet sharded
             flat.adopt(row, module)
         if shard is not None and ranks.mesh is not None:
             shard(module, mesh=ranks.mesh["data"])
+            copier.share_shards(source, module)
         modules.append(module)
     if shard is not None:
         from crosslearning.nn._shard_buffer import ShardBuffer
@@ -153,28 +152,37 @@ class _Copier:
     """Copies modules; frozen parameters, and buffers that do not change, only once."""
 
     def __init__(
-        self, sources: list[nn.Module], frozen: frozenset[str], ranks: Ranks, share: bool
+        self, sources: list[nn.Module], frozen: frozenset[str], ranks: Ranks, sharded: bool
     ) -> None:
-        self._frozen, self._ranks, self._share = frozen, ranks, share
+        self._frozen, self._ranks, self._sharded = frozen, ranks, sharded
         self._constants = len(dict.fromkeys(sources)) == 1  # buffers of different modules change
         self._copies: dict[int, torch.Tensor] = {}  # by identity of the original
+        self._shards: dict[int, torch.Tensor] = {}
 
     def copy(self, source: nn.Module) -> nn.Module:
         module = copy.deepcopy(source, dict(self._copies)).to(self._ranks.device)
         module.zero_grad(set_to_none=True)
         tensors, done = _tensors(module), set(map(id, self._copies.values()))
         self._ranks.broadcast([one for one in tensors.values() if id(one) not in done], "data")
-        if self._share:
-            self._copies |= {id(one): tensors[name] for name, one in self._shareable(source)}
+        self._copies |= {id(one): tensors[name] for name, one in self._shareable(source)}
         return module
+
+    def share_shards(self, source: nn.Module, module: nn.Module) -> None:
+        """Let a sharded copy use the shards of frozen parameters that an earlier one has."""
+        for name, original in source.named_parameters(remove_duplicate=False):
+            if name in self._frozen:
+                tensors, leaf = place(module, name)
+                tensors[leaf] = self._shards.setdefault(id(original), tensors[leaf])
+        module.load_state_dict({}, strict=False)  # FSDP then adopts what was replaced
 
     def _shareable(self, source: nn.Module) -> list[tuple[str, torch.Tensor]]:
         parts = [part for part in source.modules() if not isinstance(part, _CHANGING)]
         constants = {id(one) for part in parts for one in part._buffers.values() if self._constants}
+        frozen = () if self._sharded else self._frozen
         return [
             (name, one)
             for name, one in _tensors(source).items()
-            if name in self._frozen or id(one) in constants
+            if name in frozen or id(one) in constants
         ]
 
 
@@ -203,13 +211,15 @@ def set_start(
     with torch.no_grad():
         for flat in flats:
             flat.take()
-            tasks, alone = flat.flat[:-1], ranks.size == 1
+            tasks = flat.flat[:-1]
             if same_start:
                 ranks.broadcast([flat.center], "task")
                 tasks.copy_(flat.center)
             else:
-                mean = tasks.mean(dim=0) if alone else Columns(flat.workspace, ranks).mean()
-                flat.center.copy_(mean)
+                for some, center in zip(
+                    tasks.split(_WIDE, 1), flat.center.split(_WIDE), strict=True
+                ):
+                    center.copy_(ranks.gather_rows(some).mean(dim=0))
             flat.count_frozen(modules)
             for columns in flat.moving if center_init == "zero" else ():
                 flat.center[columns].zero_()
@@ -238,8 +248,7 @@ def average_buffers(modules: list[nn.Module], center: nn.Module, ranks: Ranks) -
     ranks.broadcast([source[name] for source in sources for name in averages], "data")
     for dtype, names in by_dtype.items():
         rows = [torch.cat([source[name].reshape(-1) for name in names]) for source in sources]
-        values = torch.stack(rows).to(dtype)
-        values = values if ranks.size == 1 else ranks.gather_rows(values)
+        values = ranks.gather_rows(torch.stack(rows).to(dtype))
         new = values.mean(dim=0) if dtype.is_floating_point else values[0]
         for name, part in zip(names, new.split([targets[n].numel() for n in names]), strict=True):
             targets[name].copy_(part.view(targets[name].shape))

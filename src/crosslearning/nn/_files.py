@@ -134,7 +134,10 @@ def load_models(
     tensors, content = read_file(path, _KIND)
     try:
         tasks = [decode_label(label) for label in content["tasks"]]
-        tethers = {name: _decode_tether(value) for name, value in content["tethers"].items()}
+        tethers = {
+            name: Tether(**{knob: np.asarray(value, np.float64) for knob, value in knobs.items()})
+            for name, knobs in content["tethers"].items()
+        }
         weight = content["center_weight"]
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(
@@ -172,10 +175,6 @@ def encode_tether(tether: Tether) -> dict[str, Any]:
         return "inf" if knob == np.inf else float(knob)
 
     return {name: words(getattr(tether, name)) for name in ("epsilon", "stiffness", "tension")}
-
-
-def _decode_tether(knobs: dict[str, Any]) -> Tether:
-    return Tether(**{name: np.asarray(knob, dtype=np.float64) for name, knob in knobs.items()})
 
 
 def pack(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:

@@ -43,7 +43,7 @@ class FlatBuffer:
     ) -> None:
         self.owners, self._n_tasks = tuple(owners), n_tasks  # of all ranks
         self.slots = _layout(names, like)
-        first = find_parameter(like, self.slots[0].name)
+        first = like.get_parameter(self.slots[0].name)
         self.flat: torch.Tensor = torch.empty(
             (len(owners), self.slots[-1].stop), dtype=first.dtype, device=device or first.device
         )
@@ -93,7 +93,7 @@ class FlatBuffer:
 
     def tethered(self, module: nn.Module) -> list[nn.Parameter]:
         """Parameters of the block in a module."""
-        return [find_parameter(module, name) for name in self.sizes]
+        return [module.get_parameter(name) for name in self.sizes]
 
     def take(self) -> None:
         """Nothing to fetch: the parameters are here."""
@@ -119,10 +119,6 @@ class FlatBuffer:
                 if linked:
                     parameter.data = self._view(row, slot)
 
-    def parameters(self, row: int, module: nn.Module) -> list[nn.Parameter]:
-        """Parameters of the module of a row that are views into it."""
-        return [parameter for _, parameter, _ in self._links(row, module)]
-
     def __getstate__(self) -> dict[str, Any]:
         """Omit the matrix: the modules are copied or pickled anyway."""
         shape_only = torch.empty_like(self.flat, device="meta")
@@ -130,7 +126,7 @@ class FlatBuffer:
 
     def rebuild(self, modules: list[nn.Module]) -> None:
         """Reallocate the matrix for copied or unpickled modules."""
-        device = find_parameter(modules[0], self.slots[0].name).device
+        device = modules[0].get_parameter(self.slots[0].name).device
         self.flat = torch.empty_like(self.flat, device=device)
         for row, module in enumerate(modules):
             self.adopt(row, module)
@@ -142,10 +138,10 @@ class FlatBuffer:
         """Return the slots with their parameters, and whether those are views of them."""
         base, size = self.flat[row].data_ptr(), self.flat.element_size()
         try:
-            parameters = [find_parameter(module, slot.name) for slot in self.slots]
-        except KeyError as error:
+            parameters = [module.get_parameter(slot.name) for slot in self.slots]
+        except AttributeError as error:
             raise ValueError(
-                f"The module of {self.owners[row]} has lost a tethered parameter, {error}. "
+                f"The module of {self.owners[row]} has lost a tethered parameter: {error}. "
                 "Do not tether parameters that come and go."
             ) from None
         return [
@@ -164,25 +160,11 @@ class FlatBuffer:
             )
 
 
-def find_parameter(module: nn.Module, name: str) -> nn.Parameter:
-    """Return the parameter of this dotted name, or raise KeyError."""
-    *path, leaf = name.split(".")
-    for part in path:
-        child = module._modules[part]
-        if child is None:
-            raise KeyError(name)
-        module = child
-    parameter = module._parameters[leaf]
-    if parameter is None:
-        raise KeyError(name)
-    return parameter
-
-
 def _layout(names: Sequence[str], like: nn.Module) -> tuple[Slot, ...]:
     slots: list[Slot] = []
     kinds = {}
     for name in names:
-        parameter = find_parameter(like, name)
+        parameter = like.get_parameter(name)
         if isinstance(parameter, nn.UninitializedParameter):
             raise ValueError(
                 f"The parameter {name!r} has no shape yet. Pass one batch through the module "

@@ -1,22 +1,22 @@
-"""The flat buffers of :class:`TaskModels` as members of a coupling: a group per block."""
+"""The flat buffers of :class:`TaskModels` as members of a coupling, and the result by block."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from crosslearning.coupling import Storage
-from crosslearning.nn._columns import Columns
-from crosslearning.tether import Array
+from crosslearning.coupling import Coupling, Status, Storage
+from crosslearning.nn._workspace import Columns, Workspace
+from crosslearning.tether import Array, Flags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crosslearning.nn._flat_buffer import FlatBuffer
     from crosslearning.nn._task_models import TaskModels
-    from crosslearning.nn._workspace import Workspace
 
 _FRESH = 50  # steps after which norms, which change slowly, are measured again
 _ALIKE = 1e-3  # relative difference of Gram matrices of copies that have the same gradients
@@ -97,13 +97,14 @@ class FlatMembers:
         return ordered, next((where for _, where in parts if where), "")
 
     def _first_not_finite(self, flat: FlatBuffer, row: int) -> str:
-        parameters = flat.parameters(row, self._models.rows()[row])
-        for slot, parameter in zip(flat.slots, parameters, strict=True):
+        module = self._models.rows()[row]
+        for slot in flat.slots:  # there are none of shards, which are not examined one by one
+            parameter = module.get_parameter(slot.name)
             if not parameter.isfinite().all():
                 gradient = parameter.grad
                 also = gradient is not None and not bool(gradient.isfinite().all())
                 return f"first in {slot.name!r}" + (", as is its gradient" if also else "")
-        return ""  # of shards, which are not examined one by one
+        return ""
 
     def _take(self) -> None:
         for flat in self._models.flats:
@@ -146,3 +147,48 @@ def dtype_storage(dtypes: Sequence[torch.dtype], norms: Array, sizes: Sequence[i
     names = [str(dtype).removeprefix("torch.") for dtype in dtypes]
     eps = np.array([torch.finfo(dtype).eps for dtype in dtypes])
     return Storage(names, eps, norms, np.array(sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class StepCertificate:
+    """The projection of all blocks; ``certificate["features"]`` is that of one block.
+
+    ``blocks`` is a dict by prefix; a single block is called "all".
+    """
+
+    blocks: dict[str, Coupling]
+
+    def __getitem__(self, block: str) -> Coupling:
+        return self.blocks[block]
+
+    @property
+    def distances(self) -> Array:
+        """Distance of each task to the centre over all tethered parameters."""
+        squares = [block.distances**2 for block in self.blocks.values()]
+        return np.asarray(np.sqrt(np.sum(squares, axis=0)), dtype=np.float64)
+
+    @property
+    def pull(self) -> Array:
+        """Largest pull on each task among the blocks."""
+        return np.asarray(np.max([b.pull for b in self.blocks.values()], axis=0), dtype=np.float64)
+
+    @property
+    def active(self) -> Flags:
+        """Tasks whose bound is active in some block."""
+        return np.asarray(np.any([b.active for b in self.blocks.values()], axis=0), dtype=np.bool_)
+
+    @property
+    def kkt_residual(self) -> float:
+        """Largest residual among the blocks."""
+        return max(block.kkt_residual for block in self.blocks.values())
+
+    @property
+    def n_iter(self) -> int:
+        """Total number of Newton steps over all blocks."""
+        return sum(block.n_iter for block in self.blocks.values())
+
+    @property
+    def status(self) -> Status:
+        """Converged if all blocks have converged, otherwise the first other status."""
+        ends = [block.status for block in self.blocks.values()]
+        return next((end for end in ends if end is not Status.CONVERGED), Status.CONVERGED)

@@ -104,4 +104,5 @@ def to_columns(records: list[EpochRecord]) -> dict[str, torch.Tensor]:
 def from_columns(columns: dict[str, torch.Tensor]) -> list[EpochRecord]:
     """Invert :func:`to_columns`."""
     values = [one.tolist() if one.dim() == 1 else one.numpy() for one in columns.values()]
-    return [EpochRecord(*row) for row in zip(*values, strict=True)]
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True))
+    return [EpochRecord(**row) for row in rows]

@@ -28,7 +28,7 @@ class LinkedModules(nn.Module):
         self.center = modules[-1].requires_grad_(False)
         self.flats, self._frozen = flats, frozen
         self._links: _Links | None = None
-        self._constants: _Constants | None = None
+        self._contents: dict[str, int] | None = None  # of buffers that the centre shares with tasks
         self.register_load_state_dict_pre_hook(_complete)
 
     def named_parameters(
@@ -55,8 +55,8 @@ class LinkedModules(nn.Module):
         repeated = self._repeated() if assign else {}
         keys = super().load_state_dict(state_dict, strict=strict, assign=assign)
         for name, first in repeated.items():
-            tensors, leaf = _place(self, name)
-            originals, original = _place(self, first)
+            tensors, leaf = place(self, name)
+            originals, original = place(self, first)
             tensors[leaf] = originals[original]
         self.link()
         return keys
@@ -85,12 +85,23 @@ class LinkedModules(nn.Module):
                 for row, module in enumerate(self.rows()):
                     flat.adopt(row, module)
                 flat.count_frozen(list(self.per_task))
-        if self._constants is None:
-            self._constants = _Constants(self)
-        self._constants.refuse_changed(self)
+        self._refuse_changed_buffers()
         links = _Links(self)
         links.refuse_thawed()
         self._links = links
+
+    def _refuse_changed_buffers(self) -> None:
+        """Raise an error if a module has written new values to a shared buffer."""
+        contents = {name: _fingerprint(one) for name, one in _shared_buffers(self).items()}
+        expected = contents if self._contents is None else self._contents
+        for name, content in contents.items():  # tasks may have replaced some by their own
+            if content != expected[name]:
+                raise ValueError(
+                    f"The buffer {name!r} is one tensor in all tasks, and has been changed in "
+                    "place. Give every task its own: TaskModels({task: copy.deepcopy(module) for "
+                    "task in tasks}, ...)."
+                )
+        self._contents = expected
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
         """Convert the buffers first, so that the modules' own conversion finds nothing to do."""
@@ -104,7 +115,7 @@ class LinkedModules(nn.Module):
                 converted[id(tensor)] = fn(tensor)
             return converted[id(tensor)]
 
-        self._links = self._constants = None
+        self._links = self._contents = None
         for flat in self.flats:
             flat.convert(fn, self.rows())
         super()._apply(once, recurse)
@@ -112,7 +123,7 @@ class LinkedModules(nn.Module):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_links": None, "_constants": None}
+        return {**self.__dict__, "_links": None, "_contents": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -128,12 +139,12 @@ class LinkedModules(nn.Module):
 
 def _complete(models: LinkedModules, state: dict[str, Any], prefix: str, *rest: Any) -> None:
     """Add the names of shared tensors to a state; refuse one in which they differ by task."""
-    models._constants = None
+    models._contents = None
     errors = rest[-1]
     for name, first in models._repeated().items():
         key, original = prefix + name, prefix + first
         if key not in state:
-            tensors, leaf = _place(models, name)
+            tensors, leaf = place(models, name)
             state[key] = tensors[leaf]  # itself, which is not copied
         elif original in state and not torch.equal(state[key], state[original]):
             errors.append(
@@ -142,7 +153,7 @@ def _complete(models: LinkedModules, state: dict[str, Any], prefix: str, *rest: 
             )
 
 
-def _place(module: nn.Module, name: str) -> tuple[dict[str, Any], str]:
+def place(module: nn.Module, name: str) -> tuple[dict[str, Any], str]:
     """Return the dictionary with the parameter or buffer of this name, and its key there."""
     path, _, leaf = name.rpartition(".")
     part: Any = module.get_submodule(path)
@@ -159,33 +170,6 @@ class LocalModules(nn.ModuleList):
 
     def __getitem__(self, index: Any) -> Any:
         return list(self._modules.values())[index]
-
-
-class _Constants:
-    """Buffers that the centre shares with tasks, and what they contained."""
-
-    def __init__(self, models: LinkedModules) -> None:
-        self.buffers = _shared_buffers(models)
-        self._versions = self.versions
-        self._contents = {name: _fingerprint(one) for name, one in self.buffers.items()}
-
-    @property
-    def versions(self) -> list[int]:
-        return [one._version for one in self.buffers.values()]
-
-    def refuse_changed(self, models: LinkedModules) -> None:
-        """Raise an error if a module has written to one of them; the same values are no change."""
-        if self._versions == self.versions:
-            return
-        self.buffers = _shared_buffers(models)  # tasks may have replaced some by their own
-        for name, one in self.buffers.items():
-            if _fingerprint(one) != self._contents[name]:
-                raise ValueError(
-                    f"The buffer {name!r} is one tensor in all tasks, and has been changed in "
-                    "place. Give every task its own: TaskModels({task: copy.deepcopy(module) for "
-                    "task in tasks}, ...)."
-                )
-        self._versions = self.versions
 
 
 def _shared_buffers(models: LinkedModules) -> dict[str, torch.Tensor]:
@@ -206,8 +190,9 @@ class _Links:
         self.parameters = [
             parameter
             for flat in models.flats
-            for row, module in enumerate(models.rows())
-            for parameter in flat.parameters(row, module)
+            if flat.slots  # shards are no views
+            for module in models.rows()
+            for parameter in flat.tethered(module)
         ]
         tethered = set(map(id, self.parameters))
         self._entries: list[tuple[dict[str, Any], str, Any]] = [
@@ -229,8 +214,8 @@ class _Links:
             *self._frozen,
         ]
         self._trained = [parameter.requires_grad for parameter in self._watched]
-        self._constants = models._constants
-        self._versions = models._constants.versions if models._constants else []
+        self._constants = list(_shared_buffers(models).values())
+        self._versions = [one._version for one in self._constants]
 
     def refuse_thawed(self) -> None:
         """Raise an error if a parameter is trained that was frozen from the beginning."""
@@ -248,5 +233,5 @@ class _Links:
             all(entries.get(name) is one for entries, name, one in self._entries)
             and [parameter.data_ptr() for parameter in self.parameters] == self._addresses
             and [parameter.requires_grad for parameter in self._watched] == self._trained
-            and (self._constants is None or self._constants.versions == self._versions)
+            and [one._version for one in self._constants] == self._versions
         )

@@ -119,7 +119,7 @@ class FlatOptimizer:
             for slot in flat.slots:
                 part = leaf.grad[:, slot.start : slot.stop]
                 self.gradients[slot.name] = part.unflatten(1, slot.shape)
-            rows = [flat.parameters(row, one) for row, one in enumerate(self.models.per_task)]
+            rows = [flat.tethered(module) for module in self.models.per_task]
             if state:
                 state[leaf] = {
                     key: _joined(key, [[state[p][key] for p in row] for row in rows], rows)
@@ -135,7 +135,7 @@ class FlatOptimizer:
         for flat, leaf in zip(self.models.flats, self.leaves, strict=True):
             whole = state.pop(leaf, None)
             for row, module in enumerate(self.models.per_task):
-                for slot, parameter in zip(flat.slots, flat.parameters(row, module), strict=True):
+                for slot, parameter in zip(flat.slots, flat.tethered(module), strict=True):
                     if whole is not None:
                         state[parameter] = {
                             key: _part(value, leaf, row, slot) for key, value in whole.items()

@@ -74,7 +74,7 @@ class RankCheckpoint(Checkpoint):
         parameters = dict(models.named_parameters())
         places = _places(reader, parameters)
         load(self._models() | places, storage_reader=reader)
-        models.set_extra_state(tensors[_EXTRA])
+        models.load_state_dict({_EXTRA: tensors[_EXTRA]}, strict=False)  # FSDP sees what was read
         for group, options in zip(
             optimizer.param_groups, unpack(content["groups"], tensors), strict=True
         ):

@@ -1,29 +1,31 @@
-"""The training loop."""
+"""The training loop, and its progress bar."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch.optim import Optimizer
 
-from crosslearning.nn._certificate import StepCertificate
 from crosslearning.nn._checkpoint import Checkpoint
 from crosslearning.nn._engines import Engine
 from crosslearning.nn._evaluation import Validation
+from crosslearning.nn._flat_members import StepCertificate
 from crosslearning.nn._history import EpochRecord, History
 from crosslearning.nn._optimizers import advance, learning_rate, step_size
-from crosslearning.nn._progress import Bar
 from crosslearning.nn._sampling import Feed
 from crosslearning.nn._task_models import TaskModels
 from crosslearning.tether import Array
 
 _ELEMENTS = 1 << 20  # of the sample: a copy of all would need as much memory as the models
+_SHOWN = 6  # tasks that are listed one by one
 
 
 @dataclass(eq=False)
@@ -175,3 +177,39 @@ class StepLength:
 
     def _parts(self) -> list[torch.Tensor]:
         return [flat.tasks[:, :: self._stride] for flat in self._models.flats]
+
+
+class Bar:
+    """Shows losses, distances and the remaining time on standard error."""
+
+    def __init__(self, visible: bool, tasks: tuple[Hashable, ...], epochs: int, steps: int) -> None:
+        self.visible = visible
+        self._tasks, self._epochs, self._steps = tasks, epochs, steps
+        text, state = TextColumn("{task.description}"), TextColumn("{task.fields[state]}")
+        columns = text, BarColumn(bar_width=24), TimeRemainingColumn(), state
+        self._progress = Progress(*columns, console=Console(stderr=True), disable=not visible)
+        self._id = self._progress.add_task("training", total=epochs * steps, state="")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def show(self, step: int, losses: Array, distances: Array | None) -> None:
+        """Show the mean losses of this epoch so far, and the distances of the last projection."""
+        epoch = f"epoch {1 + (step - 1) // self._steps}/{self._epochs}"
+        state = describe(self._tasks, losses, distances)
+        self._progress.update(self._id, completed=step, description=epoch, state=state)
+
+
+def describe(tasks: tuple[Hashable, ...], losses: Array, distances: Array | None) -> str:
+    """Loss and distance of each task, or ranges where there are many."""
+    if len(tasks) > _SHOWN:
+        text = f"loss {losses.min():.3g} to {losses.max():.3g}, mean {losses.mean():.3g}"
+        return text if distances is None else f"{text}; distance up to {distances.max():.3g}"
+    parts = [f"{task} {loss:.3g}" for task, loss in zip(tasks, losses, strict=True)]
+    if distances is not None:
+        parts = [f"{part} at {far:.3g}" for part, far in zip(parts, distances, strict=True)]
+    return ", ".join(parts)

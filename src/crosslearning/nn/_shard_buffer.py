@@ -14,7 +14,7 @@ from torch import nn
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor, Shard
 
-from crosslearning.nn._flat_buffer import FlatBuffer, find_parameter
+from crosslearning.nn._flat_buffer import FlatBuffer
 
 
 class ShardBuffer(FlatBuffer):
@@ -27,7 +27,7 @@ class ShardBuffer(FlatBuffer):
         self.slots, self._names, self._modules = (), tuple(names), modules
         self.frozen, self._workspace = {}, None
         for name in names:
-            parameter = find_parameter(modules[0], name)
+            parameter = modules[0].get_parameter(name)
             if not isinstance(parameter, DTensor) or not isinstance(parameter.placements[0], Shard):
                 raise ValueError(
                     f"`shard` must shard every tethered parameter; {name!r} is not sharded. "
@@ -69,16 +69,12 @@ class ShardBuffer(FlatBuffer):
             "TaskModels."
         )
 
-    def parameters(self, *_: Any) -> list[nn.Parameter]:
-        """Return nothing: no parameter is a view."""
-        return []
-
     def tethered(self, module: nn.Module) -> list[nn.Parameter]:
         """Parameters of the block in a module, sharded."""
         for part in module.modules():  # a forward pass may have left parameters gathered
             if isinstance(part, FSDPModule):
                 part.reshard()
-        return [find_parameter(module, name) for name in self._names]
+        return [module.get_parameter(name) for name in self._names]
 
     def _shards(self, module: nn.Module) -> list[torch.Tensor]:
         """Shards that this rank holds, in FSDP's memory."""

@@ -15,9 +15,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from crosslearning.coupling import Status, couple
 from crosslearning.coupling._checks import check_center_weight
 from crosslearning.nn import _copies
-from crosslearning.nn._certificate import StepCertificate
 from crosslearning.nn._files import decode_state, encode_state, load_models, save_models
-from crosslearning.nn._flat_members import FlatMembers
+from crosslearning.nn._flat_members import FlatMembers, StepCertificate
 from crosslearning.nn._linked_modules import LinkedModules
 from crosslearning.nn._ranks import Ranks, whole
 from crosslearning.tether import Tether
@@ -84,9 +83,10 @@ class TaskModels(LinkedModules):
     Parameters that are frozen in the given module are one tensor for all tasks and the centre, and
     so are its buffers, except those of BatchNorm and the like: a large frozen base with small
     adapters takes the memory of the base, and of an adapter for each task. They are in no block,
-    are saved once, and must stay frozen. (Models given in a mapping share what they had in common,
-    and models that are sharded share nothing.) Parameters may also be frozen later, in all tasks or
-    in none: they stay as they are, bit for bit, and do not count in distances.
+    are saved once, and must stay frozen. Models given in a mapping share what they had in common;
+    with `shard`, a rank has one shard of the base for all its tasks. Parameters may also be frozen
+    later, in all tasks or in none: they stay as they are, bit for bit, and do not count in
+    distances.
 
     Examples
     --------

@@ -14,8 +14,7 @@ from crosslearning.nn._engines import choose_engine
 from crosslearning.nn._evaluation import Metric, Validation, check_validation, mode
 from crosslearning.nn._history import EpochRecord, History
 from crosslearning.nn._optimizers import make_optimizer, make_scheduler
-from crosslearning.nn._progress import Bar
-from crosslearning.nn._run import Run
+from crosslearning.nn._run import Bar, Run
 from crosslearning.nn._sampling import Augment, Feed, schedule
 from crosslearning.nn._seeds import forked_generators
 from crosslearning.nn._sources import Source, as_sources
@@ -152,14 +151,14 @@ def fit(
     plan = schedule(tuple(sources.values()), batch_size, sampling, models.ranks)
     made = make_optimizer(optimizer, models)
     run = Run(
-        models,
-        Feed(sources, plan, seed, augment, device, models.ranks),
-        made,
-        make_scheduler(scheduler, made),
-        None if validation is None else Validation(validation, metric, loss, patience),
-        callbacks,
-        project_every,
-        _by_block(pooled_epochs, models),
+        models=models,
+        feed=Feed(sources, plan, seed, augment, device, models.ranks),
+        optimizer=made,
+        scheduler=make_scheduler(scheduler, made),
+        validation=(None if validation is None else Validation(validation, metric, loss, patience)),
+        callbacks=callbacks,
+        project_every=project_every,
+        pooled_epochs=_by_block(pooled_epochs, models),
     )
     saved = _resume(checkpoint, checkpoint_every, run, epochs)
     with forked_generators(device), mode(models, training=True):

@@ -1,17 +1,19 @@
-"""Passes over a flat buffer in chunks of columns, with memory allocated once."""
+"""Passes over a flat buffer in chunks of columns, on one rank or many; memory is allocated once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
+import torch.distributed as dist
 
 from crosslearning.coupling._members import exact_combination
+from crosslearning.nn._ranks import Ranks
 from crosslearning.tether import Array
 
-_ELEMENTS = 1 << 19  # of a chunk: its temporaries stay in the cache
+_ELEMENTS = 1 << 17  # of a chunk: its temporaries stay in the second-level cache
 _NARROWEST = 1 << 14  # narrower chunks cost more in calls than in arithmetic
 _MANY = 16  # rows from which NumPy, which computes half of a symmetric matrix, is faster than torch
 
@@ -109,7 +111,7 @@ class Workspace:
         if pull.any() or weights.any():
             others, rest = self._coefficients(weights)
             shares = self._column(pull)
-            for chunk in self._chunks:
+            for chunk in reversed(self._chunks):  # the last ones are still in the cache
                 chunk.load()
                 chunk.center.addmv_(chunk.tasks.T, others, beta=rest)
                 chunk.tasks.lerp_(chunk.center, shares)
@@ -131,11 +133,6 @@ class Workspace:
             chunk.center.copy_(row[: len(chunk.center)])
             chunk.tasks.lerp_(chunk.center, shares)
             chunk.store()
-
-    def means(self, out: torch.Tensor) -> None:
-        """Write the mean of the tasks to a matrix with a row per chunk."""
-        for chunk, row in zip(self._chunks, out, strict=True):
-            row[: len(chunk.center)] = chunk.stored[:-1].mean(dim=0)
 
     def distances(self, *, exactly: bool = False) -> Array:
         """Distances of the tasks to the centre as they are stored.
@@ -172,3 +169,57 @@ def chunk_width(n_tasks: int, n_columns: int) -> int:
     """Columns of a chunk: a power of 2, so that the rows of the workspace are aligned."""
     wide = 1 << (max(_NARROWEST, _ELEMENTS // max(n_tasks, 4)).bit_length() - 1)
     return max(1, min(wide, n_columns))
+
+
+class Columns:
+    """The passes of a workspace when tasks are spread over ranks; every operation is collective.
+
+    Each rank has the whole vectors of its own tasks, and the centre. For the Gram matrix, columns
+    are divided among ranks instead of tasks: each rank receives some columns of all tasks, one
+    all-to-all per chunk, and multiplies them; all ranks gather the products and sum them in the
+    same order, so that all solve the same problem, bit for bit. Each rank then computes its columns
+    of the new centre; all gather them and move their own tasks.
+    """
+
+    def __init__(self, local: Workspace, ranks: Ranks) -> None:
+        self.local, self._ranks = local, ranks  # rows of the local tasks, all columns
+        wide, self._n_chunks = local.wide, len(local.cuts)
+        self._most = max(1, -(-self._n_chunks // ranks.size))  # chunks of one rank
+        self._cuts = local.cuts + [slice(0, 0)] * (self._most * ranks.size - self._n_chunks)
+        first = ranks.rank * self._most
+        self._mine = self._cuts[first : first + self._most]
+        # Chunk after chunk in memory, so that each is received where it stays.
+        n_rows, new = ranks.n_tasks + 1, local.flat.new_empty
+        self._received = [new((n_rows, cut.stop - cut.start)) for cut in self._mine]
+        self._work = Workspace(new((n_rows, 0)), wide, (), self._received)
+        self._packed = new((len(local.flat) - 1) * ranks.size * wide)
+
+    def gram(self) -> Array:
+        """Gram matrix of all tasks, the same on all ranks."""
+        shape = self._most, self._ranks.n_tasks, self._ranks.n_tasks
+        products = self.local.flat.new_zeros(shape, dtype=self._work.dtype)
+        for number in self._fetch():
+            self._work.product(number, out=products[number])
+        gathered = self._ranks.gather_tensors(products).flatten(0, 1)
+        return self._work.total(gathered[: self._n_chunks])
+
+    def move(self, pull: Array, weights: Array) -> None:
+        """Compute some columns of the new centre, gather the others, and move the local tasks."""
+        if pull.any() or weights.any():
+            rows = self.local.flat.new_zeros((self._most, self.local.wide), dtype=self._work.dtype)
+            self._work.new_center(weights, rows)
+            center = self._ranks.gather_tensors(rows).flatten(0, 1)[: self._n_chunks]
+            self.local.pull_to(center, pull[self._ranks.local])
+
+    def _fetch(self) -> Iterator[int]:
+        """Exchange one chunk of every rank after another; yield the numbers of those received."""
+        for number, (cut, chunk) in enumerate(zip(self._mine, self._received, strict=True)):
+            tasks = self.local.flat[:-1]
+            sent = [tasks[:, one].reshape(-1) for one in self._cuts[number :: self._most]]
+            sizes = [len(one) for one in sent]
+            packed = torch.cat(sent, out=self._packed[: sum(sizes)])
+            counts = [chunk.shape[1] * (part.stop - part.start) for part in self._ranks.parts]
+            into = chunk[:-1].view(-1)
+            dist.all_to_all_single(into, packed, counts, sizes, group=self._ranks.tasks)
+            chunk[-1] = self.local.flat[-1, cut]
+            yield number

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -129,11 +128,6 @@ class Folder:
     def stage(self, seed: int) -> Path:
         """File for the state after the pooled epochs."""
         return self.path / f"stage-seed-{seed}.safetensors"
-
-    def forget_stages(self, seeds: Iterable[int]) -> None:
-        """Remove what the runs that are finished began with."""
-        for seed in seeds:
-            self.stage(seed).unlink(missing_ok=True)
 
     def _file(self, setting: Setting, seed: int, suffix: str) -> Path:
         return self.path / f"{setting.key}-seed-{seed}.{suffix}"

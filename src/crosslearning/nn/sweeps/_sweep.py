@@ -176,7 +176,8 @@ def sweep(
         if kept and ranks.is_first:
             kept.keep(*run, rows)
     if kept and ranks.is_first:
-        kept.forget_stages(starts)
+        for seed in starts:
+            kept.stage(seed).unlink(missing_ok=True)
     return pd.DataFrame(
         [
             {**setting.run(seed), "task": task, **row}
