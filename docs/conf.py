@@ -46,7 +46,6 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "backreferences_dir": "gallery/backreferences",
     "doc_module": ("crosslearning",),
-    "reference_url": {"crosslearning": None},
     "capture_repr": ("_repr_html_",),
     "abort_on_example_error": True,
     "remove_config_comments": True,

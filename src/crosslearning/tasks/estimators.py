@@ -136,7 +136,7 @@ def codes_to_predict(labels: NDArray[Any], tasks: Any, n_rows: int) -> NDArray[n
         raise ValueError(
             f"A model of several tasks must know the task of each row; got no `tasks` for a model "
             f"of {len(labels):,}. Pass the labels as `tasks`, or tasks={CENTER!r} to predict with "
-            "the centre."
+            "the centre. Scikit-learn's searches and scores need the labels in a `task_column`."
         )
     return np.zeros(n_rows, dtype=np.int64)
 
