@@ -45,7 +45,8 @@ class Scorer:
         target = self.model.target
         if target not in frame.columns or not frame[target].notna().any():
             return
-        y, predicted, codes, rows = predict_targets(self.model, frame)
+        y, X, codes, rows = targets_of(self.model, frame)
+        predicted = Predictions.of(predictions(self.model.state, X, codes), self.model.classes)
         new = ~is_in_fit(self.model.state, codes)
         names = self.model.written_labels(rows[new]).astype(object).map(str)  # or "None"
         codes[new] = [self.new.setdefault(n, self.n_tasks + len(self.new)) for n in names]
@@ -68,10 +69,10 @@ class Scorer:
         return Score(self.metric.words, self.metric.reported(score), self.rows)
 
 
-def predict_targets(
+def targets_of(
     model: TableModel, frame: pd.DataFrame
-) -> tuple[NDArray[Any], Predictions, NDArray[np.int64], pd.DataFrame]:
-    """Targets, their predictions, the numbers of their tasks, and these rows."""
+) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.int64], pd.DataFrame]:
+    """Targets, features and numbers of tasks of the rows that have a target, and these rows."""
     rows, classes = frame[frame[model.target].notna()].reset_index(drop=True), model.classes
     mark = model.encoder.marks.get(model.target)
     if classes is None:
@@ -79,5 +80,4 @@ def predict_targets(
         rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
     else:
         y = classes[class_codes(rows[model.target], classes, mark)]
-    X, codes = model.encode(rows)
-    return y, Predictions.of(predictions(model.state, X, codes), classes), codes, rows
+    return y, *model.encode(rows), rows
