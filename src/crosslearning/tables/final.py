@@ -18,7 +18,7 @@ from crosslearning.linear.persistence import state_of
 from crosslearning.tables.checks import Checks, RowSummary, baseline_predictions
 from crosslearning.tables.differences import coefficient_table
 from crosslearning.tables.engines import Engine
-from crosslearning.tables.forecast import blend, is_in_fit, predictions
+from crosslearning.tables.forecast import blend, is_in_fit, predictions, targets_of
 from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate
 from crosslearning.tables.learners.features import Rotation
 from crosslearning.tables.learners.spaces import Spaces
@@ -27,7 +27,6 @@ from crosslearning.tables.metrics import Metric, Predictions, plain_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.rows import bounded, bounds_of, fitted
 from crosslearning.tables.schema import Schema
-from crosslearning.tables.scoring import targets_of
 from crosslearning.tasks.labels import as_objects
 
 _LEARNED = 2**14  # tasks that are enough for variances

@@ -26,6 +26,7 @@ from crosslearning.tables.describe import Fit, describe
 from crosslearning.tables.engines import Collected, Engine
 from crosslearning.tables.final import Compared, Scored, fit_to_rows, fit_to_sums, unscored
 from crosslearning.tables.findings import Holdout
+from crosslearning.tables.forecast import Score, Scorer
 from crosslearning.tables.learners.candidates import (
     Candidate,
     based,
@@ -43,7 +44,6 @@ from crosslearning.tables.model import TableModel
 from crosslearning.tables.reading.files import Files
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.schema import Schema
-from crosslearning.tables.scoring import Score, Scorer
 from crosslearning.tables.settings import FitSettings
 from crosslearning.tables.splits import Splits
 
@@ -128,9 +128,7 @@ class _Work:
         rotation = Rotation.of(rows.X) if schema.complete else None
         if rotation is not None:
             rows = replace(rows, X=rotation.apply(rows.X))
-        base = settings.base if schema.complete and rotation is None else "linear"
-        search = self._search(rows, splits, base, moment)
-        self._try(search, self._linear(rows.X.shape[1], rotated=rotation is not None))
+        search = self._searched(rows, splits, moment, rotated=rotation is not None)
         trials, spaces, labels = search.finish(), search.validation.spaces, schema.labels[tasks]
         checks = check_trials(trials, rows, search.splits, labels.tolist(), settings.seed)
         notes = [*splits.notes(settings.folds), *spaces.notes, *search.notes]
@@ -173,21 +171,38 @@ class _Work:
             fit=cache(partial(fit_to_sums, self.engine, schema, total, collected.ends)),
         )
 
-    def _search(self, rows: Rows, splits: Splits, base: str, moment: float) -> CandidateSearch:
+    def _searched(
+        self, rows: Rows, splits: Splits, moment: float, *, rotated: bool
+    ) -> CandidateSearch:
+        """Try linear models, then others whose features help, or that are wanted."""
         schema, settings = self.schema, self.schema.settings
         slow = schema.target.family == "gamma" and not settings.single_family
         family = "gaussian" if slow else schema.target.family
-        return CandidateSearch(
-            Spaces(rows, splits, base, family, settings.seed),
+        base = settings.base if schema.complete and not rotated else "linear"
+        spaces = Spaces(rows, splits, base, family, settings.seed)
+        search = CandidateSearch(
+            spaces,
             splits,
             schema.metric,
             seed=settings.seed,
             # A bound applies to a single model, and weights of a blend are those of means.
-            blend=self.schema.complete and settings.epsilon == np.inf and settings.level is None,
+            blend=schema.complete and settings.epsilon == np.inf and settings.level is None,
             moment=moment,
             jobs=settings.jobs,
             progress=self.progress,
         )
+        first, *linear = self._linear(rows.X.shape[1], rotated=rotated)
+        search.first(first)
+        alone = trees(settings.epsilon) if spaces.trees else []
+        search.more([*alone, *linear], share=(0.1, 0.5))
+        others = self._completed(
+            based(schema.target.kind, family, spaces.blocks, settings.epsilon, spaces.n_scores)
+        )
+        on_means = [c for c in others if "means" in BLOCKS[c.base]]
+        if on_means and not search.worth(on_means, spaces.means_help):
+            others = [c for c in others if c not in on_means]
+        search.more(others, share=(0.5, 1.0))
+        return search
 
     def _linear(self, n_features: int, *, rotated: bool = False) -> list[Candidate]:
         """Linear models at their ends, cheapest first."""
@@ -212,21 +227,6 @@ class _Work:
         for candidate in tried if level is not None else ():
             candidate.estimator.set_params(quantile=level)
         return tried
-
-    def _try(self, search: CandidateSearch, linear: list[Candidate]) -> None:
-        """Try linear models, then others whose features help, or that are wanted."""
-        settings, spaces = self.schema.settings, search.validation.spaces
-        n_scores = spaces.n_scores
-        others = self._completed(
-            based(self.schema.target.kind, spaces.family, spaces.blocks, settings.epsilon, n_scores)
-        )
-        alone = trees(settings.epsilon) if spaces.trees else []
-        search.first(linear[0])
-        search.more([*alone, *linear[1:]], share=(0.1, 0.5))
-        on_means = [c for c in others if "means" in BLOCKS[c.base]]
-        if on_means and not search.worth(on_means, spaces.means_help):
-            others = [c for c in others if c not in on_means]
-        search.more(others, share=(0.5, 1.0))
 
 
 def _check_held_out(held_out: HeldOut | None, schema: Schema) -> None:
