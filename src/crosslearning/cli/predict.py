@@ -151,7 +151,7 @@ def _until_closed() -> Iterator[None]:
 
 
 def _summary(predicted: Predicted, out: str) -> dict[str, Any]:
-    from crosslearning.evaluation.plain import plain
+    from crosslearning.evaluation.records import plain
 
     unknown = predicted.unknown.most_common()
     return {

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.evaluation import Comparison, Scores, sentences
-from crosslearning.evaluation.choice import best
 from crosslearning.evaluation.numbers import radius_name
 from crosslearning.evaluation.numbers import spread as written
 from crosslearning.evaluation.records import to_json
+from crosslearning.evaluation.scores import best
 from crosslearning.images._runs import Runs, by_domain, over_images
 
 _ENDS = {"pooled": 0.0, "separate": math.inf}

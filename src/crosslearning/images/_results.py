@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.evaluation.numbers import count, radius_name
-from crosslearning.evaluation.plain import plain
+from crosslearning.evaluation.records import plain
 from crosslearning.files import replacing, write_json
 from crosslearning.images import _findings
 from crosslearning.images._runs import Runs, by_category, by_domain, macro, over_images

@@ -11,51 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 import crosslearning
-from crosslearning.evaluation.choice import standard_error
+import crosslearning.tables.differences as differences
+import crosslearning.tables.findings as records
+import crosslearning.tables.verdict as verdicts
 from crosslearning.evaluation.comparison import Comparison
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.records import from_json, to_json
+from crosslearning.evaluation.scores import standard_error
 from crosslearning.evaluation.sentences import Measure, extremes
-from crosslearning.tables.checks import baseline_name
-from crosslearning.tables.differences import (
-    bound_of,
-    center_summary,
-    coefficients,
-    places,
-    standardised,
-    task_differences,
-)
+from crosslearning.tables.checks import RowSummary, baseline_name
 from crosslearning.tables.effects import effects
 from crosslearning.tables.final import Compared, Scored
-from crosslearning.tables.findings import (
-    VERSION,
-    About,
-    CenterSummary,
-    ChosenModel,
-    Findings,
-    GainCount,
-    Holdout,
-    ModelScore,
-    PartialEffect,
-    Provenance,
-    Score,
-    Size,
-    TaskRow,
-    TypicalError,
-    UsedColumn,
-)
 from crosslearning.tables.learners.features import BLOCKS
 from crosslearning.tables.learners.trials import over_tasks, paired
 from crosslearning.tables.metrics import Metric
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.verdict import (
-    beyond_linear,
-    compared,
-    comparison_summary,
-    reason,
-    sentence,
-    verdict_of,
-)
 
 _MOST_TASKS = 2000  # that are listed one by one
 _AT_ENDS = 40  # of the tasks with the smallest and with the largest gains and distances
@@ -71,7 +41,7 @@ class Fit:
 
     compared: Compared
     model: TableModel
-    held_out: Scored | Holdout | None
+    held_out: Scored | records.Holdout | None
     notes: Sequence[str]
     messages: tuple[str, ...]
     command: str
@@ -99,17 +69,17 @@ class Fit:
         return baseline_name(self.compared.schema.target.kind, self.metric.quantile)
 
 
-def describe(fit: Fit) -> Findings:
+def describe(fit: Fit) -> records.Findings:
     """Return findings with the numbers that their file has: rounded, None for those not finite."""
-    record: Findings = from_json(Findings, to_json(_findings(fit, _about(fit))))
+    record: records.Findings = from_json(records.Findings, to_json(_findings(fit, _about(fit))))
     return record
 
 
-def _findings(fit: Fit, about: About) -> Findings:
+def _findings(fit: Fit, about: records.About) -> records.Findings:
     model, made, (trials, labels, counts, *_) = fit.model, fit.compared, fit.scored
     measure = Measure(fit.metric.words, percent=fit.metric.name == "accuracy")
-    comparison = compared(trials, labels, counts)
-    verdict = verdict_of(comparison, trials)
+    comparison = verdicts.compared(trials, labels, counts)
+    verdict = verdicts.verdict_of(comparison, trials)
     gains, rows, described = _gains(comparison, verdict.against), made.rows, made.described
     shown = listed = _tasks_to_list(gains, described.distances_[rows.compared])
     if fit.on_holdout:  # which may have other tasks
@@ -117,50 +87,44 @@ def _findings(fit: Fit, about: About) -> Findings:
         listed = np.arange(len(rows.compared))[:_MOST_TASKS]
     some, names = rows.compared[listed], model.encoder.feature_names
     axes = getattr(model.rotation, "axes", None)
-    coef, intercept = standardised(described, axes)
-    place, explained = places(coef, intercept)
+    coef, intercept = differences.standardised(described, axes)
+    place, explained = differences.places(coef, intercept)
     both = np.append(some, len(coef) - 1)  # and the centre
-    return Findings(
+    return records.Findings(
         **vars(about),
-        sentence=_useless(fit) + sentence(verdict, comparison, trials, measure),
-        beyond_linear=beyond_linear(trials, comparison, measure),
+        sentence=_useless(fit) + verdicts.sentence(verdict, comparison, trials, measure),
+        beyond_linear=verdicts.beyond_linear(trials, comparison, measure),
         remarks=extremes(comparison, model.task, measure, shared="with this model"),
-        size=Size(
-            tasks=len(rows.counts),
-            compared=len(rows.compared),
-            rows=rows.counts.sum(),
-            smallest=rows.counts.min(),
-            largest=rows.counts.max(),
-        ),
+        size=_size(rows),
         score=_score(fit),
         models=_models(fit),
         typical_error=_typical_error(fit),
         chosen_model=_chosen_model(fit),
         described_model=made.trials.described.label,
-        comparison=comparison_summary(verdict, comparison, trials, fit.metric, shown),
+        comparison=verdicts.comparison_summary(verdict, comparison, trials, fit.metric, shown),
         gain_counts=_gain_counts(gains) if len(shown) < len(gains) else None,
         holdout=_holdout(fit),
-        differences=task_differences(made.sharing, names, axes, about.target, rows.constant),
+        differences=differences.task_differences(
+            made.sharing, names, axes, about.target, rows.constant
+        ),
         tasks=_tasks(made, some, place),
-        coefficients=coefficients(described, coef[both], intercept[both], names),
+        coefficients=differences.coefficients(described, coef[both], intercept[both], names),
         center=_center(fit),
         constant_within_tasks=tuple(rows.constant),
         explained=explained,
-        epsilon=bound_of(described),
-        effects=()
-        if axes is not None
-        else effects(model, made.schema.survey.sample, rows.constant),
+        epsilon=differences.bound_of(described),
+        effects=_effects(fit),
         calibration=made.checks.calibration,
         predicted=made.checks.predicted,
         reliability=made.checks.reliability,
     )
 
 
-def _about(fit: Fit) -> About:
+def _about(fit: Fit) -> records.About:
     model, target = fit.model, fit.compared.schema.target
-    return About(
+    return records.About(
         kind="table",
-        version=VERSION,
+        version=records.VERSION,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         title=f"{model.predicts} by {' in '.join(reversed(model.task_columns))}",
         target=model.predicts if model.quantile is None else f"the {model.predicts}",
@@ -198,10 +162,10 @@ def _notes(fit: Fit) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _provenance(fit: Fit) -> Provenance:
+def _provenance(fit: Fit) -> records.Provenance:
     schema = fit.compared.schema
     versions = {"python": platform.python_version(), "crosslearning": crosslearning.__version__}
-    return Provenance(
+    return records.Provenance(
         command=fit.command,
         seed=schema.settings.seed,
         seconds=round(clock.monotonic() - fit.started, 3),
@@ -209,7 +173,7 @@ def _provenance(fit: Fit) -> Provenance:
         versions=versions | {name: version(name) for name in _LIBRARIES},
         fingerprint=fit.compared.rows.fingerprint,
         columns=tuple(
-            UsedColumn(name=c.name, type=c.type, levels=c.levels, missing=c.missing)
+            records.UsedColumn(name=c.name, type=c.type, levels=c.levels, missing=c.missing)
             for c in schema.features.used
         ),
     )
@@ -225,14 +189,14 @@ def _useless(fit: Fit) -> str:
     )
 
 
-def _score(fit: Fit) -> Score:
+def _score(fit: Fit) -> records.Score:
     """Return the metric, and what the baseline and the choice of a model score by it."""
     metric, baseline, words = fit.metric, fit.scored.baseline, fit.scored.words
     nested = metric.reported(fit.compared.trials.nested_score)
     choice = f"models were chosen {fit.compared.schema.words}"
     if not fit.on_holdout:
         choice = "choosing the model without the rows that it is scored on gives " + number(nested)
-    return Score(
+    return records.Score(
         metric=metric.name,
         name=metric.words,
         greater_is_better=not metric.error,
@@ -244,7 +208,7 @@ def _score(fit: Fit) -> Score:
     )
 
 
-def _models(fit: Fit) -> tuple[ModelScore, ...]:
+def _models(fit: Fit) -> tuple[records.ModelScore, ...]:
     """Everything that was tried, best first."""
     trials, in_folds = fit.scored.trials, fit.compared.trials
     folds = dict(zip(in_folds.names, in_folds.means, strict=True))
@@ -252,7 +216,7 @@ def _models(fit: Fit) -> tuple[ModelScore, ...]:
     errors, best = _errors(fit), trials.names.index(trials.chosen.name)
     order = np.argsort(means[best] - means, kind="stable").tolist()
     return tuple(
-        ModelScore(
+        records.ModelScore(
             name=candidate.name,
             label=candidate.label,
             kind=candidate.end,
@@ -277,10 +241,10 @@ def _errors(fit: Fit) -> NDArray[np.float64]:
     return -means if fit.metric.quantile is not None else np.sqrt(np.maximum(-means, 0.0))
 
 
-def _typical_error(fit: Fit) -> TypicalError:
+def _typical_error(fit: Fit) -> records.TypicalError:
     trials, classes = fit.scored.trials, fit.model.classes is not None
     what = "percent correct" if classes else "root mean squared error"
-    return TypicalError(
+    return records.TypicalError(
         value=_errors(fit)[trials.names.index(trials.chosen.name)],
         what=what if fit.metric.quantile is None else fit.metric.words,
         unit=fit.model.target,
@@ -288,37 +252,48 @@ def _typical_error(fit: Fit) -> TypicalError:
     )
 
 
-def _chosen_model(fit: Fit) -> ChosenModel:
+def _chosen_model(fit: Fit) -> records.ChosenModel:
     trials = fit.scored.trials
     bases = [trials.named(name).base for name in trials.parts]
-    return ChosenModel(
+    return records.ChosenModel(
         name=trials.chosen.name,
         label=trials.chosen.label,
-        why=reason(fit.compared.trials, fit.compared.schema.words),
+        why=verdicts.reason(fit.compared.trials, fit.compared.schema.words),
         parts=trials.listed_parts,
         task_means=any("means" in BLOCKS.get(base, ()) for base in bases),
     )
 
 
-def _holdout(fit: Fit) -> Holdout | None:
+def _holdout(fit: Fit) -> records.Holdout | None:
     """Scores on another table."""
     if not isinstance(fit.held_out, Scored):
         return fit.held_out
     trials, _, counts, *_ = fit.held_out
     scores = map(fit.metric.reported, trials.means.tolist())
-    return Holdout(rows=counts.sum(), scores=dict(zip(trials.names, scores, strict=True)))
+    return records.Holdout(rows=counts.sum(), scores=dict(zip(trials.names, scores, strict=True)))
 
 
-def _center(fit: Fit) -> CenterSummary | None:
+def _center(fit: Fit) -> records.CenterSummary | None:
     """Summarise the centre, unless its features are principal axes."""
     model, sharing = fit.model, fit.compared.sharing
     if model.rotation is not None:
         return None
     levels = model.task_columns if len(sharing.groups_) else [model.task]
-    return center_summary(sharing, model.encoder.feature_names, levels)
+    return differences.center_summary(sharing, model.encoder.feature_names, levels)
 
 
-def _effects(fit: Fit) -> tuple[PartialEffect, ...]:
+def _size(rows: RowSummary) -> records.Size:
+    counts = rows.counts
+    return records.Size(
+        tasks=len(counts),
+        compared=len(rows.compared),
+        rows=counts.sum(),
+        smallest=counts.min(),
+        largest=counts.max(),
+    )
+
+
+def _effects(fit: Fit) -> tuple[records.PartialEffect, ...]:
     """Partial effects of columns, unless these are too many."""
     sample, constant = fit.compared.schema.survey.sample, fit.compared.rows.constant
     return effects(fit.model, sample, constant) if fit.model.rotation is None else ()
@@ -326,11 +301,11 @@ def _effects(fit: Fit) -> tuple[PartialEffect, ...]:
 
 def _tasks(
     made: Compared, some: NDArray[np.intp], place: NDArray[np.float64]
-) -> tuple[TaskRow, ...]:
+) -> tuple[records.TaskRow, ...]:
     model = made.described
     columns = (model.tasks_, made.rows.counts, model.distances_, model.forces_, place)
     return tuple(
-        TaskRow(task=label, rows=rows, distance=distance, force=force, place=tuple(at))
+        records.TaskRow(task=label, rows=rows, distance=distance, force=force, place=tuple(at))
         for label, rows, distance, force, at in zip(*(c[some] for c in columns), strict=True)
     )
 
@@ -352,11 +327,11 @@ def _tasks_to_list(gains: NDArray[np.float64], distances: NDArray[np.float64]) -
     return np.unique(np.concatenate([*ends, evenly]))
 
 
-def _gain_counts(gains: NDArray[np.float64]) -> tuple[GainCount, ...]:
+def _gain_counts(gains: NDArray[np.float64]) -> tuple[records.GainCount, ...]:
     """Histogram of gains without its tails, whose tasks are listed."""
     low, high = np.quantile(gains, [0.005, 0.995])
     counts, edges = np.histogram(gains, bins=60, range=(low, high))
     return tuple(
-        GainCount(low=a, high=b, count=count)
+        records.GainCount(low=a, high=b, count=count)
         for a, b, count in zip(edges[:-1], edges[1:], counts.tolist(), strict=True)
     )

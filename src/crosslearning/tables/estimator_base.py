@@ -28,8 +28,7 @@ from sklearn.utils.validation import (
 
 from crosslearning.archive import write_archive
 from crosslearning.evaluation import Comparison
-from crosslearning.evaluation.plain import plain
-from crosslearning.evaluation.records import to_json
+from crosslearning.evaluation.records import plain, to_json
 from crosslearning.tables.columns.features import require_columns
 from crosslearning.tables.findings import Findings
 from crosslearning.tables.fitting import fit_table

@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.evaluation.comparison import Comparison
-from crosslearning.evaluation.effect import Effect
 from crosslearning.evaluation.numbers import capital, count, joined, number
 from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.sentences import Measure, cannot_tell, than
+from crosslearning.evaluation.sentences import Effect, Measure, cannot_tell, than
 from crosslearning.tables.findings import ComparisonSummary, MethodScore, TaskScores, Verdict
 from crosslearning.tables.learners.candidates import Candidate
 from crosslearning.tables.learners.features import BLOCKS
