@@ -105,13 +105,6 @@ def baseline_predictions(rows: Rows, n_rows: int, metric: Metric) -> Predictions
     return Predictions.of(np.repeat(value[np.newaxis], n_rows, axis=0), rows.classes)
 
 
-def baseline_name(kind: str, quantile: float | None) -> str:
-    """Say what the baseline predicts."""
-    if quantile is not None:
-        return f"the training {quantile:g} quantile"
-    return "the training mean" if kind == "regression" else "the class frequencies"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Checks:
     """Errors, coverage of intervals and examples, of numbers; reliability, of classes; notes."""

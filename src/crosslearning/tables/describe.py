@@ -19,7 +19,7 @@ from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.records import from_json, to_json
 from crosslearning.evaluation.scores import standard_error
 from crosslearning.evaluation.sentences import Measure, extremes
-from crosslearning.tables.checks import RowSummary, baseline_name
+from crosslearning.tables.checks import RowSummary
 from crosslearning.tables.effects import effects
 from crosslearning.tables.final import Compared, Scored
 from crosslearning.tables.learners.features import BLOCKS
@@ -66,7 +66,9 @@ class Fit:
     @property
     def baseline_name(self) -> str:
         """What the baseline predicts."""
-        return baseline_name(self.compared.schema.target.kind, self.metric.quantile)
+        if self.metric.quantile is not None:
+            return f"the training {self.metric.quantile:g} quantile"
+        return "the training mean" if self.model.classes is None else "the class frequencies"
 
 
 def describe(fit: Fit) -> records.Findings:
