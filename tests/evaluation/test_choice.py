@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from crosslearning.evaluation import Scores
-from crosslearning.evaluation.choice import best, nested, standard_error
+from crosslearning.evaluation.scores import best, nested, standard_error
 from tests.support.comparisons import NAN
 
 

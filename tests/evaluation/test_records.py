@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crosslearning.evaluation.effect import Effect
 from crosslearning.evaluation.records import from_json, to_json
+from crosslearning.evaluation.sentences import Effect
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import binom, ttest_1samp
 
 from crosslearning.evaluation import Comparison, Scores
-from crosslearning.evaluation.effect import Effect
-from crosslearning.evaluation.sentences import Measure, verdict
+from crosslearning.evaluation.sentences import Effect, Measure, verdict
 from tests.support.comparisons import METHODS, comparison_of, with_gain
 
 LOSS = Measure("log loss")

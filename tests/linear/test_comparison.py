@@ -6,7 +6,7 @@ import pytest
 from sklearn.metrics import mean_squared_error
 
 from crosslearning.evaluation import Comparison, Scores
-from crosslearning.evaluation.choice import nested
+from crosslearning.evaluation.scores import nested
 from crosslearning.linear import CrossLogisticRegressionCV, CrossRidge, CrossRidgeCV
 from crosslearning.tasks import within_task_folds
 from tests.support.linear_laws import Data, random_data

@@ -166,18 +166,18 @@ def _until_closed() -> Iterator[None]:
 
 
 def _summary(predicted: Predicted, out: str) -> dict[str, Any]:
-    from crosslearning.evaluation.plain import plain
+    from crosslearning.evaluation.records import to_json
 
     unknown = predicted.unknown.most_common()
     return {
         "rows": predicted.rows,
-        "unknown": [{"task": plain(label), "rows": rows} for label, rows in unknown],
+        "unknown": [{"task": to_json(label), "rows": rows} for label, rows in unknown],
         "unknown_in_groups": predicted.in_groups,
         "unknown_categories": predicted.categories,
         "outside_range": {"rows": predicted.outside_rows, "columns": predicted.outside},
         "untested": predicted.untested and predicted.untested._asdict(),
         "not_numbers": predicted.unread,
-        "score": predicted.score and plain(predicted.score._asdict()),
+        "score": predicted.score and to_json(predicted.score._asdict()),
         "file": out,
     }
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, stdtr, stdtrit
 
 from crosslearning.evaluation import sentences
-from crosslearning.evaluation.effect import Effect
 from crosslearning.evaluation.numbers import count
 from crosslearning.evaluation.scores import Scores
+from crosslearning.evaluation.sentences import Effect
 from crosslearning.tasks.labels import as_objects
 from crosslearning.tether import Array
 

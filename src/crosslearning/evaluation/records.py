@@ -5,39 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
-from functools import cache
-from math import isfinite
+from functools import cache, partial
+from math import isfinite, isinf
 from reprlib import repr as brief
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from crosslearning.evaluation.plain import plain
-
 T = TypeVar("T")
 _WORDS: dict[Any, str] = {float: "a number", int: "a whole number", str: "text", bool: "a boolean"}
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: Any, *, digits: int = 10, infinity: bool = False) -> Any:
     """Turn a record, or anything that records hold, into what JSON has.
 
-    An enum becomes its name in lower case. Numbers that are not finite become null; others are
-    rounded to ten significant digits. A field is omitted while it has its default. An underscore
-    at the end of a field's name, which avoids a keyword, is dropped.
+    An enum becomes its name in lower case, and what is unknown a string. Numbers are rounded to so
+    many significant digits, which keeps files small. NaN becomes null, and so does infinity, unless
+    it is to be kept as "inf". A field is omitted while it has its default. An underscore at the end
+    of a field's name, which avoids a keyword, is dropped.
+
+    >>> to_json({"epsilon": np.array([0.1 + 0.2, np.inf]), 7: None}, infinity=True)
+    {'epsilon': [0.3, 'inf'], '7': None}
     """
+    again = partial(to_json, digits=digits, infinity=infinity)
     if is_dataclass(value):
         parts = [(field, getattr(value, field.name)) for field in fields(value)]
-        return {_key(f): to_json(v) for f, v in parts if f.default is MISSING or v != f.default}
+        return {_key(f): again(v) for f, v in parts if f.default is MISSING or v != f.default}
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): to_json(part) for key, part in value.items()}
+        return {str(key): again(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [to_json(part) for part in value]
+        return [again(part) for part in value]
+    if isinstance(value, float):
+        written = str(value) if infinity and isinf(value) else None
+        return float(f"{value:.{digits}g}") if isfinite(value) else written
     if isinstance(value, Enum):
         return value.name.lower()
-    return None if isinstance(value, float) and not isfinite(value) else plain(value)
+    return value if isinstance(value, str | bool | int | None) else str(value)
 
 
 def from_json(cls: type[T], data: Any, source: str = "results.json") -> T:

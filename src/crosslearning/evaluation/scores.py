@@ -1,14 +1,16 @@
-"""The table of scores: settings × splits × tasks."""
+"""The table of scores, settings × splits × tasks, and the choice of a setting by it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from crosslearning.tether import Array
+from crosslearning.tether import Array, Indices
+
+_ROUNDING = 1e-9  # relative to the best score; smaller differences are ties
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,3 +72,56 @@ def mean(values: Any, weights: Any, axis: int) -> Array:
     total = share.sum(axis=axis)
     sums = np.sum(share * np.where(present, values, 0.0), axis=axis)
     return np.asarray(np.divide(sums, total, out=np.full_like(total, np.nan), where=total > 0))
+
+
+def best(scores: Scores, among: Sequence[int] | None = None) -> int:
+    """Position of the setting with the highest mean; the first of equal ones.
+
+    >>> best(Scores([0.0, 1.0, 2.0], [[[-3.0]], [[-2.0]], [[-2.0]]], [[1]]))
+    1
+    """
+    means = scores.means
+    among = range(len(means)) if among is None else among
+    top = max(means[k] for k in among)
+    if top == -np.inf:
+        raise ValueError("`scoring` is undefined for every task. Choose another scorer.")
+    return next(k for k in among if means[k] >= top - _ROUNDING * abs(top))
+
+
+def standard_error(scores: Scores, position: int) -> float:
+    """Return the standard error of a setting's mean over the splits; 0 for a single split."""
+    values = scores.by_split[position]
+    values = values[np.isfinite(values)]
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def nested(
+    scores: Scores, methods: Mapping[str, Sequence[int]], chosen: int | None = None
+) -> Scores:
+    """Scores of methods whose settings for each split are those that are best on the other splits.
+
+    `methods` maps names to positions of settings. `chosen` is the position of the setting that is
+    kept: if it is one of an earlier method's, the last method is that method, and ties with it.
+    With a single split the choice is not nested. Otherwise a small bias remains, since models
+    scored on the other splits were fitted on rows of this one: less than 0.1 % of the score in a
+    search over radii for 60 equal tasks of 8 rows.
+    """
+    *rivals, last = methods
+    same = [methods[name] for name in rivals if chosen in methods[name]]
+    values, choices = np.asarray(scores.values), {**methods, last: [*same, methods[last]][0]}
+    parts = [values[list(positions)] for positions in choices.values()]
+    picked = [
+        part[_best_on_others(scores.by_split[list(positions)]), np.arange(part.shape[1])]
+        for part, positions in zip(parts, choices.values(), strict=True)
+    ]
+    return Scores(list(methods), np.stack(picked), scores.weights, scores.by_rows)
+
+
+def _best_on_others(by_split: Array) -> Indices:
+    """Position of the best setting for each split, by the scores of all others."""
+    missing = np.isnan(by_split)
+    # A split without scores is ignored; a score that only some settings lack is their worst.
+    filled = np.where(missing, np.where(missing.all(axis=0), 0.0, -np.inf), by_split)
+    n_splits = filled.shape[1]
+    others = [np.delete(filled, split, axis=1).sum(axis=1) for split in range(n_splits)]
+    return np.asarray(np.argmax(others if n_splits > 1 else filled.T, axis=1))

@@ -1,13 +1,13 @@
-"""Sentences about a comparison."""
+"""What a comparison says about sharing, as a value and in sentences."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crosslearning.evaluation.effect import Effect
 from crosslearning.evaluation.numbers import named, number
 
 if TYPE_CHECKING:
@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 _FEWEST = 3  # rows of a task whose gain is worth telling
 _ROUNDING = 1e-6  # of the score; smaller gains are none
 NAMES = {"pooled": "one pooled model", "separate": "separate models", "cross": "cross-learned"}
+
+
+class Effect(Enum):
+    """What a comparison says about sharing; the best rival decides."""
+
+    NOTHING = "nothing to compare"  # no task has a score of every method
+    HELPS = "sharing helps"  # significantly better than the best rival
+    DIFFER = "tasks differ"  # significantly better than one pooled model, not than separate ones
+    POOL = "one model for all does as well"  # a tie, or significantly better than separate ones
+    SAME = "sharing makes no difference"  # exactly as good as another method, or as all
+    HURTS = "sharing does not help"  # significantly worse, or a tie with better separate models
+    UNDECIDED = "cannot tell whether sharing helps"
 
 
 @dataclass(frozen=True)

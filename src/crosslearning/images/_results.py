@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.evaluation import Comparison, Scores, sentences
-from crosslearning.evaluation.choice import best
 from crosslearning.evaluation.numbers import count, radius_name
 from crosslearning.evaluation.numbers import spread as written
-from crosslearning.evaluation.plain import plain
 from crosslearning.evaluation.records import to_json
+from crosslearning.evaluation.scores import best
 from crosslearning.files import replacing, write_json
 from crosslearning.images._runs import Runs, by_category, by_domain, macro, over_images
 from crosslearning.images.settings import TrainingSettings
@@ -69,7 +68,7 @@ def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> di
 
 def write(folder: Path, results: dict[str, Any], runs: Runs) -> dict[str, Any]:
     """Write both files, and return the content of the first."""
-    content: dict[str, Any] = plain(results, 6)
+    content: dict[str, Any] = to_json(results, digits=6, infinity=True)
     with replacing(folder / "results.csv") as table:
         runs.table().to_csv(table, index=False, float_format="%.6g")
         write_json(folder / "results.json", content)

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation import Comparison
-from crosslearning.evaluation.choice import nested
+from crosslearning.evaluation.scores import nested
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._base import CrossLinearModel
 from crosslearning.linear._folds import Evaluation, Fold

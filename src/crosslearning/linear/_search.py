@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crosslearning.evaluation.choice import best, standard_error
+from crosslearning.evaluation.scores import best, standard_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -39,17 +39,14 @@ class RowSummary(NamedTuple):
     @classmethod
     def of_rows(cls, rows: Rows, splits: Splits, metric: Metric, names: list[str]) -> "RowSummary":
         """Look at rows in memory; `names` are those of the features, if they are columns."""
-        digest = hashlib.sha256(np.ascontiguousarray(rows.X).tobytes())
-        digest.update(rows.codes.tobytes())
-        digest.update(pd.util.hash_array(rows.y).tobytes())
         first = np.zeros(rows.n_tasks, dtype=np.intp)  # row of each task
         first[rows.codes[::-1]] = np.arange(len(rows.codes))[::-1]
         varies = np.any(rows.X[:, : len(names)] != rows.X[first[rows.codes], : len(names)], axis=0)
         return cls(
             counts=np.bincount(rows.codes, minlength=rows.n_tasks),
             baseline=baseline_score(rows, splits, metric),
-            constant=[name for name, differs in zip(names, varies, strict=True) if not differs],
-            fingerprint=digest.hexdigest(),
+            constant=np.array(names, dtype=object)[~varies].tolist(),
+            fingerprint=_fingerprint(rows.X, rows.codes, pd.util.hash_array(rows.y)),
             compared=np.arange(rows.n_tasks),
         )
 
@@ -59,13 +56,11 @@ class RowSummary(NamedTuple):
     ) -> "RowSummary":
         """Look at sums of all rows, of which the rows of some tasks were scored."""
         squares = np.einsum("nfjj->j", total.cells.scatters)[:-1]
-        digest = hashlib.sha256(total.cells.counts.tobytes())
-        digest.update(np.ascontiguousarray(total.cells.means).tobytes())
         return cls(
             counts=total.counts,
             baseline=baseline,
-            constant=[name for name, square in zip(names, squares, strict=True) if square == 0],
-            fingerprint=digest.hexdigest(),
+            constant=np.array(names, dtype=object)[squares == 0].tolist(),
+            fingerprint=_fingerprint(total.cells.counts, total.cells.means),
             compared=tasks,
         )
 
@@ -74,6 +69,13 @@ class RowSummary(NamedTuple):
         """Say if some tasks decided for all."""
         some, of = len(self.compared), len(self.counts)
         return [f"models were compared on {some:,} of {of:,} tasks"] if some < of else []
+
+
+def _fingerprint(*arrays: NDArray[Any]) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def baseline_score(rows: Rows, splits: Splits, metric: Metric) -> float:
@@ -103,17 +105,11 @@ def baseline_predictions(rows: Rows, n_rows: int, metric: Metric) -> Predictions
     return Predictions.of(np.repeat(value[np.newaxis], n_rows, axis=0), rows.classes)
 
 
-def baseline_name(kind: str, quantile: float | None) -> str:
-    """Say what the baseline predicts."""
-    if quantile is not None:
-        return f"the training {quantile:g} quantile"
-    return "the training mean" if kind == "regression" else "the class frequencies"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Checks:
-    """Coverage of intervals and examples, of numbers; reliability, of classes; notes."""
+    """Errors, coverage of intervals and examples, of numbers; reliability, of classes; notes."""
 
+    residuals: Residuals | None = None
     calibration: tuple[Coverage, ...] = ()
     predicted: tuple[Prediction, ...] = ()
     reliability: Reliability | None = None
@@ -122,38 +118,41 @@ class Checks:
 
 def check_trials(
     trials: Trials, rows: Rows, splits: Splits, labels: Sequence[Any], seed: int
-) -> tuple[Residuals | None, Checks]:
-    """Errors of held-out rows, which intervals follow from; and whether predictions hold there."""
+) -> Checks:
+    """Check the predictions of the chosen model on held-out rows."""
     predictions = trials.predictions[trials.chosen.name]
     if rows.classes is not None:
-        return None, Checks(reliability=_reliability(rows, predictions))
+        return Checks(reliability=_reliability(rows, predictions))
     if getattr(trials.chosen.estimator, "family", None) == "quantile":
         usable = np.isfinite(predictions)
         at_most = rows.y[usable] <= predictions[usable]
         share = percent(np.average(at_most, weights=rows.row_weights[usable]))
-        note = f"{share} of the held-out targets are at most their prediction"
-        return None, Checks(notes=(note,))
+        return Checks(notes=(f"{share} of the held-out targets are at most their prediction",))
     sds = trials.sds[trials.chosen.name]
     usable = np.isfinite(predictions) & np.isfinite(sds) & (rows.row_weights > 0)
     tests = [test[usable[test]] for _, test in splits.parts]
     parts = [(rows.take(test), predictions[test], sds[test]) for test in tests if len(test)]
-    return check_intervals(parts, labels, np.random.default_rng(seed))
+    return check_intervals(parts, labels, seed)
 
 
 def check_intervals(
-    parts: list[tuple[Rows, Array, Array]], labels: Sequence[Any], rng: np.random.Generator
-) -> tuple[Residuals, Checks]:
-    """Errors, coverage of intervals and examples, of rows, means and deviations of each split."""
+    parts: list[tuple[Rows, Array, Array]], labels: Sequence[Any], seed: int
+) -> Checks:
+    """Check intervals; `parts` are rows, means and standard deviations of each split."""
     y = np.concatenate([rows.y for rows, *_ in parts])
     means = np.concatenate([means for _, means, _ in parts])
     codes = np.concatenate([rows.codes for rows, *_ in parts])
-    examples = [
-        Prediction(actual=y[k], predicted=means[k], task=labels[codes[k]])
-        for k in np.sort(rng.permutation(len(y))[:_MOST_SHOWN])
-    ]
+    some = np.random.default_rng(seed).permutation(len(y))[:_MOST_SHOWN]
     numbers = [(rows.y, means, sds) for rows, means, sds in parts]
     residuals, coverage = calibrated(numbers, 0.0 if y.min() >= 0 else -np.inf)
-    return residuals, Checks(calibration=tuple(coverage), predicted=tuple(examples))
+    return Checks(
+        residuals=residuals,
+        calibration=tuple(coverage),
+        predicted=tuple(
+            Prediction(actual=y[k], predicted=means[k], task=labels[codes[k]])
+            for k in np.sort(some)
+        ),
+    )
 
 
 def _reliability(rows: Rows, shares: Array) -> Reliability:

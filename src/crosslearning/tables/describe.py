@@ -1,153 +1,152 @@
 """From a fit to its findings."""
 
 import platform
-import warnings
+import time as clock
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import crosslearning
+import crosslearning.tables.differences as differences
+import crosslearning.tables.findings as records
+import crosslearning.tables.verdict as verdicts
 from crosslearning.evaluation.comparison import Comparison
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.records import from_json, to_json
+from crosslearning.evaluation.scores import standard_error
 from crosslearning.evaluation.sentences import Measure, extremes
-from crosslearning.tables import describe_models
 from crosslearning.tables.checks import RowSummary
-from crosslearning.tables.describe_models import Fit
-from crosslearning.tables.differences import (
-    bound_of,
-    center_summary,
-    coefficients,
-    places,
-    standardised,
-    task_differences,
-)
-from crosslearning.tables.findings import (
-    VERSION,
-    About,
-    CenterSummary,
-    Findings,
-    GainCount,
-    Provenance,
-    Size,
-    TaskRow,
-    UsedColumn,
-)
+from crosslearning.tables.effects import effects
+from crosslearning.tables.final import Compared, Scored
+from crosslearning.tables.learners.features import BLOCKS
+from crosslearning.tables.learners.trials import over_tasks, paired
+from crosslearning.tables.metrics import Metric
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.verdict import (
-    beyond_linear,
-    compared,
-    comparison_summary,
-    sentence,
-    verdict_of,
-)
 
 _MOST_TASKS = 2000  # that are listed one by one
 _AT_ENDS = 40  # of the tasks with the smallest and with the largest gains and distances
 _LIBRARIES = ("numpy", "pandas", "scikit-learn", "scipy")
 
 
-def with_findings(fit: Fit, caught: Sequence[Any]) -> TableModel:
-    """Return the model with its findings, and repeat each warning once."""
-    messages = tuple(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
-    for message in messages:
-        warnings.warn(message, stacklevel=3)
-    findings = _findings(fit, _about(fit, messages))
-    # The same numbers as those in the file: rounded, and None where they are not finite.
-    return replace(fit.model, findings=from_json(Findings, to_json(findings)))
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fit:
+    """A fit to be described.
+
+    `held_out` are scores on another table: of all models, or, if it was read in chunks, of one.
+    """
+
+    compared: Compared
+    model: TableModel
+    held_out: Scored | records.Holdout | None
+    notes: Sequence[str]
+    messages: tuple[str, ...]
+    command: str
+    python: str
+    started: float
+
+    @property
+    def on_holdout(self) -> bool:
+        """Whether the scores that decide are those on another table."""
+        return isinstance(self.held_out, Scored)
+
+    @property
+    def scored(self) -> Scored:
+        """The scores that decide the verdict: those on another table, or on held-out rows."""
+        return self.held_out if isinstance(self.held_out, Scored) else self.compared.scored
+
+    @property
+    def metric(self) -> Metric:
+        """What models were chosen by."""
+        return self.compared.schema.metric
+
+    @property
+    def baseline_name(self) -> str:
+        """What the baseline predicts."""
+        if self.metric.quantile is not None:
+            return f"the training {self.metric.quantile:g} quantile"
+        return "the training mean" if self.model.classes is None else "the class frequencies"
 
 
-def _findings(fit: Fit, about: About) -> Findings:
-    model, trials, rows, described = fit.model, fit.scored.trials, fit.rows, fit.estimator
+def describe(fit: Fit) -> records.Findings:
+    """Return findings with the numbers that their file has: rounded, None for those not finite."""
+    record: records.Findings = from_json(records.Findings, to_json(_findings(fit, _about(fit))))
+    return record
+
+
+def _findings(fit: Fit, about: records.About) -> records.Findings:
+    model, made, (trials, labels, counts, *_) = fit.model, fit.compared, fit.scored
     measure = Measure(fit.metric.words, percent=fit.metric.name == "accuracy")
-    comparison = compared(trials, fit.scored.labels, fit.scored.counts)
-    verdict = verdict_of(comparison, trials)
-    gains = _gains(comparison, verdict.against)
+    comparison = verdicts.compared(trials, labels, counts)
+    verdict = verdicts.verdict_of(comparison, trials)
+    gains, rows, described = _gains(comparison, verdict.against), made.rows, made.described
     shown = listed = _tasks_to_list(gains, described.distances_[rows.compared])
-    if fit.held_out:  # which may have other tasks
+    if fit.on_holdout:  # which may have other tasks
         shown = _tasks_to_list(gains, np.zeros(len(gains)))
         listed = np.arange(len(rows.compared))[:_MOST_TASKS]
     some, names = rows.compared[listed], model.encoder.feature_names
     axes = getattr(model.rotation, "axes", None)
-    coef, intercept = standardised(described, axes)
-    place, explained = places(coef, intercept)
+    coef, intercept = differences.standardised(described, axes)
+    place, explained = differences.places(coef, intercept)
     both = np.append(some, len(coef) - 1)  # and the centre
-    return Findings(
+    return records.Findings(
         **vars(about),
-        sentence=_useless(fit) + sentence(verdict, comparison, trials, measure),
-        beyond_linear=beyond_linear(trials, comparison, measure),
+        sentence=_useless(fit) + verdicts.sentence(verdict, comparison, trials, measure),
+        beyond_linear=verdicts.beyond_linear(trials, comparison, measure),
         remarks=extremes(comparison, model.task, measure, shared="with this model"),
         size=_size(rows),
-        score=describe_models.score(fit),
-        models=describe_models.models(fit),
-        typical_error=describe_models.typical_error(fit),
-        chosen_model=describe_models.chosen_model(fit),
-        described_model=fit.trials.described.label,
-        comparison=comparison_summary(verdict, comparison, trials, fit.metric, shown),
+        score=_score(fit),
+        models=_models(fit),
+        typical_error=_typical_error(fit),
+        chosen_model=_chosen_model(fit),
+        described_model=made.trials.described.label,
+        comparison=verdicts.comparison_summary(verdict, comparison, trials, fit.metric, shown),
         gain_counts=_gain_counts(gains) if len(shown) < len(gains) else None,
-        holdout=describe_models.holdout(fit),
-        differences=task_differences(fit.sharing, names, axes, about.target, rows.constant),
-        tasks=_tasks(fit, some, place),
-        coefficients=coefficients(described, coef[both], intercept[both], names),
+        holdout=_holdout(fit),
+        differences=differences.task_differences(
+            made.sharing, names, axes, about.target, rows.constant
+        ),
+        tasks=_tasks(made, some, place),
+        coefficients=differences.coefficients(described, coef[both], intercept[both], names),
         center=_center(fit),
         constant_within_tasks=tuple(rows.constant),
         explained=explained,
-        epsilon=bound_of(described),
-        effects=fit.effects,
-        calibration=fit.checks.calibration,
-        predicted=fit.checks.predicted,
-        reliability=fit.checks.reliability,
+        epsilon=differences.bound_of(described),
+        effects=_effects(fit),
+        calibration=made.checks.calibration,
+        predicted=made.checks.predicted,
+        reliability=made.checks.reliability,
     )
 
 
-def _center(fit: Fit) -> CenterSummary | None:
-    """Summarise the centre, unless its features are principal axes."""
-    model = fit.model
-    if model.rotation is not None:
-        return None
-    levels = model.task_columns if len(fit.sharing.groups_) else [model.task]
-    return center_summary(fit.sharing, model.encoder.feature_names, levels)
-
-
-def _about(fit: Fit, messages: tuple[str, ...]) -> About:
-    model, target = fit.model, fit.schema.target
-    return About(
+def _about(fit: Fit) -> records.About:
+    model, target = fit.model, fit.compared.schema.target
+    return records.About(
         kind="table",
-        version=VERSION,
+        version=records.VERSION,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         title=f"{model.predicts} by {' in '.join(reversed(model.task_columns))}",
         target=model.predicts if model.quantile is None else f"the {model.predicts}",
         task=model.task,
-        estimator=type(fit.estimator).__name__,
+        estimator=type(fit.compared.described).__name__,
         target_kind=target.kind,
         target_rule=target.why,
         family=target.family if target.kind == "regression" else None,
         horizon=model.horizon,
         notes=_notes(fit),
-        warnings=messages,
+        warnings=fit.messages,
         python=fit.python,
         provenance=_provenance(fit),
     )
 
 
-def _useless(fit: Fit) -> str:
-    """Say that no model is better than the baseline, if none is."""
-    best, baseline = fit.metric.reported(float(fit.scored.trials.means.max())), fit.scored.baseline
-    if best < baseline if fit.metric.error else best > baseline:
-        return ""
-    return (
-        f"No model is better than predicting {fit.baseline_name}, which gives {number(baseline)}. "
-    )
-
-
 def _notes(fit: Fit) -> tuple[str, ...]:
     """Say what was left out."""
-    survey, features, trials = fit.schema.survey, fit.schema.features, fit.trials
+    schema, trials = fit.compared.schema, fit.compared.trials
+    survey, features = schema.survey, schema.features
     without = {"task": survey.unlabelled, "target": survey.dropped - survey.unlabelled}
     notes = [
         f"{count:,} {'row' if count == 1 else 'rows'} without a {what} left out"
@@ -165,37 +164,150 @@ def _notes(fit: Fit) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _provenance(fit: Fit) -> Provenance:
+def _provenance(fit: Fit) -> records.Provenance:
+    schema = fit.compared.schema
     versions = {"python": platform.python_version(), "crosslearning": crosslearning.__version__}
-    return Provenance(
+    return records.Provenance(
         command=fit.command,
-        seed=fit.schema.settings.seed,
-        seconds=round(fit.seconds, 3),
-        dropped=fit.schema.survey.dropped,
+        seed=schema.settings.seed,
+        seconds=round(clock.monotonic() - fit.started, 3),
+        dropped=schema.survey.dropped,
         versions=versions | {name: version(name) for name in _LIBRARIES},
-        fingerprint=fit.rows.fingerprint,
+        fingerprint=fit.compared.rows.fingerprint,
         columns=tuple(
-            UsedColumn(name=c.name, type=c.type, levels=c.levels, missing=c.missing)
-            for c in fit.schema.features.used
+            records.UsedColumn(name=c.name, type=c.type, levels=c.levels, missing=c.missing)
+            for c in schema.features.used
         ),
     )
 
 
-def _size(rows: RowSummary) -> Size:
-    return Size(
-        tasks=len(rows.counts),
-        compared=len(rows.compared),
-        rows=rows.counts.sum(),
-        smallest=rows.counts.min(),
-        largest=rows.counts.max(),
+def _useless(fit: Fit) -> str:
+    """Say that no model is better than the baseline, if none is."""
+    best, baseline = fit.metric.reported(float(fit.scored.trials.means.max())), fit.scored.baseline
+    if best < baseline if fit.metric.error else best > baseline:
+        return ""
+    return (
+        f"No model is better than predicting {fit.baseline_name}, which gives {number(baseline)}. "
     )
 
 
-def _tasks(fit: Fit, some: NDArray[np.intp], place: NDArray[np.float64]) -> tuple[TaskRow, ...]:
-    model = fit.estimator
-    columns = (model.tasks_, fit.rows.counts, model.distances_, model.forces_, place)
+def _score(fit: Fit) -> records.Score:
+    """Return the metric, and what the baseline and the choice of a model score by it."""
+    metric, baseline, words = fit.metric, fit.scored.baseline, fit.scored.words
+    nested = metric.reported(fit.compared.trials.nested_score)
+    choice = f"models were chosen {fit.compared.schema.words}"
+    if not fit.on_holdout:
+        choice = "choosing the model without the rows that it is scored on gives " + number(nested)
+    return records.Score(
+        metric=metric.name,
+        name=metric.words,
+        greater_is_better=not metric.error,
+        baseline=baseline,
+        nested=nested,
+        rows=words,
+        explanation=f"{words}, mean over tasks; predicting {fit.baseline_name} gives "
+        f"{number(baseline)}; {choice}",
+    )
+
+
+def _models(fit: Fit) -> tuple[records.ModelScore, ...]:
+    """Everything that was tried, best first."""
+    trials, in_folds = fit.scored.trials, fit.compared.trials
+    folds = dict(zip(in_folds.names, in_folds.means, strict=True))
+    means, values, reported = trials.means, trials.scores.by_task, fit.metric.reported
+    errors, best = _errors(fit), trials.names.index(trials.chosen.name)
+    order = np.argsort(means[best] - means, kind="stable").tolist()
     return tuple(
-        TaskRow(task=label, rows=rows, distance=distance, force=force, place=tuple(at))
+        records.ModelScore(
+            name=candidate.name,
+            label=candidate.label,
+            kind=candidate.end,
+            score=reported(float(means[k])),
+            error=errors[k],
+            folds=reported(float(folds[candidate.name])) if fit.on_holdout else None,
+            standard_error=standard_error(trials.scores, k),
+            difference=float(means[best] - means[k]),
+            difference_error=paired(values[best], values[k])[1],
+            seconds=round(trials.seconds[candidate.name], 3),
+            chosen=k == best,
+        )
+        for k, candidate in ((k, trials.candidates[k]) for k in order)
+    )
+
+
+def _errors(fit: Fit) -> NDArray[np.float64]:
+    """Typical errors of models in units of the target, or percentages that are correct."""
+    means = over_tasks(fit.scored.trials.plain)
+    if fit.model.classes is not None:
+        return 100.0 * means
+    return -means if fit.metric.quantile is not None else np.sqrt(np.maximum(-means, 0.0))
+
+
+def _typical_error(fit: Fit) -> records.TypicalError:
+    trials, classes = fit.scored.trials, fit.model.classes is not None
+    what = "percent correct" if classes else "root mean squared error"
+    return records.TypicalError(
+        value=_errors(fit)[trials.names.index(trials.chosen.name)],
+        what=what if fit.metric.quantile is None else fit.metric.words,
+        unit=fit.model.target,
+        percent_correct=classes,
+    )
+
+
+def _chosen_model(fit: Fit) -> records.ChosenModel:
+    trials = fit.scored.trials
+    bases = [trials.named(name).base for name in trials.parts]
+    return records.ChosenModel(
+        name=trials.chosen.name,
+        label=trials.chosen.label,
+        why=verdicts.reason(fit.compared.trials, fit.compared.schema.words),
+        parts=trials.listed_parts,
+        task_means=any("means" in BLOCKS.get(base, ()) for base in bases),
+    )
+
+
+def _holdout(fit: Fit) -> records.Holdout | None:
+    """Scores on another table."""
+    if not isinstance(fit.held_out, Scored):
+        return fit.held_out
+    trials, _, counts, *_ = fit.held_out
+    scores = map(fit.metric.reported, trials.means.tolist())
+    return records.Holdout(rows=counts.sum(), scores=dict(zip(trials.names, scores, strict=True)))
+
+
+def _center(fit: Fit) -> records.CenterSummary | None:
+    """Summarise the centre, unless its features are principal axes."""
+    model, sharing = fit.model, fit.compared.sharing
+    if model.rotation is not None:
+        return None
+    levels = model.task_columns if len(sharing.groups_) else [model.task]
+    return differences.center_summary(sharing, model.encoder.feature_names, levels)
+
+
+def _size(rows: RowSummary) -> records.Size:
+    counts = rows.counts
+    return records.Size(
+        tasks=len(counts),
+        compared=len(rows.compared),
+        rows=counts.sum(),
+        smallest=counts.min(),
+        largest=counts.max(),
+    )
+
+
+def _effects(fit: Fit) -> tuple[records.PartialEffect, ...]:
+    """Partial effects of columns, unless these are too many."""
+    sample, constant = fit.compared.schema.survey.sample, fit.compared.rows.constant
+    return effects(fit.model, sample, constant) if fit.model.rotation is None else ()
+
+
+def _tasks(
+    made: Compared, some: NDArray[np.intp], place: NDArray[np.float64]
+) -> tuple[records.TaskRow, ...]:
+    model = made.described
+    columns = (model.tasks_, made.rows.counts, model.distances_, model.forces_, place)
+    return tuple(
+        records.TaskRow(task=label, rows=rows, distance=distance, force=force, place=tuple(at))
         for label, rows, distance, force, at in zip(*(c[some] for c in columns), strict=True)
     )
 
@@ -217,11 +329,11 @@ def _tasks_to_list(gains: NDArray[np.float64], distances: NDArray[np.float64]) -
     return np.unique(np.concatenate([*ends, evenly]))
 
 
-def _gain_counts(gains: NDArray[np.float64]) -> tuple[GainCount, ...]:
+def _gain_counts(gains: NDArray[np.float64]) -> tuple[records.GainCount, ...]:
     """Histogram of gains without its tails, whose tasks are listed."""
     low, high = np.quantile(gains, [0.005, 0.995])
     counts, edges = np.histogram(gains, bins=60, range=(low, high))
     return tuple(
-        GainCount(low=a, high=b, count=count)
+        records.GainCount(low=a, high=b, count=count)
         for a, b, count in zip(edges[:-1], edges[1:], counts.tolist(), strict=True)
     )

@@ -2,27 +2,19 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+import crosslearning.tables.findings as records
 from crosslearning.convex.evidence.variance_law import VarianceLaw
 from crosslearning.convex.families import family_of
-from crosslearning.tables.findings import (
-    CenterCoefficient,
-    CenterSummary,
-    Coefficients,
-    Deviation,
-    Difference,
-    GroupDifferences,
-    Predictor,
-    TaskDifferences,
-)
 from crosslearning.tables.learners.features import Rotation
 
 Array = NDArray[np.float64]
+_Differences = tuple[records.Difference, ...]
 _MOST_LINES = 1_000_000  # of a file of coefficients
 _FEWEST = 2.0  # degrees of freedom of an interval
 
@@ -82,13 +74,15 @@ def standardised(model: Any, axes: Array | None) -> tuple[Array, Array]:
     return scaled, intercept + coef @ model.feature_mean_
 
 
-def coefficients(model: Any, coef: Array, intercept: Array, names: list[str]) -> Coefficients:
+def coefficients(
+    model: Any, coef: Array, intercept: Array, names: list[str]
+) -> records.Coefficients:
     """List standardised parameters by feature; for more than two classes, by class."""
     n_scores = coef.shape[1]
     classes = model.classes_[-n_scores:] if _by_class(model) else [None]
     columns = zip(classes, coef.swapaxes(0, 1).tolist(), intercept.T.tolist(), strict=True)
     predictors = [
-        Predictor(
+        records.Predictor(
             class_=label,
             center=slopes[-1],
             tasks=slopes[:-1],
@@ -97,7 +91,7 @@ def coefficients(model: Any, coef: Array, intercept: Array, names: list[str]) ->
         )
         for label, slopes, levels in columns
     ]
-    return Coefficients(features=tuple(names), predictors=tuple(predictors))
+    return records.Coefficients(features=tuple(names), predictors=tuple(predictors))
 
 
 def places(coef: Array, intercept: Array) -> tuple[Array, float]:
@@ -113,7 +107,7 @@ def places(coef: Array, intercept: Array) -> tuple[Array, float]:
 
 def task_differences(
     model: Any, names: list[str], axes: Array | None, target: str, constant: list[str]
-) -> TaskDifferences:
+) -> records.TaskDifferences:
     """How much tasks differ in each coefficient, per standard deviation of its column.
 
     With 95 % intervals, those of :meth:`CrossBayesianRidge.summary`, unless too few tasks determine
@@ -122,31 +116,30 @@ def task_differences(
     """
     center = np.reshape(model.center_coef_ * model.feature_scale_, (-1, model.n_features_in_))[-1]
     center = center if axes is None else axes @ center
-    levels = [
-        _level_differences(deviations, names, center, constant)
-        for deviations in _deviations(model, axes)
-    ]
-    *outer, tasks = zip(model.level_names_, levels, strict=True)
-    sizes = [*map(len, model.groups_)]
+    *outer, (level, features, shown) = (
+        _differences(deviations, names, center, constant) for deviations in _deviations(model, axes)
+    )
     family = family_of(vars(model))
     logarithmic, classes = family.link == "log", family.link == "logit"
     scale = f"the logarithm of {target}" if logarithmic else target
-    return TaskDifferences(
-        level=tasks[1].level,
-        features=tasks[1].features,
-        shown=tasks[1].shown,
+    return records.TaskDifferences(
+        level=level,
+        features=features,
+        shown=shown,
         noise=model.noise_sd_ if family.link == "identity" and family.has_dispersion else None,
         unit="log-odds" if classes else scale,
-        factor=np.exp(tasks[1].level.sd) if logarithmic else None,
+        factor=np.exp(level.sd) if logarithmic else None,
         epsilon=bound_of(model),
         outer=tuple(
-            GroupDifferences(name=name, groups=size, level=one.level, shown=one.shown)
-            for (name, one), size in zip(outer, sizes, strict=True)
+            records.GroupDifferences(name=name, groups=len(groups), level=level, shown=shown)
+            for name, groups, (level, _, shown) in zip(
+                model.level_names_[:-1], model.groups_, outer, strict=True
+            )
         ),
     )
 
 
-def center_summary(model: Any, names: list[str], levels: Sequence[str]) -> CenterSummary:
+def center_summary(model: Any, names: list[str], levels: Sequence[str]) -> records.CenterSummary:
     """Summarise the centre of a model of these columns, whose tasks and groups are `levels`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about intervals that are missing
@@ -155,7 +148,7 @@ def center_summary(model: Any, names: list[str], levels: Sequence[str]) -> Cente
     features = [*names, "(intercept)"] * (len(frame) // (len(names) + 1))
     values = frame.to_numpy().tolist()
     coefficients = (
-        CenterCoefficient(
+        records.CenterCoefficient(
             feature=feature,
             class_=label,
             estimate=row[0],
@@ -163,50 +156,51 @@ def center_summary(model: Any, names: list[str], levels: Sequence[str]) -> Cente
             low=row[2],
             high=row[3],
             between=tuple(
-                Deviation(sd=row[k], low=row[k + 1], high=row[k + 2]) for k in range(4, len(row), 3)
+                records.Deviation(sd=row[k], low=row[k + 1], high=row[k + 2])
+                for k in range(4, len(row), 3)
             ),
         )
         for feature, label, row in zip(features, classes, values, strict=True)
     )
-    return CenterSummary(levels=tuple(levels), coefficients=tuple(coefficients))
+    return records.CenterSummary(levels=tuple(levels), coefficients=tuple(coefficients))
 
 
-class _LevelDifferences(NamedTuple):
-    """Differences at one level: of intercepts, of each column, and those to show."""
-
-    level: Difference
-    features: tuple[Difference, ...]
-    shown: tuple[Difference, ...]
-
-
-def _level_differences(
+def _differences(
     deviations: Array, names: list[str], center: Array, constant: list[str]
-) -> _LevelDifferences:
-    """List standard deviations with their ends, which are the columns of an array."""
+) -> tuple[records.Difference, _Differences, _Differences]:
+    """Differences at one level: of intercepts, of each column, and those to show.
+
+    The columns of `deviations` are standard deviations, and the ends of their intervals.
+    """
     sds = deviations[:, 0]
     groups: dict[str, list[int]] = {}  # of columns with a common variance
     for j, name in enumerate(names):
         if name not in constant and sds[j] > 0:
             groups.setdefault(f"{sds[j]:.9g}", []).append(j)
-    n_different = sum(map(len, groups.values()))
 
-    def difference(what: str, columns: list[int]) -> Difference:
-        sd, low, high = _finite(deviations[columns[0]])
+    def difference(what: str, row: int, **about: Any) -> records.Difference:
+        sd, low, high = deviations[row].tolist()
+        ends = (low, high) if np.isfinite(high) and sd > 0 else (None, None)
+        return records.Difference(what=what, sd=sd, low=ends[0], high=ends[1], **about)
+
+    def of_columns(what: str, columns: list[int]) -> records.Difference:
         listed, effect = tuple(names[j] for j in columns), center[columns[0]]
-        return Difference(what=what, columns=listed, sd=sd, low=low, high=high, center=effect)
+        return difference(what, columns[0], columns=listed, center=effect)
 
-    sd, low, high = _finite(deviations[-1])
-    level = Difference(what="level", sd=sd, low=low, high=high)
+    every = sum(map(len, groups.values()))
     largest = sorted(groups.values(), key=lambda group: -sds[group[0]])
-    shared = [difference(_words(group, names, n_different), group) for group in largest]
-    features = tuple(difference(name, [j]) for j, name in enumerate(names))
-    return _LevelDifferences(level, features, (level, *shared) if sd > 0 else tuple(shared))
+    shared = tuple(of_columns(_words(group, names, every), group) for group in largest)
+    level = difference("level", -1)
+    features = tuple(of_columns(name, [j]) for j, name in enumerate(names))
+    return level, features, (level, *shared) if level.sd > 0 else shared
 
 
-def _finite(row: Array) -> tuple[float, float | None, float | None]:
-    """Return a standard deviation, and the ends of its interval if it has one."""
-    sd, low, high = row.tolist()
-    return (sd, low, high) if np.isfinite(high) and sd > 0 else (sd, None, None)
+def _words(group: list[int], names: list[str], n_different: int) -> str:
+    """Name columns with a common variance, of all columns that tasks differ in."""
+    if len(group) == 1:
+        return names[group[0]]
+    every = len(group) == n_different
+    return f"the effect of {'every column' if every else f'each of {len(group)} columns'}"
 
 
 def bound_of(model: Any) -> float | None:
@@ -239,11 +233,3 @@ def _deviations(model: Any, axes: Array | None) -> list[Array]:
         squares = [variances, *(np.where(few, np.nan, share * end) for end in ends)]
         result.append(getattr(model, "target_scale_", 1.0) * np.sqrt(squares).T)
     return result
-
-
-def _words(group: list[int], names: list[str], n_different: int) -> str:
-    """Name columns with a common variance, of all columns that tasks differ in."""
-    if len(group) == 1:
-        return names[group[0]]
-    every = len(group) == n_different
-    return f"the effect of {'every column' if every else f'each of {len(group)} columns'}"

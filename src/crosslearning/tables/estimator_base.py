@@ -28,7 +28,6 @@ from sklearn.utils.validation import (
 
 from crosslearning.archive import write_archive
 from crosslearning.evaluation import Comparison
-from crosslearning.evaluation.plain import plain
 from crosslearning.evaluation.records import to_json
 from crosslearning.tables.columns.features import require_columns
 from crosslearning.tables.findings import Findings
@@ -215,7 +214,7 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         sign = 1.0 if self._findings.score.greater_is_better else -1.0
         values = [[getattr(task, method) for task in record.tasks] for method in methods]
         scores = sign * np.array(values, dtype=np.float64)
-        texts = map(plain, self._fitted._tasks.labels)
+        texts = map(to_json, self._fitted._tasks.labels)
         originals = {repr(text): label for text, label in zip(texts, self.tasks_, strict=True)}
         return Comparison(
             methods=methods,

@@ -1,6 +1,7 @@
-"""The models that are kept, fitted to all rows: from rows in memory, from sums, or by passes."""
+"""The models that were compared, and those that are kept, fitted to all rows."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,24 +15,24 @@ from crosslearning.evaluation.numbers import count
 from crosslearning.evaluation.scores import Scores
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
-from crosslearning.tables.checks import baseline_predictions
-from crosslearning.tables.columns.features import require_columns
+from crosslearning.tables.checks import Checks, RowSummary, baseline_predictions
+from crosslearning.tables.differences import coefficient_table
 from crosslearning.tables.engines import Engine
-from crosslearning.tables.forecast import blend, is_in_fit
+from crosslearning.tables.forecast import blend, is_in_fit, predictions, targets_of
 from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate
+from crosslearning.tables.learners.features import Rotation
 from crosslearning.tables.learners.spaces import Spaces
 from crosslearning.tables.learners.trials import Choice, Trials, over_tasks
-from crosslearning.tables.metrics import Metric, plain_of
+from crosslearning.tables.metrics import Metric, Predictions, plain_of
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.rows import bounded, bounds_of, fitted
 from crosslearning.tables.schema import Schema
-from crosslearning.tables.scoring import predict_targets
 from crosslearning.tasks.labels import as_objects
 
 _LEARNED = 2**14  # tasks that are enough for variances
 
 
-class HeldOutScores(NamedTuple):
+class Scored(NamedTuple):
     """Trials whose scores decide the verdict; their tasks, rows, score of a guess, and words."""
 
     trials: Trials
@@ -39,6 +40,131 @@ class HeldOutScores(NamedTuple):
     counts: NDArray[np.int64]
     baseline: float
     words: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Compared:
+    """Models compared on held-out rows, checks of the chosen one, and how to fit any to all rows.
+
+    `fit` remembers what it fitted. `spaces` are there if all rows are in memory, and `rotation` if
+    features are so many that models are those of their principal axes.
+    """
+
+    schema: Schema
+    trials: Trials
+    rows: RowSummary
+    checks: Checks
+    notes: list[str]
+    fit: Callable[[Candidate], Any]
+    spaces: Spaces | None = None
+    rotation: Rotation | None = None
+
+    @property
+    def described(self) -> Any:
+        """The estimator, linear in the columns, whose tasks are described."""
+        return self.fit(self.trials.described)
+
+    @property
+    def sharing(self) -> Any:
+        """The estimator that says how much tasks differ."""
+        return self.fit(self.trials.spreading)
+
+    @property
+    def scored(self) -> Scored:
+        """Scores on held-out rows."""
+        some, rows, schema = self.rows.compared, self.rows, self.schema
+        return Scored(
+            self.trials, schema.labels[some], rows.counts[some], rows.baseline, schema.words
+        )
+
+    def model(self) -> TableModel:
+        """Fit the chosen model to all rows."""
+        schema, names = self.schema, self.schema.encoder.feature_names
+        return TableModel(
+            task=schema.settings.task[-1],
+            levels=schema.levels,
+            target=schema.target.name,
+            metric=schema.metric.name,
+            encoder=schema.encoder,
+            rotation=self.rotation,
+            state=self.state(self.trials.parts),
+            residuals=self.checks.residuals,
+            coefficients=coefficient_table(self.described, names, self.rotation),
+            horizon=schema.horizon,
+        )
+
+    def state(self, weights: dict[str, float]) -> dict[str, Any]:
+        """Return what predictions of a model, or of a blend of several, need."""
+        used = [(c, weights[c.name]) for c in self.trials.candidates if c.name in weights]
+        states = [self._state(c) for c, _ in used]
+        bases = {c.base for c, _ in used if c.estimator is not None} - {"linear"}
+        if not bases and len(used) == 1:
+            return states[0]
+        assert self.spaces is not None  # which all but single linear models are fitted in
+        basis = self.spaces.final(bases) if bases else None
+        seen = [basis.seen(c.base) if basis and c.base in bases else None for c, _ in used]
+        parts = [(w, columns, one) for (_, w), columns, one in zip(used, seen, states, strict=True)]
+        return blend(parts, basis)
+
+    def _state(self, candidate: Candidate) -> dict[str, Any]:
+        if candidate.estimator is None:
+            trees: dict[str, Any] = self.fit(candidate)
+            return trees
+        state = state_of(self.fit(candidate))
+        state["fitted"].pop("calibration_", None)  # intervals use the errors of held-out rows
+        return state
+
+    @property
+    def _predictable(self) -> Trials:
+        """The trials without trees of each task, which are not kept."""
+        trials = self.trials
+        kept = [c for c in trials.candidates if c is not SEPARATE_TREES]
+        names = [c.name for c in kept]
+        return replace(
+            trials,
+            candidates=kept,
+            scores=trials.scores.of(names),
+            plain=trials.plain.of(names),
+            choices={k: c for k, c in trials.choices.items() if c.weights.keys() <= {*names}},
+        )
+
+    def score_all(self, model: TableModel, frame: pd.DataFrame) -> Scored:
+        """Score all candidates on rows of another table; the choice stays as it is."""
+        assert self.spaces is not None
+        rows, metric, trials = self.spaces.rows, self.schema.metric, self._predictable
+        y, X, codes, frame = targets_of(model, frame)
+        new, tasks = ~is_in_fit(model.state, codes), codes.copy()
+        names = model.written_labels(frame[new]).astype(object)
+        numbers, others = pd.factorize(names, use_na_sentinel=False)
+        labels = as_objects([*self.schema.labels, *others])
+        tasks[new] = len(self.schema.labels) + numbers
+        weights = model.encoder.weights(frame, self.schema.settings.weights)
+        metrics = (metric, plain_of(metric, rows.classes))
+
+        def scores(parts: dict[str, float]) -> list[NDArray[np.float64]]:
+            shares = predictions(self.state(parts), X, codes)
+            predicted = Predictions.of(shares, rows.classes)
+            return [m.of_tasks(y, predicted, weights, tasks, len(labels))[0] for m in metrics]
+
+        choices = {
+            name: Choice(choice.weights, np.asarray(scores(choice.weights)[:1]))
+            for name, choice in trials.choices.items()
+        }
+        blended = {"blend": trials.choices["all"].weights}
+        values = np.stack([scores(blended.get(name, {name: 1.0})) for name in trials.names], axis=1)
+        weight = np.bincount(tasks, weights, len(labels)).astype(np.float64)[np.newaxis]
+        by_metric, plain = (Scores(trials.names, one[:, np.newaxis], weight) for one in values)
+        if over_tasks(by_metric).max() == -np.inf:
+            raise unscored(metric, len(y))
+        guessed = baseline_predictions(rows, len(y), metric)
+        guess, _ = metric.of_tasks(y, guessed, weights, tasks, len(labels))
+        return Scored(
+            replace(trials, scores=by_metric, plain=plain, choices=choices, kept=trials.chosen),
+            labels,
+            np.bincount(tasks, minlength=len(labels)),
+            metric.reported(float(np.nanmean(guess))),
+            f"on the {count(len(y), 'row')} of the held-out table",
+        )
 
 
 def unscored(metric: Metric, n_rows: int) -> ValueError:
@@ -52,154 +178,32 @@ def unscored(metric: Metric, n_rows: int) -> ValueError:
     )
 
 
-def _state(model: Any) -> dict[str, Any]:
-    """Return what predictions need."""
-    state = state_of(model)
-    state["fitted"].pop("calibration_", None)  # intervals use the errors of held-out rows
-    return state
+def fit_to_sums(
+    engine: Engine, schema: Schema, total: Statistics, ends: NDArray[Any], candidate: Candidate
+) -> Any:
+    """Fit a linear model to sums of all rows, or by passes over them."""
+    model = clone(candidate.estimator)
+    if isinstance(model, CrossBayesianRidge):
+        model.fit_statistics(total, learn_from=_LEARNED)
+    else:
+        about = ends.max() if isinstance(model, CrossBayesianGLM) else schema.classes
+        model.fit_passes(total, partial(engine.pass_over, schema), about, learn_from=_LEARNED)
+    model.tasks_ = schema.labels
+    return model if schema.classes is not None else bounded(model, ends)
 
 
-class FromSums:
-    """Linear models fitted to sums of all rows, or by passes over them, each once."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        schema: Schema,
-        trials: Trials,
-        total: Statistics,
-        ends: NDArray[np.float64],
-        labels: NDArray[Any],
-    ) -> None:
-        self.engine, self.schema, self.trials = engine, schema, trials
-        self.total, self.ends, self.labels = total, ends, labels
-        self._fitted: dict[str, Any] = {}
-
-    def model(self, candidate: Candidate) -> Any:
-        """Fit on all rows."""
-        if candidate.name not in self._fitted:
-            model, schema = clone(candidate.estimator), self.schema
-            if isinstance(model, CrossBayesianRidge):
-                model.fit_statistics(self.total, learn_from=_LEARNED)
-            else:
-                counts = isinstance(model, CrossBayesianGLM)
-                about = self.ends.max() if counts else schema.classes
-                over = partial(self.engine.pass_over, schema)
-                model.fit_passes(self.total, over, about, learn_from=_LEARNED)
-            model.tasks_ = self.labels
-            if schema.classes is None:
-                bounded(model, self.ends)
-            self._fitted[candidate.name] = model
-        return self._fitted[candidate.name]
-
-    def state(self, weights: dict[str, float]) -> dict[str, Any]:
-        """Return what predictions of the one model need."""
-        (name,) = weights
-        return _state(self.model(self.trials.named(name)))
-
-
-class FromRows:
-    """Models of all learners fitted to all rows in memory, each once."""
-
-    def __init__(self, spaces: Spaces, trials: Trials, labels: NDArray[Any]) -> None:
-        self.spaces, self.trials, self.labels = spaces, trials, labels
-        self._fitted: dict[str, Any] = {}
-
-    def model(self, candidate: Candidate) -> Any:
-        """Fit on all rows."""
-        name = candidate.name
-        if name not in self._fitted:
-            rows = self.spaces.of(candidate.base, None)
-            how = {"nested": candidate.nested}
-            self._fitted[name] = fitted(candidate.estimator, rows, self.labels, **how)
-        return self._fitted[name]
-
-    def _state(self, candidate: Candidate) -> dict[str, Any]:
-        if candidate.estimator is not None:
-            return _state(self.model(candidate))
-        if candidate.name not in self._fitted:
-            self._fitted[candidate.name] = self._trees(candidate)
-        state: dict[str, Any] = self._fitted[candidate.name]
-        return state
-
-    def _trees(self, candidate: Candidate) -> dict[str, Any]:
-        """Return trees of all rows, and what predictions by them need."""
-        rows, boosting = self.spaces.rows, self.spaces.boosting
-        sds, fitted = np.zeros(2), {"tasks_": self.labels, "structure_": "trees"}
-        if rows.classes is not None:
-            fitted["classes_"] = rows.classes
-        else:
-            fitted["bounds_"] = bounds_of(rows.counted)
-            # Errors of trees that do not know the task are also those of new tasks.
-            in_fit, new = (self.trials.sds[name] for name in (candidate.name, "pooled-trees"))
-            sds = np.array([np.nanmean(in_fit), np.nanmean(new)])
-        fitted["trees_"] = boosting.final(sds, with_task=candidate.end == "cross")
-        return {"class": "Trees", "parameters": {"family": self.spaces.family}, "fitted": fitted}
-
-    def state(self, weights: dict[str, float]) -> dict[str, Any]:
-        """Return what predictions of a blend of models need."""
-        used = [(c, weights[c.name]) for c in self.trials.candidates if c.name in weights]
-        states = [self._state(c) for c, _ in used]
-        bases = {c.base for c, _ in used if c.estimator is not None} - {"linear"}
-        if not bases and len(used) == 1:
-            return states[0]
-        basis = self.spaces.final(bases) if bases else None
-        seen = [basis.seen(c.base) if basis and c.base in bases else None for c, _ in used]
-        parts = [(w, columns, one) for (_, w), columns, one in zip(used, seen, states, strict=True)]
-        return blend(parts, basis)
-
-    @property
-    def _predictable(self) -> Trials:
-        """The trials without trees of each task, which are not kept."""
-        trials = self.trials
-        kept = [c for c in trials.candidates if c is not SEPARATE_TREES]
-        names = {c.name for c in kept}
-        return replace(
-            trials,
-            candidates=kept,
-            scores=trials.scores.of([c.name for c in kept]),
-            plain=trials.plain.of([c.name for c in kept]),
-            choices={k: one for k, one in trials.choices.items() if one.weights.keys() <= names},
-        )
-
-    def held_out_scores(
-        self, model: TableModel, metric: Metric, frame: pd.DataFrame, weighted: str | None
-    ) -> HeldOutScores:
-        """Score all candidates on rows of another table; the choice stays as it is."""
-        require_columns(frame, [model.target], "the target")
-        labelled, rows = frame[frame[model.target].notna()].reset_index(drop=True), self.spaces.rows
-        plain = plain_of(metric, rows.classes)
-        trials = self._predictable
-        weights_of = {name: {name: 1.0} for name in trials.names}
-        weights_of |= {"blend": trials.choices["all"].weights} if "blend" in weights_of else {}
-        weights_of |= {f"{name} choice": choice.weights for name, choice in trials.choices.items()}
-        values = {}
-        for name, parts in weights_of.items():
-            predicting = replace(model, state=self.state(parts))
-            y, predictions, codes, scored = predict_targets(predicting, labelled)
-            new = ~is_in_fit(model.state, codes)
-            names = model.written_labels(scored[new]).astype(object)
-            strange, others = pd.factorize(names, use_na_sentinel=False)
-            codes[new] = len(self.labels) + strange
-            n_tasks = len(self.labels) + len(others)
-            rows_scored = model.encoder.weights(scored, weighted), codes, n_tasks
-            values[name] = [m.of_tasks(y, predictions, *rows_scored)[:1] for m in (metric, plain)]
-        weights = np.bincount(codes, rows_scored[0], n_tasks).astype(np.float64)
-        by_metric, by_plain = (
-            Scores(trials.names, by_metric, weights[np.newaxis])
-            for by_metric in np.stack([values[name] for name in trials.names], axis=1)
-        )
-        choices = {
-            name: Choice(choice.weights, np.asarray(values[f"{name} choice"][0]))
-            for name, choice in trials.choices.items()
-        }
-        if over_tasks(by_metric).max() == -np.inf:
-            raise unscored(metric, len(y))
-        guess, _ = metric.of_tasks(y, baseline_predictions(rows, len(y), metric), *rows_scored)
-        return HeldOutScores(
-            replace(trials, scores=by_metric, plain=by_plain, choices=choices, kept=trials.chosen),
-            as_objects([*self.labels, *others]),
-            np.bincount(codes, minlength=n_tasks),
-            metric.reported(float(np.nanmean(guess))),
-            f"on the {count(len(y), 'row')} of the held-out table",
-        )
+def fit_to_rows(spaces: Spaces, trials: Trials, labels: NDArray[Any], candidate: Candidate) -> Any:
+    """Fit a linear model to all rows in memory; of trees, return what predictions need."""
+    if candidate.estimator is not None:
+        rows = spaces.of(candidate.base, None)
+        return fitted(candidate.estimator, rows, labels, nested=candidate.nested)
+    sds, attributes = np.zeros(2), {"tasks_": labels, "structure_": "trees"}
+    if spaces.rows.classes is not None:
+        attributes["classes_"] = spaces.rows.classes
+    else:
+        attributes["bounds_"] = bounds_of(spaces.rows.counted)
+        # Errors of trees that do not know the task are also those of new tasks.
+        in_fit, new = (trials.sds[name] for name in (candidate.name, "pooled-trees"))
+        sds = np.array([np.nanmean(in_fit), np.nanmean(new)])
+    attributes["trees_"] = spaces.boosting.final(sds, with_task=candidate.end == "cross")
+    return {"class": "Trees", "parameters": {"family": spaces.family}, "fitted": attributes}

@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 
 from crosslearning.convex.residuals import Coverage
 from crosslearning.evaluation.calibration import Reliability
-from crosslearning.evaluation.effect import Effect
-from crosslearning.evaluation.sentences import Remark
+from crosslearning.evaluation.sentences import Effect, Remark
 
 VERSION = 4
 Label: TypeAlias = Any  # of a task, class or level: text, a number or a boolean

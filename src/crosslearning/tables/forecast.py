@@ -1,18 +1,27 @@
-"""Predictions of a stored model, which may be a blend, without importing scikit-learn.
+"""Predictions of a stored model, which may be a blend, and their scores.
 
-That import takes longer than most predictions.
+Scikit-learn is not imported, which would take longer than most predictions.
 """
 
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.convex.families import family_of
 from crosslearning.convex.predict import Predictor, possible_ends
 from crosslearning.convex.residuals import Residuals
+from crosslearning.tables.columns.recognition import as_numbers
+from crosslearning.tables.columns.target import class_codes
 from crosslearning.tables.learners.features import Basis
 from crosslearning.tables.learners.trees import Trees
+from crosslearning.tables.metrics import Predictions, metric_of
+
+if TYPE_CHECKING:
+    from crosslearning.tables.model import TableModel
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -89,11 +98,7 @@ def forecast(state: dict[str, Any], X: Array, codes: Codes) -> tuple[Array, Arra
 
 
 def with_intervals(
-    state: dict[str, Any],
-    residuals: Residuals,
-    X: Array,
-    codes: Codes,
-    coverage: float,
+    state: dict[str, Any], residuals: Residuals, X: Array, codes: Codes, coverage: float
 ) -> dict[str, Array]:
     """Predictions, ends of their intervals and standard deviations, by name."""
     if not 0.0 < coverage < 1.0:
@@ -153,3 +158,69 @@ def _attributes(state: dict[str, Any]) -> dict[str, Any]:
 def _bounds(attributes: dict[str, Any]) -> Array:
     """Smallest and largest number to predict."""
     return np.asarray(attributes.get("bounds_", (-np.inf, np.inf)))
+
+
+class Score(NamedTuple):
+    """Name of a metric, score, and number of rows that were scored."""
+
+    metric: str
+    score: float
+    rows: int
+
+
+class Scorer:
+    """Scores rows with a target, also in chunks: mean over tasks.
+
+    New tasks count each; rows without a label count as one task. `weighted` is a column of weights,
+    if the table has it.
+    """
+
+    def __init__(self, model: TableModel, weighted: str | None = None) -> None:
+        self.weighted = weighted
+        kind = "regression" if model.classes is None else "classification"
+        self.model, self.metric = model, metric_of(model.metric, kind, model.quantile)
+        self.new: dict[str, int] = {}  # numbers of new tasks
+        self.n_tasks, self.rows = len(model.state["fitted"]["tasks_"]), 0
+        self.sums, self.weights = np.zeros(self.n_tasks), np.zeros(self.n_tasks)
+
+    def add(self, frame: pd.DataFrame) -> None:
+        """Score some rows; an area under a curve cannot be added up from chunks."""
+        target = self.model.target
+        if target not in frame.columns or not frame[target].notna().any():
+            return
+        y, X, codes, rows = targets_of(self.model, frame)
+        predicted = Predictions.of(predictions(self.model.state, X, codes), self.model.classes)
+        new = ~is_in_fit(self.model.state, codes)
+        names = self.model.written_labels(rows[new]).astype(object).map(str)  # or "None"
+        codes[new] = [self.new.setdefault(n, self.n_tasks + len(self.new)) for n in names]
+        n_tasks = self.n_tasks + len(self.new)
+        self.sums.resize(n_tasks, refcheck=False)
+        self.weights.resize(n_tasks, refcheck=False)
+        row_weights = self.model.encoder.weights(rows, self.weighted)
+        scores, weights = self.metric.of_tasks(y, predicted, row_weights, codes, n_tasks)
+        self.sums += np.where(np.isfinite(scores), scores * weights, 0.0)
+        self.weights += np.where(np.isfinite(scores), weights, 0.0)
+        self.rows += len(y)
+
+    @property
+    def score(self) -> Score | None:
+        """Score of all rows, if one has a target."""
+        scored = self.weights > 0
+        if not self.rows:
+            return None
+        score = float(np.mean(self.sums[scored] / self.weights[scored])) if scored.any() else np.nan
+        return Score(self.metric.words, self.metric.reported(score), self.rows)
+
+
+def targets_of(
+    model: TableModel, frame: pd.DataFrame
+) -> tuple[NDArray[Any], Array, Codes, pd.DataFrame]:
+    """Targets, features and numbers of tasks of the rows that have a target, and these rows."""
+    rows, classes = frame[frame[model.target].notna()].reset_index(drop=True), model.classes
+    mark = model.encoder.marks.get(model.target)
+    if classes is None:
+        y = as_numbers(rows[model.target], mark)
+        rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
+    else:
+        y = classes[class_codes(rows[model.target], classes, mark)]
+    return y, *model.encode(rows), rows

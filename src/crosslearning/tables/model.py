@@ -27,6 +27,8 @@ from crosslearning.tables.columns.labels import kept_as_text, of_another_kind, r
 from crosslearning.tables.columns.levels import TaskLevels, written_labels
 from crosslearning.tables.findings import Findings, Horizon
 from crosslearning.tables.forecast import (
+    Score,
+    Scorer,
     forecast,
     is_in_fit,
     main_part,
@@ -35,7 +37,6 @@ from crosslearning.tables.forecast import (
 )
 from crosslearning.tables.learners.features import Basis, Rotation, TaskMeans
 from crosslearning.tables.learners.trees import Trees
-from crosslearning.tables.scoring import Score, Scorer
 from crosslearning.tasks import TaskIndex
 from crosslearning.tasks.labels import as_objects
 

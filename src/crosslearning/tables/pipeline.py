@@ -7,12 +7,13 @@ import time as clock
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from crosslearning.convex.families import REGISTRY
-from crosslearning.convex.residuals import Residuals
 from crosslearning.tables.checks import (
     Checks,
     RowSummary,
@@ -21,13 +22,11 @@ from crosslearning.tables.checks import (
     check_trials,
 )
 from crosslearning.tables.columns.features import require_columns
-from crosslearning.tables.describe import with_findings
-from crosslearning.tables.describe_models import Fit
-from crosslearning.tables.differences import coefficient_table
-from crosslearning.tables.effects import effects
+from crosslearning.tables.describe import Fit, describe
 from crosslearning.tables.engines import Collected, Engine
-from crosslearning.tables.final import FromRows, FromSums, HeldOutScores, unscored
-from crosslearning.tables.findings import Holdout, PartialEffect
+from crosslearning.tables.final import Compared, Scored, fit_to_rows, fit_to_sums, unscored
+from crosslearning.tables.findings import Holdout
+from crosslearning.tables.forecast import Score, Scorer
 from crosslearning.tables.learners.candidates import (
     Candidate,
     based,
@@ -45,7 +44,6 @@ from crosslearning.tables.model import TableModel
 from crosslearning.tables.reading.files import Files
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.schema import Schema
-from crosslearning.tables.scoring import Score, Scorer
 from crosslearning.tables.settings import FitSettings
 from crosslearning.tables.splits import Splits
 
@@ -65,55 +63,31 @@ def fit(
     started = clock.monotonic()
     progress("Looking at the columns", 0.0)
     schema = look(engine, settings)
-    work = _Work(engine, schema, progress)
     _check_held_out(held_out, schema)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about models that may not be chosen
-        compared = work.compared(started + settings.time_budget)
-    trials, final = compared.trials, compared.final
+        compared = _Work(engine, schema, progress).compared(started + settings.time_budget)
+    trials = compared.trials
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         progress(f"Fitting the best model, {trials.chosen.label}, on all rows", 1.0)
-        model = work.model(compared)
-        scores, holdout, notes = _held_out_scores(model, compared, schema, held_out)
-        described, sharing = final.model(trials.described), final.model(trials.spreading)
-    record = Fit(
+        model = compared.model()
+        scores, notes = _held_out_scores(model, compared, held_out)
+        _ = compared.sharing  # which may warn, too
+    table = engine.table
+    outcome = Fit(
+        compared=compared,
         model=model,
-        schema=schema,
-        trials=trials,
-        words=schema.words,
-        rows=compared.rows,
-        checks=compared.checks,
-        effects=compared.effects(model, schema.survey.sample),
-        estimator=described,
-        sharing=sharing,
         held_out=scores,
-        holdout=holdout,
-        notes=[*engine.table.notes, *schema.notes, *compared.notes, *notes],
+        notes=[*table.notes, *schema.notes, *compared.notes, *notes],
+        messages=tuple(dict.fromkeys(" ".join(str(w.message).split()) for w in caught)),
         command=command,
-        python=settings.python(
-            engine.function, engine.table.source, held_out, trials.described.label
-        ),
-        seconds=clock.monotonic() - started,
+        python=settings.python(engine.function, table.source, held_out, trials.described.label),
+        started=started,
     )
-    return with_findings(record, caught)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Compared:
-    """Models compared on held-out rows, how the best are fitted to all rows, and checks of it."""
-
-    trials: Trials
-    final: FromRows | FromSums
-    rows: RowSummary
-    residuals: Residuals | None
-    checks: Checks
-    notes: list[str]
-    rotation: Rotation | None = None
-
-    def effects(self, model: TableModel, sample: pd.DataFrame) -> tuple[PartialEffect, ...]:
-        """Return partial effects of columns, unless these are too many."""
-        return () if self.rotation else effects(model, sample, self.rows.constant)
+    for message in outcome.messages:
+        warnings.warn(message, stacklevel=2)
+    return replace(model, findings=describe(outcome))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +98,7 @@ class _Work:
     schema: Schema
     progress: Progress
 
-    def compared(self, moment: float) -> _Compared:
+    def compared(self, moment: float) -> Compared:
         """Compare all models that there is time for until a moment."""
         collected = self.engine.collect(self.schema)
         if not len(collected.ends):
@@ -134,80 +108,101 @@ class _Work:
             return self._by_sums(collected)
         return self._by_rows(collected, moment if self.schema.complete else np.inf)
 
-    def _by_sums(self, collected: Collected) -> _Compared:
+    def _by_sums(self, collected: Collected) -> Compared:
         """Compare linear models of normal targets by sums of all rows."""
-        schema, names = self.schema, self.schema.encoder.feature_names
-        linear = self._linear(schema.n_features)
+        schema = self.schema
         trials, predictions, baseline, tasks = compare_by_sums(
-            linear, collected, schema.parts, lambda text: self.progress(text, 0.5)
+            self._linear(schema.n_features),
+            collected,
+            schema.parts,
+            lambda text: self.progress(text, 0.5),
         )
-        labels, rng = schema.labels[tasks].tolist(), np.random.default_rng(schema.settings.seed)
-        residuals, checks = check_intervals(predictions[trials.chosen.name], labels, rng)
-        total = collected.sums.total()
-        rows = RowSummary.of_sums(total, names, baseline, tasks)
-        return _Compared(
-            trials=trials,
-            final=FromSums(self.engine, schema, trials, total, collected.ends, schema.labels),
-            rows=rows,
-            residuals=residuals,
-            checks=checks,
-            notes=rows.notes,
-        )
+        labels, chosen = schema.labels[tasks].tolist(), predictions[trials.chosen.name]
+        checks = check_intervals(chosen, labels, schema.settings.seed)
+        return self._fitted_to_sums(collected, trials, baseline, tasks, checks, [])
 
-    def _by_rows(self, collected: Collected, moment: float) -> _Compared:
+    def _by_rows(self, collected: Collected, moment: float) -> Compared:
         """Compare models on rows in memory: linear ones unless these are all rows."""
         schema, settings = self.schema, self.schema.settings
         rows, splits, tasks = schema.rows_of(collected.kept)
         rotation = Rotation.of(rows.X) if schema.complete else None
         if rotation is not None:
             rows = replace(rows, X=rotation.apply(rows.X))
-        base = settings.base if schema.complete and rotation is None else "linear"
-        search = self._search(rows, splits, base, moment)
-        self._try(search, self._linear(rows.X.shape[1], rotated=rotation is not None))
-        trials, spaces = search.finish(), search.validation.spaces
-        labels = schema.labels[tasks]
-        residuals, checks = check_trials(
-            trials, rows, search.splits, labels.tolist(), settings.seed
-        )
+        search = self._searched(rows, splits, moment, rotated=rotation is not None)
+        trials, spaces, labels = search.finish(), search.validation.spaces, schema.labels[tasks]
+        checks = check_trials(trials, rows, search.splits, labels.tolist(), settings.seed)
         notes = [*splits.notes(settings.folds), *spaces.notes, *search.notes]
         notes += [*trials.notes, *checks.notes]
-        if schema.complete:
-            if rotation is not None and settings.base != "linear":
-                notes.append("only linear models of principal axes were tried: features are many")
-            names = schema.encoder.feature_names if rotation is None else []
-            summary = RowSummary.of_rows(rows, search.splits, schema.metric, names)
-            final: FromRows | FromSums = FromRows(spaces, trials, labels)
-        else:
-            total, baseline = collected.sums.total(), baseline_score(rows, splits, schema.metric)
-            names = schema.encoder.feature_names
-            summary = RowSummary.of_sums(total, names, baseline, tasks)
-            final = FromSums(self.engine, schema, trials, total, collected.ends, schema.labels)
-            notes += summary.notes
-        return _Compared(
+        if not schema.complete:
+            baseline = baseline_score(rows, splits, schema.metric)
+            return self._fitted_to_sums(collected, trials, baseline, tasks, checks, notes)
+        if rotation is not None and settings.base != "linear":
+            notes.append("only linear models of principal axes were tried: features are many")
+        names = schema.encoder.feature_names if rotation is None else []
+        return Compared(
+            schema=schema,
             trials=trials,
-            final=final,
-            rows=summary,
-            residuals=residuals,
+            rows=RowSummary.of_rows(rows, search.splits, schema.metric, names),
             checks=checks,
             notes=notes,
+            fit=cache(partial(fit_to_rows, spaces, trials, labels)),
+            spaces=spaces,
             rotation=rotation,
         )
 
-    def _search(self, rows: Rows, splits: Splits, base: str, moment: float) -> CandidateSearch:
+    def _fitted_to_sums(
+        self,
+        collected: Collected,
+        trials: Trials,
+        baseline: float,
+        tasks: NDArray[np.intp],
+        checks: Checks,
+        notes: list[str],
+    ) -> Compared:
+        """Models compared on the rows of some tasks, to be fitted to sums of all rows."""
+        schema, total = self.schema, collected.sums.total()
+        rows = RowSummary.of_sums(total, schema.encoder.feature_names, baseline, tasks)
+        return Compared(
+            schema=schema,
+            trials=trials,
+            rows=rows,
+            checks=checks,
+            notes=[*notes, *rows.notes],
+            fit=cache(partial(fit_to_sums, self.engine, schema, total, collected.ends)),
+        )
+
+    def _searched(
+        self, rows: Rows, splits: Splits, moment: float, *, rotated: bool
+    ) -> CandidateSearch:
+        """Try linear models, then others whose features help, or that are wanted."""
         schema, settings = self.schema, self.schema.settings
         slow = schema.target.family == "gamma" and not settings.single_family
         family = "gaussian" if slow else schema.target.family
-        return CandidateSearch(
-            Spaces(rows, splits, base, family, settings.seed),
+        base = settings.base if schema.complete and not rotated else "linear"
+        spaces = Spaces(rows, splits, base, family, settings.seed)
+        search = CandidateSearch(
+            spaces,
             splits,
             schema.metric,
             seed=settings.seed,
             # A bound applies to a single model, and weights of a blend are those of means.
-            blend=self.schema.complete and settings.epsilon == np.inf and settings.level is None,
+            blend=schema.complete and settings.epsilon == np.inf and settings.level is None,
             moment=moment,
             jobs=settings.jobs,
             progress=self.progress,
         )
+        first, *linear = self._linear(rows.X.shape[1], rotated=rotated)
+        search.first(first)
+        alone = trees(settings.epsilon) if spaces.trees else []
+        search.more([*alone, *linear], share=(0.1, 0.5))
+        others = self._completed(
+            based(schema.target.kind, family, spaces.blocks, settings.epsilon, spaces.n_scores)
+        )
+        on_means = [c for c in others if "means" in BLOCKS[c.base]]
+        if on_means and not search.worth(on_means, spaces.means_help):
+            others = [c for c in others if c not in on_means]
+        search.more(others, share=(0.5, 1.0))
+        return search
 
     def _linear(self, n_features: int, *, rotated: bool = False) -> list[Candidate]:
         """Linear models at their ends, cheapest first."""
@@ -233,40 +228,6 @@ class _Work:
             candidate.estimator.set_params(quantile=level)
         return tried
 
-    def _try(self, search: CandidateSearch, linear: list[Candidate]) -> None:
-        """Try linear models, then others whose features help, or that are wanted."""
-        settings, spaces = self.schema.settings, search.validation.spaces
-        n_scores = spaces.n_scores
-        others = self._completed(
-            based(self.schema.target.kind, spaces.family, spaces.blocks, settings.epsilon, n_scores)
-        )
-        alone = trees(settings.epsilon) if spaces.trees else []
-        search.first(linear[0])
-        search.more([*alone, *linear[1:]], share=(0.1, 0.5))
-        on_means = [c for c in others if "means" in BLOCKS[c.base]]
-        if on_means and not search.worth(on_means, spaces.means_help):
-            others = [c for c in others if c not in on_means]
-        search.more(others, share=(0.5, 1.0))
-
-    def model(self, compared: _Compared) -> TableModel:
-        """Fit the chosen model to all rows."""
-        schema, trials = self.schema, compared.trials
-        described = compared.final.model(trials.described)
-        return TableModel(
-            task=schema.settings.task[-1],
-            levels=schema.levels,
-            target=schema.target.name,
-            metric=schema.metric.name,
-            encoder=schema.encoder,
-            rotation=compared.rotation,
-            state=compared.final.state(trials.parts),
-            residuals=compared.residuals,
-            coefficients=coefficient_table(
-                described, schema.encoder.feature_names, compared.rotation
-            ),
-            horizon=schema.horizon,
-        )
-
 
 def _check_held_out(held_out: HeldOut | None, schema: Schema) -> None:
     """Refuse a held-out table before anything is fitted."""
@@ -290,23 +251,22 @@ def _check_held_out(held_out: HeldOut | None, schema: Schema) -> None:
 
 
 def _held_out_scores(
-    model: TableModel, compared: _Compared, schema: Schema, held_out: HeldOut | None
-) -> tuple[HeldOutScores | None, Holdout | None, list[str]]:
+    model: TableModel, compared: Compared, held_out: HeldOut | None
+) -> tuple[Scored | Holdout | None, list[str]]:
     """Score models on another table: all of them, or the chosen one if it is read in chunks."""
     if held_out is None:
-        return None, None, []
-    weights, scores, holdout = schema.settings.weights, None, None
+        return None, []
+    weights = compared.schema.settings.weights
+    scores: Scored | Holdout
     if isinstance(held_out, pd.DataFrame):
-        assert isinstance(compared.final, FromRows)
-        columns = list(held_out.columns)
-        scores = compared.final.held_out_scores(model, schema.metric, held_out, weights)
+        columns, scores = list(held_out.columns), compared.score_all(model, held_out)
     else:
         files = Files.of(str(held_out), text=model.text_columns)
         columns, score = list(files.types), _scored(model, files, weights)
-        holdout = Holdout(rows=score.rows, scores={compared.trials.chosen.name: score.score})
+        scores = Holdout(rows=score.rows, scores={compared.trials.chosen.name: score.score})
     lacking = weights is not None and weights not in columns
     note = f"the held-out table has no column {weights}: its rows have equal weights"
-    return scores, holdout, [note] if lacking else []
+    return scores, [note] if lacking else []
 
 
 def _scored(model: TableModel, files: Files, weights: str | None) -> Score:

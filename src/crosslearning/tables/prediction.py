@@ -10,10 +10,10 @@ from typing import Any, BinaryIO
 
 import pandas as pd
 
+from crosslearning.tables.forecast import Score, Scorer
 from crosslearning.tables.model import TableModel, Untested
 from crosslearning.tables.reading.files import FALSE, MISSING, TRUE, Files, frame_of, located
 from crosslearning.tables.reading.tables import read_table, read_verbatim
-from crosslearning.tables.scoring import Score, Scorer
 from crosslearning.tables.writing import format_of, refuse_overwriting, writer
 
 _TRUTH = dict.fromkeys(TRUE, "1") | dict.fromkeys(FALSE, "0")

@@ -6,36 +6,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.evaluation.comparison import Comparison
-from crosslearning.evaluation.effect import Effect
 from crosslearning.evaluation.numbers import capital, count, joined, number
 from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.sentences import Measure, cannot_tell, than
-from crosslearning.tables.findings import (
-    ComparisonSummary,
-    MethodScore,
-    TaskScores,
-    Verdict,
-)
+from crosslearning.evaluation.sentences import Effect, Measure, cannot_tell, than
+from crosslearning.tables.findings import ComparisonSummary, MethodScore, TaskScores, Verdict
 from crosslearning.tables.learners.candidates import Candidate
 from crosslearning.tables.learners.features import BLOCKS
 from crosslearning.tables.learners.trials import Trials
 from crosslearning.tables.metrics import Metric
 
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
-_RIVALS = ("pooled", "separate")
+_COMPARED = {"pooled": "pooled", "separate": "separate", "all": "cross"}  # choices, and methods
 _FEATURES = {"curved": "curves", "means": "task means", "trees": "boosted trees"}
 
 
 def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Comparison:
     """Compare the choice among all models with those among pooled and among separate models."""
-    names = [name for name in _RIVALS if name in trials.choices]
-    values = np.stack([trials.choices[name].scores for name in (*names, "all")])
-    scores = Scores([*names, "cross"], values, trials.scores.weights)
+    names = _compared_choices(trials)
+    values = np.stack([trials.choices[name].scores for name in names])
+    scores = Scores([_COMPARED[name] for name in names], values, trials.scores.weights)
     return Comparison.of(scores, labels, rows, nested=len(trials.scores.weights) > 1)
 
 
+def _compared_choices(trials: Trials) -> list[str]:
+    return [name for name in _COMPARED if name in trials.choices]
+
+
 def verdict_of(comparison: Comparison, trials: Trials) -> Verdict:
-    """HeldOutScores sharing, learner for learner: rivals have the same learners at another end."""
+    """Judge sharing, learner for learner: rivals have the same learners at another end."""
     effect = _effect(comparison, trials)
     against = comparison.best_rival if effect is Effect.HELPS else "pooled"
     pairs, (helped, hurt) = comparison.paired(against), comparison.served(against)
@@ -89,8 +87,7 @@ def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Me
     if behind and _sign(against, best.name) < 0:
         name = _noun(trials, "all")
         return f"On the held-out table, the model that is kept loses: {name} is {ahead}."
-    mentioned = [_single(trials, name) for name in (*_RIVALS, "all") if name in trials.choices]
-    if not behind or best in mentioned:
+    if not behind or best in [_single(trials, name) for name in _compared_choices(trials)]:
         return text
     return f"{text} The model that is kept does not do best there: it is {ahead}."
 
@@ -139,11 +136,7 @@ def beyond_linear(trials: Trials, comparison: Comparison, score: Measure) -> str
 
 
 def comparison_summary(
-    verdict: Verdict,
-    comparison: Comparison,
-    trials: Trials,
-    metric: Metric,
-    some: NDArray[np.intp],
+    verdict: Verdict, comparison: Comparison, trials: Trials, metric: Metric, some: NDArray[np.intp]
 ) -> ComparisonSummary:
     """Scores over all tasks, and those of some tasks."""
     overall = comparison.summary.assign(score=lambda table: table["score"].map(metric.reported))
@@ -160,12 +153,8 @@ def comparison_summary(
 
 
 def labels_of(trials: Trials) -> dict[str, str]:
-    """Name the choices that are compared."""
-    return {
-        "cross" if name == "all" else name: _label(trials, name)
-        for name in (*_RIVALS, "all")
-        if name in trials.choices
-    }
+    """Name the choices that are compared, by method."""
+    return {_COMPARED[name]: _label(trials, name) for name in _compared_choices(trials)}
 
 
 def _single(trials: Trials, name: str) -> Candidate | None:
@@ -177,7 +166,7 @@ def _single(trials: Trials, name: str) -> Candidate | None:
 def _label(trials: Trials, name: str) -> str:
     if single := _single(trials, name):
         return single.label
-    kind = f"{name} models" if name in _RIVALS else "models"
+    kind = "models" if name == "all" else f"{name} models"
     return f"the blend of {len(trials.choices[name].weights)} {kind}"
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from crosslearning.evaluation import Comparison, Scores
-from crosslearning.evaluation.choice import best, nested
+from crosslearning.evaluation.scores import best, nested
 from crosslearning.nn._evaluation import Metric
 from crosslearning.nn._sources import Batches, Pair, as_sources
 from crosslearning.nn.sweeps._sweep import sweep

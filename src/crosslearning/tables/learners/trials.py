@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.evaluation.choice import nested
-from crosslearning.evaluation.scores import Scores
+from crosslearning.evaluation.scores import Scores, nested
 from crosslearning.tables.findings import Part
 from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate, End
 
