@@ -106,8 +106,8 @@ def as_metric(metric: Any) -> Metric:
 def _score(module: nn.Module, source: Source, metric: Metric, batch_size: int) -> float:
     device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
     pairs = [(module(x.to(device)), y.to(device)) for x, y in in_order(source, batch_size)]
-    if hasattr(module, "reshard"):  # FSDP keeps what a pass without gradients has gathered
-        module.reshard()
+    if callable(reshard := getattr(module, "reshard", None)):
+        reshard()  # FSDP keeps what a pass without gradients has gathered
     return float(metric(*(torch.cat(parts) for parts in zip(*pairs, strict=True))))
 
 
