@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crosslearning import CrossBayesianGLM, CrossBayesianLogisticRegression, Statistics
-from crosslearning.convex.evidence import laplace, passes
+from crosslearning.convex.evidence import mode, passes
 from crosslearning.convex.sums.passes import PassSums
 from crosslearning.exceptions import ConvergenceWarning
 
@@ -76,7 +76,7 @@ def test_classes_must_be_sorted():
     [("poisson", {}), ("tweedie", {"fit_intercept": False, "covariance": "diagonal"})],
 )
 def test_counts_are_fitted_as_from_rows(monkeypatch, family, given):
-    monkeypatch.setattr(laplace, "_SETTLED", 1e-10)  # of the dispersion; 1e-4 would do from rows
+    monkeypatch.setattr(mode, "_SETTLED", 1e-10)  # of the dispersion; 1e-4 would do from rows
     X, y, tasks, weights = table("poisson")
     estimators = [CrossBayesianGLM(family, tol=1e-12, **given) for _ in range(2)]
     expected = estimators[0].fit(X, y, tasks, sample_weight=weights)
