@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,15 +14,13 @@ from numpy.typing import NDArray
 from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
 from crosslearning.convex.evidence.nested import NestedFit, nested_fit
 from crosslearning.convex.evidence.nested_laplace import nested_laplace_fit
-from crosslearning.convex.evidence.posterior import EvidenceStatus
 from crosslearning.convex.families import LEARNED, Student
 from crosslearning.convex.solver.nested_bound import bounded_levels
 from crosslearning.convex.sums.columns import Scaling
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.convex.sums.statistics import Statistics
-from crosslearning.exceptions import ConvergenceWarning
-from crosslearning.linear._inference import Inference
+from crosslearning.linear.summary import Inference
 from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, is_center
 from crosslearning.tasks.labels import as_objects
 from crosslearning.tasks.nested import (
@@ -96,8 +93,7 @@ class NestedTasks(Inference):
             fit = nested_laplace_fit(data, self._hierarchy(), averaged=not bounded, **options)
             data = data.with_family(fit.family)
             self._keep_shape(fit.family)
-        if fit.status is EvidenceStatus.MAX_ITER:
-            warnings.warn(fit.status.value, ConvergenceWarning, stacklevel=6)
+        self._store_evidence(scaling, fit)
         self._store_nested(scaling, fit)
         if bounded:
             self._bound_units(scaling, fit, data, options["task_weights"])
@@ -139,21 +135,12 @@ class NestedTasks(Inference):
 
     def _store_nested(self: Any, scaling: Scaling, fit: NestedFit) -> None:
         """Write the fitted attributes; first axes of levels go from the outermost in."""
-        self.structure_, self.log_evidence_ = fit.structure, float(fit.log_evidence)
-        self.noise_sd_ = float(np.sqrt(fit.noise_variance))
-        by_column = fit.center_variances[:: self._family().n_scores]
-        self.center_sd_ = np.sqrt(by_column[: len(scaling.mean)])
         self.covariance_ = np.array([np.diag(variances) for variances in fit.level_variances[::-1]])
         self.center_covariance_, self.task_covariances_ = fit.center_covariance, fit.covariances[0]
-        self.status_, self.n_iter_ = fit.status.value, fit.n_iter
-        law = fit.variance_law
-        parts = np.array([law.estimates, law.offsets, law.df])
-        self.task_variance_law_ = parts.reshape(3, len(fit.means), -1)[:, ::-1].reshape(3, -1)
-        self._gains, self._statistics = fit.gains, None
+        self._gains = fit.gains
         self._store_units(scaling, fit)
         self.task_sd_, self.task_intercept_sd_ = self._deviations(self.covariance_)
-        self.coef_sd_, _ = self._deviations(self.task_covariances_)
-        self.center_coef_sd_ = self._deviations(self.center_covariance_[np.newaxis])[0][0]
+        self._store_deviations()
         self.forces_, self.kkt_residual_ = self.distances_, 0.0
 
     def _store_units(self: Any, scaling: Scaling, fit: NestedFit) -> None:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.convex.families import Family, family_of
 from crosslearning.convex.sums.passes import Passed
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
@@ -68,9 +67,6 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
         **CrossBayesianModel._parameter_constraints,
         "ordered": ["boolean"],
     }
-
-    def _family(self) -> Family:
-        return family_of(vars(self))
 
     def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskTable:
         if self.ordered and y is not None:
