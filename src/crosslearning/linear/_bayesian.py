@@ -234,7 +234,8 @@ class CrossBayesianModel(NestedTasks, LinearModel):
 
     def _store_deviations(self) -> None:
         self.coef_sd_, _ = self._deviations(self.task_covariances_)
-        self.center_coef_sd_ = self._deviations(self.center_covariance_[np.newaxis])[0][0]
+        of_center = self._with_thresholds(self.center_covariance_, [-1], np.ones(1))
+        self.center_coef_sd_ = self._deviations(of_center[np.newaxis])[0][0]
 
     def _store_tasks(self, scaling: Scaling, metric: Metric, solution: ConvexSolution) -> None:
         self._store_models(scaling, solution.thetas, solution.center)

@@ -37,7 +37,7 @@ from crosslearning.tether import Array
 _AIM, _CERTAIN = 1e-10, 1e-8  # relative KKT residual to aim for, and largest without a warning
 _FITTED = (
     "groups_", "level_names_", "group_coef_", "group_intercept_", "group_covariances_",
-    "group_distances_",
+    "group_distances_", "threshold_covariance_", "threshold_slopes_",
 )  # fmt: skip
 
 

@@ -96,8 +96,7 @@ class Inference:
         standard deviations between tasks take their estimates for multiples of chi-squared
         variables, which is exact for equally large tasks and a known noise. Where the rows do not
         determine one, as with one row per task, it has no interval, with a warning. Standard errors
-        are those of the posterior without the bound of a finite `epsilon`, and take the thresholds
-        of ordered classes as known, which makes them too small by up to a quarter.
+        are those of the posterior without the bound of a finite `epsilon`.
 
         Parameters
         ----------
@@ -112,7 +111,8 @@ class Inference:
         self._check_inference(coverage)
         directions = self._user_directions()
         center = self._stacked(self.center_coef_, self.center_intercept_)
-        frame = self._estimates(center, self.center_covariance_, coverage)
+        covariance = self._with_thresholds(self.center_covariance_, [-1], np.ones(1))
+        frame = self._estimates(center, covariance, coverage)
         if np.isnan(self.task_variance_law_).any():
             warnings.warn(
                 "The rows do not determine all standard deviations between tasks, which have no "
@@ -195,7 +195,16 @@ class Inference:
             np.add.at(summed, number, shares @ gains)
             shares, units = summed, above
         share = shares[0] + of_center * np.eye(levels.shape[1])
-        return np.asarray(result + share @ self.center_covariance_ @ share.T)
+        covariance = np.asarray(result + share @ self.center_covariance_ @ share.T)
+        numbers, factors = [*tasks, -1], np.append(weights, of_center)
+        return np.asarray(self._with_thresholds(covariance, numbers, factors))
+
+    def _with_thresholds(self: Any, covariance: Array, units: list[int], weights: Array) -> Array:
+        """Add what a weighted sum of units, the centre last, owes to learned thresholds."""
+        if "threshold_covariance_" not in vars(self):
+            return covariance
+        slopes = np.tensordot(weights, self.threshold_slopes_[units], 1)
+        return np.asarray(covariance + slopes @ self.threshold_covariance_ @ slopes.T)
 
     def _gains_of(self: Any, tasks: Indices) -> Array:
         """Return I - V_i A_i of some tasks: with their parents they have covariances gains_i K."""
