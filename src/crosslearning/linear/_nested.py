@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -126,9 +125,8 @@ class NestedTasks(Inference):
         solution = bounded_levels(
             marginal, self.epsilon_[::-1], rows, tol=_AIM, max_iter=self.max_iter
         )
-        means, center = solution.means, solution.center
         largest = self.epsilon_max_
-        self._store_units(scaling, replace(fit, means=means, center=center))
+        self._store_units(scaling, replace(fit, means=solution.means, center=solution.center))
         self.epsilon_max_, self.forces_ = largest, solution.forces[0]
         self.kkt_residual_ = solution.kkt_residual
         self._warn_unless_converged(_CERTAIN, stacklevel=7)
@@ -145,18 +143,15 @@ class NestedTasks(Inference):
 
     def _store_units(self: Any, scaling: Scaling, fit: NestedFit) -> None:
         """Write the models of tasks and groups, and covariances of new tasks in known groups."""
-        sizes = [len(means) for means in fit.means]
-        outer = list(range(len(sizes) - 1, 0, -1))
-        n_tasks = sizes[0]
-        self._store_models(scaling, np.vstack([fit.means[k] for k in (0, *outer)]), fit.center)
-        cuts = n_tasks + np.cumsum([0, *(sizes[k] for k in outer)])
-        coef, intercept = self.coef_, self.intercept_
-        self.group_coef_ = [coef[a:b] for a, b in pairwise(cuts)]
-        self.group_intercept_ = [intercept[a:b] for a, b in pairwise(cuts)]
-        self.coef_, self.intercept_ = coef[:n_tasks], intercept[:n_tasks]
+        outer = list(range(len(fit.means) - 1, 0, -1))
+        units = [fit.means[k] for k in (0, *outer)]
+        self._store_models(scaling, np.vstack(units), fit.center)
+        ends = np.cumsum([len(means) for means in units])[:-1]
+        self.coef_, *self.group_coef_ = np.split(self.coef_, ends)
+        self.intercept_, *self.group_intercept_ = np.split(self.intercept_, ends)
         inner = np.cumsum(fit.level_variances, axis=0)  # between a task and a unit of a level
         self.group_covariances_ = [fit.covariances[k] + np.diag(inner[k - 1]) for k in outer]
-        distances = [self._lengths(fit, level) for level in range(len(sizes))]
+        distances = [self._lengths(fit, level) for level in range(len(fit.means))]
         self.distances_, self.group_distances_ = distances[0], [distances[k] for k in outer]
         self.epsilon_max_ = np.array([length.max() for length in distances[::-1]])
 

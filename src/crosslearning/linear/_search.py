@@ -67,7 +67,7 @@ class FoldScorer:
 
 @dataclass(eq=False)
 class Fold:
-    """A problem on the training rows, and a judge that scores the held-out rows."""
+    """A problem on the training rows, and what scores its solutions on the held-out rows."""
 
     scaling: Scaling
     problem: ConvexProblem
