@@ -112,3 +112,56 @@ def test_mistakes_are_named():
         CrossBayesianLogisticRegression(ordered=True, fit_intercept=False).fit(X, y, tasks)
     with pytest.raises(ValueError, match="ordered=False"):
         CrossBayesianLogisticRegression(ordered=True).fit_passes(None, None, [0, 1, 2])
+
+
+def test_standard_errors_of_a_pooled_model_agree_with_statsmodels():
+    X, y, tasks = ratings(0, sd=0.0)
+    model = CrossBayesianLogisticRegression(ordered=True, covariance="pooled").fit(X, y, tasks)
+    pooled = OrderedModel(y, X, distr="logit").fit(disp=False, method="bfgs")
+    table = model.summary().frame
+    np.testing.assert_allclose(table["std_error"], pooled.bse[:3], rtol=0.02)
+    np.testing.assert_allclose(model.center_coef_sd_[0], pooled.bse[:2], rtol=0.02)
+
+
+def joint_covariance(model, X, y, groups, tasks):
+    """Invert the curvature of the log posterior by centre, intercepts, and thresholds.
+
+    Intercepts are those of groups, less the centre's, and of tasks, less their groups'.
+    """
+    columns, first = np.column_stack([X, np.ones(len(X))]), model.thresholds_[0]
+    level, of_groups = model.center_intercept_[0], model.group_intercept_[0][:, 0]
+    above = of_groups[[group for group, _ in model.tasks_]]
+    variances = np.repeat(model.covariance_[:, 2, 2], [len(of_groups), len(above)])
+
+    def cost(point):
+        beta, offsets, rest = np.split(point, [3, 3 + len(variances)])
+        score = columns @ beta + offsets[groups] + offsets[len(of_groups) + tasks]
+        prior = np.sum((beta[:2] / model.center_sd_) ** 2) + np.sum(offsets**2 / variances)
+        return 0.5 * prior - Ordinal((first, *rest)).log_density(y, score[:, None], 1.0).sum()
+
+    center = [*model.center_coef_[0], level, *(of_groups - level)]
+    mode = np.array([*center, *(model.intercept_[:, 0] - above), *model.thresholds_[1:]])
+    steps = 1e-3 * np.eye(len(mode))
+    signs = [(a, b) for a in (1, -1) for b in (1, -1)]
+    curvature = [
+        [sum(a * b * cost(mode + a * h + b * k) for a, b in signs) / 4e-6 for k in steps]
+        for h in steps
+    ]
+    return np.linalg.inv(curvature)
+
+
+def test_standard_errors_are_those_of_the_joint_posterior():
+    rng, tasks = np.random.default_rng(0), np.repeat(np.arange(12), 30)
+    X, groups = rng.normal(size=(len(tasks), 2)), tasks // 3
+    score = X @ [1.0, -1.0] + rng.normal(size=4)[groups] + rng.normal(size=12)[tasks]
+    y = np.digitize(score + rng.logistic(size=len(score)), (-2.0, 0.5, 3.0))
+    model = CrossBayesianLogisticRegression(ordered=True, covariance="levels", standardize=False)
+    model.fit(X, y, pd.DataFrame({"group": groups, "task": tasks}))
+    assert (model.task_intercept_sd_ > 0.3).all()
+    expected = joint_covariance(model, X, y, groups, tasks)
+    table = model.summary().frame
+    np.testing.assert_allclose(table["std_error"], np.sqrt(np.diag(expected)[:3]), rtol=0.03)
+    weights = np.zeros(len(expected))
+    weights[[2, 3 + 3, -3]] = 1.0  # the intercept of the last task is a sum of three
+    last = model.contrast({model.tasks_[-1]: 1.0}).loc["intercept", "std_error"]
+    assert last == pytest.approx(np.sqrt(weights @ expected @ weights), rel=0.03)

@@ -13,17 +13,22 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from crosslearning.convex.solver.design import Design
-from crosslearning.convex.solver.metric import root_of
+from crosslearning.convex.evidence.gaussian import evidence_fit
+from crosslearning.convex.evidence.laplace import laplace_fit
+from crosslearning.convex.families import Gaussian
+from crosslearning.convex.solver.losses import FamilyLoss, Loss, quadratic_loss
+from crosslearning.convex.solver.metric import learned_root, root_of
 from crosslearning.convex.solver.problem import BLOCKS, ConvexProblem, PerBlock, per_block
 from crosslearning.convex.solver.solution import ConvexSolution
 from crosslearning.convex.solver.tethers import BlockTethers
 from crosslearning.convex.sums.columns import Scaling
+from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import Data, TaskTable
 from crosslearning.linear._estimator import LinearModel
 from crosslearning.tether import Array
 
 _AIM = 1e-3  # the solver aims below the requested tolerance
+_ENOUGH = 1e-3  # gain in log evidence that does not matter to a metric
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -44,19 +49,43 @@ class CrossLinearModel(LinearModel):
     def _knobs(self) -> tuple[float, PerBlock, PerBlock, PerBlock]:
         """Ridge strength, radius, stiffness and tension to use."""
 
-    def _design(self) -> Design:
-        return Design(
-            family=self._family(),
-            fit_intercept=self.fit_intercept,
-            standardize=self.standardize,
-            task_weights=self.task_weights,
+    def _scaling_of(self, data: Data) -> Scaling:
+        return super()._scaling_of(self._reduced(data))
+
+    def _losses(self, data: Data, scaling: Scaling) -> ConvexProblem:
+        """Losses of scaled columns, and the shares of the tasks in a ridge term to come."""
+        data = self._reduced(data)
+        weights, factor = data.task_weights, np.ones(data.n_tasks)
+        share, used = weights / weights.sum(), weights > 0
+        if self.task_weights == "equal":
+            share = np.where(used, 1.0 / np.count_nonzero(used), 0.0)
+            none = np.zeros_like(weights)
+            factor = weights.sum() * np.divide(share, weights, out=none, where=used)
+        loss: Loss
+        if isinstance(data, Statistics):
+            moments = data.moments(scaling, intercept=self.fit_intercept, target_mean=0.0)
+            loss = quadratic_loss(moments, task_weights=factor)
+        else:
+            weighted = replace(data, weights=data.weights * factor[data.tasks])
+            loss = FamilyLoss(self._glm(weighted, scaling))
+        n_scores, n_coef = self._family().n_scores, len(scaling.mean)
+        return ConvexProblem(
+            loss=loss,
+            weights=weights,
+            shares=share,
+            intercept=slice(n_coef * n_scores, (n_coef + self.fit_intercept) * n_scores),
             tol=_AIM * self.tol,
             max_iter=self.max_iter,
         )
 
+    def _reduced(self, data: Data) -> Data:
+        """Take sums in place of rows if the loss needs no more."""
+        if isinstance(data, TaskTable) and isinstance(self._family(), Gaussian):
+            return data.sums
+        return data
+
     def _problem(self, data: Data, scaling: Scaling, alpha: float) -> ConvexProblem:
-        problem = self._design().problem(data, scaling)
-        return problem.with_ridge(alpha).in_variables(self.metric_)
+        return self._losses(data, scaling).with_ridge(alpha).in_variables(self.metric_)
 
     def _fit_scaled(self, data: Data, scaling: Scaling) -> None:
         """Solve, and write the fitted attributes."""
@@ -69,15 +98,22 @@ class CrossLinearModel(LinearModel):
         self._ends = partial(problem.ends, coupling, solution)
         self._warn_unless_converged(self.tol, stacklevel=5)
 
-    def _learned(
-        self, design: Design, data: Data, scaling: Scaling
-    ) -> tuple[Array | None, float | None]:
+    def _learned(self, data: Data, scaling: Scaling) -> tuple[Array | None, float | None]:
         """Root of the metric, None for the standard one, and a ridge strength if one is learned."""
         if not isinstance(self.metric, str):
-            return root_of(
-                self.metric, len(scaling.mean) + self.fit_intercept, design.n_scores
-            ), None
-        return design.learned(data, scaling) if self.metric == "learned" else (None, None)
+            n_columns = len(scaling.mean) + self.fit_intercept
+            return root_of(self.metric, n_columns, self._family().n_scores), None
+        if self.metric == "standard":
+            return None, None
+        data = self._reduced(data)
+        if isinstance(data, Statistics):
+            moments = data.moments(scaling, intercept=self.fit_intercept)
+            fit = evidence_fit(moments, tol=_ENOUGH)
+        else:
+            fit = laplace_fit(self._glm(data, scaling), tol=_ENOUGH).posterior
+        weight = data.task_weights.sum() / max(np.count_nonzero(data.counts), 1)
+        root = learned_root(fit.task_covariance, fit.noise_variance / float(weight))
+        return root, float(fit.noise_variance / fit.center_variances[0])
 
     @cached_property
     def epsilon_max_(self) -> float | dict[str, float]:
@@ -169,7 +205,6 @@ class CrossTethered(CrossLinearModel):
                 "Tethers by block need metric='standard'; other metrics have one tether for all "
                 f"parameters. Got metric={self.metric!r} and values by block."
             )
-        design = self._design()
-        scaling = design.scaling(data)
-        self.metric_, _ = self._learned(design, data, scaling)
+        scaling = self._scaling_of(data)
+        self.metric_, _ = self._learned(data, scaling)
         return scaling

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -12,15 +11,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.parallel import _threadpool_controller_decorator
 from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.convex.evidence.gaussian import COVARIANCES
 from crosslearning.convex.evidence.laplace import laplace_fit, new_task_means, new_tasks
 from crosslearning.convex.evidence.nearest import Gaussians
+from crosslearning.convex.evidence.nested import NestedFit
 from crosslearning.convex.evidence.passes import laplace_passes
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus
 from crosslearning.convex.evidence.search import SearchOptions
-from crosslearning.convex.families import AVERAGED, Family
+from crosslearning.convex.families import AVERAGED, Family, Gaussian, Student
 from crosslearning.convex.predict import Predictor
 from crosslearning.convex.solver.bounded import bounded, bounded_tasks
 from crosslearning.convex.solver.losses import FamilyLoss, Loss, loss_of_pass, quadratic_loss
@@ -34,7 +35,6 @@ from crosslearning.convex.sums.table import TaskTable
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._estimator import LinearModel
 from crosslearning.linear._nested import NestedTasks
-from crosslearning.linear._threads import one_blas_thread
 from crosslearning.tether import Array, Indices
 
 _AIM = 1e-3  # the solver aims below the requested tolerance
@@ -62,18 +62,12 @@ class CrossBayesianModel(NestedTasks, LinearModel):
     }
     _remedy = "Raise `max_iter`, or `epsilon` if it is finite."
 
-    @abstractmethod
-    def _fit(self, rows: TaskTable, offset: Array | None = None) -> None:
-        """Fit checked rows."""
-
-    @one_blas_thread()
+    @_threadpool_controller_decorator(1, "blas")  # type: ignore[untyped-decorator]
     def _fit_likelihood(self, rows: TaskTable, offset: Array | None) -> None:
         """Fit rows of any family by Laplace's approximation."""
-        center = self.standardize and self.fit_intercept
-        scaling = Scaling.of(rows.X, rows.weights, center=center, scale=self.standardize)
-        columns = scaling.columns(rows.X, intercept=self.fit_intercept)
+        scaling = self._scaling_of(rows)
         options = self._evidence_options(rows.X.shape[1])
-        glm, task_weights = self._glm_rows(columns, rows, offset), options["task_weights"]
+        glm, task_weights = self._glm(rows, scaling, offset), options["task_weights"]
         if self.groups_:
             self._fit_nested(scaling, glm)
             return
@@ -92,13 +86,12 @@ class CrossBayesianModel(NestedTasks, LinearModel):
             value = getattr(family, name.removesuffix("_"))
             setattr(self, name, np.array(value) if isinstance(value, tuple) else value)
 
-    @one_blas_thread()
+    @_threadpool_controller_decorator(1, "blas")  # type: ignore[untyped-decorator]
     def _fit_passes(
         self, statistics: Statistics, passed: Passed, learn_from: int | None = None
     ) -> None:
         """Fit rows of a family from sums at several parameters, by the same approximation."""
-        center = self.standardize and self.fit_intercept
-        scaling = statistics.scaling(center=center, scale=self.standardize)
+        scaling = self._scaling_of(statistics)
         options = self._evidence_options(statistics.n_features)
         task_weights = options.pop("task_weights")
         fit, last = laplace_passes(
@@ -117,12 +110,14 @@ class CrossBayesianModel(NestedTasks, LinearModel):
         blocks, weights = self._blocks(n_features), self._weights_of_tasks()
         return {**options, "blocks": blocks, "task_weights": weights}
 
-    def _loss(self, rows: GLMRows, noise: float, thetas: Array, covariances: Array) -> Loss:  # noqa: ARG002
+    def _loss(self, rows: GLMRows, noise: float, thetas: Array, covariances: Array) -> Loss:
         """Minus log-likelihoods of the tasks, given their posterior."""
+        if isinstance(rows.family, Student):
+            squares = rows.expected_squares(thetas, covariances)
+            return quadratic_loss(rows.moments(rows.family.precisions(squares / noise)), noise)
+        if type(rows.family) is Gaussian:
+            return quadratic_loss(rows.moments(), noise)
         return FamilyLoss(rows, noise)
-
-    def _glm_rows(self, columns: Array, rows: TaskTable, offset: Array | None) -> GLMRows:
-        return rows.glm(columns, self._family(), intercept=self.fit_intercept, offset=offset)
 
     def _fit_task(self, rows: TaskTable) -> None:
         self._fit_new(rows, None)
@@ -134,9 +129,8 @@ class CrossBayesianModel(NestedTasks, LinearModel):
                 "`fit_task` needs tasks of one level; these are groups within groups. Fit again "
                 "with the rows of the new task."
             )
-        columns = self._scaling().columns(rows.X, intercept=self.fit_intercept)
         center, noise = self._center_vector(), self.noise_sd_**2
-        glm = self._glm_rows(columns, rows, offset)
+        glm = self._glm(rows, self._scaling(), offset)
         unseen = self.covariance_ + self.center_covariance_
         thetas, self.task_covariances_ = new_tasks(glm, center, unseen, noise)
         loss, metric = self._loss(glm, noise, thetas, self.task_covariances_), Metric.of(unseen)
@@ -148,11 +142,6 @@ class CrossBayesianModel(NestedTasks, LinearModel):
             if self.epsilon_ == np.inf:
                 solution = replace(solution, thetas=means, center=center)
         self._store_tasks(self._scaling(), metric, solution)
-
-    def _prior_variances(self) -> Array:
-        """Variances of the centre's parameters; intercepts are free."""
-        columns = np.append(self.center_sd_**2, np.full(int(self.fit_intercept), np.inf))
-        return np.repeat(columns, self._family().n_scores)
 
     def _blocks(self, n_features: int) -> Indices | None:
         """Return the number of each column's block."""
@@ -199,68 +188,62 @@ class CrossBayesianModel(NestedTasks, LinearModel):
         A loss that is one of many, each `around` some parameters, is exact only there. The mode is
         certified, and kept where a bound is to hold; otherwise the means of the `gaussians` are.
         """
-        self.structure_, self.log_evidence_ = posterior.structure, float(posterior.log_evidence)
-        self.noise_sd_ = float(np.sqrt(posterior.noise_variance))
-        by_column = posterior.center_variances[:: self._family().n_scores]
-        self.center_sd_ = np.sqrt(by_column[: len(scaling.mean)])
+        self._store_evidence(scaling, posterior)
         self.covariance_ = posterior.task_covariance
         self.center_covariance_ = gaussians.center_covariance
-        self.task_covariances_ = gaussians.covariances
-        self._gains, self._statistics = gaussians.gains, None
-        self._keep_variance_law(posterior)
-        self.status_, self.n_iter_ = posterior.status.value, posterior.n_iter
+        self.task_covariances_, self._gains = gaussians.covariances, gaussians.gains
         metric = Metric.of(self.covariance_)
         none = np.zeros_like(posterior.thetas)
         mode = ConvexSolution(posterior.thetas, posterior.center, none, np.inf, 0)
         self.epsilon_ = float(self._epsilons(1).item())
         self.epsilon_max_ = float(metric.distances(mode.thetas - mode.center).max())
-        solution = self._bounded(loss, metric, task_weights, mode)
+        of_columns = np.append(1.0 / self.center_sd_**2, np.zeros(int(self.fit_intercept)))
+        precision = np.repeat(of_columns, self._family().n_scores)  # intercepts are free
+
+        def within(loss: Loss, start: ConvexSolution) -> ConvexSolution:
+            fixed = metric, precision, self.epsilon_, task_weights
+            return bounded(loss, *fixed, start, tol=_AIM * _CERTAIN, max_iter=self.max_iter)
+
+        solution = within(loss, mode)
         for _ in range(_MAX_ROUNDS):
             if around is None or self.epsilon_ >= self.epsilon_max_:
                 break
             before = replace(solution, kkt_residual=np.inf)
-            solution = self._bounded(around(before.thetas), metric, task_weights, before)
+            solution = within(around(before.thetas), before)
             if np.abs(solution.thetas - before.thetas).max() <= _CLOSE:
                 break
-        if posterior.status in (EvidenceStatus.MAX_ITER, EvidenceStatus.MAX_PASSES):
-            warnings.warn(posterior.status.value, ConvergenceWarning, stacklevel=5)
         if self.epsilon_ == np.inf:
             solution = replace(solution, center=gaussians.center, thetas=gaussians.thetas)
         self._store_tasks(scaling, metric, solution)
-        sds, level = self._deviations(self.covariance_[np.newaxis])
-        self.task_sd_, self.task_intercept_sd_ = sds[0], level[0]
+        sds, of_intercepts = self._deviations(self.covariance_[np.newaxis])
+        self.task_sd_, self.task_intercept_sd_ = sds[0], of_intercepts[0]
 
-    def _bounded(
-        self, loss: Loss, metric: Metric, task_weights: Array, start: ConvexSolution
-    ) -> ConvexSolution:
-        precision = 1.0 / self._prior_variances()
-        return bounded(
-            loss, metric, precision, self.epsilon_, task_weights, start,
-            tol=_AIM * _CERTAIN, max_iter=self.max_iter,
-        )  # fmt: skip
+    def _store_evidence(self, scaling: Scaling, fit: EvidenceFit | NestedFit) -> None:
+        """Write what a fit says about the variances; levels go from the outermost in."""
+        if fit.status in (EvidenceStatus.MAX_ITER, EvidenceStatus.MAX_PASSES):
+            warnings.warn(fit.status.value, ConvergenceWarning, stacklevel=7)
+        self.structure_, self.log_evidence_ = fit.structure, float(fit.log_evidence)
+        self.noise_sd_ = float(np.sqrt(fit.noise_variance))
+        by_column = fit.center_variances[:: self._family().n_scores]
+        self.center_sd_ = np.sqrt(by_column[: len(scaling.mean)])
+        law = fit.variance_law
+        by_level = np.reshape([law.estimates, law.offsets, law.df], (3, len(self.level_names_), -1))
+        self.task_variance_law_ = by_level[:, ::-1].reshape(3, -1)
+        self.status_, self.n_iter_ = fit.status.value, fit.n_iter
+        self._statistics: Statistics | None = None
+
+    def _store_deviations(self) -> None:
+        self.coef_sd_, _ = self._deviations(self.task_covariances_)
+        of_center = self._with_thresholds(self.center_covariance_, [-1], np.ones(1))
+        self.center_coef_sd_ = self._deviations(of_center[np.newaxis])[0][0]
 
     def _store_tasks(self, scaling: Scaling, metric: Metric, solution: ConvexSolution) -> None:
         self._store_models(scaling, solution.thetas, solution.center)
-        self.coef_sd_, _ = self._deviations(self.task_covariances_)
-        self.center_coef_sd_ = self._deviations(self.center_covariance_[np.newaxis])[0][0]
+        self._store_deviations()
         self.distances_ = metric.distances(solution.thetas - solution.center)
         self.forces_ = np.linalg.norm(solution.forces[:, : metric.n_free], axis=1)
         self.kkt_residual_ = float(solution.kkt_residual)
         self._warn_unless_converged(_CERTAIN, stacklevel=6)
-
-    def _deviations(self, covariances: Array) -> tuple[Array, Array]:
-        """Return standard deviations of coefficients and of intercepts at the mean features."""
-        p, q = len(self.feature_mean_), self._family().n_scores
-        scales = np.append(self.feature_scale_, np.ones(int(self.fit_intercept)))
-        blocks = covariances.reshape(len(covariances), len(scales), q, len(scales), q)
-        unit = np.eye(q)[:, :, None]
-        basis = self._to_user(unit, np.zeros((q, q)))[0].reshape(q, -1)  # scores to users' ones
-        variances = np.einsum("njqjs,qk,sk->nkj", blocks, basis, basis, optimize=True) / scales**2
-        sds = np.sqrt(np.maximum(variances, 0.0))
-        intercepts = sds[..., p:].sum(axis=-1)
-        if self.center_coef_.ndim == 1:
-            return sds[:, 0, :p], intercepts[:, 0]
-        return sds[..., :p], intercepts
 
     def _predictor(self, X: Any, tasks: Any) -> tuple[Predictor, Array, NDArray[np.int64]]:
         """Return the predictor, and checked features and task numbers of rows."""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.utils.parallel import _threadpool_controller_decorator
 
 from crosslearning.convex.evidence.gaussian import evidence_fit
 from crosslearning.convex.evidence.nearest import Gaussians
-from crosslearning.convex.families import Gaussian, OneScore, Quantile, Student
+from crosslearning.convex.families import Gaussian, Quantile, Student
 from crosslearning.convex.predict import central_interval, linear_scores, possible_ends
 from crosslearning.convex.residuals import conformal_quantile, summary
-from crosslearning.convex.solver.losses import Loss, quadratic_loss
-from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.solver.losses import quadratic_loss
 from crosslearning.convex.sums.scores import quadratic_forms
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
@@ -24,7 +23,6 @@ from crosslearning.linear._bayesian import CrossBayesianModel
 from crosslearning.linear._conformal import left_out_rows, left_out_scores, left_out_tasks
 from crosslearning.linear._estimator import checked_offset
 from crosslearning.linear._targets import RealTarget
-from crosslearning.linear._threads import one_blas_thread
 from crosslearning.linear._update import Updated
 from crosslearning.tether import Array
 
@@ -35,10 +33,6 @@ FARTHEST = 1.25  # times the largest target: no mean under a logarithmic link is
 
 class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
     """A regression whose family has one score."""
-
-    @abstractmethod
-    def _family(self) -> OneScore:
-        """Distribution of the targets."""
 
     def fit(
         self,
@@ -208,10 +202,9 @@ class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
     def _fit_task(self, rows: TaskTable, sample_offset: Any = None) -> None:
         self._fit_new(rows, checked_offset(sample_offset, len(rows.y)) / self.target_scale_)
 
-    @one_blas_thread()
+    @_threadpool_controller_decorator(1, "blas")  # type: ignore[untyped-decorator]
     def _fit_sums(self, statistics: Statistics, learn_from: int | None = None) -> None:
-        center = self.standardize and self.fit_intercept
-        scaling = statistics.scaling(center=center, scale=self.standardize)
+        scaling = self._scaling_of(statistics)
         moments = statistics.moments(scaling, intercept=self.fit_intercept)
         self.target_mean_, self.target_scale_ = moments.target_mean, 1.0
         kept = statistics.relabelled(np.arange(statistics.n_tasks))
@@ -225,15 +218,6 @@ class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
         loss = quadratic_loss(moments, posterior.noise_variance, weights)
         self._store(scaling, posterior, Gaussians.exact(posterior, moments), loss, weights)
         self._statistics, self._gains = kept, None
-
-    def _loss(self, rows: GLMRows, noise: float, thetas: Array, covariances: Array) -> Loss:
-        family = self._family()
-        if isinstance(family, Student):
-            precisions = family.precisions(rows.expected_squares(thetas, covariances) / noise)
-            return quadratic_loss(rows.moments(precisions), noise)
-        if type(family) is Gaussian:
-            return quadratic_loss(rows.moments(), noise)
-        return super()._loss(rows, noise, thetas, covariances)
 
     def _calibrated(self, rows: TaskTable, offset: Array) -> dict[str, Array]:
         """Studentised errors of held-out rows and of held-out tasks."""

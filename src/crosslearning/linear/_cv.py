@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.parallel import _get_threadpool_controller
 
+from crosslearning.convex.solver.problem import ConvexProblem
+from crosslearning.convex.sums.columns import Scaling
 from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.convex.sums.table import Data
 from crosslearning.evaluation import Comparison
 from crosslearning.evaluation.scores import nested
+from crosslearning.evaluation.scoring import scorer_of
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._base import CrossLinearModel
-from crosslearning.linear._folds import Evaluation, Fold
-from crosslearning.linear._search import Candidate, Search
-from crosslearning.linear._threads import one_blas_thread
+from crosslearning.linear._search import Candidate, Evaluation, Fold, FoldScorer, Pair, Search
 from crosslearning.tasks.folds import splits_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from crosslearning.convex.solver.problem import ConvexProblem
-    from crosslearning.convex.sums.columns import Scaling
-    from crosslearning.convex.sums.table import Data
-    from crosslearning.linear._folds import FoldScorers
+from crosslearning.tether import Indices
 
 _ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # default ridge strengths, in curvatures of all the data
 _WEAK = 2  # of these leave small tasks nearly free, and scores lose digits
@@ -73,17 +68,20 @@ class CrossLinearModelCV(CrossLinearModel):
         "random_state": [Interval(Integral, 0, None, closed="left")],
     }
 
-    @abstractmethod
-    def _judges(self) -> FoldScorers:
-        """Return a function that builds the judge of held-out rows."""
+    _default_score: ClassVar[str]
+
+    def _fold_scorer(self, rows: Any, models: Indices) -> Callable[..., Pair]:
+        """Return what scores the tasks of held-out rows, given the number of each one's model."""
+        scorer = scorer_of(self, self.scoring, self._default_score)
+        return FoldScorer(self, scorer, rows, models)
 
     def _knobs(self) -> tuple[float, float, float, float]:
         return self.alpha_, self.epsilon_, self.stiffness_, self.tension_
 
     def _fit(self, rows: Data) -> None:
         """Choose tether and ridge strength by cross-validation, then fit all rows."""
-        with one_blas_thread():
-            scaling = self._design().scaling(rows)
+        with _get_threadpool_controller().limit(limits=1, user_api="blas"):
+            scaling = self._scaling_of(rows)
             search = self._search(rows, scaling)
             best, self.tether_ = search.best(self.tether)
             self.alpha_, self.epsilon_, self.stiffness_, self.tension_ = best
@@ -104,9 +102,8 @@ class CrossLinearModelCV(CrossLinearModel):
 
     def _search(self, data: Data, scaling: Scaling) -> Search:
         """Return a search over ridge strengths, the same for all methods, and tethers."""
-        design = replace(self._design(), tol=_ROUGH, max_iter=min(self.max_iter, _FEW))
-        whole = design.problem(data, scaling)
-        self.metric_, strength = self._learned(design, data, scaling)
+        whole = self._rough_losses(data, scaling)
+        self.metric_, strength = self._learned(data, scaling)
 
         @cache
         def problem(alpha: float) -> ConvexProblem:
@@ -118,14 +115,17 @@ class CrossLinearModelCV(CrossLinearModel):
             alphas = _checked("alphas", self.alphas, np.finfo(np.float64).max)
         elif strength is not None:
             alphas = [max(strength, _LEAST * curvature), *alphas[_WEAK:]]
-        judges = self._judges()
-        folds = [Fold.of(design, *parts, judges, self._learned) for parts in self._splits(data)]
+        folds = [Fold.of(self, *parts) for parts in self._splits(data)]
         evaluation = Evaluation(folds, self.average == "rows", self.n_jobs)
         epsilons = None if self.epsilons is None else _checked("epsilons", self.epsilons)
         return Search(
             evaluation, problem, alphas, self.n_epsilons, self.smallest, epsilons,
             self.one_standard_error,
         )  # fmt: skip
+
+    def _rough_losses(self, data: Data, scaling: Scaling) -> ConvexProblem:
+        losses = self._losses(data, scaling)
+        return replace(losses, tol=_ROUGH, max_iter=min(self.max_iter, _FEW))
 
     def _splits(self, data: Data) -> Iterator[tuple[Data, Data]]:
         """Yield data to fit and data held out."""

@@ -19,11 +19,12 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from crosslearning.convex.families import Family
+from crosslearning.convex.families import family_of
 from crosslearning.convex.predict import linear_scores
 from crosslearning.convex.sums.columns import Scaling
+from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.convex.sums.statistics import Statistics
-from crosslearning.convex.sums.table import TaskTable
+from crosslearning.convex.sums.table import Data, TaskTable
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear.persistence import Saved
 from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, separate_labels
@@ -187,9 +188,9 @@ class LinearModel(Saved, TaskEstimator):
     def _fit_task(self, rows: TaskTable) -> None:
         """Fit rows of one new task."""
 
-    @abstractmethod
-    def _family(self) -> Family:
+    def _family(self) -> Any:
         """Distribution of the encoded targets."""
+        return family_of(vars(self))
 
     @abstractmethod
     def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
@@ -198,6 +199,17 @@ class LinearModel(Saved, TaskEstimator):
     @abstractmethod
     def _center(self) -> tuple[Array, Array]:
         """Return the centre's internal coefficients and intercepts: the inverse of `_to_user`."""
+
+    def _scaling_of(self, data: Data) -> Scaling:
+        """Pooled statistics of the features."""
+        center = self.standardize and self.fit_intercept
+        if isinstance(data, Statistics):
+            return data.scaling(center=center, scale=self.standardize)
+        return Scaling.of(data.X, data.weights, center=center, scale=self.standardize)
+
+    def _glm(self, rows: TaskTable, scaling: Scaling, offset: Array | None = None) -> GLMRows:
+        columns = scaling.columns(rows.X, intercept=self.fit_intercept)
+        return rows.glm(columns, self._family(), intercept=self.fit_intercept, offset=offset)
 
     def _scaling(self) -> Scaling:
         return Scaling(self.feature_mean_, self.feature_scale_)

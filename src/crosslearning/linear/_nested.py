@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,15 +13,13 @@ from numpy.typing import NDArray
 from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
 from crosslearning.convex.evidence.nested import NestedFit, nested_fit
 from crosslearning.convex.evidence.nested_laplace import nested_laplace_fit
-from crosslearning.convex.evidence.posterior import EvidenceStatus
 from crosslearning.convex.families import LEARNED, Student
 from crosslearning.convex.solver.nested_bound import bounded_levels
 from crosslearning.convex.sums.columns import Scaling
 from crosslearning.convex.sums.moments import Moments
 from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.convex.sums.statistics import Statistics
-from crosslearning.exceptions import ConvergenceWarning
-from crosslearning.linear._inference import Inference
+from crosslearning.linear.summary import Inference
 from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, is_center
 from crosslearning.tasks.labels import as_objects
 from crosslearning.tasks.nested import (
@@ -40,7 +36,7 @@ from crosslearning.tether import Array
 _AIM, _CERTAIN = 1e-10, 1e-8  # relative KKT residual to aim for, and largest without a warning
 _FITTED = (
     "groups_", "level_names_", "group_coef_", "group_intercept_", "group_covariances_",
-    "group_distances_",
+    "group_distances_", "threshold_covariance_", "threshold_slopes_",
 )  # fmt: skip
 
 
@@ -96,8 +92,7 @@ class NestedTasks(Inference):
             fit = nested_laplace_fit(data, self._hierarchy(), averaged=not bounded, **options)
             data = data.with_family(fit.family)
             self._keep_shape(fit.family)
-        if fit.status is EvidenceStatus.MAX_ITER:
-            warnings.warn(fit.status.value, ConvergenceWarning, stacklevel=6)
+        self._store_evidence(scaling, fit)
         self._store_nested(scaling, fit)
         if bounded:
             self._bound_units(scaling, fit, data, options["task_weights"])
@@ -130,46 +125,33 @@ class NestedTasks(Inference):
         solution = bounded_levels(
             marginal, self.epsilon_[::-1], rows, tol=_AIM, max_iter=self.max_iter
         )
-        means, center = solution.means, solution.center
         largest = self.epsilon_max_
-        self._store_units(scaling, replace(fit, means=means, center=center))
+        self._store_units(scaling, replace(fit, means=solution.means, center=solution.center))
         self.epsilon_max_, self.forces_ = largest, solution.forces[0]
         self.kkt_residual_ = solution.kkt_residual
         self._warn_unless_converged(_CERTAIN, stacklevel=7)
 
     def _store_nested(self: Any, scaling: Scaling, fit: NestedFit) -> None:
         """Write the fitted attributes; first axes of levels go from the outermost in."""
-        self.structure_, self.log_evidence_ = fit.structure, float(fit.log_evidence)
-        self.noise_sd_ = float(np.sqrt(fit.noise_variance))
-        by_column = fit.center_variances[:: self._family().n_scores]
-        self.center_sd_ = np.sqrt(by_column[: len(scaling.mean)])
         self.covariance_ = np.array([np.diag(variances) for variances in fit.level_variances[::-1]])
         self.center_covariance_, self.task_covariances_ = fit.center_covariance, fit.covariances[0]
-        self.status_, self.n_iter_ = fit.status.value, fit.n_iter
-        law = fit.variance_law
-        parts = np.array([law.estimates, law.offsets, law.df])
-        self.task_variance_law_ = parts.reshape(3, len(fit.means), -1)[:, ::-1].reshape(3, -1)
-        self._gains, self._statistics = fit.gains, None
+        self._gains = fit.gains
         self._store_units(scaling, fit)
         self.task_sd_, self.task_intercept_sd_ = self._deviations(self.covariance_)
-        self.coef_sd_, _ = self._deviations(self.task_covariances_)
-        self.center_coef_sd_ = self._deviations(self.center_covariance_[np.newaxis])[0][0]
+        self._store_deviations()
         self.forces_, self.kkt_residual_ = self.distances_, 0.0
 
     def _store_units(self: Any, scaling: Scaling, fit: NestedFit) -> None:
         """Write the models of tasks and groups, and covariances of new tasks in known groups."""
-        sizes = [len(means) for means in fit.means]
-        outer = list(range(len(sizes) - 1, 0, -1))
-        n_tasks = sizes[0]
-        self._store_models(scaling, np.vstack([fit.means[k] for k in (0, *outer)]), fit.center)
-        cuts = n_tasks + np.cumsum([0, *(sizes[k] for k in outer)])
-        coef, intercept = self.coef_, self.intercept_
-        self.group_coef_ = [coef[a:b] for a, b in pairwise(cuts)]
-        self.group_intercept_ = [intercept[a:b] for a, b in pairwise(cuts)]
-        self.coef_, self.intercept_ = coef[:n_tasks], intercept[:n_tasks]
+        outer = list(range(len(fit.means) - 1, 0, -1))
+        units = [fit.means[k] for k in (0, *outer)]
+        self._store_models(scaling, np.vstack(units), fit.center)
+        ends = np.cumsum([len(means) for means in units])[:-1]
+        self.coef_, *self.group_coef_ = np.split(self.coef_, ends)
+        self.intercept_, *self.group_intercept_ = np.split(self.intercept_, ends)
         inner = np.cumsum(fit.level_variances, axis=0)  # between a task and a unit of a level
         self.group_covariances_ = [fit.covariances[k] + np.diag(inner[k - 1]) for k in outer]
-        distances = [self._lengths(fit, level) for level in range(len(sizes))]
+        distances = [self._lengths(fit, level) for level in range(len(fit.means))]
         self.distances_, self.group_distances_ = distances[0], [distances[k] for k in outer]
         self.epsilon_max_ = np.array([length.max() for length in distances[::-1]])
 

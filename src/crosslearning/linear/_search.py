@@ -1,22 +1,26 @@
-"""Search for the best tether and ridge strength, one axis at a time."""
+"""Cross-validation: scores of candidates by fold and task, and the search for the best."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed
 
+from crosslearning.convex.solver.problem import ConvexProblem
+from crosslearning.convex.sums.columns import Scaling
+from crosslearning.convex.sums.table import Data, TaskTable
+from crosslearning.evaluation import Scores
 from crosslearning.evaluation.scores import best, standard_error
+from crosslearning.evaluation.scoring import Scorer, score_tasks
+from crosslearning.tether import Array, Indices
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+Pair = tuple[Array, Array]
 
-    from crosslearning.convex.solver.problem import ConvexProblem
-    from crosslearning.linear._folds import Evaluation
-    from crosslearning.tether import Array
-
+_CONVERGED = 1e-5  # a larger relative residual may show in a score
 _ROUNDS, _LAST_ROUNDS = 2, 10  # of refinement, and of searches along whole axes
 _FEW = 3  # every third value is enough for a first look
 _STRENGTHS = (1e-3, 1e3)  # of springs, in curvatures of a typical task
@@ -40,6 +44,96 @@ class Candidate(NamedTuple):
     def at(self, axis: str, value: float) -> Candidate:
         """Return the candidate with another value on an axis."""
         return self._replace(**{axis: value})
+
+
+@dataclass(frozen=True, eq=False)
+class FoldScorer:
+    """Scores the predictions of linear models for held-out rows, task by task."""
+
+    estimator: Any
+    scorer: Scorer | None
+    rows: TaskTable
+    models: Indices  # number of the model that predicts each task
+
+    def __call__(self, coef: Array, intercept: Array) -> Pair:
+        """Score and weight of each task."""
+        rows, at = self.rows, self.models[self.rows.tasks]
+        scores = np.einsum("rp,rqp->rq", rows.X, coef[at]) + intercept[at]
+        predicted, y = self.estimator._predicted(scores), self.estimator._decoded(rows.y)
+        return score_tasks(
+            self.scorer, predicted, rows.X, y, rows.weights, rows.tasks, rows.n_tasks
+        )
+
+
+@dataclass(eq=False)
+class Fold:
+    """A problem on the training rows, and what scores its solutions on the held-out rows."""
+
+    scaling: Scaling
+    problem: ConvexProblem
+    n_scores: int  # of a row
+    root: Array | None  # of the metric
+    scorer: Callable[..., Pair]
+    _ridged: dict[float, ConvexProblem] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, estimator: Any, train: Data, test: Data) -> Fold:
+        """Build a fold from training and held-out data; the metric is learned from the former."""
+        scaling = estimator._scaling_of(train)
+        # The centre, which is the last model, predicts tasks without training rows.
+        models = np.where(train.counts > 0, np.arange(train.n_tasks), train.n_tasks)
+        return cls(
+            scaling=scaling,
+            problem=estimator._rough_losses(train, scaling),
+            n_scores=estimator._family().n_scores,
+            root=estimator._learned(train, scaling)[0],
+            scorer=estimator._fold_scorer(test, models),
+        )
+
+    def scored(self, candidates: Sequence[Candidate]) -> tuple[Fold, list[Array], int]:
+        """Fit and score candidates: fold, scores and weights by task, number not converged."""
+        results = {}
+        # Warm starts save most if bounds start from separate models, tensions from pooled ones.
+        bounds = not any(c.stiffness or c.tension for c in candidates)
+        last, n_unconverged = None, 0
+        for candidate in reversed(candidates) if bounds else candidates:
+            problem = self._problem(candidate.alpha)
+            last = problem.fit(problem.coupling(*candidate[1:]), last)
+            everyone = np.vstack([last.thetas, last.center])
+            if self.root is not None:
+                everyone = everyone @ self.root.T
+            models = self.scaling.to_user(everyone.reshape(len(everyone), -1, self.n_scores))
+            results[candidate] = np.stack(self.scorer(*models))
+            n_unconverged += not last.kkt_residual <= _CONVERGED
+        return self, [results[candidate] for candidate in candidates], n_unconverged
+
+    def _problem(self, alpha: float) -> ConvexProblem:
+        if alpha not in self._ridged:
+            self._ridged[alpha] = self.problem.with_ridge(alpha).in_variables(self.root)
+        return self._ridged[alpha]
+
+
+@dataclass(eq=False)
+class Evaluation:
+    """Scores of candidates, each fitted once per fold."""
+
+    folds: Sequence[Fold]
+    by_rows: bool
+    n_jobs: int | None
+    scored: dict[Candidate, Array] = field(default_factory=dict)
+    n_unconverged: int = 0
+
+    def of(self, candidates: Sequence[Candidate]) -> Scores:
+        """Scores of candidates, by fold and task."""
+        new = [c for c in dict.fromkeys(candidates) if c not in self.scored]
+        if new:
+            work = (delayed(Fold.scored)(fold, new) for fold in self.folds)
+            self.folds, scores, failures = zip(*Parallel(n_jobs=self.n_jobs)(work), strict=True)
+            self.n_unconverged += sum(failures)
+            for candidate, *parts in zip(new, *scores, strict=True):
+                self.scored[candidate] = np.stack(parts, axis=1)
+        values, weights = np.stack([self.scored[c] for c in candidates], axis=1)
+        return Scores(candidates, values, weights[0], self.by_rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,6 @@ from crosslearning.linear.splines import SplineFeatures
 from crosslearning.tasks import within_task_folds
 from crosslearning.tether import Array, Flags
 
-_TASK = "task"
 _MOST_CATEGORIES = 254  # of a column of histogram-based boosting
 
 
@@ -67,15 +66,14 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
 
     def _fit(self, rows: TaskTable) -> None:
         """Fit the base models, and the final estimator on their out-of-fold predictions."""
-        weights = None if np.all(rows.weights == 1.0) else rows.weights
+        weighting = {} if np.all(rows.weights == 1.0) else {"sample_weight": rows.weights}
         target = self.classes_[rows.y] if is_classifier(self) else rows.y
         labels = self.tasks_[rows.tasks]
         self._learn_bounds(rows)
-        stacked = self._fit_base(rows, target, labels, weights)
+        stacked = self._fit_base(rows, target, labels, weighting.get("sample_weight"))
         scaling = Scaling.of(stacked, rows.weights, center=True, scale=True)
         self.stacked_mean_, self.stacked_scale_ = scaling.mean, scaling.scale
         self._fit_features(rows)
-        weighting = {} if weights is None else {"sample_weight": weights}
         n = stacked.shape[1]
         self.trusted_ = np.ones(n, dtype=bool)
         for _ in range(n + 1):  # drop base models to which the centre gives negative weight
@@ -94,35 +92,43 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         self, rows: TaskTable, target: NDArray[Any], labels: NDArray[Any], weights: Array | None
     ) -> Array:
         """Fit the base models, and return columns of their out-of-fold predictions."""
-        named, n = self._named_models(), len(target)
-        sizes = np.bincount(rows.tasks, minlength=rows.n_tasks)
-        largest = np.argsort(-sizes, kind="stable")
-        self.categories_ = np.sort(
-            largest[:_MOST_CATEGORIES] if self.estimators is None else largest
-        )
+        models, n = self._base_models(), len(target)
+        largest = np.argsort(-rows.counts, kind="stable")
+        most = _MOST_CATEGORIES if self.estimators is None else None
+        self.categories_ = np.sort(largest[:most])
         self.estimators_: list[Any] = []
-        if not named:
+        if not models:
             return np.empty((n, 0))
         if n < 2:
             raise ValueError("Out-of-fold predictions need at least 2 rows; got n_samples=1.")
         base = self._base_rows(rows.X, rows.tasks, labels)
         classes = rows.y if is_classifier(self) else None
         folds = within_task_folds(rows.tasks, min(self.cv, n), self._seed(), classes)
-        models = [model for _, model in named]
-        self.estimators_, parts = _out_of_fold(models, base, target, weights, folds, self.n_jobs)
-        stacked = []
-        for models in parts:
-            predictions = [self._predictions(base[folds == k], m) for k, m in enumerate(models)]
-            columns = np.empty((n, predictions[0].shape[1]))
-            for k, part in enumerate(predictions):
-                # A fold with high targets leaves low ones for training: means would leak.
-                columns[folds == k] = part - part.mean(axis=0)
-            stacked.append(columns + np.mean([part.mean(axis=0) for part in predictions], axis=0))
-        return np.hstack(stacked)
+        held_out = [folds == k for k in range(folds.max() + 1)]
+        parts = [np.ones(n, dtype=bool), *(~rows for rows in held_out)]
+        fitted = Parallel(n_jobs=self.n_jobs)(
+            delayed(base[p].fit)(clone(m), target[p], None if weights is None else weights[p])
+            for m in models
+            for p in parts
+        )
+        by_model = [fitted[k : k + len(parts)] for k in range(0, len(fitted), len(parts))]
+        self.estimators_ = [results[0] for results in by_model]
+        return np.hstack([self._out_of_fold(base, held_out, fits) for _, *fits in by_model])
 
-    def _named_models(self) -> list[tuple[str, Any]]:
+    def _out_of_fold(self, base: _BaseRows, held_out: list[Flags], models: list[Any]) -> Array:
+        """Return columns of the predictions of a base model, by its fit to the other folds."""
+        pairs = list(zip(held_out, models, strict=True))
+        parts = [self._predictions(base[rows], model) for rows, model in pairs]
+        means = [part.mean(axis=0) for part in parts]
+        columns = np.empty((len(held_out[0]), len(means[0])))
+        for rows, part, mean in zip(held_out, parts, means, strict=True):
+            # A fold with high targets leaves low ones for training: means would leak.
+            columns[rows] = part - mean + np.mean(means, axis=0)
+        return columns
+
+    def _base_models(self) -> list[Any]:
         if self.estimators is None:
-            return [("boosting", self._default_base())]
+            return [self._default_base()]
         if not self.estimators and not self.passthrough:
             raise ValueError(
                 "A stack without base models must pass the features through; got estimators=[] "
@@ -135,28 +141,35 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
                     "`estimators` must be a list of pairs of a name and an estimator; got "
                     f"{pair!r}. Write [('lines', LinearRegression())], for example."
                 )
-        self._validate_names([name for name, _ in self.estimators])
-        for name, model in self.estimators:
+        self._validate_names([name for name, _ in pairs])
+        for name, model in pairs:
             if not hasattr(model, self._method):
                 raise ValueError(
                     f"Base models need `{self._method}`; {name!r}, a {type(model).__name__}, "
                     "does not have it. Remove or wrap it."
                 )
-        return self.estimators
+        return [model for _, model in pairs]
 
     def _base_rows(self, X: Array, codes: NDArray[np.int64], labels: Any) -> _BaseRows:
-        names = _check_feature_names_in(self, None)
-        column = _TASK if self.task_column is None else str(self.task_column)
-        if self.task_feature and column in names:
-            raise ValueError(
-                f"Base models get the task as a column {column!r}, but X already has that column. "
-                "Rename the feature, or use task_feature=False."
-            )
-        feature = column if self.task_feature else None
-        return _BaseRows(pd.DataFrame(X, columns=names), labels, codes, self.categories_, feature)
+        features = with_task = pd.DataFrame(X, columns=_check_feature_names_in(self, None))
+        if self.task_feature:
+            column = "task" if self.task_column is None else str(self.task_column)
+            if column in features:
+                raise ValueError(
+                    f"Base models get the task as a column {column!r}, but X already has that "
+                    "column. Rename the feature, or use task_feature=False."
+                )
+            category = np.full(len(self.tasks_) + 1, -1)  # new tasks, -1, have the last
+            category[self.categories_] = np.arange(len(self.categories_))
+            named = pd.RangeIndex(len(self.categories_))
+            tasks = pd.Categorical.from_codes(category[codes], categories=named)
+            with_task = features.assign(**{column: tasks})
+        return _BaseRows(features, with_task, labels)
 
     def _predictions(self, rows: _BaseRows, model: Any) -> Array:
-        return np.asarray(self._stacked(rows.predict(model, self._method), model))
+        X, tasks = rows.inputs(model)
+        predicted = np.asarray(getattr(model, self._method)(X, **tasks), dtype=np.float64)
+        return np.asarray(self._stacked(predicted, model))
 
     def _fit_features(self, rows: TaskTable) -> None:
         if self.splines is not False and not self.passthrough:
@@ -202,59 +215,23 @@ class _BaseRows:
     """Rows as base models see them."""
 
     features: pd.DataFrame
+    with_task: pd.DataFrame  # the same, and the task as a category if it is a feature
     labels: Any  # of the tasks, or "center" or None, for models that take `tasks`
-    codes: NDArray[np.int64]  # numbers of the tasks, -1 for those that are not known
-    categories: NDArray[np.int64]  # task numbers that other models get as a category
-    column: str | None  # name of that category, the last column, or None
 
     def __getitem__(self, rows: Flags) -> _BaseRows:
-        return _BaseRows(
-            self.features[rows], self.labels[rows], self.codes[rows], self.categories, self.column
-        )
+        return _BaseRows(self.features[rows], self.with_task[rows], self.labels[rows])
+
+    def inputs(self, model: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
+        """Return features and further arguments for a model."""
+        if has_fit_parameter(model, "tasks"):
+            return self.features, {"tasks": self.labels}
+        return self.with_task, {}
 
     def fit(self, model: Any, y: NDArray[Any], weights: Array | None) -> Any:
         """Fit a model, with sample weights if it takes them."""
         if hasattr(model, "predict_proba") and len(np.unique(y)) == 1:
-            return DummyClassifier().fit(self.features, y)
-        weighting = {}
+            return DummyClassifier().fit(self.with_task, y)
+        X, options = self.inputs(model)
         if weights is not None and has_fit_parameter(model, "sample_weight"):
-            weighting["sample_weight"] = weights
-        return model.fit(self._features_of(model), y, **weighting, **self._tasks_of(model))
-
-    def predict(self, model: Any, method: str) -> Array:
-        """Predictions of a fitted model."""
-        predict = getattr(model, method)
-        predictions = predict(self._features_of(model), **self._tasks_of(model))
-        return np.asarray(predictions, dtype=np.float64)
-
-    def _tasks_of(self, model: Any) -> dict[str, Any]:
-        return {"tasks": self.labels} if has_fit_parameter(model, "tasks") else {}
-
-    def _features_of(self, model: Any) -> pd.DataFrame:
-        plain = self.column is None or isinstance(model, DummyClassifier)
-        if plain or has_fit_parameter(model, "tasks"):
-            return self.features
-        n = len(self.categories)
-        position = np.full(max(self.codes.max(), self.categories.max()) + 2, -1)  # -1 is the last
-        position[self.categories] = np.arange(n)
-        category = pd.Categorical.from_codes(position[self.codes], categories=pd.RangeIndex(n))
-        return self.features.assign(**{str(self.column): category})
-
-
-def _out_of_fold(
-    models: list[Any],
-    rows: _BaseRows,
-    y: NDArray[Any],
-    weights: Array | None,
-    folds: NDArray[np.int64],
-    n_jobs: int | None,
-) -> tuple[list[Any], list[list[Any]]]:
-    """Fit each model on all rows, and on all but each fold: a list of models, a list by model."""
-    keep = [np.ones(len(y), dtype=bool), *(folds != k for k in range(folds.max() + 1))]
-    fitted = Parallel(n_jobs=n_jobs)(
-        delayed(rows[part].fit)(clone(model), y[part], None if weights is None else weights[part])
-        for model in models
-        for part in keep
-    )
-    by_model = [fitted[k : k + len(keep)] for k in range(0, len(fitted), len(keep))]
-    return [results[0] for results in by_model], [results[1:] for results in by_model]
+            options["sample_weight"] = weights
+        return model.fit(X, y, **options)

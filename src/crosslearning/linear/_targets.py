@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.convex.families import Family, contrasts, family_of_classes
+from crosslearning.convex.families import contrasts
 from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
 from crosslearning.tether import Array, Indices
 
@@ -73,9 +73,6 @@ class ClassTarget(TaskClassifier):
                 f"{np.unique(y[unknown]).tolist()}."
             )
         return codes
-
-    def _family(self) -> Family:
-        return family_of_classes(len(self.classes_))
 
     def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         if self._family().n_scores == 1:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from crosslearning.convex.families import FAMILIES, REGISTRY, OneScore, family_of_numbers
+from crosslearning.convex.families import FAMILIES, REGISTRY
 from crosslearning.convex.sums.passes import Passed
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear._bayesian_regression import FARTHEST, BayesianRegression
@@ -130,6 +130,3 @@ class CrossBayesianGLM(BayesianRegression):
         from sklearn.metrics import d2_pinball_score
 
         return partial(d2_pinball_score, alpha=self.quantile)
-
-    def _family(self) -> OneScore:
-        return family_of_numbers(vars(self))

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.convex.families import Family, family_of
+from crosslearning.convex.families import Ordinal
+from crosslearning.convex.predict import linear_scores
 from crosslearning.convex.sums.passes import Passed
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
@@ -44,6 +45,9 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
     thresholds_ : array of shape (n_classes - 1,)
         Of three or more ordered classes: the log-odds of at most a class are its threshold minus
         the linear predictor.
+    threshold_covariance_, threshold_slopes_ : array
+        Of these, the covariance of all thresholds but the first, which the intercept moves, and the
+        derivatives of the parameters of each task and, last, the centre by them.
     coef_, intercept_, center_coef_, center_intercept_
         As in :class:`CrossLogisticRegression`.
     coef_sd_, center_coef_sd_, task_sd_, task_intercept_sd_
@@ -68,9 +72,6 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
         **CrossBayesianModel._parameter_constraints,
         "ordered": ["boolean"],
     }
-
-    def _family(self) -> Family:
-        return family_of(vars(self))
 
     def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskTable:
         if self.ordered and y is not None:
@@ -146,3 +147,34 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
         if self.ordered and not self.fit_intercept:
             raise ValueError("Ordered classes need fit_intercept=True, which moves the thresholds.")
         self._fit_likelihood(rows, offset)
+        if isinstance(self._family(), Ordinal):
+            self._learn_threshold_slopes(rows)
+            self._store_deviations()
+
+    def _learn_threshold_slopes(self, rows: TaskTable) -> None:
+        """Learn how parameters follow the thresholds, all but the first, and how certain these are.
+
+        If the thresholds move, a unit moves with its parent, by its gain, and by -V B: V is its
+        covariance given the parent, and B holds the curvatures by its parameters and thresholds.
+        """
+        score = linear_scores(vars(self), rows.X, rows.tasks)[:, 0]
+        share = self._weights_of_tasks()
+        weights = rows.weights * share[rows.tasks]
+        by_row, information = self._family().threshold_curvatures(rows.y, score, weights)
+        columns = rows.weights[:, None] * self._scaling().columns(rows.X, intercept=True)
+        B = np.zeros((rows.n_tasks, columns.shape[1], by_row.shape[1]))
+        np.add.at(B, rows.tasks, columns[:, :, None] * by_row[:, None])
+        gains, parents = self._gains if self.groups_ else [self._gains], self._hierarchy().parents
+        levels, moves = self.covariance_.reshape(-1, *self.center_covariance_.shape)[::-1], []
+        share = share[:, None, None]
+        for level, between in enumerate(levels):
+            moves.append(-gains[level] @ between @ B)
+            information = information + np.sum(share * B.swapaxes(1, 2) @ moves[-1], axis=0)
+            above = np.zeros((parents[level].max() + 1, *B.shape[1:]))
+            np.add.at(above, parents[level], share * gains[level].swapaxes(1, 2) @ B)
+            B, share = above, np.ones((len(above), 1, 1))
+        slopes = center = -self.center_covariance_ @ B
+        self.threshold_covariance_ = np.linalg.inv(information + (B.swapaxes(1, 2) @ center)[0])
+        for level in reversed(range(len(levels))):
+            slopes = moves[level] + gains[level] @ slopes[parents[level]]
+        self.threshold_slopes_ = np.concatenate([slopes, center])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from crosslearning.convex.families import Gaussian
 from crosslearning.linear._bayesian_regression import BayesianRegression
 
 
@@ -105,6 +104,3 @@ class CrossBayesianRidge(BayesianRegression):
     >>> (upper - lower).round(0)
     array([21., 21.])
     """
-
-    def _family(self) -> Gaussian:
-        return Gaussian()

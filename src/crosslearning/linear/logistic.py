@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax
 
 from crosslearning.convex.families import contrasts
-from crosslearning.evaluation.scoring import Predicted, scorer_of
+from crosslearning.evaluation.scoring import Predicted
 from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._cv import CrossLinearModelCV
-from crosslearning.linear._folds import FoldScorer, FoldScorers
 from crosslearning.linear._targets import ClassTarget
-from crosslearning.tether import Array
+from crosslearning.tether import Array, Indices
 
 
 class _LogisticTarget(ClassTarget):
@@ -91,13 +89,15 @@ class CrossLogisticRegressionCV(_LogisticTarget, CrossLinearModelCV):
         As in :class:`CrossLogisticRegression`.
     """
 
-    def _judges(self) -> FoldScorers:
-        scorer = scorer_of(self, self.scoring, "neg_log_loss")
-        predicted = partial(_predicted, self.classes_, contrasts(len(self.classes_)))
-        return partial(FoldScorer, scorer, predicted, self.classes_.take)
+    _default_score = "neg_log_loss"
 
+    def _predicted(self, scores: Array) -> Predicted:
+        """Return classes and their probabilities, given linear scores."""
+        logs = np.asarray(log_softmax(scores @ contrasts(len(self.classes_)).T, axis=1))
+        decisions = logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+        classes = self._decoded(logs.argmax(axis=1))
+        return Predicted(classes, self.classes_, np.exp(logs), decisions)
 
-def _predicted(classes: NDArray[Any], basis: Array, scores: Array) -> Predicted:
-    logs = np.asarray(log_softmax(scores @ basis.T, axis=1))
-    decisions = logs[:, 1] - logs[:, 0] if len(classes) == 2 else logs
-    return Predicted(classes[logs.argmax(axis=1)], classes, np.exp(logs), decisions)
+    def _decoded(self, y: Indices) -> NDArray[Any]:
+        """Return classes as given."""
+        return np.asarray(self.classes_[y])

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.convex.families import Gaussian
 from crosslearning.convex.sums.squared_error import SquaredError
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.scoring import Predicted, scorer_of
 from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._cv import CrossLinearModelCV
-from crosslearning.linear._folds import FoldScorer, FoldScorers
+from crosslearning.linear._search import Pair
 from crosslearning.linear._targets import RealTarget
-from crosslearning.tether import Array
+from crosslearning.tether import Array, Indices
 
 
 class _RidgeTarget(RealTarget):
@@ -39,9 +38,6 @@ class _RidgeTarget(RealTarget):
 
     def _learn_target(self, y: NDArray[Any], weights: Array) -> None:
         self.target_mean_ = float(np.average(y, weights=weights)) if self.fit_intercept else 0.0
-
-    def _family(self) -> Gaussian:
-        return Gaussian()
 
 
 class CrossRidge(_RidgeTarget, CrossTethered):
@@ -186,7 +182,7 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
 
         The folds are those of the statistics, not `cv`, and the score is the squared error.
         """
-        if scorer_of(self, self.scoring, "neg_mean_squared_error") is not None:
+        if scorer_of(self, self.scoring, self._default_score) is not None:
             raise ValueError(
                 "Sums support only squared errors, scoring='neg_mean_squared_error'; got "
                 f"{self.scoring!r}. Fit from rows instead."
@@ -199,13 +195,18 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
             )
         return super().fit_statistics(statistics)
 
-    def _judges(self) -> FoldScorers:
-        scorer = scorer_of(self, self.scoring, "neg_mean_squared_error")
-        if scorer is None:
-            return SquaredError.of
-        shift = partial(np.add, self.target_mean_)
-        return partial(FoldScorer, scorer, partial(_predicted, shift), shift)
+    _default_score = "neg_mean_squared_error"
 
+    def _fold_scorer(self, rows: Any, models: Indices) -> Callable[..., Pair]:
+        """Return what scores held-out rows; sums are enough for the default score."""
+        if scorer_of(self, self.scoring, self._default_score) is None:
+            return SquaredError.of(rows, models)
+        return super()._fold_scorer(rows, models)
 
-def _predicted(shift: Any, scores: Array) -> Predicted:
-    return Predicted(shift(scores[:, 0]))
+    def _predicted(self, scores: Array) -> Predicted:
+        """Return targets, given linear scores."""
+        return Predicted(self._decoded(scores[:, 0]))
+
+    def _decoded(self, y: Array) -> Array:
+        """Return targets as given."""
+        return y + self.target_mean_

@@ -1,16 +1,21 @@
-"""Summaries of fitted Bayesian models, as tables."""
+"""Summaries of fitted Bayesian models, as tables, and contrasts of tasks."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+from sklearn.utils.validation import check_is_fitted
 
-from crosslearning.tether import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
+from crosslearning.convex.evidence.variance_law import VarianceLaw
+from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.tasks.estimators import CENTER
+from crosslearning.tether import Array, Indices
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,3 +81,205 @@ class Summary:
         if np.isfinite(self.log_evidence):
             model.insert(0, f"log evidence {self.log_evidence:,.2f}")
         return ", ".join(data), ", ".join(model)
+
+
+class Inference:
+    """Adds `summary` and `contrast` to the Bayesian estimators."""
+
+    _gains: Any  # of the tasks; of groups within groups, those of the units of each level
+    _statistics: Statistics | None
+
+    def summary(self: Any, *, coverage: float = 0.95) -> Summary:
+        """Summarise the centre and the differences between tasks.
+
+        Standard errors are posterior standard deviations at the learned variances. Intervals of
+        standard deviations between tasks take their estimates for multiples of chi-squared
+        variables, which is exact for equally large tasks and a known noise. Where the rows do not
+        determine one, as with one row per task, it has no interval, with a warning. Standard errors
+        are those of the posterior without the bound of a finite `epsilon`.
+
+        Parameters
+        ----------
+        coverage : float, default=0.95
+            Probability of the intervals.
+
+        Returns
+        -------
+        Summary
+            Prints as a table; its `frame` is a data frame.
+        """
+        self._check_inference(coverage)
+        directions = self._user_directions()
+        center = self._stacked(self.center_coef_, self.center_intercept_)
+        covariance = self._with_thresholds(self.center_covariance_, [-1], np.ones(1))
+        frame = self._estimates(center, covariance, coverage)
+        if np.isnan(self.task_variance_law_).any():
+            warnings.warn(
+                "The rows do not determine all standard deviations between tasks, which have no "
+                "intervals: with one row per task, differences cannot be told apart from noise.",
+                UserWarning,
+                stacklevel=2,
+            )
+        levels = self.covariance_.reshape(-1, *self.center_covariance_.shape)
+        laws = np.split(self.task_variance_law_, len(levels), axis=1)
+        for name, covariance, law in zip(self.level_names_, levels, laws, strict=True):
+            lower, upper = VarianceLaw(*law).interval_along(directions, covariance, coverage)
+            frame[f"{name}_sd"] = np.sqrt(_variances(directions, covariance))
+            frame[f"{name}_sd_lower"], frame[f"{name}_sd_upper"] = np.sqrt(lower), np.sqrt(upper)
+        family, sizes = self._family(), [*map(len, self.groups_), self.n_tasks_fitted_]
+        return Summary(
+            frame=frame,
+            model=type(self).__name__,
+            structure=self.structure_,
+            n_rows=self.n_rows_fitted_,
+            n_tasks=self.n_tasks_fitted_,
+            n_groups=dict(zip(self.level_names_, sizes, strict=True)),
+            noise_sd=self.noise_sd_ if family.has_dispersion else np.nan,
+            log_evidence=np.nan if family.quasi else self.log_evidence_,
+            shapes={name[:-1]: getattr(self, name) for name in family.learned()},
+            coverage=coverage,
+        )
+
+    def _check_inference(self: Any, coverage: float) -> None:
+        if not 0.0 < coverage < 1.0:
+            raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}. Use 0.95.")
+        check_is_fitted(self)
+        if np.any(self.epsilon_ < self.epsilon_max_):
+            warnings.warn(
+                f"Standard errors are those of the posterior without the bound epsilon="
+                f"{self.epsilon!r}, which some tasks have reached; estimates are those within it.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def contrast(
+        self: Any, weights: Mapping[Any, float], *, coverage: float = 0.95
+    ) -> pd.DataFrame:
+        """Estimate a weighted sum of the models of some tasks, such as a difference of two.
+
+        Parameters
+        ----------
+        weights : dict or Series
+            Weight of each task, by label: ``{"a": 1, "b": -1}`` for a minus b. The label "center"
+            stands for the centre: ``{"a": 1, "center": -1}``.
+        coverage : float, default=0.95
+            Probability of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            One row per coefficient, the intercept last: ``estimate``, ``std_error`` (posterior, at
+            the learned variances, without the bound of a finite `epsilon`), ``lower`` and
+            ``upper``.
+        """
+        self._check_inference(coverage)
+        tasks, w, of_center = _weights_of(weights, self.tasks_.tolist())
+        models = zip(self.coef_[tasks], self.intercept_[tasks], strict=True)
+        estimate = w @ np.array([self._stacked(*model) for model in models])
+        estimate += of_center * self._stacked(self.center_coef_, self.center_intercept_)
+        covariance = self._contrast_covariance(tasks, w, of_center)
+        table: pd.DataFrame = self._estimates(estimate, covariance, coverage)
+        return table
+
+    def _contrast_covariance(self: Any, tasks: Indices, weights: Array, of_center: float) -> Array:
+        """Return the covariance of a weighted sum; given their parents, units are independent."""
+        levels = self.covariance_.reshape(-1, *self.center_covariance_.shape)[::-1]
+        gains, shares = self._gains_of(tasks), weights[:, None, None] * np.eye(levels.shape[1])
+        units, parents, result = tasks, self._hierarchy().parents, 0.0
+        for level, between in enumerate(levels):
+            if level:
+                gains = self._gains[level][units]
+            result = result + np.sum(shares @ gains @ between @ shares.swapaxes(1, 2), axis=0)
+            above, number = np.unique(parents[level][units], return_inverse=True)
+            summed = np.zeros((len(above), *shares.shape[1:]))
+            np.add.at(summed, number, shares @ gains)
+            shares, units = summed, above
+        share = shares[0] + of_center * np.eye(levels.shape[1])
+        covariance = np.asarray(result + share @ self.center_covariance_ @ share.T)
+        numbers, factors = [*tasks, -1], np.append(weights, of_center)
+        return np.asarray(self._with_thresholds(covariance, numbers, factors))
+
+    def _with_thresholds(self: Any, covariance: Array, units: list[int], weights: Array) -> Array:
+        """Add what a weighted sum of units, the centre last, owes to learned thresholds."""
+        if "threshold_covariance_" not in vars(self):
+            return covariance
+        slopes = np.tensordot(weights, self.threshold_slopes_[units], 1)
+        return np.asarray(covariance + slopes @ self.threshold_covariance_ @ slopes.T)
+
+    def _gains_of(self: Any, tasks: Indices) -> Array:
+        """Return I - V_i A_i of some tasks: with their parents they have covariances gains_i K."""
+        if vars(self).get("_gains") is None:
+            raise ValueError(
+                "Contrasts need the joint posterior of the tasks, which a model of `fit_task` does "
+                "not keep. Call `contrast` of the model that `fit` returned."
+            )
+        return np.asarray((self._gains[0] if self.groups_ else self._gains)[tasks])
+
+    def _user_directions(self: Any) -> Array:
+        """Map from parameters to coefficients as given and intercepts, one row each."""
+        p = len(self.feature_mean_)
+        columns = np.zeros((p + self.fit_intercept, p + self.fit_intercept))
+        columns[:p, :p] = np.diag(1.0 / self.feature_scale_)
+        if self.fit_intercept:
+            columns[p, :p], columns[p, p] = -self.feature_mean_ / self.feature_scale_, 1.0
+        basis = self._score_basis()
+        rows = np.einsum("qk,ij->kijq", basis, columns)  # scores as given, then coefficients
+        return np.asarray(rows.reshape(basis.shape[1] * len(columns), -1))
+
+    def _score_basis(self: Any) -> Array:
+        """Map from scores of the fit to scores as given."""
+        q = self._family().n_scores
+        return np.asarray(self._to_user(np.eye(q)[:, :, None], np.zeros((q, q)))[0].reshape(q, -1))
+
+    def _deviations(self: Any, covariances: Array) -> tuple[Array, Array]:
+        """Return standard deviations of coefficients and of intercepts at the mean features."""
+        p, q = len(self.feature_mean_), self._family().n_scores
+        scales = np.append(self.feature_scale_, np.ones(int(self.fit_intercept)))
+        blocks = covariances.reshape(len(covariances), len(scales), q, len(scales), q)
+        basis = self._score_basis()
+        variances = np.einsum("njqjs,qk,sk->nkj", blocks, basis, basis, optimize=True) / scales**2
+        sds = np.sqrt(np.maximum(variances, 0.0))
+        sds = sds.reshape(len(sds), *self.center_coef_.shape[:-1], -1)
+        return sds[..., :p], sds[..., p:].sum(axis=-1)
+
+    def _stacked(self: Any, coef: Array, intercept: Any) -> Array:
+        """One vector of coefficients and intercept for each score as given."""
+        coef = np.atleast_2d(coef)
+        if self.fit_intercept:
+            coef = np.column_stack([coef, np.reshape(intercept, -1)])
+        return np.asarray(coef.ravel())
+
+    def _estimates(self: Any, estimate: Array, covariance: Array, coverage: float) -> pd.DataFrame:
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = [f"x{j}" for j in range(self.n_features_in_)]
+        names = [*names, *(["intercept"] if self.fit_intercept else [])]
+        index = pd.Index(names)
+        if len(estimate) > len(names):
+            index = pd.MultiIndex.from_product([self.classes_, names], names=["class", None])
+        error = np.sqrt(np.maximum(_variances(self._user_directions(), covariance), 0.0))
+        reach = ndtri(0.5 * (1.0 + coverage)) * error
+        columns = np.column_stack([estimate, error, estimate - reach, estimate + reach])
+        return pd.DataFrame(columns, index, ["estimate", "std_error", "lower", "upper"])
+
+
+def _weights_of(weights: Any, labels: list[Any]) -> tuple[Indices, Array, float]:
+    """Return numbers of tasks, their weights, and that of the centre."""
+    by_label = dict(weights.items()) if hasattr(weights, "items") else {}
+    repeated = 0 < len(by_label) < len(weights)
+    of_center = 0.0 if CENTER in labels else float(by_label.pop(CENTER, 0.0))
+    unknown = [label for label in by_label if label not in labels]
+    if unknown or not by_label or repeated:
+        raise ValueError(
+            "`weights` must be a dict or a Series with a number for each of at least one task, by "
+            f"distinct labels; got {unknown[0] if unknown else weights!r}, not a task of the fit. "
+            "Labels are in `tasks_`."
+        )
+    values = np.array(list(by_label.values()), dtype=np.float64)
+    if not np.isfinite([*values, of_center]).all():
+        raise ValueError(f"`weights` must be finite; got {weights!r}. Use 0 to leave a task out.")
+    return np.array([labels.index(label) for label in by_label], dtype=np.intp), values, of_center
+
+
+def _variances(directions: Array, covariance: Array) -> Array:
+    return np.asarray(np.sum(directions @ covariance * directions, axis=1))

@@ -101,12 +101,12 @@ def separate_labels(X: Any, tasks: Any, task_column: Any) -> tuple[Any, Any]:
         raise ValueError(
             "Task labels were given twice, as `tasks` and as `task_column`. Pass only one of them."
         )
-    if isinstance(task_column, list):
-        features, columns = X, {}
-        for name in task_column:
-            features, columns[name] = split_task_column(features, name)
-        return features, pd.DataFrame(columns)
-    return split_task_column(X, task_column)
+    if not isinstance(task_column, list):
+        return split_task_column(X, task_column)
+    columns = {}
+    for name in task_column:
+        X, columns[name] = split_task_column(X, name)
+    return X, pd.DataFrame(columns)
 
 
 def codes_to_fit(

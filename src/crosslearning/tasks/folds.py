@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.tasks.labels import factorize
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from crosslearning.tasks.labels import Labels
-    from crosslearning.tether import Indices
+from crosslearning.tasks.labels import Labels, factorize
+from crosslearning.tether import Indices
 
 
 def within_task_folds(
@@ -67,7 +63,13 @@ def within_task_folds(
     folds = np.empty(n_rows, dtype=np.int64)
     folds[dealt] = np.arange(n_rows) % n_splits
     if classes is not None:
-        _spread_classes(folds, task, _check_classes(classes, n_rows), rng)
+        class_codes, _, _ = factorize(classes, "classes")
+        if len(class_codes) != n_rows:
+            raise ValueError(
+                f"`classes` must hold one label per row; got {len(class_codes)} labels for "
+                f"{n_rows} rows."
+            )
+        _spread_classes(folds, task, class_codes, rng)
     return folds
 
 
@@ -132,12 +134,3 @@ def _check_codes(codes: ArrayLike) -> NDArray[np.int64]:
             "Drop rows of tasks that are not in the index."
         )
     return task.astype(np.int64, copy=False)
-
-
-def _check_classes(classes: Labels, n_rows: int) -> Indices:
-    codes, _, _ = factorize(classes, "classes")
-    if len(codes) != n_rows:
-        raise ValueError(
-            f"`classes` must hold one label per row; got {len(codes)} labels for {n_rows} rows."
-        )
-    return codes

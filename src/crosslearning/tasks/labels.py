@@ -19,9 +19,6 @@ from crosslearning.wording import listed
 Labels = Any  # one hashable per row: a sequence, an array, or a column of pandas
 
 
-_LISTED_COLUMNS = 20
-
-
 @dataclass(frozen=True)
 class TaskIndex:
     """The distinct task labels of a data set; the position of a label is the number of its task.
@@ -105,7 +102,7 @@ class TaskIndex:
         return self._positions.get(label, -1)
 
     def _lookup(self, labels: list[Hashable]) -> NDArray[np.int64]:
-        return np.array([self._positions.get(label, -1) for label in labels], dtype=np.int64)
+        return np.array([self.position(label) for label in labels], dtype=np.int64)
 
 
 def check_tasks(tasks: Labels, n_rows: int) -> pd.Series[Any]:
@@ -140,14 +137,11 @@ def split_task_column(
             f"`task_column` names a column, so X must be a pandas DataFrame; got "
             f"{type(X).__name__}. Pass the labels as `tasks` instead."
         )
-    names = list(X.columns)
-    is_label = np.array([name == task_column for name in names], dtype=bool)
+    is_label = np.array([name == task_column for name in X.columns], dtype=bool)
     if is_label.sum() != 1:
-        listed = ", ".join(map(repr, names[:_LISTED_COLUMNS]))
-        more = ", …" if len(names) > _LISTED_COLUMNS else ""
         raise ValueError(
             f"`task_column` must name one column of X; {task_column!r} names {is_label.sum()}. "
-            f"The columns are {listed}{more}."
+            f"The columns are {listed(map(repr, X.columns), 20)}."
         )
     return X.loc[:, ~is_label].copy(), X.iloc[:, int(is_label.argmax())].copy()
 
@@ -163,32 +157,25 @@ def factorize(
         _refuse_unhashable(column, name)
         raise
     labels = [_native(label) for label in uniques]
-    missing = codes == -1
-    incomplete = [code for code, label in enumerate(labels) if _is_incomplete(label)]
-    if incomplete:
-        missing |= np.isin(codes, incomplete)
-    _refuse_missing(missing, name)
+    incomplete = [-1, *(code for code, label in enumerate(labels) if _is_incomplete(label))]
+    _refuse_missing(np.isin(codes, incomplete), name)
     return codes, labels, uniques.codes if isinstance(uniques, pd.Categorical) else None
 
 
-def _ordered(labels: list[Hashable], ranks: NDArray[np.intp] | None) -> tuple[Hashable, ...]:
+def _ordered(labels: list[Any], ranks: NDArray[np.intp] | None) -> tuple[Hashable, ...]:
     if ranks is not None:
         return tuple(dict.fromkeys(labels[k] for k in np.argsort(ranks)))
-    distinct: dict[Any, None] = dict.fromkeys(labels)
     try:
-        return tuple(sorted(distinct))
+        return tuple(sorted(dict.fromkeys(labels)))
     except TypeError:
-        return tuple(distinct)
+        return tuple(dict.fromkeys(labels))
 
 
 def _native(label: Any) -> Hashable:
     """Convert a NumPy scalar to a Python object."""
-    if isinstance(label, np.datetime64):
-        return pd.Timestamp(label)
-    if isinstance(label, np.timedelta64):
-        return pd.Timedelta(label)
-    native: Hashable = label.item() if isinstance(label, np.generic) else label
-    return native
+    if isinstance(label, np.datetime64 | np.timedelta64):
+        label = pd.Series([label])[0]
+    return label.item() if isinstance(label, np.generic) else label  # type: ignore[no-any-return]
 
 
 def _kind(label: Hashable) -> Any:
@@ -224,7 +211,12 @@ def _column(values: Labels, name: str) -> pd.Series[Any]:
         values = values.to_numpy()
     if isinstance(values, (pd.Series, pd.Index, ExtensionArray)):
         return pd.Series(values).reset_index(drop=True)
-    array = _array(values, name)
+    array = _array(values)
+    if array.ndim == 0:
+        raise ValueError(
+            f"`{name}` must hold one label per row, in a list, an array or a column; got "
+            f"{type(values).__name__}."
+        )
     if array.ndim != 1 and array.shape != (len(array), 1):
         raise ValueError(
             f"`{name}` must hold one label per row, shape (n_rows,); got shape {array.shape}. "
@@ -236,30 +228,23 @@ def _column(values: Labels, name: str) -> pd.Series[Any]:
     return pd.Series(array, dtype=object if array.dtype.kind in "OU" else None)
 
 
-def _array(values: Any, name: str) -> NDArray[Any]:
+def _array(values: Any) -> NDArray[Any]:
     if isinstance(values, Sequence) and not isinstance(values, bytes):
         if len(values) and isinstance(values[0], (list, np.ndarray)):
             return np.array(values, dtype=object)
         # np.asarray would turn tuples into columns and numbers beside strings into strings.
         return np.fromiter(values, dtype=object, count=len(values))
-    array = np.asarray(values) if hasattr(values, "__array__") else np.array(None)
-    if array.ndim == 0:
-        raise ValueError(
-            f"`{name}` must hold one label per row, in a list, an array or a column; got "
-            f"{type(values).__name__}."
-        )
-    return array
+    return np.asarray(values if hasattr(values, "__array__") else None)
 
 
 def _refuse_missing(missing: NDArray[np.bool_], name: str) -> None:
     rows = np.flatnonzero(missing)
-    if not rows.size:
-        return
-    s, them = ("s", "them") if len(rows) > 1 else ("", "it")
-    raise ValueError(
-        f"`{name}` has no label in {len(rows)} row{s}: {listed(rows)}. "
-        f"Fill {them} in or drop the row{s}."
-    )
+    if rows.size:
+        s, them = ("s", "them") if len(rows) > 1 else ("", "it")
+        raise ValueError(
+            f"`{name}` has no label in {len(rows)} row{s}: {listed(rows)}. "
+            f"Fill {them} in or drop the row{s}."
+        )
 
 
 def _refuse_unhashable(column: pd.Series[Any], name: str) -> None:

@@ -18,9 +18,8 @@ Paths = list[tuple[Hashable, ...]]
 
 def has_levels(tasks: Any) -> bool:
     """Whether labels have several columns."""
-    if isinstance(tasks, pd.DataFrame | np.ndarray):
-        return tasks.ndim == 2 and tasks.shape[1] > 1
-    return False
+    columns = isinstance(tasks, pd.DataFrame | np.ndarray) and tasks.ndim == 2
+    return columns and tasks.shape[1] > 1
 
 
 def level_names(tasks: Any) -> list[str]:
@@ -43,15 +42,11 @@ def paths_of(tasks: Any, n_rows: int) -> Paths:
     >>> paths_of(pd.DataFrame({"district": ["n", "s"], "school": [1, 1]}), 2)
     [('n', 1), ('s', 1)]
     """
-    frame = pd.DataFrame(tasks)
-    columns = (check_tasks(frame.iloc[:, k], n_rows) for k in range(frame.shape[1]))
-    return list(zip(*map(_natives, columns), strict=True))
-
-
-def _natives(column: pd.Series[Any]) -> list[Hashable]:
-    """Return labels as Python objects; each distinct one is converted once."""
-    codes, labels, _ = factorize(column, "tasks")
-    return [labels[code] for code in codes.tolist()]
+    frame, columns = pd.DataFrame(tasks), []
+    for k in range(frame.shape[1]):
+        codes, labels, _ = factorize(check_tasks(frame.iloc[:, k], n_rows), "tasks")
+        columns.append([labels[code] for code in codes.tolist()])
+    return list(zip(*columns, strict=True))
 
 
 def paths_like(tasks: Any, n_rows: int, names: Sequence[str], fitted: Paths) -> Paths:

@@ -74,6 +74,24 @@ class Ordinal(Scored):
         third = -bends[0] * (1.0 - 2.0 * u) - bends[1] * (1.0 - 2.0 * l)
         return u + l - 1.0, bends[0] + bends[1], third
 
+    def threshold_curvatures(self, y: Array, score: Array, weights: Array) -> tuple[Array, Array]:
+        """Minus second derivatives of the log density by thresholds, without the first of them.
+
+        By the score and a threshold, of each row; and by two thresholds, summed over the rows.
+        """
+        upper, lower = self._ends(y, score)
+        by_upper, by_lower = (expit(end) * expit(-end) for end in (upper, lower))
+        both = np.exp(lower - upper) / np.expm1(lower - upper) ** 2
+        number, n = y.astype(np.intp), self.n_classes + 1
+        with_score, together = np.zeros((len(y), n)), np.zeros((n, n))
+        rows = np.arange(len(y))
+        with_score[rows, number], with_score[rows, number + 1] = -by_lower, -by_upper
+        np.add.at(together, (number, number), weights * (both + by_lower))
+        np.add.at(together, (number + 1, number + 1), weights * (both + by_upper))
+        np.add.at(together, (number, number + 1), -weights * both)
+        together += np.triu(together, 1).T
+        return with_score[:, 2:-1], together[2:-1, 2:-1]
+
     def probabilities(self, score: Array, variance: Array) -> Array:
         """Mean probabilities (rows, classes) of classes whose scores are Gaussian."""
         at = score[:, None] + np.sqrt(variance)[:, None] * NODES
