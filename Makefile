@@ -26,8 +26,8 @@ test: $(VENV)/.dev ## lint, check types, and run all tests but the slow ones: be
 	@echo "$(BIN)/mypy, beside the tests"
 	@$(BIN)/mypy & $(PYTEST) -m 'not slow' $(COVERAGE); tests=$$?; wait $$! && exit $$tests
 
-test-all: $(VENV)/.loops ## run the slow tests, and try the wheel with each extra in an empty environment
-	$(PYTEST) -m slow
+test-all: $(VENV)/.loops ## run the slow tests, laws on more examples, and try the wheel with each extra
+	$(PYTEST) -m 'slow or hypothesis' --hypothesis-profile thorough
 	$(BIN)/python .ci/wheels.py
 
 docs: $(VENV)/.docs ## build the documentation; warnings are errors

@@ -5,5 +5,7 @@ os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 
 from hypothesis import settings
 
-settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("default")
+# `make test` takes a quarter of the examples that `make test-all` takes.
+settings.register_profile("thorough", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("quick", settings.get_profile("thorough"), max_examples=25)
+settings.load_profile("quick")

@@ -258,7 +258,6 @@ def awkward(draw):
 
 
 @given(awkward(), st.sampled_from(["auto", "block", "diagonal", "full"]), st.booleans())
-@settings(max_examples=80)
 def test_never_a_nan(table, structure, flat_center):
     X, y, tasks = table
     fit, mean, variance = fitted(X, y, tasks, structure, flat_center=flat_center)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -311,7 +311,6 @@ AWKWARD = [Bernoulli(), Poisson(), Gamma(), Tweedie(), Multinomial(4), Student()
     st.sampled_from(["random", "constant", "separable", "large"]),
     st.sampled_from(["auto", "block", "diagonal", "full"]),
 )
-@settings(max_examples=50)
 def test_never_a_nan(family, seed, n_tasks, p, kind, structure):
     rng = np.random.default_rng(seed)
     tasks = np.repeat(np.arange(n_tasks), rng.integers(1, 6, size=n_tasks))

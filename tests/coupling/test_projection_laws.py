@@ -15,7 +15,7 @@ seeds = st.integers(0, 2**32 - 1)
 free_or_given = st.booleans()
 
 
-many = settings(max_examples=400)
+many = settings(max_examples=4 * settings().max_examples)
 
 
 def assert_laws_of_projection(case):
@@ -74,7 +74,6 @@ def test_residual_and_certificate_agree(case):
     assert max(result.kkt_residual, proof.kkt_residual) <= KKT[case.thetas.dtype] + proof.rounding
 
 
-@settings(max_examples=100)
 @given(cases())
 def test_twice_is_once(case):
     once = case.solve()

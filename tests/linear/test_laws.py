@@ -62,7 +62,6 @@ def assert_same(left: np.ndarray, right: np.ndarray) -> None:
 
 
 @given(models())
-@settings(max_examples=100)
 def test_optimality_from_the_definition(case):
     model, data = case
     assert_optimal(Definition(data.fitted(model), data))

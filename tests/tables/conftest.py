@@ -14,7 +14,7 @@ def regression():
 
 @pytest.fixture(scope="session")
 def binary():
-    return fit_table(classes(["few", "many"]), task="shop", target="sales", base="linear")
+    return fit_table(classes(["few", "many"]), task="shop", target="sales", base="linear", folds=2)
 
 
 @pytest.fixture

@@ -55,7 +55,8 @@ def test_few_values_are_taken_as_they_are_and_one_has_no_effect():
     frame = shops(200)
     frame["big"] = (np.arange(200) % 3 == 0).astype(float)
     frame["rare"] = (np.arange(200) == 7).astype(float)
-    model = fit_table(frame, task="shop", target="sales", features=["big", "rare"], base="linear")
+    quick = {"base": "linear", "folds": 2, "family": "gaussian"}
+    model = fit_table(frame, task="shop", target="sales", features=["big", "rare"], **quick)
     (effect,) = effects(model, frame)
     assert (effect.feature, effect.grid) == ("big", (0.0, 1.0))
 
@@ -105,7 +106,8 @@ def test_true_probabilities_are_reliable_and_others_are_not():
 
 def test_tasks_do_not_differ_in_effects_of_columns_that_are_constant_within_them():
     frame = shops().assign(region=lambda f: f["shop"].map({"s0": "a", "s1": "a"}).fillna("b"))
-    model = fit_table(frame, task="shop", target="sales", base="linear", folds=2)
+    quick = {"base": "linear", "folds": 2, "family": "gaussian"}
+    model = fit_table(frame, task="shop", target="sales", **quick)
     by_column = {effect.feature: effect for effect in model.findings.effects}
     assert by_column["region"].tasks == ()
     assert len(by_column["price"].tasks) == 4

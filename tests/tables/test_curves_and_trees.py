@@ -29,9 +29,9 @@ def curved(seed=0, tasks=8, rows=40, step=False):
 
 def test_the_deviance_of_counts_implies_models_of_counts():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"g": np.arange(200) % 5, "x": rng.normal(size=200)})
+    frame = pd.DataFrame({"g": np.arange(100) % 5, "x": rng.normal(size=100)})
     frame["y"] = rng.poisson(np.exp(4.0 + 0.3 * frame["x"]))  # large: not taken for counts
-    given = {"task": "g", "target": "y", "base": "linear"}
+    given = {"task": "g", "target": "y", "base": "linear", "folds": 2}
     usual = fit_table(frame, **given).results
     asked = fit_table(frame, **given, metric="poisson-deviance").results
     assert not any("poisson" in one["name"] for one in usual["models"])
@@ -91,7 +91,7 @@ assert not unneeded & set(sys.modules)
 
 def test_no_model_extrapolates_wildly(tmp_path):
     frame = curved()
-    model = fit_fully(frame, task="g", target="y", base="splines")
+    model = fit_fully(frame, task="g", target="y", base="splines", family="gaussian", folds=2)
     far = pd.DataFrame({"x": [1e3, -1e3], "z": [2.0, 2.0], "g": ["t1", "new"]})
     half = 0.5 * np.ptp(frame["y"])
     said = model.predict(far)
@@ -170,20 +170,23 @@ def test_a_model_that_cannot_be_fitted_is_left_out_and_a_note_says_why(monkeypat
         return fit(self, candidate, *rest)
 
     monkeypatch.setattr(CrossValidation, "_model", failing)
-    results = fit_fully(curved(), task="g", target="y", base="splines").results
+    quick = {"folds": 2, "family": "gaussian"}
+    results = fit_fully(curved(), task="g", target="y", base="splines", **quick).results
     assert all("splines" not in model["name"] for model in results["models"])
     (note,) = (note for note in results["notes"] if note.startswith("left out"))
     assert note.startswith("left out, since it is tired: one pooled model with curves (and 2 more)")
 
 
 def test_two_folds_are_enough_for_trees():
-    results = fit_fully(curved(step=True), task="g", target="y", folds=2).results
+    quick = {"folds": 2, "family": "gaussian", "base": "boosting"}
+    results = fit_fully(curved(step=True), task="g", target="y", **quick).results
     assert any("trees" in model["name"] for model in results["models"])
 
 
 def test_a_bound_is_kept_by_what_is_kept():
+    given = {"task": "g", "target": "y", "base": "linear", "family": "gaussian", "folds": 2}
     for epsilon in (0.0, 0.1):
-        results = fit_fully(curved(), task="g", target="y", base="linear", epsilon=epsilon).results
+        results = fit_fully(curved(), **given, epsilon=epsilon).results
         (chosen,) = (model for model in results["models"] if model["chosen"])
         assert chosen["kind"] in ("pooled", "cross")
         assert {"separate", "levels"} <= {model["kind"] for model in results["models"]}

@@ -76,7 +76,7 @@ def test_a_cluster_gives_what_chunks_give_though_a_worker_is_killed(tmp_path, cl
 
 @pytest.mark.parametrize(("parts", "kind"), [(1, "number"), (20, "number"), (7, "class")])
 def test_partitions_do_not_matter(tmp_path, parts, kind):
-    frame = shops() if kind == "number" else sold("two")
+    frame = shops(300, 6) if kind == "number" else sold("two", 200, 4)
     chunks = fit_files(written(frame, tmp_path / "data"), task="shop", target="sales", folds=2)
     with dask.config.set(scheduler="synchronous"):
         model = cluster.fit_table(
@@ -87,7 +87,7 @@ def test_partitions_do_not_matter(tmp_path, parts, kind):
 
 
 def test_empty_files_do_not_matter(tmp_path):
-    frame = sold("two", 200, 4)
+    frame = sold("two", 120, 3)
     folder = written(frame, tmp_path / "data")
     chunks = fit_files(folder, task="shop", target="sales", folds=2)
     frame.iloc[:0].to_parquet(folder / "empty.parquet")

@@ -21,6 +21,7 @@ from crosslearning.tables.settings import FitSettings
 from tests.support.chunked_tables import written
 
 GIVEN = {"task": "shop", "target": "sales"}
+FEW = {"features": ["size", "age", "zip"]}
 
 
 def shops(kind, rows=300, tasks=6, seed=3):
@@ -132,8 +133,9 @@ def without_provenance(model):
 )
 def test_a_table_that_fits_into_memory_is_the_same_to_every_engine(tmp_path, kind, base):
     dd = pytest.importorskip("dask.dataframe")
-    frame = shops(kind)
+    frame = shops(kind, 180, 4)
     options = {**GIVEN, "weights": "weight", "folds": 2, "base": base}
+    options |= {"number": {}, "two": FEW, "count": {**FEW, "family": "poisson"}}[kind]
     memory = fit_table(frame, **options)
     frame.to_csv(tmp_path / "shops.csv", index=False)
     parquet = written(frame, tmp_path / "shops", parts=2)
@@ -197,13 +199,14 @@ def test_which_tasks_are_kept_does_not_depend_on_folds():
 
 def test_files_that_fit_into_memory_are_recognised_from_all_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(survey, "_SAMPLE", 50)
-    model = fit_files(written(shops("number"), tmp_path / "x"), **GIVEN, base="linear", folds=2)
+    quick = {"base": "linear", "family": "gaussian", "folds": 2}
+    model = fit_files(written(shops("number"), tmp_path / "x"), **GIVEN, **quick)
     assert not any("drawn at random" in note for note in model.results["notes"])
 
 
 def test_lines_of_python_name_the_function_of_the_engine():
     dd = pytest.importorskip("dask.dataframe")
-    frame, options = shops("number"), {**GIVEN, "base": "linear", "folds": 2}
+    frame, options = shops("number"), {**GIVEN, "base": "linear", "folds": 2, "family": "gaussian"}
     with dask.config.set(scheduler="synchronous"):
         cluster = dask_tables.fit_table(dd.from_pandas(frame, npartitions=2), **options)
     assert "from crosslearning.tables.dask import fit_table" in cluster.results["python"]

@@ -84,7 +84,7 @@ def test_listed_coefficients_of_classes_and_of_axes():
     rng = np.random.default_rng(0)
     wide = pd.DataFrame(rng.normal(size=(40, 50))).add_prefix("x")
     wide = wide.assign(y=wide["x0"], g=np.repeat(list("ab"), 20))
-    model = fit_table(wide, task="g", target="y", base="linear", epsilon=10.0)
+    model = fit_table(wide, task="g", target="y", base="linear", epsilon=10.0, folds=2)
     own = _listed(model).loc[wide["g"]].to_numpy()
     said = np.sum(model.encoder.encode(wide) * own[:, :-1], axis=1) + own[:, -1]
     np.testing.assert_allclose(said, model.predict(wide)["prediction"], rtol=1e-8, atol=1e-8)
@@ -104,7 +104,8 @@ def test_the_spread_of_tasks_is_recovered():
     slope = 1 + 0.5 * rng.normal(size=100)
     y = slope[tasks] * x + z + 2 * rng.normal(size=100)[tasks] + rng.normal(size=3000)
     frame = pd.DataFrame({"x": x, "z": z, "y": y, "g": tasks})
-    found = fit_table(frame, task="g", target="y", base="linear")
+    given = {"base": "linear", "family": "gaussian", "folds": 2}
+    found = fit_table(frame, task="g", target="y", **given)
     told = found.results["differences"]
     features = {row["what"]: row for row in told["features"]}
     assert told["level"]["low"] < 2 < told["level"]["high"]
@@ -153,7 +154,8 @@ def test_more_columns_than_rows():
     frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(400)])
     frame["g"] = np.arange(60) % 3
     frame["y"] = 3 * X[:, 0] + frame["g"] + 0.1 * rng.normal(size=60)
-    model = fit_table(frame, task="g", target="y", epsilon=100.0)  # one model, no blend
+    given = {"task": "g", "target": "y", "folds": 2, "family": "gaussian"}
+    model = fit_table(frame, **given, epsilon=100.0)  # one model, no blend
     assert model.rotation is not None
     found = model.results
     (part,) = found["coefficients"]["predictors"]
@@ -180,7 +182,10 @@ def test_axes_are_exact_where_tasks_differ_alike():
 
 def test_progress_is_told():
     said = []
-    fit_table(shops(), task="shop", target="sales", progress=lambda *told: said.append(told))
+    quick = {"folds": 2, "family": "gaussian"}
+    fit_table(
+        shops(), task="shop", target="sales", **quick, progress=lambda *told: said.append(told)
+    )
     texts, shares = zip(*said, strict=True)
     assert texts[:2] == ("Looking at the columns", "Trying one pooled model")
     assert texts[-1].startswith("Fitting the best model")

@@ -7,11 +7,14 @@ import pytest
 from crosslearning.tables import TableModel, fit_table
 from tests.support.tables import shops
 
+GIVEN = {"task": "shop", "target": "sales", "base": "linear", "folds": 2}
+QUICK = {**GIVEN, "family": "gaussian"}
+
 
 def test_blanks_around_labels_do_not_make_tasks():
     frame = shops()
     frame.loc[frame.index[::7], "shop"] += " "
-    model = fit_table(frame, task="shop", target="sales", base="linear")
+    model = fit_table(frame, **QUICK)
     assert len(model.results["tasks"]) == 4
     assert model.unknown_tasks(frame) == {}
 
@@ -19,9 +22,7 @@ def test_blanks_around_labels_do_not_make_tasks():
 def test_rows_without_a_label_can_be_dropped():
     frame = shops()
     frame.loc[[3, 9], "shop"] = None
-    found = fit_table(
-        frame, task="shop", target="sales", drop_unlabelled=True, base="linear"
-    ).results
+    found = fit_table(frame, **QUICK, drop_unlabelled=True).results
     assert found["provenance"]["dropped"] == 2
 
 
@@ -39,7 +40,7 @@ def test_rows_without_a_target_are_left_out_and_counted(regression):
 def test_a_task_with_one_row():
     frame = shops()
     frame.loc[0, "shop"] = "lonely"
-    model = fit_table(frame, task="shop", target="sales", base="linear")
+    model = fit_table(frame, **QUICK)
     rows = {task["task"]: task for task in model.results["comparison"]["tasks"]}
     assert rows["lonely"]["rows"] == 1
     assert np.isfinite(rows["lonely"]["separate"])
@@ -48,7 +49,7 @@ def test_a_task_with_one_row():
 def test_labels_of_any_kind_can_be_told_and_saved(tmp_path):
     frame = shops()
     frame["shop"] = pd.to_datetime("2024-01-01") + pd.to_timedelta(np.arange(120) % 4, unit="D")
-    model = fit_table(frame, task="shop", target="sales", base="linear")
+    model = fit_table(frame, **QUICK)
     assert model.results["tasks"][0]["task"] == "2024-01-01 00:00:00"
     model.save(tmp_path / "fit")
     assert TableModel.load(tmp_path / "fit").unknown_tasks(frame) == {}
@@ -128,9 +129,7 @@ def test_tasks_that_are_refused(labels, message):
 
 
 def test_one_feature_needs_no_list():
-    model = fit_table(
-        shops(), task="shop", target="sales", features="price", base="linear", folds=2
-    )
+    model = fit_table(shops(), **QUICK, features="price")
     assert model.encoder.columns == ["price"]
 
 
@@ -144,7 +143,6 @@ def test_options_and_tables_that_are_none():
 
 
 def test_a_bound_of_0_is_the_pooled_model():
-    given = {"task": "shop", "target": "sales", "base": "linear", "folds": 2}
-    found = fit_table(shops(), **given, epsilon=0.0).results
+    found = fit_table(shops(), **GIVEN, epsilon=0.0).results
     assert not any(model["kind"] == "cross" for model in found["models"])
     assert found["comparison"]["effect"] == "pool"

@@ -11,7 +11,7 @@ from crosslearning.tables.columns.levels import TaskLevels
 from crosslearning.tables.settings import FitSettings
 
 COLUMNS = ["district", "school"]
-PLAIN = {"base": "linear", "family": "gaussian"}
+PLAIN = {"base": "linear", "family": "gaussian", "folds": 2}
 
 
 def pupils(n_districts=8, n_schools=4, n_rows=10):
@@ -176,14 +176,15 @@ def test_estimators_take_columns_or_a_frame(model, tmp_path):
 def test_classes_in_groups():
     frame = pupils(4, 3)
     y = frame["y"] > frame["y"].median()
-    model = CrossClassifier(task_column=COLUMNS, base="linear").fit(frame[[*COLUMNS, "x"]], y)
+    model = CrossClassifier(task_column=COLUMNS, base="linear", folds=2)
+    model = model.fit(frame[[*COLUMNS, "x"]], y)
     assert "nested" in set(model.candidates_["name"])
     assert len(model.model_.results["center"]["coefficients"]) == 2
 
 
 def test_trees_know_groups_and_tasks(tmp_path):
     frame = pupils()
-    model = fit_table(frame, task=COLUMNS, target="y", base="boosting", family="gaussian")
+    model = fit_table(frame, task=COLUMNS, target="y", base="boosting", family="gaussian", folds=2)
     assert {"nested", "cross-trees"} <= {one["name"] for one in model.results["models"]}
     model.save(tmp_path)
     rows = pd.concat([frame.head(3), frame.head(3).assign(school=9)])

@@ -179,7 +179,8 @@ def loans(tmp_path_factory):
     )
     path = tmp_path_factory.mktemp("loans") / "loans.csv"
     frame.to_csv(path, sep=";", index=False, encoding="cp1252")
-    return path, fit_table(read_table(path), task="stadt", target="zins", base="linear")
+    quick = {"base": "linear", "folds": 2, "family": "gaussian"}
+    return path, fit_table(read_table(path), task="stadt", target="zins", **quick)
 
 
 def test_a_table_in_another_dialect_is_fitted(loans):
@@ -210,7 +211,7 @@ def test_a_table_in_chunks_is_read_as_in_memory(loans, tmp_path, monkeypatch):
     path, model = loans
     monkeypatch.setattr(table_files, "_NUMBERS", 6 * 50)
     monkeypatch.setattr(table_files, "_BLOCK", 2000)
-    found = fit_files(path, task="stadt", target="zins")
+    found = fit_files(path, task="stadt", target="zins", folds=2)
     assert found.encoder.numbers == pytest.approx(model.encoder.numbers)
     assert found.encoder.ranges == model.encoder.ranges
     assert found.encoder.flagged == model.encoder.flagged == ["quote"]
@@ -246,7 +247,7 @@ def test_targets_and_weights_have_one_mark_in_all_chunks(tmp_path):
     written = frame.assign(y=text, w=text)
     for k, part in enumerate((written[:40], written[40:])):
         part.to_parquet(tmp_path / f"{k}.parquet", index=False)
-    given = {"task": "shop", "target": "y", "weights": "w"}
+    given = {"task": "shop", "target": "y", "weights": "w", "folds": 2}
     (tmp_path / "numbers").mkdir()
     frame.assign(y=shown, w=shown).to_parquet(tmp_path / "numbers/0.parquet", index=False)
     expected = fit_files(tmp_path / "numbers", **given)
@@ -336,6 +337,7 @@ def test_rows_without_a_task_are_counted_apart(tmp_path, capsys):
     assert main(["fit", str(tmp_path / "shops.csv"), *given]) == 2
     assert "or drop these rows with option drop_unlabelled." in capsys.readouterr().err
     asked = {"task": "shop", "target": "sales", "features": ["price"], "base": "linear"}
+    asked |= {"folds": 2, "family": "gaussian"}
     notes = fit_table(frame, **asked, drop_unlabelled=True).results["notes"]
     assert notes[:2] == ["1 row without a task left out", "3 rows without a target left out"]
 
@@ -343,7 +345,8 @@ def test_rows_without_a_task_are_counted_apart(tmp_path, capsys):
 def test_new_tasks_are_scored_each():
     frame = shops()
     frame["size"] = frame["shop"].map({"s0": 1, "s1": 5, "s2": 2, "s3": 3})  # constant in a shop
-    model = fit_table(frame, task="shop", target="sales", features=["price", "size"], base="linear")
+    quick = {"base": "linear", "folds": 2, "family": "gaussian"}
+    model = fit_table(frame, task="shop", target="sales", features=["price", "size"], **quick)
     assert {"size"} == set(model.results["constant_within_tasks"])
     new = frame.assign(shop=frame["shop"].replace({"s0": "n0", "s1": "n1"}))
     new.loc[[2, 6], "shop"] = None

@@ -51,11 +51,11 @@ def test_chunks_give_the_model_that_memory_gives(tmp_path, monkeypatch, kind):
 
 def test_models_are_compared_as_in_memory(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    frame = sold("two", 300, 6)
+    frame = sold("two", 200, 4)
     written(frame, tmp_path / "x")
     frame.tail(100).assign(sales=["high", None] * 50).to_csv("later.csv", index=False)
     line = ["fit", "x", "--task", "shop", "--target", "sales", "--metric", "accuracy"]
-    line += ["--base", "linear"]
+    line += ["--base", "linear", "--folds", "2"]
     assert main([*line, "--holdout", "later.csv"]) == 0
     assert "held out" in capsys.readouterr().out
     page = Path("crosslearning-x/report.html").read_text()
@@ -63,7 +63,7 @@ def test_models_are_compared_as_in_memory(tmp_path, capsys, monkeypatch):
     assert "The model was chosen before" not in page
     model = TableModel.load("crosslearning-x")
     large = json.loads(Path("crosslearning-x/results.json").read_text())
-    memory = fit_table(frame, **GIVEN, metric="accuracy", base="linear")
+    memory = fit_table(frame, **FEW_FOLDS, metric="accuracy", base="linear")
     assert {row["name"]: row["score"] for row in large["models"]} == scores(memory)
     assert sum(row["count"] for row in large["reliability"]["bins"]) == len(frame)
     held = large["holdout"]
@@ -95,7 +95,7 @@ def test_a_held_out_table_in_chunks_is_weighted_too(tmp_path):
 def test_of_many_tasks_some_are_kept_to_compare_models_on(tmp_path, monkeypatch):
     monkeypatch.setattr(local, "ROOM", 150)
     monkeypatch.setattr(look, "_FEWEST_TASKS", 5)
-    model = fit_files(written(sold("two"), tmp_path / "x"), **GIVEN)
+    model = fit_files(written(sold("two"), tmp_path / "x"), **FEW_FOLDS)
     (note,) = [note for note in model.results["notes"] if note.startswith("models were compared")]
     assert 1 <= int(note.split()[4]) < 8
     assert model.results["size"]["tasks"] == 8
@@ -106,8 +106,9 @@ def test_later_rows_are_tested_on(tmp_path, monkeypatch, metric):
     frame = shops(400)
     monkeypatch.setattr(local, "ROOM", 399)  # all but one
     frame["day"] = frame["day"].dt.strftime("%d/%m/%Y")
-    large = fit_files(written(frame, tmp_path / "x"), **GIVEN, time="day", metric=metric)
-    memory = fit_table(frame, **GIVEN, time="day", metric=metric, base="linear", family="gaussian")
+    asked = {**FEW_FOLDS, "time": "day", "metric": metric}
+    large = fit_files(written(frame, tmp_path / "x"), **asked)
+    memory = fit_table(frame, **asked, base="linear", family="gaussian")
     assert "later day" in large.results["score"]["explanation"]
     for name, score in scores(large).items():
         assert score == pytest.approx(scores(memory)[name], rel=0.02)
@@ -118,11 +119,12 @@ def test_later_rows_are_tested_on(tmp_path, monkeypatch, metric):
 @pytest.mark.usefixtures("little_room")
 def test_groups_are_left_out_whole(tmp_path, monkeypatch):
     frame = shops(400).assign(week=np.random.default_rng(0).integers(30, size=400))
-    model = fit_files(written(frame, tmp_path / "x"), **GIVEN, group="week")
+    model = fit_files(written(frame, tmp_path / "x"), **FEW_FOLDS, group="week")
     assert "on rows with a held-out week" in model.results["score"]["explanation"]
     assert "week" not in model.encoder.columns
     monkeypatch.setattr(table_files, "_NUMBERS", 300)
-    assert scores(fit_files(tmp_path / "x", **GIVEN, group="week")) == pytest.approx(scores(model))
+    chunks = fit_files(tmp_path / "x", **FEW_FOLDS, group="week")
+    assert scores(chunks) == pytest.approx(scores(model))
 
 
 @pytest.mark.usefixtures("little_room")
@@ -143,10 +145,12 @@ def test_days_come_first_in_every_chunk_if_they_do_in_one(tmp_path, monkeypatch)
         frame.assign(late=dates.day > 12).sort_values("late", kind="stable").drop(columns="late")
     )
     frame.to_csv(tmp_path / "shops.csv", index=False)
-    expected = fit_table(frame.reset_index(drop=True), **GIVEN, family="gaussian", base="linear")
+    expected = fit_table(
+        frame.reset_index(drop=True), **FEW_FOLDS, family="gaussian", base="linear"
+    )
     monkeypatch.setattr(table_files, "_NUMBERS", 300)
     monkeypatch.setattr(table_files, "_BLOCK", 2000)
-    model = fit_files(tmp_path / "shops.csv", **GIVEN)
+    model = fit_files(tmp_path / "shops.csv", **FEW_FOLDS)
     assert model.encoder == expected.encoder
     assert model.encoder.day_first == ["day"]
     alone = frame[frame["day"].str[:2].astype(int) <= 12].head(1)
@@ -157,8 +161,8 @@ def test_days_come_first_in_every_chunk_if_they_do_in_one(tmp_path, monkeypatch)
 
 @pytest.mark.usefixtures("little_room")
 def test_a_class_that_is_rare_is_one(tmp_path, monkeypatch):
-    frame = sold("two")
-    frame.loc[399, "sales"] = "never"
+    frame = sold("two", 200, 4)
+    frame.loc[199, "sales"] = "never"
     monkeypatch.setattr("crosslearning.tables.engines.survey._SAMPLE", 50)
     model = fit_files(written(frame, tmp_path / "x"), **FEW_FOLDS)
     assert model.classes.tolist() == ["high", "low", "never"]
@@ -169,7 +173,7 @@ def test_a_class_that_is_rare_is_one(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("little_room")
 def test_counts_are_recognised(tmp_path):
-    counts = sold("count", 300, 6)
+    counts = sold("count", 200, 4)
     model = fit_files(written(counts, tmp_path / "x"), **FEW_FOLDS, metric="poisson-deviance")
     assert model.results["family"] == "poisson"
     assert any("poisson" in name for name in scores(model))

@@ -8,6 +8,8 @@ from crosslearning.linear.persistence import model_of
 from crosslearning.tables import fit_table, predict_table
 from tests.support.tables import classes, shops
 
+QUICK = {"task": "shop", "target": "sales", "base": "linear", "folds": 2, "family": "gaussian"}
+
 
 def test_predictions_are_those_of_the_estimator(regression, binary):
     frame = shops()
@@ -34,7 +36,7 @@ def test_intervals_hold_as_often_as_they_say():
     x = rng.normal(size=3000)
     y = x + rng.normal(size=30)[tasks] + rng.standard_t(4, size=3000)
     frame = pd.DataFrame({"x": x, "y": y, "g": tasks})
-    model = fit_table(frame.iloc[:1500], task="g", target="y", base="linear")
+    model = fit_table(frame.iloc[:1500], task="g", target="y", base="linear", folds=3)
     for coverage in (0.5, 0.9):
         said = model.predict(frame.iloc[1500:], coverage=coverage)
         inside = (said["lower"] <= y[1500:]) & (y[1500:] <= said["upper"])
@@ -101,7 +103,7 @@ def test_labels_that_look_like_numbers_stay_what_they_were(tmp_path):
     frame = shops()
     frame["shop"] = frame["shop"].map({"s0": "01", "s1": "02", "s2": "03", "s3": "x"})
     frame["kind"] = frame["kind"].replace({"tea": "1", "milk": "2"})
-    model = fit_table(frame, task="shop", target="sales", base="linear")
+    model = fit_table(frame, **QUICK)
     path = tmp_path / "new.csv"
     frame[frame["shop"] != "x"].head(6).to_csv(path, index=False)
     predicted = predict_table(model, path)
@@ -121,7 +123,7 @@ def test_labels_that_look_like_numbers_stay_what_they_were(tmp_path):
 def test_one_odd_label_leaves_the_others_their_tasks(written, unknown, tmp_path):
     frame = shops()
     frame["shop"] = np.where(np.arange(120) % 5, np.arange(120) % 4, 9007199254740992)
-    model = fit_table(frame, task="shop", target="sales", base="linear")
+    model = fit_table(frame, **QUICK)
     new = frame.iloc[1:5].assign(shop=written)
     new.to_csv(tmp_path / "new.csv", index=False)
     predicted = predict_table(model, tmp_path / "new.csv")
@@ -137,7 +139,7 @@ def test_one_odd_label_leaves_the_others_their_tasks(written, unknown, tmp_path)
 def test_numbers_may_stand_for_labels_of_text():
     frame = shops()
     frame["shop"] = frame["shop"].str.removeprefix("s")
-    model = fit_table(frame, task="shop", target="sales", base="linear")
+    model = fit_table(frame, **QUICK)
     assert model.unknown_tasks(frame.astype({"shop": int}).replace({"shop": {3: 8}})) == {8: 30}
 
 
@@ -150,7 +152,7 @@ def test_labels_of_another_type_are_recognised(label):
     frame["shop"] = [label(k) for k in labels]
     if label(1) == "2024-01-01":
         frame["shop"] = pd.to_datetime(frame["shop"])
-    model = fit_table(frame, task="shop", target="sales", base="linear", folds=2)
+    model = fit_table(frame, **QUICK)
     expected = model.predict(frame)
     others = [frame["shop"].astype(object), frame["shop"].astype(str)]
     if not isinstance(label(1), str) or label(1).isdigit():

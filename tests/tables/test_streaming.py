@@ -122,7 +122,7 @@ def test_row_numbers_and_rare_levels_are_told_from_all_rows(tmp_path, monkeypatc
     frame = shops(3000).assign(number=np.arange(3000))
     frame.loc[:11, "kind"] = "seldom"
     monkeypatch.setattr("crosslearning.tables.engines.survey._SAMPLE", 200)
-    model = fit_files(written(frame, tmp_path / "x"), task="shop", target="sales")
+    model = fit_files(written(frame, tmp_path / "x"), task="shop", target="sales", folds=2)
     assert "column number left out: it numbers the rows" in model.results["notes"]
     assert model.encoder.levels["kind"] == ["a", "b", "c", "seldom"]
     note = "columns were recognised from 200 rows drawn at random, and medians in place of gaps"
@@ -213,7 +213,7 @@ def test_of_many_tasks_the_ends_and_some_are_listed(tmp_path, monkeypatch):
     x = rng.normal(size=1800)
     y = x * rng.normal(1.0, 0.5, size=300)[task] + rng.normal(size=1800)
     frame = pd.DataFrame({"task": task, "x": x, "y": y})
-    model = fit_files(written(frame, tmp_path / "data"), task="task", target="y")
+    model = fit_files(written(frame, tmp_path / "data"), task="task", target="y", folds=2)
     found = model.results
     assert found["size"] == {
         "tasks": 300,
@@ -239,7 +239,8 @@ def test_of_many_tasks_the_ends_and_some_are_listed(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def model():
-    return fit_table(shops().drop(columns="day"), task="shop", target="sales", base="linear")
+    quick = {"base": "linear", "family": "gaussian", "folds": 2}
+    return fit_table(shops().drop(columns="day"), task="shop", target="sales", **quick)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv.gz", ".parquet"])
@@ -273,7 +274,7 @@ def test_predictions_in_chunks_are_those_in_memory(tmp_path, monkeypatch, suffix
 @pytest.mark.usefixtures("little_room")
 def test_predictions_are_written_in_full_or_not_at_all(tmp_path, capsys, monkeypatch):
     frame = shops()
-    model = fit_files(written(frame, tmp_path / "data"), task="shop", target="sales")
+    model = fit_files(written(frame, tmp_path / "data"), task="shop", target="sales", folds=2)
     model.save(tmp_path / "fit")
     out = tmp_path / "predicted.parquet"
     assert main(["predict", str(tmp_path / "fit"), str(tmp_path / "data"), "--out", str(out)]) == 0
@@ -295,7 +296,8 @@ def test_predictions_are_written_in_full_or_not_at_all(tmp_path, capsys, monkeyp
 
 def test_truth_values_in_chunks_of_text_are_numbers(tmp_path):
     frame = shops().drop(columns="day").assign(open=lambda f: f["size"] > 0)
-    model = fit_table(frame, task="shop", target="sales", base="linear", folds=2)
+    quick = {"base": "linear", "family": "gaussian", "folds": 2}
+    model = fit_table(frame, task="shop", target="sales", **quick)
     frame.to_csv(tmp_path / "new.csv", index=False)
     predicted = predict_files(model, tmp_path / "new.csv", tmp_path / "out.csv")
     assert not predicted.unread

@@ -15,7 +15,7 @@ def guess_of_shares(frame):
     """Log loss, mean over shops, of the shares of the classes among the rows learned from."""
     y, codes = frame["sales"].to_numpy(), frame["shop"].str[1:].astype(int).to_numpy()
     losses = np.empty(len(frame))
-    for train, test in splits_of(codes, 5, 0, classes=y).parts:
+    for train, test in splits_of(codes, 2, 0, classes=y).parts:
         shares = pd.Series(y[train]).value_counts(normalize=True)
         losses[test] = -np.log(shares[y[test]])
     return pd.Series(losses).groupby(codes).mean().mean()
@@ -77,7 +77,7 @@ def test_counts_are_counts():
 def test_metrics_of_numbers(metric, words):
     frame = shops()
     frame["sales"] = np.exp(0.1 * frame["sales"])
-    fast = {"base": "linear", "folds": 3}
+    fast = {"base": "linear", "folds": 2, "features": ["price"]}
     found = fit_table(frame, task="shop", target="sales", metric=metric, **fast).results
     assert found["score"]["name"] == words
     assert found["models"][0]["score"] > 0
@@ -86,9 +86,8 @@ def test_metrics_of_numbers(metric, words):
 @pytest.mark.parametrize("metric", ["accuracy", "auc"])
 def test_metrics_of_classes(metric):
     frame = classes(["few", "many"])
-    found = fit_table(
-        frame, task="shop", target="sales", metric=metric, base="linear", folds=2
-    ).results
+    fast = {"base": "linear", "folds": 2, "features": ["price"]}
+    found = fit_table(frame, task="shop", target="sales", metric=metric, **fast).results
     assert found["score"]["greater_is_better"]
     scores = [model["score"] for model in found["models"]]
     assert scores == sorted(scores, reverse=True)
@@ -105,9 +104,10 @@ def drifting():
 
 def test_time_is_noticed_and_can_be_respected(tmp_path):
     frame = drifting()
-    random = fit_table(frame, task="firm", target="y", base="linear")
+    given = {"task": "firm", "target": "y", "base": "linear", "family": "gaussian"}
+    random = fit_table(frame, **given)
     assert any("column year looks like a time" in note for note in random.results["notes"])
-    later = fit_table(frame, task="firm", target="y", time="year", base="linear")
+    later = fit_table(frame, **given, time="year")
     assert not any("looks like a time" in note for note in later.results["notes"])
     words = "with a later year than the training rows, by at most 3"
     assert words in later.results["score"]["explanation"]
@@ -146,7 +146,8 @@ def test_groups_are_left_out_as_a_whole():
         assert not set(group[train]) & set(group[test])
     assert sum(len(test) for _, test in splits.parts) == 130
     given = {"task": "shop", "target": "sales", "group": "team", "base": "linear"}
-    found = fit_table(shops().assign(team=group[:120]), **given)
+    given |= {"family": "gaussian", "features": ["price"]}
+    found = fit_table(shops().assign(team=group[:120]), **given, folds=2)
     assert "team" not in found.encoder.columns
     assert "rows with a held-out team" in found.results["score"]["explanation"]
     few = fit_table(shops().assign(team=np.arange(120) % 3), **given, folds=4)
@@ -175,6 +176,7 @@ def test_rows_of_another_table_score_every_model(regression):
 def test_a_held_out_table_is_weighted_if_it_has_the_weights():
     frame, other = shops().assign(w=1.0), shops(80, 5, seed=1)
     given = {"task": "shop", "target": "sales", "features": ["price"], "base": "linear", "folds": 2}
+    given |= {"family": "gaussian"}
     weights = np.random.default_rng(0).uniform(size=80)
     plain, equal, weighted = (
         fit_table(frame, **given, weights="w", held_out=table)
@@ -211,11 +213,10 @@ def test_a_held_out_table_that_cannot_be_scored_is_named():
 
 def test_weights_count_rows():
     frame = shops().fillna({"price": 0.0, "kind": "tea"})
-    twice = fit_table(frame.assign(w=1.0 + (frame["shop"] == "s0")), task="shop", target="sales",
-                      features=["price"], weights="w", base="linear", folds=2)  # fmt: skip
-    plain = fit_table(
-        frame, task="shop", target="sales", features=["price"], base="linear", folds=2
-    )
+    given = {"task": "shop", "target": "sales", "features": ["price"], "base": "linear", "folds": 2}
+    given |= {"family": "gaussian"}
+    twice = fit_table(frame.assign(w=1.0 + (frame["shop"] == "s0")), **given, weights="w")
+    plain = fit_table(frame, **given)
     assert twice.estimator.noise_sd_ != pytest.approx(plain.estimator.noise_sd_, rel=1e-6)
     with pytest.raises(ValueError, match="weights in 'w' must be at least 0 in every row"):
         fit_table(frame.assign(w=-1.0), task="shop", target="sales", weights="w")
@@ -223,7 +224,8 @@ def test_weights_count_rows():
 
 def test_a_guess_knows_no_more_than_the_models():
     frame = drifting()
-    found = fit_table(frame, task="firm", target="y", time="year", base="linear").results
+    given = {"task": "firm", "target": "y", "base": "linear", "family": "gaussian"}
+    found = fit_table(frame, **given, time="year").results
     splits = later(frame["year"])
     errors = pd.Series(np.nan, index=frame.index)
     for train, test in splits.parts:

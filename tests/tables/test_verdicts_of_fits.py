@@ -41,13 +41,14 @@ def tasks_alike(seed, tasks=12, rows=20):
     return pd.DataFrame({"x": x, "y": y, "g": np.arange(len(x)) % tasks})
 
 
-def says_that_tasks_matter(frame, base):
-    effect = fit_table(frame, task="g", target="y", base=base).results["comparison"]["effect"]
-    return effect in ("helps", "differ")
+def says_that_tasks_matter(frame, base, **options):
+    found = fit_table(frame, task="g", target="y", base=base, **options).results
+    return found["comparison"]["effect"] in ("helps", "differ")
 
 
 def test_few_labels_that_mean_nothing_seem_to_help():
-    assert sum(says_that_tasks_matter(tasks_alike(seed), "linear") for seed in range(6)) <= 1
+    frames, quick = map(tasks_alike, range(6)), {"folds": 2, "family": "gaussian"}
+    assert sum(says_that_tasks_matter(frame, "linear", **quick) for frame in frames) <= 1
 
 
 @pytest.mark.slow
@@ -75,8 +76,9 @@ def test_curves_in_a_wide_table_are_not_credited_to_random_groups():
 
 
 def test_pooled_is_saved_where_it_is_best():
+    given = {"task": "g", "target": "y", "base": "linear", "folds": 2, "family": "gaussian"}
     for seed in range(10):
-        model = fit_table(tasks_alike(seed), task="g", target="y", base="linear")
+        model = fit_table(tasks_alike(seed), **given)
         if model.results["chosen_model"]["name"] == "pooled":
             break
     frame = tasks_alike(seed)
@@ -103,7 +105,7 @@ def test_a_bound_counts_standard_deviations_of_the_tasks():
     slope = 1 + 0.7 * rng.normal(size=60)
     y = slope[tasks] * x + 2 * rng.normal(size=60)[tasks] + 2 * rng.normal(size=720)
     frame = pd.DataFrame({"x": x, "y": y, "g": tasks})
-    found = fit_table(frame, task="g", target="y", epsilon=2.0, base="linear").results
+    found = fit_table(frame, task="g", target="y", epsilon=2.0, base="linear", folds=2).results
     assert found["chosen_model"]["name"] in ("cross", "robust")
     assert found["epsilon"] == found["differences"]["epsilon"] == 2.0
     assert max(task["distance"] for task in found["tasks"]) <= 2.0 + 1e-6
@@ -111,10 +113,9 @@ def test_a_bound_counts_standard_deviations_of_the_tasks():
 
 def test_a_bound_leaves_the_rivals_as_they_are():
     scores = {}
+    given = {"task": "shop", "target": "sales", "base": "linear", "features": ["price"], "folds": 2}
     for epsilon in (0.0, 0.5, np.inf):
-        found = fit_table(
-            shops(), task="shop", target="sales", base="linear", features=["price"], epsilon=epsilon
-        ).results
+        found = fit_table(shops(), **given, epsilon=epsilon).results
         scores[epsilon] = {model["name"]: model["score"] for model in found["models"]}
     for name in ("pooled", "levels", "separate"):
         assert scores[0.0][name] == scores[0.5][name] == scores[np.inf][name]
