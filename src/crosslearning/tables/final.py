@@ -15,7 +15,7 @@ from crosslearning.evaluation.scores import Scores
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
 from crosslearning.tables.checks import baseline_predictions
-from crosslearning.tables.columns.features import require_columns
+from crosslearning.tables.columns.recognition import require_columns
 from crosslearning.tables.engines import Engine
 from crosslearning.tables.forecast import blend, is_in_fit
 from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.tables.columns.recognition import as_numbers
-from crosslearning.tables.columns.target import class_codes
+from crosslearning.tables.columns.recognition import as_numbers, class_codes
 from crosslearning.tables.forecast import is_in_fit, predictions
 from crosslearning.tables.metrics import Predictions, metric_of
 

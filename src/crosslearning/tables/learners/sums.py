@@ -19,8 +19,8 @@ from crosslearning.tables.forecast import forecast
 from crosslearning.tables.learners.candidates import Candidate
 from crosslearning.tables.learners.selection import choices
 from crosslearning.tables.learners.trials import Choice, Trials, best_choice
-from crosslearning.tables.look import COMPARED
 from crosslearning.tables.rows import Rows, bounded
+from crosslearning.tables.schema import COMPARED
 
 Array = NDArray[np.float64]
 Predictions = list[tuple[Rows, Array, Array]]
