@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from crosslearning.cli import main
-from crosslearning.tables import TableModel, engines, fit_files, fit_table, look
+from crosslearning.tables import TableModel, engines, fit_files, fit_table, schema
 from crosslearning.tables.reading import files as table_files
 from crosslearning.tables.rows import bounded
 from tests.support.chunked_tables import assert_same, scores, shops, sold, written
@@ -93,7 +93,7 @@ def test_a_held_out_table_in_chunks_is_weighted_too(tmp_path):
 
 def test_of_many_tasks_some_are_kept_to_compare_models_on(tmp_path, monkeypatch):
     monkeypatch.setattr(engines, "ROOM", 150)
-    monkeypatch.setattr(look, "_FEWEST_TASKS", 5)
+    monkeypatch.setattr(schema, "_FEWEST_TASKS", 5)
     model = fit_files(written(sold("two"), tmp_path / "x"), **GIVEN)
     (note,) = [note for note in model.results["notes"] if note.startswith("models were compared")]
     assert 1 <= int(note.split()[4]) < 8

@@ -80,7 +80,8 @@ class FromSums:
         if candidate.name not in self._fitted:
             model, schema = clone(candidate.estimator), self.schema
             if isinstance(model, CrossBayesianRidge):
-                model.fit_statistics(self.total, learn_from=_LEARNED)
+                tasks = schema.levels.numbers if schema.levels and candidate.nested else None
+                model.fit_statistics(self.total, tasks=tasks, learn_from=_LEARNED)
             else:
                 counts = isinstance(model, CrossBayesianGLM)
                 about = self.ends.max() if counts else schema.classes

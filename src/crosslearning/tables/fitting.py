@@ -21,10 +21,6 @@ Progress = Callable[[str, float], object]
 CURRENT = "current"  # scheduler
 
 
-def _silent(text: str, share: float) -> None:
-    """Say nothing."""
-
-
 @with_options
 def fit_table(
     frame: Any,
@@ -73,7 +69,7 @@ def fit_table(
     >>> model.predict(pupils.head(2)).columns.tolist()
     ['prediction', 'lower', 'upper', 'std']
     """
-    settings, report = FitSettings.of(options), progress or _silent
+    settings, report = FitSettings.of(options), progress or (lambda *_: None)
     if isinstance(frame, pd.DataFrame):
         engine = Engine(FrameTable(frame))
     elif hasattr(frame, "to_delayed"):
@@ -125,7 +121,7 @@ def fit_files(
     -------
     TableModel
     """
-    settings, report = FitSettings.of(options), progress or _silent
+    settings, report = FitSettings.of(options), progress or (lambda *_: None)
     if scheduler is not None:
         require("Fitting on a cluster", "dask", "distributed")
     target = None if settings.kind == "classification" else settings.target

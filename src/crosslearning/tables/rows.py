@@ -224,9 +224,7 @@ def fitted(
     y: Any = pd.Categorical(rows.y, rows.grades, ordered=True) if ordered else rows.y
     if nested:
         assert rows.levels is not None
-        paths = np.column_stack([rows.levels.group_codes, np.arange(rows.n_tasks)])
-        tasks = pd.DataFrame(paths[rows.codes], columns=rows.levels.columns)
-        model.fit(rows.X, y, tasks=tasks, **weights)
+        model.fit(rows.X, y, tasks=rows.levels.numbers.iloc[rows.codes], **weights)
         model.tasks_ = labels[[path[-1] for path in model.tasks_]]
     else:
         model.fit(rows.X, y, tasks=rows.codes, **weights)

@@ -74,7 +74,7 @@ class Schema:
         numeric = target.classes is None or target.classes.dtype.kind in "fi"
         marked = [target.name if numeric else None, settings.weights]
         in_time = {} if settings.time is None else _in_time(survey, settings.time)
-        return cls(
+        schema = cls(
             survey=survey,
             target=target,
             features=features,
@@ -85,6 +85,13 @@ class Schema:
             levels=levels,
             **in_time,
         )
+        if levels is not None and not (schema.complete or schema.summed_by_fold):
+            raise ValueError(
+                f"Groups within groups need all rows in memory unless models are normal and scored "
+                f"by mse, but this table is read in chunks; got the task columns "
+                f"{', '.join(map(repr, settings.task))}. Name one, or fit a part of the table."
+            )
+        return schema
 
     @property
     def settings(self) -> FitSettings:
@@ -311,12 +318,6 @@ def _refuse_in_chunks(settings: FitSettings) -> None:
     """Refuse options that need all rows in memory."""
     possible = {"base": ("auto", "linear", "none"), "jobs": (1,), "quantile": (None,)}
     wrong = [name for name, values in possible.items() if getattr(settings, name) not in values]
-    if len(settings.task) > 1:
-        raise ValueError(
-            f"Groups within groups need all rows in memory, but this table is read in chunks; got "
-            f"the task columns {', '.join(map(repr, settings.task))}. Name one, or fit a part of "
-            "the table."
-        )
     wrong += ["family"] if _needs_rows(settings.family) else []
     if wrong:
         raise ValueError(

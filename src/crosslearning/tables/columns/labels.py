@@ -147,6 +147,12 @@ class TaskLevels:
         codes = [_places(groups, self.positions[:, : groups.shape[1]]) for groups in self.groups]
         return np.column_stack(codes)
 
+    @property
+    def numbers(self) -> pd.DataFrame:
+        """Numbers of the groups of each task, in the columns of their labels, and its own."""
+        numbers = np.column_stack([self.group_codes, np.arange(len(self.positions))])
+        return pd.DataFrame(numbers, columns=self.columns)
+
     def name_tasks(self, model: Any) -> None:
         """Give an estimator of these tasks, and of their groups if it knows them, their labels."""
         model.tasks_ = as_objects(self.paths)
