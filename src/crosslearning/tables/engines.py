@@ -34,13 +34,13 @@ T = TypeVar("T")
 
 
 class FrameTable:
-    """A data frame, which is one chunk; errors begin with the name of a `part`."""
+    """A data frame, which is one chunk; if it is a part of a table, errors name its number."""
 
     n_rows = None
     text_labels = text_as_categories = False
     notes = ()
 
-    def __init__(self, frame: pd.DataFrame, part: str = "") -> None:
+    def __init__(self, frame: pd.DataFrame, part: int | None = None) -> None:
         self.frame, self.part = frame.reset_index(drop=True), part
         self.columns: list[str] = list(frame.columns)
         self.source: str = frame.attrs.get("source", "TABLE")
@@ -52,11 +52,11 @@ class FrameTable:
                 raise ValueError(
                     f"All partitions must have the same columns; it has no {absent[0]!r}."
                 )
-            result = work(0, self.frame[list(columns)])
+            result = work(self.part or 0, self.frame[list(columns)])
         except ValueError as error:
-            if not self.part:
+            if self.part is None:
                 raise
-            raise ValueError(f"{self.part}: {error}") from error
+            raise ValueError(f"Partition {self.part}: {error}") from error
         yield result
 
 
@@ -110,7 +110,10 @@ class Engine:
 
     def collect(self, schema: Schema) -> Collected:
         """Sum the rows of each task and fold as far as the schema needs it, and keep some."""
-        sums, seen = schema.no_sums(), np.zeros(len(schema.labels), dtype=np.int64)
+        return self._added(schema, np.zeros(len(schema.labels), dtype=np.int64), schema.no_sums())
+
+    def _added(self, schema: Schema, seen: NDArray[np.int64], sums: Statistics) -> Collected:
+        """Add rows to sums, having seen so many rows of each task."""
         chunks = self._each(
             schema.columns, "Adding up rows", lambda _, rows: schema.add(rows, seen, sums)
         )
@@ -146,17 +149,16 @@ class Engine:
 class ClusterEngine(Engine):
     """Goes over the parts of a table on the workers of a Dask cluster, where they are.
 
-    A part is a delayed data frame, or a file that all workers can read. Sums hold the tasks of a
-    part, and are merged on the workers by ranges of tasks. The work of a lost worker is repeated.
+    A part is a table itself: a delayed data frame, or a file that all workers can read. Sums hold
+    the tasks of a part, and are merged on the workers by ranges of tasks. The work of a lost worker
+    is repeated.
     """
 
     module = "crosslearning.tables.dask"
 
-    def __init__(
-        self, table: Table, sources: Iterable[Any], progress: Callable[[str], object]
-    ) -> None:
+    def __init__(self, table: Table, parts: list[Any], progress: Callable[[str], object]) -> None:
         super().__init__(table, progress)
-        self.parts = list(enumerate(sources))
+        self.parts = parts
         self.counts: list[tuple[NDArray[Any], NDArray[np.int64]]] = []  # rows of labels, by part
 
     @property
@@ -169,7 +171,7 @@ class ClusterEngine(Engine):
         import dask
 
         self.progress(f"Looking at {len(self.parts):,} parts")
-        surveys = [dask.delayed(_surveyed)(part, k, columns, survey) for k, part in self.parts]
+        surveys = [dask.delayed(_surveyed)(part, columns, survey) for part in self.parts]
         merged = _tree(dask.delayed(_merged), surveys)
         each = dask.delayed(attrgetter("labels", "counts"))
         result: Survey
@@ -183,17 +185,17 @@ class ClusterEngine(Engine):
         import dask
 
         self.progress(f"Adding up {len(self.parts):,} parts")
-        added, shared = dask.delayed(_added), dask.delayed(schema.without_survey())
-        seen, outs = np.zeros(len(schema.labels), dtype=np.int64), []
-        for (k, part), (labels, counts) in zip(self.parts, self.counts, strict=True):
+        summed, shared = dask.delayed(_summed, nout=3), dask.delayed(schema.without_survey())
+        seen, kept, sums = np.zeros(len(schema.labels), dtype=np.int64), [], []
+        for part, (labels, counts) in zip(self.parts, self.counts, strict=True):
             tasks = schema.written.get_indexer(pd.Index(labels, tupleize_cols=False))
-            outs.append(added(part, k, shared, tasks, seen[tasks]))
+            rows, ends, added = summed(part, shared, tasks, seen[tasks])
+            kept.append((rows, ends))
+            sums.append(added)
             seen[tasks] += counts
         size = schema.n_summed * (schema.n_features + 1) ** 2
-        merged = _by_ranges([out[0] for out in outs], len(schema.labels), size)
-        *ranges, kept = dask.compute(*merged, [out[1] for out in outs])
-        sums = reduce(add, ranges, schema.no_sums())
-        return Collected.of([chunk for chunks in kept for chunk in chunks], sums)
+        chunks, *ranges = dask.compute(kept, *_by_ranges(sums, len(schema.labels), size))
+        return Collected.of(chunks, reduce(add, ranges, schema.no_sums()))
 
     def _passed(self, schema: Schema, at: Pass, doing: str) -> Iterable[PassSums]:
         """Sum ranges of the tasks."""
@@ -201,8 +203,8 @@ class ClusterEngine(Engine):
 
         self.progress(f"{doing} {len(self.parts):,} parts")
         shared, (n_tasks, p) = dask.delayed((schema.without_survey(), at)), at.thetas.shape
-        outs = [dask.delayed(_summed_at)(part, k, shared) for k, part in self.parts]
-        sums: Iterable[PassSums] = dask.compute(*_by_ranges(outs, n_tasks, p**2))
+        each = [dask.delayed(_summed_at)(part, shared) for part in self.parts]
+        sums: Iterable[PassSums] = dask.compute(*_by_ranges(each, n_tasks, p**2))
         return sums
 
 
@@ -231,37 +233,23 @@ def _merged(surveys: list[Survey]) -> Survey:
     return first
 
 
-def _each_chunk(
-    part: Any, number: int, columns: list[str], work: Callable[[pd.DataFrame], T]
-) -> Iterator[T]:
-    """Work on the chunks of one part."""
-    table = part if isinstance(part, Files) else FrameTable(part, f"Partition {number}")
-    return table.each(columns, lambda _, rows: work(rows))
-
-
-def _surveyed(part: Any, number: int, columns: list[str], start: Survey) -> Survey:
+def _surveyed(part: Table, columns: list[str], start: Survey) -> Survey:
     """Survey a part."""
-    survey = deepcopy(start)
-    for _ in _each_chunk(part, number, columns, lambda rows: survey.look(rows, number)):
-        pass
-    return survey
+    return Engine(part)._looked_at(columns, deepcopy(start))
 
 
-def _added(
-    part: Any, number: int, schema: Schema, tasks: NDArray[np.intp], before: NDArray[np.int64]
-) -> tuple[Statistics, list[tuple[Rows, NDArray[np.float64]]]]:
+def _summed(
+    part: Table, schema: Schema, tasks: NDArray[np.intp], before: NDArray[np.int64]
+) -> Collected:
     """Sum a part, and keep some of its rows; so many of the tasks are in the parts before."""
-    sums, seen = Statistics(schema.n_summed), np.zeros(len(schema.labels), dtype=np.int64)
+    seen = np.zeros(len(schema.labels), dtype=np.int64)
     seen[tasks] = before
-    add_rows = lambda rows: schema.add(rows, seen, sums)  # noqa: E731
-    return sums, list(_each_chunk(part, number, schema.columns, add_rows))
+    return Engine(part)._added(schema, seen, Statistics(schema.n_summed))
 
 
-def _summed_at(part: Any, number: int, shared: tuple[Schema, Pass]) -> PassSums:
+def _summed_at(part: Table, shared: tuple[Schema, Pass]) -> PassSums:
     """Sum a part at some parameters."""
-    schema, at = shared
-    sums = _each_chunk(part, number, schema.columns, lambda rows: schema.sums_at(rows, at))
-    return reduce(add, sums)
+    return reduce(add, Engine(part)._passed(*shared, ""))
 
 
 def _cut(sums: Any, bounds: NDArray[np.intp]) -> list[Any]:

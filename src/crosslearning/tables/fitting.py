@@ -74,8 +74,11 @@ def fit_table(
         engine = Engine(FrameTable(frame))
     elif hasattr(frame, "to_delayed"):
         require("Fitting Dask data frames", "dask")
+        import dask
+
         table = FrameTable(pd.DataFrame(columns=list(frame.columns)))
-        engine = ClusterEngine(table, frame.to_delayed(), lambda text: report(text, 0.2))
+        parts = [dask.delayed(FrameTable)(part, k) for k, part in enumerate(frame.to_delayed())]
+        engine = ClusterEngine(table, parts, lambda text: report(text, 0.2))
     else:
         raise TypeError(
             f"`fit_table` takes a DataFrame; got {type(frame).__name__}. Use `read_table` or "
@@ -129,7 +132,7 @@ def fit_files(
     files = Files.of(str(source), text=text, target=target)
     engine = Engine(files, lambda text: report(text, 0.2))
     if scheduler is not None:
-        parts = (replace(files, paths=(path,)) for path in files.paths)
+        parts = [replace(files, paths=(one,), first=k) for k, one in enumerate(files.paths)]
         engine = ClusterEngine(files, parts, engine.progress)
     with _client(scheduler):
         return fit(engine, settings, held_out=held_out, command=command, progress=report)

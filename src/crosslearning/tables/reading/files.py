@@ -58,6 +58,7 @@ class Files:
     marks: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     target: str | None = None
+    first: int = 0  # number of the first file, if these are some of several
     text_as_categories: ClassVar[bool] = True
 
     @classmethod
@@ -120,7 +121,7 @@ class Files:
                     if name == self.target:
                         refuse_slips(frame[name], numbers)
                     frame[name] = numbers
-                result = work(self.paths.index(path), frame)
+                result = work(self.first + self.paths.index(path), frame)
             yield result
 
     def tables(self, columns: Sequence[str]) -> Iterator[tuple[Path, int, Any]]:
