@@ -10,6 +10,7 @@ from crosslearning import (
     CrossBayesianLogisticRegression,
     CrossBayesianRidge,
     CrossRidge,
+    Statistics,
 )
 from tests.support.nested import NestedRows
 
@@ -35,6 +36,24 @@ def test_attributes_have_levels_outermost_first(model):
     assert model.group_coef_[0].shape == (12, 1)
     assert model.task_intercept_sd_[0] == pytest.approx(1.0, rel=0.4)
     assert model.task_intercept_sd_[1] == pytest.approx(0.7, rel=0.4)
+
+
+def test_sums_of_tasks_are_enough(model, rows):
+    tasks = rows.labels.drop_duplicates().iloc[::-1]  # in any order
+    number = pd.MultiIndex.from_frame(tasks).get_indexer(pd.MultiIndex.from_frame(rows.labels))
+    sums = Statistics.of(rows.features, rows.y, number)
+    again = CrossBayesianRidge().fit_statistics(sums, tasks=tasks)
+    np.testing.assert_allclose(again.covariance_, model.covariance_, rtol=1e-4)
+    for one, other in zip(
+        again.predict(np.ones((3, 1)), tasks=UNITS, return_std=True),
+        model.predict(np.ones((3, 1)), tasks=UNITS, return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+    plain = CrossBayesianRidge().fit_statistics(sums)
+    assert not len(plain.groups_)
+    with pytest.raises(ValueError, match="`tasks` must have several columns"):
+        plain.fit_statistics(sums, tasks=tasks["school"])
 
 
 def test_each_kind_of_task_has_its_own_variance(model):

@@ -2,8 +2,7 @@
 
 import pytest
 
-from crosslearning.tables import fit_table
-from crosslearning.tables.engines import local
+from crosslearning.tables import engines, fit_table
 from tests.support.tables import classes, shops
 
 
@@ -20,4 +19,4 @@ def binary():
 @pytest.fixture
 def little_room(monkeypatch):
     """Keep few rows of files in memory, so that models come from sums and passes."""
-    monkeypatch.setattr(local, "ROOM", 100)
+    monkeypatch.setattr(engines, "ROOM", 100)

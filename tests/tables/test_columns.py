@@ -13,11 +13,14 @@ from sklearn.preprocessing import OneHotEncoder
 
 from crosslearning.tables import fit_table
 from crosslearning.tables.columns.encoder import TableEncoder
-from crosslearning.tables.columns.features import features_of
-from crosslearning.tables.columns.recognition import as_categories, as_numbers, column_of
-from crosslearning.tables.columns.target import target_of
+from crosslearning.tables.columns.recognition import (
+    as_categories,
+    as_numbers,
+    column_of,
+    time_values,
+)
+from crosslearning.tables.columns.roles import features_of, target_of
 from crosslearning.tables.settings import FitSettings
-from crosslearning.tables.splits import time_values
 from tests.support.tables import shops
 
 ROWS = 100

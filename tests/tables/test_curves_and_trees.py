@@ -11,8 +11,7 @@ import pytest
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.learners.search import CrossValidation
 from crosslearning.tables.learners.spaces import Spaces
-from crosslearning.tables.rows import NotFittedError, Rows
-from crosslearning.tables.splits import splits_of
+from crosslearning.tables.rows import NotFittedError, Rows, splits_of
 
 # However busy the machine is: what there is no time for is not tried.
 fit_fully = partial(fit_table, time_budget=np.inf)

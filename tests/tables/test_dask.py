@@ -12,9 +12,12 @@ distributed = pytest.importorskip("distributed")
 import dask.dataframe as dd  # noqa: E402
 
 from crosslearning.cli import main  # noqa: E402
-from crosslearning.tables import TableModel, fit_files  # noqa: E402
+from crosslearning.tables import (  # noqa: E402
+    TableModel,
+    engines,
+    fit_files,
+)
 from crosslearning.tables import dask as cluster  # noqa: E402
-from crosslearning.tables.engines import dask as engine  # noqa: E402
 from tests.support.chunked_tables import assert_same, damaged, scores, shops, sold, written  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("little_room")
@@ -61,7 +64,7 @@ def test_a_cluster_gives_what_chunks_give_though_a_worker_is_killed(tmp_path, cl
     monkeypatch.chdir(tmp_path)
     frame = shops().drop(columns="day")
     chunks = fit_files(written(frame, tmp_path / "data"), task="shop", target="sales")
-    monkeypatch.setattr(engine, "_RANGE", 500)  # several ranges of tasks
+    monkeypatch.setattr(engines, "_RANGE", 500)  # several ranges of tasks
     model = cluster.fit_table(partitioned(frame, tmp_path, deadly=2), task="shop", target="sales")
     assert (tmp_path / "killed").exists()
     assert_same(chunks, model)

@@ -9,14 +9,12 @@ import pytest
 
 from crosslearning.linear.persistence import state_of
 from crosslearning.tables import dask as dask_tables
-from crosslearning.tables import fit_files, fit_table
-from crosslearning.tables.engines import local, survey
-from crosslearning.tables.engines.dealing import TASK, deal, uniform
-from crosslearning.tables.engines.local import LocalEngine
+from crosslearning.tables import engines, fit_files, fit_table, survey
+from crosslearning.tables.engines import Engine, FrameTable
 from crosslearning.tables.learners.candidates import candidates
-from crosslearning.tables.look import look
 from crosslearning.tables.reading import files as table_files
-from crosslearning.tables.rows import fitted
+from crosslearning.tables.rows import TASK, deal, fitted, uniform
+from crosslearning.tables.schema import Schema
 from crosslearning.tables.settings import FitSettings
 from tests.support.chunked_tables import written
 
@@ -68,8 +66,8 @@ def and_beyond(frame):
 
 def in_memory(frame, chunks, **options):
     """The model that was chosen in chunks, fitted to rows in memory."""
-    engine, settings = LocalEngine.of_frame(frame), FitSettings(**options)
-    schema = look(engine, settings)
+    engine = Engine(FrameTable(frame))
+    schema = Schema.of(engine.survey(FitSettings(**options)), text_labels=False)
     rows, _, _ = schema.rows_of(engine.collect(schema).kept)
     tried = candidates(
         schema.target.kind, schema.target.family, rows.X.shape, only=True, epsilon=np.inf,
@@ -177,7 +175,7 @@ def test_rows_without_weight_count_neither_for_the_guess_nor_for_intervals(tmp_p
     frame.loc[wild, "weight"] = 0.0
     options = {**GIVEN, "weights": "weight", "family": "gaussian", "base": "linear", "folds": 2}
     expected = fit_table(frame, **options)
-    monkeypatch.setattr(local, "ROOM", 250)
+    monkeypatch.setattr(engines, "ROOM", 250)
     in_chunks = fit_files(written(frame, tmp_path / "shops"), **options)
     wide = frame.assign(sales=frame["sales"].where(~wild, 5000.0))
     memory = fit_table(wide, **options)

@@ -7,7 +7,7 @@ import pytest
 import crosslearning
 from crosslearning import CrossClassifier, CrossRegressor
 from crosslearning.tables import TableModel, fit_files, fit_table
-from crosslearning.tables.columns.levels import TaskLevels
+from crosslearning.tables.columns.labels import TaskLevels
 from crosslearning.tables.settings import FitSettings
 
 COLUMNS = ["district", "school"]
@@ -139,10 +139,33 @@ def test_rows_without_a_label_are_refused_or_dropped():
 
 
 @pytest.mark.usefixtures("little_room")
-def test_tables_larger_than_memory_are_refused(tmp_path):
+@pytest.mark.parametrize("engine", ["csv", "dask"])
+def test_tables_larger_than_memory_are_fitted_from_sums(model, tmp_path, engine):
+    frame = pupils()
+    if engine == "dask":
+        dask, dd = pytest.importorskip("dask"), pytest.importorskip("dask.dataframe")
+        with dask.config.set(scheduler="synchronous"):
+            parts = dd.from_pandas(frame, npartitions=3)
+            chunks = fit_table(parts, task=COLUMNS, target="y", family="gaussian")
+    else:
+        frame.to_csv(tmp_path / "pupils.csv", index=False)
+        chunks = fit_files(tmp_path / "pupils.csv", task=COLUMNS, target="y", family="gaussian")
+    assert chunks.results["chosen_model"]["name"] == "nested"
+    assert chunks.tasks.tolist() == model.tasks.tolist()
+    chunks.save(tmp_path / "fit")
+    new = pd.DataFrame({"district": ["d3", "d3", "new"], "school": [1, 9, 9], "x": 0.5})
+    expected = model.estimator.predict(new[["x"]].to_numpy(), new[COLUMNS])  # of the blend
+    for one in (chunks, TableModel.load(tmp_path / "fit")):
+        np.testing.assert_allclose(one.predict(new)["prediction"], expected, rtol=1e-6)
+    ours, theirs = (one.results["differences"]["outer"] for one in (chunks, model))
+    assert ours[0]["level"]["low"] == pytest.approx(theirs[0]["level"]["low"], rel=1e-3)
+
+
+@pytest.mark.usefixtures("little_room")
+def test_other_models_of_tables_larger_than_memory_are_refused(tmp_path):
     pupils().to_csv(tmp_path / "pupils.csv", index=False)
     with pytest.raises(ValueError, match="Groups within groups need all rows in memory"):
-        fit_files(tmp_path / "pupils.csv", task=COLUMNS, target="y")
+        fit_files(tmp_path / "pupils.csv", task=COLUMNS, target="y", metric="mae")
 
 
 def test_files_that_fit_into_memory(model, tmp_path):

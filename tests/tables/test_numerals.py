@@ -17,12 +17,11 @@ from crosslearning.tables import (
     write_table,
 )
 from crosslearning.tables.columns.encoder import TableEncoder
-from crosslearning.tables.columns.features import differ_in_case, looks_like_groups
 from crosslearning.tables.columns.recognition import as_numbers, column_of
-from crosslearning.tables.columns.target import target_of
-from crosslearning.tables.engines.survey import Survey
+from crosslearning.tables.columns.roles import differ_in_case, looks_like_groups, target_of
 from crosslearning.tables.reading import files as table_files
 from crosslearning.tables.reading.numerals import evidence, mark_of, numbers_in
+from crosslearning.tables.survey import Survey
 from tests.support.tables import shops
 
 

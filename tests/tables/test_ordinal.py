@@ -7,7 +7,7 @@ import pytest
 from crosslearning.linear import CrossBayesianLogisticRegression
 from crosslearning.linear.persistence import state_of
 from crosslearning.tables import TableModel, fit_table
-from crosslearning.tables.columns.target import target_of
+from crosslearning.tables.columns.roles import target_of
 from crosslearning.tables.forecast import blend, predictions
 from crosslearning.tables.settings import FitSettings
 

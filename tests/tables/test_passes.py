@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from crosslearning.cli import main
-from crosslearning.tables import TableModel, fit_files, fit_table, look
-from crosslearning.tables.engines import local
+from crosslearning.tables import TableModel, engines, fit_files, fit_table, schema
 from crosslearning.tables.reading import files as table_files
 from crosslearning.tables.rows import bounded
 from tests.support.chunked_tables import assert_same, scores, shops, sold, written
@@ -20,7 +19,7 @@ FEW_FOLDS = GIVEN | {"folds": 2}
 
 @pytest.mark.parametrize("kind", ["two", pytest.param("classes", marks=pytest.mark.slow), "count"])
 def test_chunks_give_the_model_that_memory_gives(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(local, "ROOM", 300)  # fewer than there are rows
+    monkeypatch.setattr(engines, "ROOM", 300)  # fewer than there are rows
     frame = sold(kind)
     folder, weighted = written(frame.assign(w=1.0), tmp_path / "x", parts=2), {"weights": "w"}
     family = {"family": "poisson"} if kind == "count" else {}
@@ -93,8 +92,8 @@ def test_a_held_out_table_in_chunks_is_weighted_too(tmp_path):
 
 
 def test_of_many_tasks_some_are_kept_to_compare_models_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(local, "ROOM", 150)
-    monkeypatch.setattr(look, "_FEWEST_TASKS", 5)
+    monkeypatch.setattr(engines, "ROOM", 150)
+    monkeypatch.setattr(schema, "_FEWEST_TASKS", 5)
     model = fit_files(written(sold("two"), tmp_path / "x"), **FEW_FOLDS)
     (note,) = [note for note in model.results["notes"] if note.startswith("models were compared")]
     assert 1 <= int(note.split()[4]) < 8
@@ -104,7 +103,7 @@ def test_of_many_tasks_some_are_kept_to_compare_models_on(tmp_path, monkeypatch)
 @pytest.mark.parametrize("metric", ["mse", "mae"])
 def test_later_rows_are_tested_on(tmp_path, monkeypatch, metric):
     frame = shops(400)
-    monkeypatch.setattr(local, "ROOM", 399)  # all but one
+    monkeypatch.setattr(engines, "ROOM", 399)  # all but one
     frame["day"] = frame["day"].dt.strftime("%d/%m/%Y")
     asked = {**FEW_FOLDS, "time": "day", "metric": metric}
     large = fit_files(written(frame, tmp_path / "x"), **asked)
@@ -163,7 +162,7 @@ def test_days_come_first_in_every_chunk_if_they_do_in_one(tmp_path, monkeypatch)
 def test_a_class_that_is_rare_is_one(tmp_path, monkeypatch):
     frame = sold("two", 200, 4)
     frame.loc[199, "sales"] = "never"
-    monkeypatch.setattr("crosslearning.tables.engines.survey._SAMPLE", 50)
+    monkeypatch.setattr("crosslearning.tables.survey._SAMPLE", 50)
     model = fit_files(written(frame, tmp_path / "x"), **FEW_FOLDS)
     assert model.classes.tolist() == ["high", "low", "never"]
     flags = frame.assign(sales=frame["sales"] == "high")

@@ -6,8 +6,9 @@ import pytest
 
 from crosslearning.convex.families import REGISTRY
 from crosslearning.tables import TableModel, fit_table
+from crosslearning.tables.columns.recognition import time_values
+from crosslearning.tables.rows import Splits, splits_of, time_starts
 from crosslearning.tables.settings import FAMILIES
-from crosslearning.tables.splits import Splits, splits_of, time_starts, time_values
 from tests.support.tables import classes, shops
 
 

@@ -13,8 +13,7 @@ from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.forecast import _members
 from crosslearning.tables.learners.features import TaskMeans
 from crosslearning.tables.learners.spaces import Spaces
-from crosslearning.tables.rows import Rows, fitted
-from crosslearning.tables.splits import splits_of
+from crosslearning.tables.rows import Rows, fitted, splits_of
 
 # However busy the machine is: what there is no time for is not tried.
 fit_fully = partial(fit_table, time_budget=np.inf)

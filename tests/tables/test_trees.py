@@ -10,8 +10,7 @@ from crosslearning.tables.learners.candidates import candidates, trees
 from crosslearning.tables.learners.search import CandidateSearch, FoldPredictions
 from crosslearning.tables.learners.spaces import Spaces
 from crosslearning.tables.metrics import METRICS
-from crosslearning.tables.rows import Rows
-from crosslearning.tables.splits import Splits, splits_of
+from crosslearning.tables.rows import Rows, Splits, splits_of
 
 
 def steps(seed=0, n_tasks=4, n_rows=80, kind="numbers"):

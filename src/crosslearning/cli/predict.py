@@ -108,7 +108,7 @@ def _predict_table(folder: Path, tables: list[str], coverage: float | None, out:
     """Predict a table; a large one is written in chunks."""
     from crosslearning.tables import TableModel, is_text, predict_files, predict_table
     from crosslearning.tables.reading.files import is_large
-    from crosslearning.tables.writing import refuse_overwriting
+    from crosslearning.tables.reading.tables import refuse_overwriting
 
     verbatim = out == "-" or is_text(Path(out))
 

@@ -60,10 +60,14 @@ class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
         self._fit(rows, checked_offset(sample_offset, len(rows.y)))
         return self
 
-    def fit_statistics(self, statistics: Statistics, *, learn_from: int | None = None) -> Self:
+    def fit_statistics(
+        self, statistics: Statistics, *, tasks: Any = None, learn_from: int | None = None
+    ) -> Self:
         """Fit from sums instead of rows; the models are the same.
 
-        With `learn_from`, variances are learned from at most that many evenly spaced tasks.
+        Of groups within groups, `tasks` are the labels of each task of the sums, in columns, the
+        outermost first. With `learn_from`, variances of tasks that are not in groups are learned
+        from at most that many evenly spaced tasks.
         """
         if type(self._family()) is not Gaussian:
             raise ValueError(
@@ -72,6 +76,8 @@ class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
             )
         self._validate_params()
         self._check_statistics(statistics)
+        if tasks is not None:
+            self._name_levels(tasks, statistics.n_tasks)
         self._fit_sums(statistics, learn_from)
         self.calibration_: dict[str, Array] = {}
         self.largest_mean_ = np.inf

@@ -23,6 +23,7 @@ from crosslearning.linear.summary import Inference
 from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, is_center
 from crosslearning.tasks.labels import as_objects
 from crosslearning.tasks.nested import (
+    Paths,
     codes_of,
     groups_of,
     has_levels,
@@ -59,10 +60,24 @@ class NestedTasks(Inference):
         self._forget_earlier_fit()
         if not has_levels(tasks):
             return codes_to_fit(tasks, n_rows, stacklevel=5)
-        self.level_names_ = level_names(tasks)
         labels, codes = codes_to_fit(paths_of(tasks, n_rows), n_rows)
-        self.groups_ = [as_objects(groups) for groups in groups_of(labels.tolist())]
+        self._store_groups(tasks, labels.tolist())
         return labels, codes
+
+    def _name_levels(self: Any, tasks: Any, n_tasks: int) -> None:
+        """Take the labels of tasks, in several columns, whose rows were summed."""
+        if not has_levels(tasks):
+            raise ValueError(
+                "`tasks` must have several columns of labels, outermost first; got one. Omit it: "
+                "the labels of single tasks are those of the sums."
+            )
+        paths = paths_of(tasks, n_tasks)
+        self.tasks_ = as_objects(paths)
+        self._store_groups(tasks, paths)
+
+    def _store_groups(self, tasks: Any, paths: Paths) -> None:
+        self.level_names_ = level_names(tasks)
+        self.groups_ = [as_objects(groups) for groups in groups_of(paths)]
 
     def _new_codes(self: Any, tasks: Any, n_rows: int) -> NDArray[np.int64]:
         if not self.groups_ or tasks is None or is_center(tasks):

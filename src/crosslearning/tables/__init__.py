@@ -7,9 +7,13 @@ if TYPE_CHECKING:
     from crosslearning.tables.fitting import fit_files, fit_table
     from crosslearning.tables.model import TableModel, check_folder
     from crosslearning.tables.prediction import Predicted, predict_files, predict_table
-    from crosslearning.tables.reading import read_table, read_verbatim
+    from crosslearning.tables.reading.tables import (
+        is_text,
+        read_table,
+        read_verbatim,
+        write_table,
+    )
     from crosslearning.tables.settings import FitSettings
-    from crosslearning.tables.writing import is_text, write_table
 
 _PLACES = {
     "FitSettings": "settings",
@@ -18,27 +22,17 @@ _PLACES = {
     "check_folder": "model",
     "fit_files": "fitting",
     "fit_table": "fitting",
-    "is_text": "writing",
+    "is_text": "reading.tables",
     "predict_files": "prediction",
     "predict_table": "prediction",
-    "read_table": "reading",
-    "read_verbatim": "reading",
-    "write_table": "writing",
+    "read_table": "reading.tables",
+    "read_verbatim": "reading.tables",
+    "write_table": "reading.tables",
 }
 __all__ = [
-    "FitSettings",
-    "Predicted",
-    "TableModel",
-    "check_folder",
-    "fit_files",
-    "fit_table",
-    "is_text",
-    "predict_files",
-    "predict_table",
-    "read_table",
-    "read_verbatim",
-    "write_table",
-]
+    "FitSettings", "Predicted", "TableModel", "check_folder", "fit_files", "fit_table", "is_text",
+    "predict_files", "predict_table", "read_table", "read_verbatim", "write_table",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -20,8 +20,7 @@ from crosslearning.evaluation.scores import Scores
 from crosslearning.tables.findings import Prediction
 from crosslearning.tables.learners.trials import Trials
 from crosslearning.tables.metrics import Metric, Predictions
-from crosslearning.tables.rows import Rows
-from crosslearning.tables.splits import Splits
+from crosslearning.tables.rows import Rows, Splits
 
 Array = NDArray[np.float64]
 _MOST_SHOWN = 2_000

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from crosslearning.tables import fitting
 from crosslearning.tables.fitting import CURRENT, fit_table
+from crosslearning.tables.fitting import fit_files as fit_files_here
 from crosslearning.tables.model import TableModel
 
 __all__ = ["fit_files", "fit_table"]
@@ -22,4 +22,4 @@ def fit_files(
 
     It is :func:`crosslearning.tables.fit_files` otherwise.
     """
-    return fitting.fit_files(source, scheduler=scheduler or CURRENT, **options)
+    return fit_files_here(source, scheduler=scheduler or CURRENT, **options)

@@ -4,24 +4,283 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from hashlib import sha256
+from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.metrics import d2_pinball_score
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _check_y,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
 
-from crosslearning.archive import read_archive
-from crosslearning.evaluation.records import from_json
-from crosslearning.tables.estimator_base import ESTIMATOR, KIND, RESULTS, CrossTable, digest_of
+from crosslearning.archive import read_archive, write_archive
+from crosslearning.evaluation import Comparison
+from crosslearning.evaluation.records import from_json, to_json
+from crosslearning.tables.columns.recognition import require_columns
 from crosslearning.tables.findings import Findings
+from crosslearning.tables.fitting import fit_table
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.settings import options_listed
-from crosslearning.tasks.estimators import TaskClassifier, TaskRegressor
+from crosslearning.tables.settings import FitSettings, options_listed
+from crosslearning.tasks import check_tasks
+from crosslearning.tasks.estimators import (
+    TaskClassifier,
+    TaskRegressor,
+    codes_to_predict,
+    is_center,
+    separate_labels,
+)
 from crosslearning.tasks.labels import as_objects
+from crosslearning.tasks.nested import has_levels, level_names, paths_like
+
+if TYPE_CHECKING:
+    from crosslearning.report.plots import Plot
+
+_MODEL, _RESULTS, _ESTIMATOR = "model.npz", "results.json", "estimator.npz"
+_KIND = "table estimator"
+_CANDIDATE = ["name", "label", "end", "score", "standard_error", "chosen"]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+    """Base of :class:`CrossRegressor` and :class:`CrossClassifier`."""
+
+    task_column: Any = None
+    numbers: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    epsilon: float = np.inf
+    metric: str | None = None
+    time: str | None = None
+    group: str | None = None
+    folds: int = 5
+    base: str = "auto"
+    time_budget: float = 60.0
+    n_jobs: int | None = None
+    random_state: Any = 0
+
+    _kind: ClassVar[str]
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Compare models that share more or less between tasks, and fit the best to all rows.
+
+        Parameters
+        ----------
+        X : DataFrame or array of shape (n_rows, n_features)
+            Features: numbers, categories and dates, with or without gaps. Columns of a DataFrame
+            that are constant, number the rows or hold free text are left out. The columns of an
+            array are named x0, x1, and so on.
+        y : array of shape (n_rows,)
+            Targets or classes.
+        tasks : array of shape (n_rows,), optional
+            Task label of each row: any hashable values, at least two of them. Needed unless there
+            is a `task_column`. Of groups within groups several columns, outermost first.
+        sample_weight : array of shape (n_rows,), optional
+            Weight of each row.
+        """
+        X, tasks = separate_labels(X, tasks, self.task_column)
+        if tasks is None:
+            raise ValueError(
+                "`fit` needs the task of each row; got neither `tasks` nor `task_column`. Pass "
+                "the label of each row as `tasks`, or the name of a column of X as `task_column`."
+            )
+        table = self._checked_features(X, reset=True)
+        values = _check_y(y, estimator=self)
+        check_consistent_length(table, values)
+        target, weights = self._learn_target(values, y), None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, table, ensure_non_negative=True)
+        added = _named_labels(tasks, table)
+        roles: dict[str, Any] = {"task": list(added)}
+        for role, column, source in (("target", target, y), ("weights", weights, None)):
+            if column is not None:
+                roles[role] = _new_name(source, role, [*table.columns, *added])
+                added[roles[role]] = column
+        # A column of a matrix is meant as a feature, even if it looks like a row number.
+        if not isinstance(X, pd.DataFrame):
+            roles["features"] = [name for name in table.columns if name != self.group]
+        settings = self._settings(roles)
+        for option in ("numbers", "categories", "time", "group"):
+            value = getattr(settings, option)
+            names = value if isinstance(value, tuple) else [] if value is None else [value]
+            require_columns(table, names, f"option {option}", "X")
+        model = fit_table(table.assign(**added), **vars(settings))
+        assert model.findings is not None  # unlike those of a stored model
+        self.model_ = replace(model, findings=replace(model.findings, python=self._python()))
+        return self
+
+    @abstractmethod
+    def _learn_target(self, y: NDArray[Any], source: Any) -> Any:
+        """Return the column of the target, checked, and store what decodes predictions."""
+
+    def _settings(self, roles: dict[str, Any]) -> FitSettings:
+        """Return the parameters as settings of a fit."""
+        names, seed = {one.name for one in fields(FitSettings)}, self.random_state
+        options = {k: v for k, v in self.get_params(deep=False).items() if k in names}
+        if not isinstance(seed, Integral):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        jobs = 1 if self.n_jobs is None else self.n_jobs
+        return FitSettings(**options, **roles, kind=self._kind, jobs=jobs, seed=seed)
+
+    def _python(self) -> str:
+        """Write the lines that repeat the fit, for the report."""
+        tasks = "" if self.task_column is not None else ", tasks=tasks"
+        name = type(self).__name__
+        lines = f"model = {self!r}\nmodel.fit(X, y{tasks})\nprint(model.sentence_)"
+        return f"from crosslearning import {name}\n\n{lines}"
+
+    def _checked_features(self, X: Any, *, reset: bool) -> pd.DataFrame:
+        """Return a table of the features, whose types are those of X."""
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            frame = X.reset_index(drop=True)
+        else:
+            checks = {"dtype": None, "ensure_all_finite": "allow-nan"}
+            least = 2 if reset else 1
+            array = validate_data(self, X, reset=reset, ensure_min_samples=least, **checks)
+            frame = pd.DataFrame(array)
+        numbered = [f"x{k}" for k in range(frame.shape[1])]
+        return frame.set_axis(list(getattr(self, "feature_names_in_", numbered)), axis=1)
+
+    def _predictions(self, X: Any, tasks: Any, coverage: float = 0.9) -> pd.DataFrame:
+        """Return the columns that `TableModel.predict` does."""
+        model = self._fitted
+        X, tasks = separate_labels(X, tasks, self.task_column)
+        frame = self._checked_features(X, reset=False)
+        labels = self._checked_labels(tasks, len(frame))
+        return model.predict(frame.assign(**labels), coverage=coverage)
+
+    def _checked_labels(self, tasks: Any, n_rows: int) -> dict[str, Any]:
+        """Return the task columns to predict; the centre predicts rows without a label."""
+        columns, fitted = self._fitted.task_columns, self.tasks_
+        if len(columns) > 1 and tasks is not None and not is_center(tasks):
+            paths = paths_like(tasks, n_rows, columns, fitted.tolist())
+            return dict(zip(columns, zip(*paths, strict=True), strict=True))
+        codes_to_predict(fitted, tasks, n_rows)  # refuses labels of other types
+        # A string other than "center" was just refused.
+        labels = None if isinstance(tasks, str) else check_tasks(tasks, n_rows)
+        return dict.fromkeys(columns, labels)
+
+    @property
+    def _fitted(self) -> TableModel:
+        """The fitted model; a `NotFittedError`, which is an `AttributeError`, before `fit`."""
+        check_is_fitted(self, "model_")
+        return self.model_
+
+    @property
+    def _findings(self) -> Findings:
+        if self._fitted.findings is None:
+            raise AttributeError("This model was saved without its results.")
+        return self._fitted.findings
+
+    @property
+    def tasks_(self) -> NDArray[Any]:
+        """Labels of the tasks."""
+        return self._fitted.tasks
+
+    @property
+    def sentence_(self) -> str:
+        """Whether sharing helps, and by how much, in words."""
+        return self._findings.sentence
+
+    @property
+    def candidates_(self) -> pd.DataFrame:
+        """The models that were tried, best first."""
+        models = pd.DataFrame([vars(model) for model in self._findings.models])
+        return models.rename(columns={"kind": "end"})[_CANDIDATE]
+
+    @property
+    def comparison_(self) -> Comparison | dict[str, Any]:
+        """The choice among all models, compared with that among pooled and separate models."""
+        record, size = self._findings.comparison, self._findings.size
+        if len(record.tasks) < size.compared:  # only some of the tasks are listed
+            listed: dict[str, Any] = to_json(record)
+            return listed
+        methods = tuple(row.method for row in record.overall)
+        sign = 1.0 if self._findings.score.greater_is_better else -1.0
+        values = [[getattr(task, method) for task in record.tasks] for method in methods]
+        scores = sign * np.array(values, dtype=np.float64)
+        texts = map(to_json, self._fitted._tasks.labels)
+        originals = {repr(text): label for text, label in zip(texts, self.tasks_, strict=True)}
+        return Comparison(
+            methods=methods,
+            labels=as_objects([originals[repr(task.task)] for task in record.tasks]),
+            rows=np.array([task.rows for task in record.tasks]),
+            scores=scores,
+            shares=np.where(np.isfinite(scores).all(axis=0), 1.0, 0.0),
+            stated=record.effect,
+            words=self._findings.sentence,
+        )
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a folder, without pickle; :func:`crosslearning.load` reads it.
+
+        The commands ``crosslearning predict`` and ``crosslearning report`` read it, too. An
+        earlier fit in the folder is replaced; a folder with anything else is refused.
+        """
+        self._fitted.save(folder)
+        names = ("n_features_in_", "feature_names_in_", "classes_")
+        content = {
+            "model": _digest(Path(folder)),
+            "parameters": self.get_params(deep=False),
+            "fitted": {name: getattr(self, name) for name in names if hasattr(self, name)},
+        }
+        write_archive(Path(folder) / _ESTIMATOR, _KIND, content)
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the findings as one HTML page that works offline, and return its path.
+
+        In a folder, the page is ``report.html``. This needs the extra ``app``.
+        """
+        from crosslearning.report import write
+
+        text = json.dumps(to_json(self._findings))
+        with TemporaryDirectory() as folder:
+            Path(folder, _RESULTS).write_text(text, encoding="utf-8")
+            return write(folder, out=path)
+
+    def plot(self) -> Plot:
+        """Draw the errors of all models that were tried; needs the extra ``app``."""
+        from crosslearning.report import plots
+
+        return plots.table_models(self._findings)
+
+    def plot_tasks(self) -> Plot:
+        """Draw the coefficients of every task around the centre; needs the extra ``app``."""
+        from crosslearning.report import plots
+
+        return plots.table_tasks(self._findings)
+
+    def _html_repr(self) -> str:
+        """Show the verdict in a notebook, once there is one."""
+        if "model_" in vars(self) and self.model_.findings is not None:
+            return self.model_._repr_html_() or ""
+        unfitted: str = super()._html_repr()
+        return unfitted
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
 
 
 @options_listed
@@ -111,8 +370,6 @@ class CrossRegressor(TaskRegressor, CrossTable):
         level = self._fitted.quantile
         if level is None:
             return super()._measure()
-        from sklearn.metrics import d2_pinball_score
-
         return partial(d2_pinball_score, alpha=level)
 
     def _learn_target(self, y: NDArray[Any], source: Any) -> Any:  # noqa: ARG002
@@ -185,8 +442,8 @@ def load(folder: str | os.PathLike[str]) -> CrossRegressor | CrossClassifier:
     """
     path = Path(folder)
     model = TableModel.load(path)
-    if (path / RESULTS).is_file():
-        stored = json.loads((path / RESULTS).read_text(encoding="utf-8"))
+    if (path / _RESULTS).is_file():
+        stored = json.loads((path / _RESULTS).read_text(encoding="utf-8"))
         model = replace(model, findings=from_json(Findings, stored))
     names = as_objects(list(model.encoder.columns))
     fitted = {"n_features_in_": len(names), "feature_names_in_": names}
@@ -194,10 +451,38 @@ def load(folder: str | os.PathLike[str]) -> CrossRegressor | CrossClassifier:
         fitted["classes_"] = model.classes
     task_column = model.task if model.levels is None else model.task_columns
     state: dict[str, Any] = {"parameters": {"task_column": task_column}, "fitted": fitted}
-    if (path / ESTIMATOR).is_file():
-        saved = read_archive(path / ESTIMATOR, KIND)
-        state = saved if saved["model"] == digest_of(path) else state  # else it is of another fit
+    if (path / _ESTIMATOR).is_file():
+        saved = read_archive(path / _ESTIMATOR, _KIND)
+        state = saved if saved["model"] == _digest(path) else state  # else it is of another fit
     kind = CrossRegressor if model.classes is None else CrossClassifier
     estimator = kind(**state["parameters"])
     estimator.__dict__.update(state["fitted"], model_=model)
     return estimator
+
+
+def _digest(folder: Path) -> str:
+    """Identify the model in a folder."""
+    return sha256((folder / _MODEL).read_bytes()).hexdigest()
+
+
+def _named_labels(tasks: Any, table: pd.DataFrame) -> dict[str, Any]:
+    """Return columns of labels by names that the table does not have, outermost first."""
+    if not has_levels(tasks):
+        name = _new_name(tasks, "task", list(table.columns))
+        return {name: check_tasks(tasks, len(table))}
+    names, labels = level_names(tasks), pd.DataFrame(tasks)
+    if taken := [name for name in names if name in table.columns]:
+        raise ValueError(
+            f"Columns of `tasks` must not be columns of X; got {taken[0]!r} in both. Drop it from "
+            "X, or name it in `task_column`."
+        )
+    return {name: check_tasks(labels.iloc[:, k], len(table)) for k, name in enumerate(names)}
+
+
+def _new_name(values: Any, default: str, taken: list[str]) -> str:
+    """Return the name of a column, or a default, with underscores if it is taken."""
+    name = getattr(values, "name", None)
+    name = name if isinstance(name, str) else default
+    while name in taken:
+        name += "_"
+    return name

@@ -184,7 +184,8 @@ def fit_to_sums(
     """Fit a linear model to sums of all rows, or by passes over them."""
     model = clone(candidate.estimator)
     if isinstance(model, CrossBayesianRidge):
-        model.fit_statistics(total, learn_from=_LEARNED)
+        tasks = schema.levels.numbers if schema.levels and candidate.nested else None
+        model.fit_statistics(total, tasks=tasks, learn_from=_LEARNED)
     else:
         about = ends.max() if isinstance(model, CrossBayesianGLM) else schema.classes
         model.fit_passes(total, partial(engine.pass_over, schema), about, learn_from=_LEARNED)

@@ -11,8 +11,7 @@ from typing import Any
 import pandas as pd
 
 from crosslearning.extras import require
-from crosslearning.tables.engines import Engine, FrameTable
-from crosslearning.tables.engines.local import LocalEngine
+from crosslearning.tables.engines import ClusterEngine, Engine, FrameTable
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.pipeline import fit
 from crosslearning.tables.reading.files import Files
@@ -20,10 +19,6 @@ from crosslearning.tables.settings import FitSettings, with_options
 
 Progress = Callable[[str, float], object]
 CURRENT = "current"  # scheduler
-
-
-def _silent(text: str, share: float) -> None:
-    """Say nothing."""
 
 
 @with_options
@@ -74,15 +69,16 @@ def fit_table(
     >>> model.predict(pupils.head(2)).columns.tolist()
     ['prediction', 'lower', 'upper', 'std']
     """
-    settings, report = FitSettings.of(options), progress or _silent
+    settings, report = FitSettings.of(options), progress or (lambda *_: None)
     if isinstance(frame, pd.DataFrame):
-        engine: Engine = LocalEngine.of_frame(frame)
+        engine = Engine(FrameTable(frame))
     elif hasattr(frame, "to_delayed"):
         require("Fitting Dask data frames", "dask")
-        from crosslearning.tables.engines.dask import ClusterEngine
+        import dask
 
         table = FrameTable(pd.DataFrame(columns=list(frame.columns)))
-        engine = ClusterEngine(table, list(frame.to_delayed()), lambda text: report(text, 0.2))
+        parts = [dask.delayed(FrameTable)(part, k) for k, part in enumerate(frame.to_delayed())]
+        engine = ClusterEngine(table, parts, lambda text: report(text, 0.2))
     else:
         raise TypeError(
             f"`fit_table` takes a DataFrame; got {type(frame).__name__}. Use `read_table` or "
@@ -128,21 +124,18 @@ def fit_files(
     -------
     TableModel
     """
-    settings, report = FitSettings.of(options), progress or _silent
+    settings, report = FitSettings.of(options), progress or (lambda *_: None)
     if scheduler is not None:
         require("Fitting on a cluster", "dask", "distributed")
-    files = Files.for_fit(source, settings)
+    target = None if settings.kind == "classification" else settings.target
+    text = [*settings.task, *settings.categories]
+    files = Files.of(str(source), text=text, target=target)
+    engine = Engine(files, lambda text: report(text, 0.2))
+    if scheduler is not None:
+        parts = [replace(files, paths=(one,), first=k) for k, one in enumerate(files.paths)]
+        engine = ClusterEngine(files, parts, engine.progress)
     with _client(scheduler):
-        engine = _of_files(files, scheduler, lambda text: report(text, 0.2))
         return fit(engine, settings, held_out=held_out, command=command, progress=report)
-
-
-def _of_files(files: Files, scheduler: str | None, progress: Callable[[str], object]) -> Engine:
-    if scheduler is None:
-        return LocalEngine.of_files(files, progress)
-    from crosslearning.tables.engines.dask import ClusterEngine
-
-    return ClusterEngine(files, [replace(files, paths=(path,)) for path in files.paths], progress)
 
 
 @contextmanager

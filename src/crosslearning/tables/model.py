@@ -22,9 +22,14 @@ from crosslearning.convex.residuals import Residuals
 from crosslearning.convex.sums.columns import Curves
 from crosslearning.evaluation.records import to_json
 from crosslearning.tables.columns.encoder import TableEncoder
-from crosslearning.tables.columns.features import check_names, require_columns
-from crosslearning.tables.columns.labels import kept_as_text, of_another_kind, recognised
-from crosslearning.tables.columns.levels import TaskLevels, written_labels
+from crosslearning.tables.columns.labels import (
+    TaskLevels,
+    kept_as_text,
+    of_another_kind,
+    recognised,
+    written_labels,
+)
+from crosslearning.tables.columns.recognition import check_names, require_columns, time_values
 from crosslearning.tables.findings import Findings, Horizon
 from crosslearning.tables.forecast import (
     Score,
@@ -279,8 +284,6 @@ class TableModel:
         horizon = self.horizon
         if horizon is None or horizon.column not in frame.columns:
             return None
-        from crosslearning.tables.splits import time_values
-
         times, until = frame[horizon.column].dropna(), f"{horizon.until:.10g}"
         if not len(times):
             return None

@@ -21,7 +21,7 @@ from crosslearning.tables.checks import (
     check_intervals,
     check_trials,
 )
-from crosslearning.tables.columns.features import require_columns
+from crosslearning.tables.columns.recognition import require_columns
 from crosslearning.tables.describe import Fit, describe
 from crosslearning.tables.engines import Collected, Engine
 from crosslearning.tables.final import Compared, Scored, fit_to_rows, fit_to_sums, unscored
@@ -39,13 +39,11 @@ from crosslearning.tables.learners.search import CandidateSearch
 from crosslearning.tables.learners.spaces import Spaces
 from crosslearning.tables.learners.sums import compare_by_sums
 from crosslearning.tables.learners.trials import Trials
-from crosslearning.tables.look import look
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.reading.files import Files
-from crosslearning.tables.rows import Rows
+from crosslearning.tables.rows import Rows, Splits
 from crosslearning.tables.schema import Schema
 from crosslearning.tables.settings import FitSettings
-from crosslearning.tables.splits import Splits
 
 Progress = Callable[[str, float], object]
 HeldOut = pd.DataFrame | str | os.PathLike[str]
@@ -62,7 +60,7 @@ def fit(
     """Fit the table that an engine goes over."""
     started = clock.monotonic()
     progress("Looking at the columns", 0.0)
-    schema = look(engine, settings)
+    schema = Schema.of(engine.survey(settings), text_labels=engine.table.text_labels)
     _check_held_out(held_out, schema)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about models that may not be chosen

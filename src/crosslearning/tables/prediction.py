@@ -6,15 +6,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pandas as pd
 
 from crosslearning.tables.forecast import Score, Scorer
 from crosslearning.tables.model import TableModel, Untested
 from crosslearning.tables.reading.files import FALSE, MISSING, TRUE, Files, frame_of, located
-from crosslearning.tables.reading.tables import read_table, read_verbatim
-from crosslearning.tables.writing import format_of, refuse_overwriting, writer
+from crosslearning.tables.reading.tables import (
+    Source,
+    format_of,
+    read_table,
+    read_verbatim,
+    refuse_overwriting,
+    writer,
+)
 
 _TRUTH = dict.fromkeys(TRUE, "1") | dict.fromkeys(FALSE, "0")
 
@@ -75,7 +81,7 @@ class Predicted:
 
 def predict_table(
     model: TableModel,
-    source: str | os.PathLike[str] | BinaryIO,
+    source: Source,
     *,
     coverage: float = 0.9,
     verbatim: bool = False,
@@ -106,15 +112,14 @@ def predict_table(
         if again is not source:
             again.seek(0)
         frame = read_verbatim(again)
-    predicted.table = pd.concat([frame, predictions], axis=1)
-    predicted.table.attrs = frame.attrs
+    predicted.table = _beside(frame, predictions)
     return predicted
 
 
 def predict_files(
     model: TableModel,
     source: str | os.PathLike[str],
-    out: str | os.PathLike[str] | BinaryIO,
+    out: Source,
     *,
     coverage: float = 0.9,
     progress: Callable[[str], object] | None = None,
@@ -153,12 +158,13 @@ def predict_files(
                 frame = frame_of(table, start)
                 understood = _understood(model, frame) if files.verbatim else frame
                 if files.text is not None:
+                    frame.attrs["dialect"] = files.text
                     understood.attrs["decimal"] = files.text.decimal
                 predictions = _predictions(model, understood, frame.columns, coverage)
                 predicted.add(model, understood)
                 if model.metric != "auc":  # no mean over chunks
                     scorer.add(understood)
-            write(_appended(table, predictions) if parquet else _beside(frame, predictions, files))
+            write(_appended(table, predictions) if parquet else _beside(frame, predictions))
     predicted.score = scorer.score
     return predicted
 
@@ -185,10 +191,10 @@ def _appended(table: Any, predictions: pd.DataFrame) -> Any:
     return table
 
 
-def _beside(frame: pd.DataFrame, predictions: pd.DataFrame, files: Files) -> pd.DataFrame:
+def _beside(frame: pd.DataFrame, predictions: pd.DataFrame) -> pd.DataFrame:
+    """Add columns to a table, which is written as it was read."""
     both = pd.concat([frame, predictions], axis=1)
-    if files.verbatim and files.text is not None:
-        both.attrs["dialect"] = files.text
+    both.attrs = frame.attrs
     return both
 
 

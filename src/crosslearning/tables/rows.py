@@ -1,4 +1,4 @@
-"""The rows of a table as numbers, and how models are fitted to them and predict them."""
+"""The rows of a table as numbers: how they are divided, and how models are fitted to them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,20 @@ from sklearn.base import clone
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
-from crosslearning.tables.columns.levels import TaskLevels
+from crosslearning.tables.columns.labels import TaskLevels, task_or_group
+from crosslearning.tables.columns.recognition import is_date
+from crosslearning.tables.findings import Horizon
 from crosslearning.tables.forecast import forecast, predictions
+from crosslearning.tasks import within_task_folds
 
 Array = NDArray[np.float64]
 _MARGIN = 0.5  # of the range of the targets
+_DAY = 864e11  # nanoseconds
+_FEWEST = 2  # values of a column of times, or of groups
+# What random numbers are for: the same seed gives independent ones.
+SAMPLE, FOLD, ROW, TASK, GROUP = range(5)
+_PURPOSES = 8
+_MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of SplitMix64
 
 
 class NotFittedError(Exception):
@@ -88,6 +97,110 @@ class Rows:
         return Statistics.of(self.X, self.y, self.codes, **options)
 
 
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """Rows to train on and rows to test on, and the fold of each row if there are folds."""
+
+    parts: list[tuple[NDArray[np.intp], NDArray[np.intp]]]
+    folds: NDArray[np.intp] | None = None
+
+    def notes(self, n_folds: int) -> list[str]:
+        """Say if rows could not be divided as often as they should."""
+        tests = len(self.parts)
+        why = f"held-out rows come from {tests} folds, not {n_folds}: there is no more to divide"
+        return [why] if tests < n_folds else []
+
+    @classmethod
+    def of(cls, folds: NDArray[np.intp], *, in_time: bool = False) -> Splits:
+        """Test on each fold after training on the others, or `in_time` on the earlier ones."""
+        numbers, codes = np.unique(folds, return_inverse=True)
+        sides = ((folds < k if in_time else folds != k, folds == k) for k in numbers)
+        parts = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in sides]
+        return cls([part for part in parts if len(part[0])], None if in_time else codes)
+
+
+def splits_of(
+    codes: NDArray[np.int64],
+    n_splits: int,
+    seed: int,
+    *,
+    classes: NDArray[Any] | None = None,
+    groups: NDArray[Any] | None = None,
+) -> Splits:
+    """Divide rows within tasks, or by groups that stay together."""
+    if groups is None:
+        return Splits.of(within_task_folds(codes, min(n_splits, len(codes)), seed, classes))
+    group_codes, names = pd.factorize(groups)
+    if len(names) < _FEWEST:
+        raise ValueError(
+            f"A column of groups must have at least 2 values to hold some out; got "
+            f"{len(names)}. Choose another column."
+        )
+    dealt = np.random.default_rng(seed).permutation(len(names)) % min(n_splits, len(names))
+    return Splits.of(dealt[group_codes])
+
+
+def time_starts(values: NDArray[Any], name: str, n_splits: int) -> NDArray[Any]:
+    """First moments of equal parts of the later half of the rows; a moment is never divided."""
+    moments, counts = np.unique(values, return_counts=True)
+    if len(moments) < _FEWEST:
+        raise ValueError(
+            f"The column {name!r} must have at least 2 values to test on later rows; got one. "
+            "Choose another column."
+        )
+    before = np.cumsum(counts) / len(values)
+    shares = 0.5 + 0.5 * np.arange(n_splits) / n_splits
+    starts = np.unique(np.clip(np.searchsorted(before, shares), 1, len(moments) - 1))
+    return np.asarray(moments[starts])
+
+
+def horizon_of(
+    time: pd.Series[Any], values: NDArray[Any], starts: NDArray[Any], *, day_first: bool
+) -> Horizon:
+    """Say how far ahead the parts from these moments on were tested, and until when."""
+    before = [values[values < start].max() for start in starts]
+    reach = float(np.max(np.append(before[1:], values.max()) - before))
+    days = is_date(time)
+    return Horizon(
+        column=str(time.name),
+        date=days,
+        reach=f"{reach / _DAY:,.3g} days" if days else f"{reach:.4g}",
+        until=float(values.max()) + reach,
+        day_first=day_first,
+    )
+
+
+def uniform(a: Any, b: Any, seed: int, purpose: int) -> NDArray[np.float64]:
+    """Numbers from 0 to 1 by two whole numbers, a seed and a purpose alone (SplitMix64)."""
+    x, y, z = map(np.uint64, _MIX)
+    mixed = np.asarray(a, dtype=np.uint64) * x + np.asarray(b, dtype=np.uint64) * y
+    mixed = mixed + np.array([_PURPOSES * seed + purpose], dtype=np.uint64) * z
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * y
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * z
+    return np.asarray((mixed ^ (mixed >> np.uint64(31))) / 2.0**64)
+
+
+def deal(
+    codes: NDArray[np.intp], seen: NDArray[np.int64], n_folds: int, seed: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Deal rows to folds so that those of a task differ in size by one at most; and a key each.
+
+    `seen` counts the rows of each task so far, and is brought up to date: however a table is
+    divided into chunks, its rows are dealt alike. Of each `n_folds` consecutive rows of a task, one
+    is in each fold, beginning anywhere. Keys are uniform numbers to draw rows by.
+    """
+    # Radix sort takes a quarter of the time, and is for short integers.
+    order = np.argsort(codes.astype(np.min_scalar_type(len(seen))), kind="stable")
+    sizes = np.bincount(codes, minlength=len(seen))
+    number = np.empty(len(codes), dtype=np.int64)
+    number[order] = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    number += seen[codes]
+    seen += sizes
+    group, place = np.divmod(number, n_folds)
+    start = np.asarray(n_folds * uniform(codes, group, seed, FOLD), dtype=np.intp)
+    return (place + start) % n_folds, uniform(codes, number, seed, ROW)
+
+
 def without(sums: Statistics, fold: int) -> Statistics:
     """Add all other folds; a difference would leave rounding errors in columns of zeros."""
     return reduce(add, [sums.fold(k) for k in range(sums.n_folds) if k != fold])
@@ -111,9 +224,7 @@ def fitted(
     y: Any = pd.Categorical(rows.y, rows.grades, ordered=True) if ordered else rows.y
     if nested:
         assert rows.levels is not None
-        paths = np.column_stack([rows.levels.group_codes, np.arange(rows.n_tasks)])
-        tasks = pd.DataFrame(paths[rows.codes], columns=rows.levels.columns)
-        model.fit(rows.X, y, tasks=tasks, **weights)
+        model.fit(rows.X, y, tasks=rows.levels.numbers.iloc[rows.codes], **weights)
         model.tasks_ = labels[[path[-1] for path in model.tasks_]]
     else:
         model.fit(rows.X, y, tasks=rows.codes, **weights)
@@ -153,14 +264,11 @@ def deviations_of_rows(model: Any, rows: Rows) -> Array:
 
 
 def _codes(model: Any, rows: Rows) -> NDArray[np.int64]:
-    """Position of the task of each row among those of a model; of a new one, of its group, or -1.
-
-    Groups come after the tasks.
-    """
-    codes, start = np.full(len(rows.codes), -1), len(model.tasks_)
+    """Position of the task of each row among those of a model, else of its group, or -1."""
+    units, numbers = [model.tasks_.tolist()], [rows.codes]
     if len(model.groups_) and rows.levels is not None:
-        for groups, numbers in zip(model.groups_, rows.levels.group_codes.T, strict=True):
-            places = pd.Index([path[-1] for path in groups]).get_indexer(numbers[rows.codes])
-            codes, start = np.where(places < 0, codes, start + places), start + len(groups)
-    places = pd.Index(model.tasks_.tolist()).get_indexer(rows.codes)
-    return np.where(places < 0, codes, places)
+        units = [[path[-1] for path in groups] for groups in model.groups_] + units
+        numbers = [*rows.levels.group_codes[rows.codes].T, rows.codes]
+    each = zip(units, numbers, strict=True)
+    places = [pd.Index(unit).get_indexer(codes) for unit, codes in each]
+    return task_or_group(places, [len(unit) for unit in units])

@@ -1,4 +1,4 @@
-"""What a table holds, and what is to be done with its rows."""
+"""What a table holds, recognised by a first look at all rows, and what is to be done with rows."""
 
 from __future__ import annotations
 
@@ -9,72 +9,110 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from crosslearning.convex.families import REGISTRY
 from crosslearning.convex.sums.passes import Pass, PassSums
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.tables.columns.encoder import TableEncoder
-from crosslearning.tables.columns.features import Features, remarks
-from crosslearning.tables.columns.levels import TaskLevels
-from crosslearning.tables.columns.recognition import as_numbers
-from crosslearning.tables.columns.target import Target, class_codes, refuse_slips
-from crosslearning.tables.engines.dealing import GROUP, TASK, deal, uniform
-from crosslearning.tables.engines.survey import Survey, usable
+from crosslearning.tables.columns.labels import TaskLevels
+from crosslearning.tables.columns.recognition import (
+    as_numbers,
+    class_codes,
+    refuse_slips,
+    time_values,
+)
+from crosslearning.tables.columns.roles import Features, Target, features_of, remarks, target_of
 from crosslearning.tables.findings import Horizon
-from crosslearning.tables.metrics import Metric
-from crosslearning.tables.rows import Rows
+from crosslearning.tables.metrics import Metric, metric_of
+from crosslearning.tables.rows import (
+    GROUP,
+    TASK,
+    Rows,
+    Splits,
+    deal,
+    horizon_of,
+    splits_of,
+    time_starts,
+    uniform,
+)
 from crosslearning.tables.settings import FitSettings
-from crosslearning.tables.splits import Splits, splits_of, time_values
+from crosslearning.tables.survey import Survey, usable
 
 Array = NDArray[np.float64]
+COMPARED = 50_000  # tasks that are enough to compare models by sums
+_FEWEST_ROWS = 10
+_FEWEST_TASKS = 50  # to compare models on that need rows
+_SHOWN = 20_000  # rows to look at predictions of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Schema:
-    """What a table holds, and what is to be done with its rows.
+    """What a table holds, and what is to be done with its rows."""
 
-    Attributes
-    ----------
-    settings, survey
-        The options of the fit, and what a first look at all rows showed.
-    target, features, metric
-        What to predict, what from, and what models are scored by.
-    encoder : TableEncoder
-        Turns columns into features.
-    written, labels : Index, array
-        Labels of the tasks, as they are written and as what they are.
-    levels : TaskLevels, optional
-        The same of several columns, if tasks are groups within groups.
-    complete : bool
-        Whether all rows are kept in memory, so that nothing needs to be summed.
-    summed_by_fold : bool
-        Whether models are compared by sums, not by rows.
-    task_share, row_share : float
-        Shares of the tasks, and of their rows, to keep.
-    starts : array
-        First moments of the parts that later rows are divided into.
-    horizon : Horizon, optional
-        How far ahead models are tested.
-    """
-
-    settings: FitSettings
     survey: Survey
     target: Target
     features: Features
     metric: Metric
     encoder: TableEncoder
-    written: pd.Index[Any]
-    labels: NDArray[Any]
-    levels: TaskLevels | None
-    complete: bool
-    summed_by_fold: bool = False
-    task_share: float = 1.0
-    row_share: float = 1.0
-    starts: NDArray[Any] = field(default_factory=lambda: np.empty(0))
-    horizon: Horizon | None = None
+    written: pd.Index[Any]  # labels of the tasks, as they are written
+    labels: NDArray[Any]  # the same as what they are
+    levels: TaskLevels | None  # the same of several columns, if tasks are groups within groups
+    starts: NDArray[Any] = field(default_factory=lambda: np.empty(0))  # of parts of later rows
+    horizon: Horizon | None = None  # how far ahead models are tested
+
+    @classmethod
+    def of(cls, survey: Survey, *, text_labels: bool) -> Schema:
+        """Recognise target and columns, and decide what to do with rows."""
+        settings = survey.settings
+        _check_size(survey)
+        if survey.n_rows > survey.room:
+            _refuse_in_chunks(settings)
+        target, features = _target(survey), _features(survey)
+        written, labels, levels = survey.tasks(text_labels=text_labels)
+        if levels is not None:
+            levels.check()
+        encoder = survey.encoder(*(features.of(kind) for kind in ("number", "category", "date")))
+        numeric = target.classes is None or target.classes.dtype.kind in "fi"
+        marked = [target.name if numeric else None, settings.weights]
+        in_time = {} if settings.time is None else _in_time(survey, settings.time)
+        schema = cls(
+            survey=survey,
+            target=target,
+            features=features,
+            metric=metric_of(settings.metric, target.kind, settings.level),
+            encoder=encoder.knowing(survey.sample, [name for name in marked if name]),
+            written=written,
+            labels=labels,
+            levels=levels,
+            **in_time,
+        )
+        if levels is not None and not (schema.complete or schema.summed_by_fold):
+            raise ValueError(
+                f"Groups within groups need all rows in memory unless models are normal and scored "
+                f"by mse, but this table is read in chunks; got the task columns "
+                f"{', '.join(map(repr, settings.task))}. Name one, or fit a part of the table."
+            )
+        return schema
+
+    @property
+    def settings(self) -> FitSettings:
+        """The options of the fit."""
+        return self.survey.settings
 
     @property
     def classes(self) -> NDArray[Any] | None:
         """The classes, if the target is one of them."""
         return self.target.classes
+
+    @property
+    def complete(self) -> bool:
+        """Whether all rows are kept in memory, so that nothing needs to be summed."""
+        return self.survey.n_rows <= self.survey.room
+
+    @property
+    def summed_by_fold(self) -> bool:
+        """Whether models are compared by sums, not by rows."""
+        by_sums = self.target.family == "gaussian" and self.metric.name == "mse"
+        return by_sums and not self.complete
 
     @property
     def notes(self) -> list[str]:
@@ -91,10 +129,8 @@ class Schema:
         """The columns that are needed."""
         settings = self.settings
         named = [*settings.task, settings.target, *self.encoder.columns]
-        named += [
-            name for name in (settings.weights, settings.group, settings.time) if name is not None
-        ]
-        return list(dict.fromkeys(named))
+        others = (settings.weights, settings.group, settings.time)
+        return list(dict.fromkeys([*named, *(name for name in others if name is not None)]))
 
     @property
     def n_features(self) -> int:
@@ -130,7 +166,12 @@ class Schema:
 
     def without_survey(self) -> Schema:
         """Return what the work on rows needs, which is small."""
-        return replace(self, survey=Survey(self.settings))
+        old = self.survey
+        return replace(self, survey=Survey(old.settings, old.room, n_rows=old.n_rows))
+
+    def no_sums(self) -> Statistics:
+        """Return sums of no rows, for all tasks."""
+        return Statistics.empty(np.arange(len(self.labels)), self.n_features, self.n_summed)
 
     def encoded(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, Rows]:
         """Rows with a target, and the same as numbers; classes by their positions."""
@@ -180,10 +221,23 @@ class Schema:
             sample_weight=rows.weights,
             folds=folds if sums.n_folds > 1 else None,
         )
-        keep = (keys < self.row_share) & (rows.row_weights > 0)
-        if self.task_share < 1:
-            keep &= uniform(rows.codes, 0, self.settings.seed, TASK) < self.task_share
+        task_share, row_share = self._shares
+        keep = (keys < row_share) & (rows.row_weights > 0)
+        if task_share < 1:
+            keep &= uniform(rows.codes, 0, self.settings.seed, TASK) < task_share
         return replace(rows, folds=folds).take(keep), ends
+
+    @property
+    def _shares(self) -> tuple[float, float]:
+        """Shares of the tasks, and of their rows, to keep.
+
+        Normal models are compared by sums of all rows, others on all rows of some tasks.
+        """
+        n_rows, n_tasks, room = self.survey.n_rows, len(self.labels), self.survey.room
+        if self.summed_by_fold:
+            return 1.0, _SHOWN * max(n_tasks / COMPARED, 1.0) / n_rows
+        share = min(max(room / n_rows, _FEWEST_TASKS / n_tasks), 1.0)
+        return share, room / (share * n_rows)
 
     def sums_at(self, frame: pd.DataFrame, at: Pass) -> PassSums:
         """Sum rows at the parameters of a pass."""
@@ -206,14 +260,13 @@ class Schema:
             raise ValueError(
                 f"Testing {self.words} leaves nothing to train on. Hold out other rows."
             )
-        rows = Rows(
-            X=kept.X,
+        rows = replace(
+            kept,
             y=y,
             codes=codes,
             n_tasks=len(tasks),
-            weights=kept.weights,
-            classes=classes,
-            levels=self.levels,
+            folds=None,
+            groups=None,
             grades=self.target.grades,
         )
         return rows, splits, tasks
@@ -238,3 +291,74 @@ class Schema:
         codes, names = pd.factorize(groups)
         random = uniform(pd.util.hash_array(names), 0, self.settings.seed, GROUP)
         return (self.n_folds * random).astype(np.intp)[codes]
+
+
+def _check_size(survey: Survey) -> None:
+    """Refuse few rows, one task, and one row per task."""
+    tasks, labels, n_rows = survey.settings.task, survey.labels, survey.n_rows
+    if n_rows < _FEWEST_ROWS:
+        raise ValueError(
+            f"A fit needs at least {_FEWEST_ROWS} rows with a target; {survey.settings.target!r} "
+            f"has a value in {n_rows} of {n_rows + survey.dropped} rows. Add rows."
+        )
+    name = f"column{'s' if len(tasks) > 1 else ''} {', '.join(map(repr, tasks))}"
+    if len(labels) < 2:
+        raise ValueError(
+            f"The task {name} must have at least 2 labels; got one, "
+            f"{next(iter(pd.Index(labels)))!r}. A single task has nothing to share."
+        )
+    if len(labels) == n_rows:
+        raise ValueError(
+            f"The labels of the task {name} must repeat; got {n_rows:,} different labels "
+            f"in {n_rows:,} rows. Choose a column of groups of rows."
+        )
+
+
+def _refuse_in_chunks(settings: FitSettings) -> None:
+    """Refuse options that need all rows in memory."""
+    possible = {"base": ("auto", "linear", "none"), "jobs": (1,), "quantile": (None,)}
+    wrong = [name for name, values in possible.items() if getattr(settings, name) not in values]
+    wrong += ["family"] if _needs_rows(settings.family) else []
+    if wrong:
+        raise ValueError(
+            f"Option {wrong[0]}={getattr(settings, wrong[0])} needs all rows in memory, but this "
+            "table is read in chunks. Choose another value, or fit a part of the table."
+        )
+
+
+def _needs_rows(family: str) -> bool:
+    """Whether models of a family need all rows at once; normal ones need sums alone."""
+    by_passes = [name for name, one in REGISTRY.items() if one.by_passes]
+    return family not in ("auto", "gaussian", *by_passes)
+
+
+def _target(survey: Survey) -> Target:
+    """Recognise the target."""
+    settings = survey.settings
+    values = survey.sample[settings.target]
+    if survey.targets is not None and not survey.complete:  # rare ones may not be in the sample
+        rare = pd.Series(survey.targets, name=settings.target)
+        values = pd.concat([values, rare[~rare.isin(values)]])
+    target = target_of(values, settings.target_kind, settings.family, settings.metric)
+    if _needs_rows(target.family) and survey.n_rows > survey.room:
+        how = "without their order" if target.grades is not None else "as normal"
+        why = f"{target.why}; modelled {how} in chunks"
+        target = replace(target, family="gaussian", grades=None, why=why)
+    return target
+
+
+def _features(survey: Survey) -> Features:
+    """Choose the features by a sample; gaps are counted in all rows."""
+    features = features_of(survey.sample, survey.settings, survey.n_rows)
+    if survey.complete:
+        return features
+    used = (replace(c, missing=survey.missing.get(c.name, c.missing)) for c in features.used)
+    return replace(features, used=tuple(used))
+
+
+def _in_time(survey: Survey, name: str) -> dict[str, Any]:
+    """Moments that rows are divided at, and how far ahead that tests."""
+    times, day_first = survey.sample[name], name in survey.day_first
+    values = time_values(times, day_first=day_first)
+    starts = time_starts(values, name, survey.settings.folds)
+    return {"starts": starts, "horizon": horizon_of(times, values, starts, day_first=day_first)}

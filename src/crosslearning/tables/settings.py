@@ -8,9 +8,10 @@ the value comes from.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
+from itertools import chain
 from math import inf
 from numbers import Integral, Real
 from textwrap import indent, wrap
@@ -29,24 +30,19 @@ _WIDTH = 92
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
-class Check:
-    """A test of a value, and the rule that it must obey, in words."""
-
-    test: Callable[[Any], bool]
-    rule: str
-
-
 def option(
     help: str,  # noqa: A002 - what everybody calls it
     default: Any = MISSING,
     *,
     choices: tuple[str, ...] = (),
-    check: Check | None = None,
+    check: tuple[Callable[[Any], bool], str] | None = None,
     column: bool = False,
     flag: str | None = None,
 ) -> Any:
-    """Describe an option; its values may be names of a `column`, and its command line `flag`."""
+    """Describe an option; its values may be names of a `column`, and its command line `flag`.
+
+    A `check` is a test of a value, and the rule that it must obey, in words.
+    """
     about = {"help": help, "choices": choices, "check": check, "column": column, "flag": flag}
     return field(default=default, metadata=about)
 
@@ -87,15 +83,13 @@ class FitSettings:
     quantile: float | None = option(
         "Level of the family quantile, between 0 and 1; 0.5 by default.",
         None,
-        check=Check(lambda value: 0.0 < value < 1.0, "between 0 and 1"),
+        check=(lambda value: 0.0 < value < 1.0, "between 0 and 1"),
     )
     epsilon: float = option(
         "Largest distance of a task to the centre, in standard deviations between tasks: 0 is one "
         "pooled model, inf no bound.",
         inf,
-        check=Check(
-            lambda value: value >= 0, "a distance of at least 0 (0 pools, inf is no bound)"
-        ),
+        check=(lambda value: value >= 0, "a distance of at least 0 (0 pools, inf is no bound)"),
     )
     metric: str | None = option(
         f"Score by which models are chosen: {', '.join(names_of('regression'))} for numbers; "
@@ -109,7 +103,7 @@ class FitSettings:
         "Column of times: models are scored on later rows.", None, column=True
     )
     group: str | None = option("Column of groups that are held out as a whole.", None, column=True)
-    folds: int = option("Number of folds.", 5, check=Check(lambda value: value >= 2, "at least 2"))
+    folds: int = option("Number of folds.", 5, check=(lambda value: value >= 2, "at least 2"))
     base: str = option(
         "What is tried besides linear models: splines, boosting (boosted trees), linear or "
         "none (no others), or auto (all of these and means of tasks, where they may help).",
@@ -119,64 +113,57 @@ class FitSettings:
     time_budget: float = option(
         "Seconds after which no further model is tried; fits in progress are given up.",
         60.0,
-        check=Check(lambda value: value > 0, "a positive number of seconds"),
+        check=(lambda value: value > 0, "a positive number of seconds"),
     )
     drop_unlabelled: bool = option("Drop rows without a task instead of refusing them.", False)
     jobs: int = option(
         "Number of processes that try models; -1 for one per core.",
         1,
-        check=Check(lambda value: value >= 1 or value == -1, "at least 1, or -1 for one per core"),
+        check=(lambda value: value >= 1 or value == -1, "at least 1, or -1 for one per core"),
     )
-    seed: int = option("Seed of the folds.", 0, check=Check(lambda value: value >= 0, "at least 0"))
+    seed: int = option("Seed of the folds.", 0, check=(lambda value: value >= 0, "at least 0"))
 
     def __post_init__(self) -> None:
         for one in fields(self):
             object.__setattr__(self, one.name, checked(one, getattr(self, one.name)))
-        self._check_columns()
-        self._check_family()
+        conflicts = chain(self._conflicts_of_columns(), self._conflicts_of_family())
+        if (conflict := next(conflicts, None)) is not None:
+            raise ValueError(conflict)
 
-    def _check_columns(self) -> None:
-        """Refuse columns in two roles."""
+    def _conflicts_of_columns(self) -> Iterator[str]:
+        """Say which columns have two roles."""
+        tasks, target = ", ".join(map(repr, self.task)), self.target
         if not self.task:
-            raise ValueError("Option task must name at least one column; got none.")
+            yield "Option task must name at least one column; got none."
         if len(set(self.task)) < len(self.task):
-            raise ValueError(
-                f"Task columns must differ; got {', '.join(map(repr, self.task))}. Name each once, "
-                "outermost first."
-            )
-        if self.target in self.task:
-            raise ValueError(f"Task and target must be two columns; got {self.target!r} for both.")
+            yield f"Task columns must differ; got {tasks}. Name each once, outermost first."
+        if target in self.task:
+            yield f"Task and target must be two columns; got {target!r} for both."
         for role in ("time", "group"):
-            if getattr(self, role) in (*self.task, self.target):
-                raise ValueError(
-                    f"Option {role} must name another column than task and target; got "
-                    f"{getattr(self, role)!r}."
-                )
+            if (name := getattr(self, role)) in (*self.task, target):
+                rule = f"Option {role} must name another column than task and target"
+                yield f"{rule}; got {name!r}."
         if self.time is not None and self.group is not None:
-            raise ValueError(
-                f"Rows can be held out by time or by group; got {self.time!r} and {self.group!r}. "
-                "Choose one of the two."
-            )
-        if both := set(self.numbers) & set(self.categories):
-            raise ValueError(f"A column is a number or a category; got both for {min(both)!r}.")
+            both = f"{self.time!r} and {self.group!r}. Choose one of the two."
+            yield f"Rows can be held out by time or by group; got {both}"
+        for name in sorted(set(self.numbers) & set(self.categories)):
+            yield f"A column is a number or a category; got both for {name!r}."
 
-    def _check_family(self) -> None:
-        """Refuse options that contradict the family."""
-        ordinal = self.family == "ordinal"
-        if self.family != "auto" and self.kind == ("regression" if ordinal else "classification"):
+    def _conflicts_of_family(self) -> Iterator[str]:
+        """Say which options contradict the family."""
+        family, ordinal = self.family, self.family == "ordinal"
+        if family != "auto" and self.kind == ("regression" if ordinal else "classification"):
             which = "classes, not numbers" if ordinal else "numbers, not classes"
-            raise ValueError(f"Option family={self.family} is for {which}. Omit one of the two.")
-        if self.family != "quantile" and self.quantile is not None:
-            raise ValueError(f"Option quantile needs family=quantile; got family={self.family}.")
-        if self.family == "quantile" and len(self.task) > 1:
-            raise ValueError(
-                f"Option family=quantile needs one task column; got {', '.join(self.task)}. Name "
-                "the innermost, or choose another family."
-            )
-        if self.family == "quantile" and self.base == "boosting":
-            raise ValueError(
-                "Option base=boosting is not for family=quantile. Choose base=splines."
-            )
+            yield f"Option family={family} is for {which}. Omit one of the two."
+        if family != "quantile":
+            if self.quantile is not None:
+                yield f"Option quantile needs family=quantile; got family={family}."
+            return
+        if len(self.task) > 1:
+            names = f"{', '.join(self.task)}. Name the innermost, or choose another family."
+            yield f"Option family=quantile needs one task column; got {names}"
+        if self.base == "boosting":
+            yield "Option base=boosting is not for family=quantile. Choose base=splines."
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> FitSettings:
@@ -280,8 +267,8 @@ def checked(one: Field[Any], value: Any) -> Any:
     choices, check = one.metadata["choices"], one.metadata["check"]
     if choices and value not in choices:
         raise ValueError(f"Option {one.name} must be one of {', '.join(choices)}; got {value!r}.")
-    if check and not check.test(value):
-        raise ValueError(f"Option {one.name} must be {check.rule}; got {value}.")
+    if check and not check[0](value):
+        raise ValueError(f"Option {one.name} must be {check[1]}; got {value}.")
     return value
 
 

@@ -18,7 +18,6 @@ from crosslearning.tables.columns.recognition import (
     as_numbers,
     has_days_first,
 )
-from crosslearning.tables.columns.target import Target
 from crosslearning.tables.reading.numerals import mark_of
 
 _RARE = 10  # rows; levels with fewer are grouped,
@@ -85,11 +84,8 @@ class TableEncoder:
             rare[name] = sorted(set(by_level.index) - set(levels[name]))
         return cls(medians, flagged, levels, list(dates), rare, ranges, day_first, marks, slips)
 
-    def knowing(self, frame: pd.DataFrame, goal: Target, weights: str | None) -> TableEncoder:
-        """Add the decimal marks of a target that is a number, and of weights."""
-        classes = goal.classes
-        names = [goal.name] if classes is None or classes.dtype.kind in "fi" else []
-        names += [weights] if weights else []
+    def knowing(self, frame: pd.DataFrame, names: Sequence[str]) -> TableEncoder:
+        """Add the decimal marks of other columns of numbers: target and weights."""
         return replace(self, marks=self.marks | _marks(frame, names))
 
     def weights(self, frame: pd.DataFrame, name: str | None) -> NDArray[np.float64]:

@@ -6,8 +6,9 @@ Columns are indexed by row number from 0, so that messages can name rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal
 
 import numpy as np
@@ -33,7 +34,7 @@ _NUMBERED = 50  # rows that make 1, 2, 3, ..., in any order, a row number,
 _SPARSEST = 2  # even if up to every other number is missing; if more are, they must be in order:
 _EVEN = 0.98  # correlation with the number of the row (of normal values that were sorted, 0.977)
 ID = re.compile(r"(^|[^A-Za-z])(id|ID)$|[a-z]I[dD]$")  # what names of columns of ids look like
-_LISTED = 5
+_LISTED, _LISTED_COLUMNS = 5, 20
 _SLIPS = 0.1  # share of values that are no numbers, beyond which a column does not hold numbers;
 _VARIED = 10  # and with so few numbers beside them these are levels
 _LOOK = 0.8  # share of values that look like numbers, readable or not
@@ -158,6 +159,21 @@ def has_days_first(values: pd.Series[Any]) -> bool:
     return bool(((first[1] == ".") | (pd.to_numeric(first[0]) > 12)).any())
 
 
+def time_values(time: pd.Series[Any], *, day_first: bool | None = None) -> NDArray[Any]:
+    """Return times as numbers; by default the dates tell whether their days come first."""
+    numbers = None if is_date(time) else as_numbers(time)
+    gaps = time.isna().to_numpy() if numbers is None else np.isnan(numbers)
+    if gaps.any():
+        raise ValueError(
+            f"The column {time.name!r} must have a time in every row; it has none in "
+            f"{listed_rows(time.index[gaps])}. Fill in the times or drop the rows."
+        )
+    if numbers is not None:
+        return numbers
+    first = has_days_first(time) if day_first is None else day_first
+    return np.asarray(as_dates(time, day_first=first).astype("datetime64[ns]")).astype("i8")
+
+
 def as_categories(values: pd.Series[Any]) -> NDArray[Any]:
     """Return the values as strings, NaN where missing; whole numbers without decimals."""
     strings = values.astype(object).map(_written, na_action="ignore")
@@ -253,3 +269,65 @@ def _like_numbers(values: pd.Series[Any]) -> str:
 def first_of(values: pd.Series[Any]) -> str:
     """Name the first of some values and the rows that hold them."""
     return f"{values.tolist()[0]!r} in {listed_rows(values.index)}"
+
+
+def class_codes(
+    values: pd.Series[Any], classes: NDArray[Any], mark: str | None = None
+) -> NDArray[np.intp]:
+    """Position of each value among the classes; refuse values that are none of them."""
+    rows, uniques = pd.factorize(values)
+    distinct: Any = pd.Series(np.asarray(uniques), name=values.name)
+    if classes.dtype.kind in "OU":
+        positions = pd.Index(classes).get_indexer(pd.Index(distinct.astype(object).map(str)))
+    else:
+        numbers = pd.Index(classes.astype(np.float64))
+        positions = numbers.get_indexer(pd.Index(as_numbers(distinct, mark)))
+    codes = positions[rows]
+    if (codes < 0).any():
+        raise ValueError(
+            f"The target {values.name!r} must be one of {', '.join(map(str, classes))}; got "
+            f"{first_of(values[codes < 0])}. Correct these values, or drop the rows or the column."
+        )
+    return np.asarray(codes)
+
+
+def refuse_slips(column: pd.Series[Any], values: NDArray[np.float64]) -> None:
+    """Refuse numbers among which a few values are not numbers."""
+    slips = column[np.isnan(values)].dropna()
+    if len(slips):
+        raise ValueError(
+            f"The target {column.name!r} holds numbers except for "
+            f"{first_of(slips)}. Correct or delete these values, or ask for classes with option "
+            "kind=classification."
+        )
+
+
+def check_names(frame: pd.DataFrame) -> None:
+    """Refuse column names that are not distinct strings."""
+    names: list[Hashable] = list(frame.columns)
+    strange = [name for name in names if not isinstance(name, str)]
+    if strange:
+        raise ValueError(
+            f"Column names must be strings; got {strange[0]!r}. "
+            "Use `frame.columns = frame.columns.astype(str)`."
+        )
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"Column names must differ; got {twice[0]!r} twice. Rename one of them.")
+
+
+def require_columns(
+    frame: pd.DataFrame, names: Sequence[str], role: str, table: str = "The table"
+) -> None:
+    """Refuse names of columns that do not exist; suggest similar ones."""
+    absent = [name for name in names if name not in frame.columns]
+    if not absent:
+        return
+    near = get_close_matches(absent[0], list(frame.columns), n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    if set(absent[0].split(",")) <= set(frame.columns):
+        hint = "Name one column at a time. "
+    raise ValueError(
+        f"{table} has no column {', '.join(map(repr, absent))} for {role}. {hint}"
+        f"Its columns are {listed(frame.columns, _LISTED_COLUMNS)}."
+    )

@@ -23,13 +23,13 @@ from crosslearning.tables.metrics import Metric, plain_of
 from crosslearning.tables.rows import (
     NotFittedError,
     Rows,
+    Splits,
     bounded,
     deviations_of_rows,
     fitted,
     predict_rows,
     without,
 )
-from crosslearning.tables.splits import Splits
 
 Array = NDArray[np.float64]
 _MOST_SUMS = 5e7  # numbers in the sums of tasks and folds; beyond, rows are summed again

@@ -11,8 +11,7 @@ from crosslearning.tables.learners.blend import blend_weights
 from crosslearning.tables.learners.candidates import Candidate
 from crosslearning.tables.learners.trials import Array, Choice, best_choice
 from crosslearning.tables.metrics import Metric, Predictions
-from crosslearning.tables.rows import Rows
-from crosslearning.tables.splits import Splits
+from crosslearning.tables.rows import Rows, Splits
 
 _MOST_BLENDED = 200_000  # rows
 

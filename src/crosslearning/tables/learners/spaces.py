@@ -12,8 +12,7 @@ from crosslearning.extras import require
 from crosslearning.linear import SplineFeatures
 from crosslearning.tables.learners.boosting import Boosting
 from crosslearning.tables.learners.features import BLOCKS, Basis, TaskMeans
-from crosslearning.tables.rows import Rows, fitted
-from crosslearning.tables.splits import Splits
+from crosslearning.tables.rows import Rows, Splits, fitted
 
 _WIDEST = 100  # features, beyond which curves are not tried by default
 _COSTLY = 2e7  # tasks × coefficients³, beyond which a base is not tried if fits are iterated

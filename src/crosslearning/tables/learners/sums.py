@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,8 @@ from crosslearning.tables.forecast import forecast
 from crosslearning.tables.learners.candidates import Candidate
 from crosslearning.tables.learners.selection import choices
 from crosslearning.tables.learners.trials import Choice, Trials, best_choice
-from crosslearning.tables.look import COMPARED
 from crosslearning.tables.rows import Rows, bounded
+from crosslearning.tables.schema import COMPARED
 
 Array = NDArray[np.float64]
 Predictions = list[tuple[Rows, Array, Array]]
@@ -48,7 +49,7 @@ def compare_by_sums(
     sums, kept = collected.sums, collected.kept
     most = np.clip(_NUMBERS // sums.cells.scatters[:1].size, _FEWEST, COMPARED)
     tasks = np.arange(0, sums.n_tasks, -(-sums.n_tasks // most))
-    some = sums.take(tasks)
+    some, levels = sums.take(tasks), kept.levels.numbers.iloc[tasks] if kept.levels else None
     sample, folds = _of_tasks(kept, tasks, sums.n_tasks)
     values = np.full((len(candidates), len(parts), len(tasks)), np.nan)
     guesses, weights = np.empty((1, *values.shape[1:])), np.empty(values.shape[1:])
@@ -63,7 +64,8 @@ def compare_by_sums(
         for m, candidate in enumerate(candidates):
             say(f"Trying {candidate.label}, part {s + 1} of {len(parts)}")
             started = time.perf_counter()
-            values[m, s], predicted = _tried(candidate, train, test, part, collected.ends)
+            groups = levels if candidate.nested else None
+            values[m, s], predicted = _tried(candidate, train, groups, test, part, collected.ends)
             predictions[candidate.name] += predicted
             seconds[candidate.name] += time.perf_counter() - started
     scores = Scores(list(predictions), values, weights)
@@ -77,10 +79,10 @@ def compare_by_sums(
 
 
 def _tried(
-    candidate: Candidate, train: Statistics, test: Cells, part: Rows, ends: Array
+    candidate: Candidate, train: Statistics, groups: Any, test: Cells, part: Rows, ends: Array
 ) -> tuple[Array, Predictions]:
     """Scores of the tasks, and predictions of rows if there are any."""
-    model = clone(candidate.estimator).fit_statistics(train, learn_from=_LEARNED)
+    model = clone(candidate.estimator).fit_statistics(train, tasks=groups, learn_from=_LEARNED)
     bounded(model, ends)
     state = {"fitted": vars(model), "parameters": model.get_params()}
     predicted = [(part, *forecast(state, part.X, part.codes))] if len(part.y) else []

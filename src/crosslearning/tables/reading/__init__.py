@@ -1,5 +1,1 @@
-"""From files to data frames: formats, dialects, numerals, chunks."""
-
-from crosslearning.tables.reading.tables import read_table, read_verbatim
-
-__all__ = ["read_table", "read_verbatim"]
+"""From files to data frames, and back: formats, dialects, numerals, chunks."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import io
-import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,11 +15,14 @@ import numpy as np
 import pandas as pd
 
 from crosslearning.extras import require
-from crosslearning.tables.columns.recognition import as_numbers, column_of, slips_note
-from crosslearning.tables.columns.target import refuse_slips
+from crosslearning.tables.columns.recognition import (
+    as_numbers,
+    column_of,
+    refuse_slips,
+    slips_note,
+)
 from crosslearning.tables.reading.numerals import mark_of
 from crosslearning.tables.reading.tables import Dialect, dialect_of, read_table
-from crosslearning.tables.settings import FitSettings
 
 _NUMBERS = 2**23  # in a chunk
 _LARGE = 2**25  # numbers in a file; larger ones are read in chunks
@@ -56,6 +58,7 @@ class Files:
     marks: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     target: str | None = None
+    first: int = 0  # number of the first file, if these are some of several
     text_as_categories: ClassVar[bool] = True
 
     @classmethod
@@ -72,7 +75,9 @@ class Files:
             types, n_rows = _parquet_types(paths)
             return cls(source=pattern, paths=paths, types=types, text=None, n_rows=n_rows)
         with located(paths[0]):
-            first, dialect = _first_rows(paths[0], text)
+            head = _head(paths[0])
+            first = read_table(io.BytesIO(head), text=text)
+            dialect, _ = dialect_of(io.BytesIO(head))
         numeric = {
             str(name): values
             for name, values in first.select_dtypes(exclude=["number", "bool"]).items()
@@ -92,12 +97,6 @@ class Files:
             notes=tuple(filter(None, notes)),
             target=target,
         )
-
-    @classmethod
-    def for_fit(cls, source: str | os.PathLike[str], settings: FitSettings) -> Files:
-        """Open files for a fit; tasks and categories are text, and a number may be the target."""
-        target = None if settings.kind == "classification" else settings.target
-        return cls.of(str(source), text=[*settings.task, *settings.categories], target=target)
 
     @property
     def columns(self) -> list[str]:
@@ -122,7 +121,7 @@ class Files:
                     if name == self.target:
                         refuse_slips(frame[name], numbers)
                     frame[name] = numbers
-                result = work(self.paths.index(path), frame)
+                result = work(self.first + self.paths.index(path), frame)
             yield result
 
     def tables(self, columns: Sequence[str]) -> Iterator[tuple[Path, int, Any]]:
@@ -264,15 +263,13 @@ def _is_number(kind: Any) -> bool:
     return kind is not None and bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _first_rows(path: Path, text: Collection[str]) -> tuple[pd.DataFrame, Dialect]:
-    """Read the beginning of a text file, and recognise its dialect."""
+def _head(path: Path) -> bytes:
+    """Read the first lines of a text file, packed or not."""
     import pyarrow as pa
 
     with pa.input_stream(path) as stream:
-        head = stream.read(_HEAD)
-    if len(head) == _HEAD:
-        head = head[: head.rfind(b"\n") + 1]
-    return read_table(io.BytesIO(head), text=text), dialect_of(io.BytesIO(head))[0]
+        head: bytes = stream.read(_HEAD)
+    return head if len(head) < _HEAD else head[: head.rfind(b"\n") + 1]
 
 
 def _arrow_type(values: pd.Series[Any]) -> Any:
@@ -287,12 +284,9 @@ def _arrow_type(values: pd.Series[Any]) -> Any:
 def _stripped(batch: Any) -> Any:
     """Strip blanks before text, as the reader of small tables does."""
     import pyarrow as pa
-    import pyarrow.compute as pc
+    from pyarrow.compute import utf8_ltrim_whitespace as strip
 
-    columns = [
-        pc.utf8_ltrim_whitespace(column) if pa.types.is_string(column.type) else column
-        for column in batch.columns
-    ]
+    columns = [strip(c) if pa.types.is_string(c.type) else c for c in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 

@@ -1,4 +1,4 @@
-"""Tables in files: CSV and its relatives, Parquet and Excel; gzipped or not."""
+"""Tables read from files and written: CSV and its relatives, Parquet, Excel; gzipped or not."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -20,12 +20,15 @@ from zipfile import ZipFile, is_zipfile
 import pandas as pd
 
 from crosslearning.extras import require
+from crosslearning.files import replacing
 from crosslearning.tables.reading.numerals import CODE, evidence
 
 _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 1 << 16  # bytes to recognise separator and decimal mark from
 _MISSING = ("?", ".", "-", "--")  # in addition to those of pandas, such as NA
 _ROWS = 1000  # to recognise integers and decimal marks from
+_WRITTEN = {".csv": ",", ".tsv": "\t"}  # separators by suffix
+Source = str | os.PathLike[str] | BinaryIO  # or where to write to
 
 
 class Dialect(NamedTuple):
@@ -36,9 +39,7 @@ class Dialect(NamedTuple):
     encoding: str
 
 
-def read_table(
-    source: str | os.PathLike[str] | BinaryIO, *, text: Collection[str] = ()
-) -> pd.DataFrame:
+def read_table(source: Source, *, text: Collection[str] = ()) -> pd.DataFrame:
     r"""Read a table from a file whose format is recognised from its first bytes.
 
     Parameters
@@ -66,7 +67,7 @@ def read_table(
     return _read(source, text)
 
 
-def read_verbatim(source: str | os.PathLike[str] | BinaryIO) -> pd.DataFrame:
+def read_verbatim(source: Source) -> pd.DataFrame:
     """Read a table with every field of a text file as written."""
     return _read(source, None)
 
@@ -205,3 +206,105 @@ def _reason(error: Exception) -> str:
     if isinstance(error, pd.errors.ParserWarning):
         return "its rows have more fields than its header. Name every column."
     return str(error).removeprefix("Error tokenizing data. C error: ").strip()
+
+
+def write_table(frame: pd.DataFrame, target: Source) -> None:
+    """Write a table in the format of the suffix; to a stream as CSV.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table; text files omit an index that only numbers the rows. A table read verbatim
+        is written with its own separator, decimal mark and encoding.
+    target : path or binary stream
+        A path ends in .csv, .tsv (either with .gz), .parquet or .xlsx.
+    """
+    with writer(target) as write:
+        write(frame)
+
+
+@contextmanager
+def writer(target: Source) -> Iterator[Callable[[Any], None]]:
+    """Open what writes a table, or the chunks of one: data frames, or Arrow tables to Parquet."""
+    text, separator, packed = format_of(target)
+    if hasattr(target, "write"):
+        yield _text_writer(target, separator)
+        return
+    path = Path(target)
+    try:
+        with replacing(path) as temporary, ExitStack() as opened:
+            if text:
+                open_ = gzip.open if packed else open
+                yield _text_writer(opened.enter_context(open_(temporary, "wb")), separator)
+            elif path.suffix == ".xlsx":
+                require("Writing Excel files", "openpyxl")
+                chunks: list[pd.DataFrame] = []
+                yield chunks.append
+                pd.concat(chunks).to_excel(temporary, index=False, engine="openpyxl")
+            else:
+                require("Writing Parquet files", "pyarrow")
+                yield _parquet_writer(temporary, opened)
+    except OSError as error:
+        if error.errno is None:  # about a table that is read
+            raise
+        raise OSError(
+            f"Cannot write {path}: {error.strerror or error}. Choose another file."
+        ) from error
+
+
+def format_of(target: Source) -> tuple[bool, str, bool]:
+    """Return whether a file is text, its separator, and whether it is gzipped."""
+    if hasattr(target, "write"):
+        return True, ",", False
+    path = Path(target)
+    packed = path.suffix == ".gz"
+    suffix = Path(path.stem).suffix if packed else path.suffix
+    if suffix not in _WRITTEN and path.suffix not in (".parquet", ".xlsx"):
+        raise ValueError(
+            f"The name of a table must end in .csv, .tsv (either with .gz), .parquet or .xlsx; "
+            f"got {path.name!r}."
+        )
+    return suffix in _WRITTEN, _WRITTEN.get(suffix, ""), packed
+
+
+def refuse_overwriting(target: Source, sources: Iterable[str | os.PathLike[str]]) -> None:
+    """Refuse to write to a file that is read."""
+    if hasattr(target, "write") or not Path(target).exists():
+        return
+    if any(Path(source).exists() and Path(source).samefile(target) for source in sources):
+        raise ValueError(f"{target} is the table itself, which would be lost. Name another file.")
+
+
+def is_text(path: Path) -> bool:
+    """Whether the suffix is that of a text format; unknown suffixes are refused."""
+    return format_of(path)[0]
+
+
+def _text_writer(stream: Any, separator: str) -> Callable[[pd.DataFrame], None]:
+    encoder: Any = None  # one for all chunks, which writes a byte order mark once
+
+    def write(frame: pd.DataFrame) -> None:
+        nonlocal encoder
+        index, first = not isinstance(frame.index, pd.RangeIndex), encoder is None
+        sep, decimal, encoding = frame.attrs.get("dialect", (separator, ".", "utf-8"))
+        sep = sep if separator == "," else separator
+        encoder = encoder or codecs.getincrementalencoder(encoding)("backslashreplace")
+        text = frame.to_csv(None, sep=sep, decimal=decimal, index=index, header=first)
+        stream.write(encoder.encode(text))
+
+    return write
+
+
+def _parquet_writer(path: Path, opened: ExitStack) -> Callable[[Any], None]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file: Any = None
+
+    def write(chunk: Any) -> None:
+        nonlocal file
+        table = pa.Table.from_pandas(chunk) if isinstance(chunk, pd.DataFrame) else chunk
+        file = file or opened.enter_context(pq.ParquetWriter(path, table.schema))
+        file.write_table(table.cast(file.schema))
+
+    return write

@@ -1,30 +1,31 @@
-"""Which columns of a table are task, target and features; errors for bad choices."""
+"""Which columns of a table are features, and what to predict: a number or a class."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
+from crosslearning.convex.families import REGISTRY, recognised_family
 from crosslearning.tables.columns.recognition import (
     ID,
     Column,
+    as_numbers,
     column_of,
     is_date,
     is_ordered,
-    listed_rows,
+    refuse_slips,
 )
+from crosslearning.tables.metrics import METRICS
 from crosslearning.tables.settings import FitSettings
-from crosslearning.wording import listed
 
-_LISTED = 20
+_MOST_CLASSES = 50
 _FEWEST_IDS = 50
 _UNIT = re.compile(  # names of what rows belong to; their numbers are codes
     r"(district|county|state|region|town|city|village|school|class|teacher|student|pupil|child"
@@ -45,62 +46,6 @@ class Features:
     def of(self, kind: str) -> list[str]:
         """Names of the columns that hold numbers, categories, or dates."""
         return [column.name for column in self.used if column.type == kind]
-
-
-def check_names(frame: pd.DataFrame) -> None:
-    """Refuse column names that are not distinct strings."""
-    names: list[Hashable] = list(frame.columns)
-    strange = [name for name in names if not isinstance(name, str)]
-    if strange:
-        raise ValueError(
-            f"Column names must be strings; got {strange[0]!r}. "
-            "Use `frame.columns = frame.columns.astype(str)`."
-        )
-    twice = frame.columns[frame.columns.duplicated()]
-    if len(twice):
-        raise ValueError(f"Column names must differ; got {twice[0]!r} twice. Rename one of them.")
-
-
-def require_columns(
-    frame: pd.DataFrame, names: Sequence[str], role: str, table: str = "The table"
-) -> None:
-    """Refuse names of columns that do not exist; suggest similar ones."""
-    absent = [name for name in names if name not in frame.columns]
-    if not absent:
-        return
-    near = get_close_matches(absent[0], list(frame.columns), n=1)
-    hint = f"Did you mean {near[0]!r}? " if near else ""
-    if set(absent[0].split(",")) <= set(frame.columns):
-        hint = "Name one column at a time. "
-    raise ValueError(
-        f"{table} has no column {', '.join(map(repr, absent))} for {role}. {hint}"
-        f"Its columns are {listed(frame.columns, _LISTED)}."
-    )
-
-
-def unlabelled(task: Hashable, rows: pd.Index[Any]) -> ValueError:
-    """Say which rows have no label."""
-    return ValueError(
-        f"The task column {task!r} must have a label in every row; it has none in "
-        f"{listed_rows(rows)}. Fill in the labels, or drop these rows with option drop_unlabelled."
-    )
-
-
-def check_task_count(
-    names: Sequence[str], labels: Sequence[Any] | NDArray[Any], n_rows: int
-) -> None:
-    """Refuse one task, and one row per task."""
-    name = f"column {names[0]!r}" if len(names) == 1 else f"columns {', '.join(map(repr, names))}"
-    if len(labels) < 2:
-        raise ValueError(
-            f"The task {name} must have at least 2 labels; got one, "
-            f"{next(iter(pd.Index(labels)))!r}. A single task has nothing to share."
-        )
-    if len(labels) == n_rows:
-        raise ValueError(
-            f"The labels of the task {name} must repeat; got {n_rows:,} different labels "
-            f"in {n_rows:,} rows. Choose a column of groups of rows."
-        )
 
 
 def features_of(frame: pd.DataFrame, settings: FitSettings, n_rows: int | None = None) -> Features:
@@ -197,3 +142,118 @@ def _is_year(values: pd.Series[Any]) -> bool:
         return False
     numbers = values.dropna()
     return bool(len(numbers) and numbers.mod(1).eq(0).all() and numbers.nunique() > 2)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Target:
+    """How the values to predict were interpreted, and why.
+
+    `classes` are sorted. If they have an order, the `family` is "ordinal" and `grades` are the
+    classes in it.
+    """
+
+    name: str
+    kind: Literal["regression", "classification"]
+    why: str
+    family: str = "gaussian"
+    classes: NDArray[Any] | None = None
+    grades: NDArray[Any] | None = None
+
+
+def target_of(
+    column: pd.Series[Any], kind: str = "auto", family: str = "auto", metric: str | None = None
+) -> Target:
+    """Recognise a target without missing values.
+
+    Strings, booleans and numbers with two distinct values are classes; others are numbers.
+    Right-skewed whole numbers from 0 are counts, and strongly right-skewed positive numbers are
+    amounts; models of both have a logarithmic link.
+
+    >>> import pandas as pd
+    >>> target_of(pd.Series([0, 1, 1, 0])).kind
+    'classification'
+    >>> target_of(pd.Series([0, 1, 1, 0, 2, 7])).family
+    'poisson'
+    """
+    name = str(column.name)
+    if is_date(column):
+        raise ValueError(
+            f"The target {name!r} must be a number or a class; it holds dates, such as "
+            f"{column.iloc[0]}. Convert it to a number, such as days since a start."
+        )
+    distinct = int(column.nunique())
+    if distinct == 1:
+        raise ValueError(
+            f"The target {name!r} must have at least 2 values; it has only "
+            f"{column.tolist()[0]!r}. Choose another column."
+        )
+    recognised = column_of(column)
+    looks_like_classes = recognised.type != "number" or distinct == 2
+    as_classes = {"auto": looks_like_classes, "classification": True, "regression": False}[kind]
+    why = f"{distinct} classes" if as_classes == looks_like_classes else "as asked"
+    if as_classes:
+        classes = np.unique(_classes(column, distinct, recognised))
+        plain = Target(name=name, kind="classification", why=why, classes=classes)
+        return _ordered(plain, column, asked=family == "ordinal")
+    numbers = as_numbers(column)
+    refuse_slips(column, numbers)
+    _refuse_values(name, numbers, family, metric)
+    if family != "auto":
+        why = f"{family}, as asked"
+    elif metric == "poisson-deviance":
+        family, why = "poisson", "poisson, as the metric implies"
+    else:
+        family, because = recognised_family(numbers)
+        why = "as asked" if looks_like_classes else because
+    return Target(name=name, kind="regression", why=why, family=family)
+
+
+def _ordered(target: Target, column: pd.Series[Any], *, asked: bool) -> Target:
+    """Give classes an order: that of an ordered categorical column, or, if asked, of numbers."""
+    classes = np.asarray(target.classes)
+    marked = isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.ordered
+    if len(classes) == 2 or not (marked or asked):
+        return target
+    if marked:
+        present = column.cat.remove_unused_categories().cat.categories
+        grades = np.asarray(present if classes.dtype.kind != "O" else present.map(str))
+    elif classes.dtype.kind == "O":
+        raise ValueError(
+            f"Option family=ordinal needs classes with an order: numbers, or an ordered pandas "
+            f"Categorical; {target.name!r} has text, such as {classes[0]!r}. Replace it by numbers."
+        )
+    else:
+        grades = classes
+    why = f"{len(grades)} ordered classes: {' < '.join(map(str, grades))}"
+    return replace(target, why=why, family="ordinal", grades=grades)
+
+
+def _refuse_values(name: str, values: NDArray[np.float64], family: str, metric: str | None) -> None:
+    """Refuse targets that a metric is not defined for, or that a family has no probability for."""
+    rules = [(family, f"A {family} model", "family: tweedie allows 0, gaussian and student any")]
+    if metric is not None:
+        rules.append((METRICS[metric].family, f"The metric {metric}", "metric, such as mse"))
+    for what, who, other in rules:
+        if what in REGISTRY and not REGISTRY[what]().possible(values).all():
+            raise ValueError(
+                f"{who} needs targets {REGISTRY[what].rule}; {name!r} has {values.min():g}. "
+                f"Choose another {other}."
+            )
+
+
+def _classes(column: pd.Series[Any], distinct: int, recognised: Column) -> NDArray[Any]:
+    """Values of a target of classes: text, booleans, whole or other numbers."""
+    if distinct > _MOST_CLASSES:
+        because = f" ({recognised.reason})" if recognised.reason else ""
+        raise ValueError(
+            f"A target of classes may have at most {_MOST_CLASSES}; {column.name!r} has "
+            f"{distinct:,} distinct values{because}. Group them or choose another column"
+            + (", or use option kind=regression." if recognised.type == "number" else ".")
+        )
+    if recognised.type != "number" or recognised.note:
+        return column.astype(object).map(str).to_numpy(dtype=object)
+    if all(isinstance(value, bool | np.bool_) for value in column.unique()):
+        return column.to_numpy(dtype=bool)
+    numbers_only = as_numbers(column)
+    whole = numbers_only.astype(np.int64)
+    return whole if np.array_equal(whole, numbers_only) else numbers_only

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,16 +12,17 @@ from numpy.typing import NDArray
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from crosslearning.tables.columns.encoder import PARTS, TableEncoder, counted
-from crosslearning.tables.columns.features import unlabelled
-from crosslearning.tables.columns.labels import tidy
-from crosslearning.tables.columns.levels import TaskLevels
+from crosslearning.tables.columns.labels import TaskLevels, tidy
 from crosslearning.tables.columns.recognition import (
     as_numbers,
+    check_names,
     has_days_first,
     is_date,
+    listed_rows,
     named_like_codes,
+    require_columns,
 )
-from crosslearning.tables.engines.dealing import SAMPLE, uniform
+from crosslearning.tables.rows import SAMPLE, uniform
 from crosslearning.tables.settings import FitSettings
 from crosslearning.tasks.labels import as_objects
 
@@ -30,45 +32,42 @@ _MOST_CLASSES = 100  # distinct targets to keep
 _WHOLE = r"0|-?[1-9]\d{0,14}"
 
 
+def columns_to_read(columns: Sequence[str], settings: FitSettings) -> list[str]:
+    """Check the settings against the names of the columns; and which of these to read."""
+    header = pd.DataFrame(columns=list(columns))
+    check_names(header)
+    roles = ("target", "weights", "time", "group")
+    used = [("the task", name) for name in settings.task]
+    used += [(f"the {role}", getattr(settings, role)) for role in roles if getattr(settings, role)]
+    for role, name in used:
+        require_columns(header, [name], role)
+    require_columns(header, settings.features or (), "the features")
+    require_columns(header, list(settings.column_types), "numbers and categories")
+    features = columns if settings.features is None else settings.features
+    return list(dict.fromkeys([*(name for _, name in used), *features]))
+
+
 @dataclass(eq=False)
 class Survey:
-    """What is known of the rows seen so far; surveys of parts of a table can be added.
-
-    Attributes
-    ----------
-    settings : FitSettings
-        Columns of tasks and targets, types of columns, and the seed.
-    room : float
-        Number of rows that may be kept in memory.
-    text_as_categories : bool
-        Whether columns of categories hold text that was read as such.
-    n_rows, dropped, unlabelled : int
-        Rows to learn from, and others; of these the unlabelled have a target.
-    labels, targets : array
-        Distinct labels, and distinct targets, None if they are many.
-    missing, levels, ranges : dict
-        By column: number of gaps, counts by level (None if these are too many), and ranges of
-        numbers.
-    day_first : set of str
-        Columns of dates that begin with a day.
-    sample, keys : DataFrame, array
-        Rows in the order of the table, drawn at random by their keys.
-    """
+    """What is known of the rows seen so far; surveys of parts of a table can be added."""
 
     settings: FitSettings
-    room: float = 0
-    text_as_categories: bool = False
-    n_rows: int = 0
-    dropped: int = 0
-    unlabelled: int = 0
-    labels: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    targets: NDArray[Any] | None = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    missing: dict[str, int] = field(default_factory=dict)
-    levels: dict[str, pd.Series[Any] | None] = field(default_factory=dict)
-    ranges: dict[str, list[float]] = field(default_factory=dict)
-    day_first: set[str] = field(default_factory=set)
-    sample: pd.DataFrame = field(default_factory=pd.DataFrame)
-    keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    room: float = 0  # rows that may be kept in memory
+    text_as_categories: bool = False  # whether columns of categories hold text, read as such
+    n_rows: int = 0  # to learn from
+    dropped: int = 0  # other rows,
+    unlabelled: int = 0  # of which these have a target
+    labels: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # distinct
+    counts: NDArray[np.int64] = field(
+        default_factory=lambda: np.empty(0, dtype=np.int64)
+    )  # of them
+    targets: NDArray[Any] | None = field(default_factory=lambda: np.empty(0))  # None if many
+    missing: dict[str, int] = field(default_factory=dict)  # gaps by column
+    levels: dict[str, pd.Series[Any] | None] = field(default_factory=dict)  # counts; None if many
+    ranges: dict[str, list[float]] = field(default_factory=dict)  # of columns of numbers
+    day_first: set[str] = field(default_factory=set)  # columns of dates that begin with a day
+    sample: pd.DataFrame = field(default_factory=pd.DataFrame)  # rows in order, drawn at random
+    keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # that they are drawn by
 
     @property
     def size(self) -> int | float:
@@ -82,47 +81,47 @@ class Survey:
 
     def look(self, frame: pd.DataFrame, part: int) -> None:
         """Take rows of some part of the table into account."""
-        target = self.settings.target
-        rows, _, labels = usable(frame, self.settings)
+        target, types = self.settings.target, self.settings.column_types
+        rows, codes, labels = usable(frame, self.settings)
         keys = uniform(part, rows.index.to_numpy(), self.settings.seed, SAMPLE)
         full = len(self.keys) == self.size
         few = keys < self.keys.max() if full else np.ones(len(keys), dtype=bool)
         features = [name for name in frame.columns if name not in (*self.settings.task, target)]
-        types = self.settings.column_types
-        self.add(
-            replace(
-                self,
-                n_rows=len(rows),
-                dropped=len(frame) - len(rows),
-                unlabelled=int(frame[target].notna().sum()) - len(rows),
-                labels=labels,
-                targets=_few(np.asarray(rows[target].unique())),
-                missing={name: int(rows[name].isna().sum()) for name in features},
-                levels={
-                    name: _capped(counted(rows[name]))
-                    for name in features
-                    if _may_be_category(rows[name], types.get(name))
-                },
-                ranges={
-                    name: _range(rows[name])
-                    for name in (target, *features)
-                    if is_numeric_dtype(rows[name].dtype) and types.get(name) != "category"
-                },
-                day_first={name for name in features if _has_days_first(rows[name])},
-                sample=_decoded(rows[few]) if self.text_as_categories else rows[few],
-                keys=keys[few],
-            )
+        chunk = replace(
+            self,
+            n_rows=len(rows),
+            dropped=len(frame) - len(rows),
+            unlabelled=int(frame[target].notna().sum()) - len(rows),
+            labels=labels,
+            counts=np.bincount(codes, minlength=len(labels)),
+            targets=_few(np.asarray(rows[target].unique())),
+            missing={name: int(rows[name].isna().sum()) for name in features},
+            levels={
+                name: _capped(counted(rows[name]))
+                for name in features
+                if _may_be_category(rows[name], types.get(name))
+            },
+            ranges={
+                name: _range(rows[name])
+                for name in (target, *features)
+                if is_numeric_dtype(rows[name].dtype) and types.get(name) != "category"
+            },
+            day_first={name for name in features if _has_days_first(rows[name])},
+            sample=_decoded(rows[few]) if self.text_as_categories else rows[few],
+            keys=keys[few],
         )
+        self.add(chunk)
 
     def add(self, other: Survey) -> None:
         """Take rows of another survey into account."""
         self.n_rows += other.n_rows
         self.dropped += other.dropped
         self.unlabelled += other.unlabelled
-        self.labels = _union(self.labels, other.labels)
+        codes, self.labels = pd.factorize(_joined(self.labels, other.labels))
+        self.counts = np.bincount(codes, np.append(self.counts, other.counts)).astype(np.int64)
         if self.targets is not None:
-            few = other.targets
-            self.targets = None if few is None else _few(_union(self.targets, few))
+            both = other.targets
+            self.targets = None if both is None else _few(pd.unique(_joined(self.targets, both)))
         self.day_first |= other.day_first
         for name, gaps in other.missing.items():
             self.missing[name] = self.missing.get(name, 0) + gaps
@@ -132,8 +131,8 @@ class Survey:
             lowest, highest = self.ranges.get(name, (low, high))
             self.ranges[name] = [min(low, lowest), max(high, highest)]
         keys = np.append(self.keys, other.keys)
-        both = [part for part in (self.sample, other.sample) if len(part)]
-        sample = pd.concat(both) if both else self.sample
+        samples = [part for part in (self.sample, other.sample) if len(part)]
+        sample = pd.concat(samples) if samples else self.sample
         if len(keys) > self.size:
             smallest = np.sort(np.argsort(keys, kind="stable")[: int(self.size)])
             sample, keys = sample.iloc[smallest], keys[smallest]
@@ -157,10 +156,7 @@ class Survey:
 
     def encoder(self, numbers: list[str], categories: list[str], dates: list[str]) -> TableEncoder:
         """Levels, gaps and ranges of all rows, medians and ranges of dates of the sample."""
-        counts = None if self.complete else self.levels
-        encoder = TableEncoder.of(self.sample, numbers, categories, dates, counts)
-        if self.complete:
-            return encoder
+        encoder = TableEncoder.of(self.sample, numbers, categories, dates, self.levels)
         gaps = {name for name, count in self.missing.items() if count} | set(encoder.flagged)
         gaps |= {f"{name} {part}" for name in gaps.intersection(dates) for part in PARTS}
         return replace(
@@ -200,7 +196,11 @@ def usable(
         keep = keep & (codes >= 0)
     for name, (numbers, _) in zip(settings.task, columns, strict=True):
         if (numbers[keep] < 0).any():
-            raise unlabelled(name, frame.index[keep & (numbers < 0)])
+            raise ValueError(
+                f"The task column {name!r} must have a label in every row; it has none in "
+                f"{listed_rows(frame.index[keep & (numbers < 0)])}. Fill in the labels, or drop "
+                "these rows with option drop_unlabelled."
+            )
     if not keep.all():
         frame = frame[keep]
         used, codes = np.unique(codes[keep], return_inverse=True)
@@ -272,8 +272,6 @@ def _sum(a: pd.Series[Any] | None, b: pd.Series[Any] | None) -> pd.Series[Any] |
     return _capped(a.add(b, fill_value=0).astype(np.int64))
 
 
-def _union(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """Distinct labels in order of appearance, by hashing."""
-    if not len(a):
-        return pd.unique(b)
-    return np.asarray(pd.unique(np.concatenate([a, b])))
+def _joined(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """Labels of both, of the type of the second if there are none before."""
+    return np.concatenate([a, b]) if len(a) else b
