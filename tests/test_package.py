@@ -111,7 +111,7 @@ frame = shops()
 CrossRidgeCV(cv=2, n_epsilons=2).fit(frame[["one"]], frame["sales"], tasks=frame["shop"])
 CrossLogisticRegression().fit(frame[["one"]], frame["sales"] > 0, tasks=frame["shop"])
 fit_table(
-    frame, task="shop", target="sales", folds=2, base="splines", family="gaussian"
+    frame, task="shop", target="sales", folds=2, base="linear", family="gaussian"
 ).save({str(tmp_path)!r})
 print(len(TableModel.load({str(tmp_path)!r}).predict(frame)))
 from crosslearning.report import write

@@ -79,7 +79,8 @@ def test_listed_coefficients_are_in_the_units_of_the_table(regression):
 def test_listed_coefficients_of_classes_and_of_axes():
     """Each class has its own; those of a wide table are of its columns, not of their axes."""
     frame = classes(["few", "some", "many"])
-    model = fit_table(frame, task="shop", target="sales", base="linear", epsilon=1.0, folds=2)
+    quick = {"base": "linear", "folds": 2, "features": ["price"]}
+    model = fit_table(frame, task="shop", target="sales", **quick, epsilon=1.0)
     assert model.coefficients["class"].unique().tolist() == ["few", "many", "some"]
     rng = np.random.default_rng(0)
     wide = pd.DataFrame(rng.normal(size=(40, 50))).add_prefix("x")
