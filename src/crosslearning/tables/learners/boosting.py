@@ -30,6 +30,7 @@ _SETTINGS: dict[str, Any] = {
     "verbosity": -1,
 }
 _MANY = 10**6  # numbers, which are worth several threads
+_MOST_AVERAGED = 2_000  # rows; with more, trees of all folds are hardly better than of all rows
 _INNER = 5  # folds of the training part, if there is only one split
 
 
@@ -79,14 +80,21 @@ class Boosting:
             yield predictions
 
     def final(self, sds: Array, *, with_task: bool) -> Trees:
-        """Trees of all rows, of the size and number that are best on all splits."""
+        """Trees of all rows, of the size and number that are best on all splits.
+
+        If rows are few, trees that were grown without a fold are averaged with them.
+        """
         pooled = self.final(sds, with_task=False) if with_task else None
         size, n_trees = self._best(with_task, self._all)
         key = with_task, size, None
         if key not in self._grown:
             self._grown[key] = self._train(self.rows, size, n_trees, with_task=with_task)
+        averaged = self.splits.folds is not None and len(self.rows.y) <= _MOST_AVERAGED
+        splits = self._all if averaged else []
+        boosters = [self._of_split(with_task, size, n_trees, k) for k in splits]
         groups = self.rows.levels.group_codes if with_task and self.rows.levels else None
-        return Trees.of(self._grown[key].booster, n_trees, sds, self._smallest, pooled, groups)
+        boosters.append(self._grown[key].booster)
+        return Trees.of(boosters, n_trees, sds, self._smallest, pooled, groups)
 
     # Sizes and numbers of trees.
 
@@ -130,14 +138,18 @@ class Boosting:
     def _predicted(self, with_task: bool, split: int) -> Array:
         """Predictions of the test part of a split."""
         size, n_trees = self._best(with_task, self._others(split))
-        train, test = self.splits.parts[split]
-        booster = self._curve(with_task, size, split).booster
-        if booster.current_iteration() < n_trees:  # the test part, which stopped it, must not
-            part = self.rows.take(train)
-            booster = self._train(part, size, n_trees, with_task=with_task).booster
-        X = self._design(self.rows.take(test), with_task)
+        booster = self._of_split(with_task, size, n_trees, split)
+        X = self._design(self.rows.take(self.splits.parts[split][1]), with_task)
         predictions = booster.predict(X, num_iteration=n_trees, num_threads=1)
         return self._complete(np.asarray(predictions))
+
+    def _of_split(self, with_task: bool, size: tuple[int, int], n_trees: int, split: int) -> Any:
+        """At least so many trees of the training part of a split."""
+        booster = self._curve(with_task, size, split).booster
+        if booster.current_iteration() < n_trees:  # the test part, which stopped it, must not
+            part = self.rows.take(self.splits.parts[split][0])
+            booster = self._train(part, size, n_trees, with_task=with_task).booster
+        return booster
 
     def _complete(self, predictions: Array) -> Array:
         """Means as they are, or probabilities of all classes."""
