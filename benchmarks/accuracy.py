@@ -19,7 +19,7 @@ from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from accuracy_methods import METHODS, gives_intervals, run
+from accuracy_methods import METHODS, SECONDS, gives_intervals, run
 from accuracy_report import page
 from accuracy_tables import COVERAGES, NEW, SPLITS, TABLES, coverage, divide, error
 
@@ -36,10 +36,9 @@ COLUMNS = [
     "seconds",
     "remark",
 ]
-SECONDS = 60  # of CPU time for a fit
-KEEPS_TIME = ("AutoGluon",)  # ends by itself after so long, but for the last model
+KEEPS_TIME = ("AutoGluon", "fit")  # end by themselves after so long, but for the last steps
 QUICK = {"tables": ["sleepstudy", "bacteria", "epil"], "seeds": 2}
-SLOW = ("auto, learned metric", *KEEPS_TIME)
+SLOW = ("auto, learned metric", "AutoGluon")
 
 
 @contextmanager
@@ -75,9 +74,11 @@ def measured(table: str, split: str, seed: int, method: str) -> dict[str, Any]:
     return dict(zip(KEYS, (table, split, seed, method), strict=True)) | facts
 
 
-def jobs(tables: Iterable[str], methods: Iterable[str], seeds: int) -> Iterator[tuple[Any, ...]]:
+def jobs(
+    tables: Iterable[str], methods: Iterable[str], seeds: int, splits: Iterable[str] = SPLITS
+) -> Iterator[tuple[Any, ...]]:
     """Seed by seed, so that a run that is broken off has compared all tables."""
-    for seed, table, split, method in product(range(seeds), tables, SPLITS, methods):
+    for seed, table, split, method in product(range(seeds), tables, splits, methods):
         kind = TABLES[table].kind
         if kind in METHODS[method] and (split != NEW or gives_intervals(method, kind)):
             yield table, split, seed, method
@@ -124,6 +125,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), metavar="NAME")
     parser.add_argument("--methods", nargs="+", choices=METHODS, metavar="NAME")
     parser.add_argument("--seeds", type=int, default=5, help="number of divisions (default: 5)")
+    parser.add_argument("--splits", nargs="+", choices=SPLITS, default=SPLITS, metavar="NAME")
     parser.add_argument("--again", action="store_true", help="compute the chosen ones again")
     parser.add_argument("--redraw", action="store_true", help="only the page, from accuracy.csv")
     parser.add_argument("--quick", action="store_true", help="3 tables, 2 seeds, no files")
@@ -143,7 +145,9 @@ def main() -> None:
 
 
 def fill(options: argparse.Namespace) -> None:
-    wanted = list(jobs(options.tables, options.methods or list(METHODS), options.seeds))
+    wanted = list(
+        jobs(options.tables, options.methods or list(METHODS), options.seeds, options.splits)
+    )
     if options.again:
         forget(set(wanted))
     done = set(cached()[KEYS].itertuples(index=False, name=None))

@@ -7,8 +7,10 @@ A function takes :class:`accuracy_tables.Data` and returns :class:`accuracy_tabl
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 from accuracy_boosting import auto_gluon, cat_boost, gp_boost, hist_gradient_boosting, lightgbm
@@ -98,10 +100,11 @@ def fit(data: Data) -> Forecast:
         rows.features.assign(**{TASK: rows.tasks, TARGET: rows.y})
         for rows in (data.train, data.test)
     )
-    limit = 600.0  # by the clock, whatever else the machine does
-    model = fit_table(
-        train, task=TASK, target=TARGET, kind=family, metric=metric, time_budget=limit
-    )
+    # Its budget is that of the others, processor time, whatever else the machine does.
+    with patch.object(time, "monotonic", time.process_time):
+        model = fit_table(
+            train, task=TASK, target=TARGET, kind=family, metric=metric, time_budget=SECONDS
+        )
     said = model.predict(test.drop(columns=TARGET))
     if data.n_classes:
         known = [f"probability_{c}" for c in range(data.n_classes)]
@@ -147,6 +150,7 @@ OURS: dict[str, Method] = {
     "fit": everywhere(fit),
 }
 METHODS = PEERS | OURS
+SECONDS = 60  # of CPU time for a fit
 TASK, TARGET = "the task", "the target"
 WITH_INTERVALS = (
     "mixed, intercept",

@@ -35,13 +35,13 @@ RULES = {
     "looser tolerance for wide models": (LEARNERS + "candidates", "_ROUGH", 1e-6),
     "linear models only beyond 100 features": (LEARNERS + "spaces", "_WIDEST", inf),
     "no costly bases of iterated fits": (LEARNERS + "spaces", "_COSTLY", inf),
-    "screen of means and trees by evidence": (LEARNERS + "spaces", "_WORTH", -inf),
-    "trees of few normal rows without a screen": (LEARNERS + "spaces", "_FEW_ROWS", 0),
-    "screen of trees in one fold first": (LEARNERS + "spaces", "_FEWEST_TO_SCREEN", inf),
+    "screen of means by evidence": (LEARNERS + "spaces", "_WORTH", -inf),
+    "trees of up to 2,000 rows averaged over folds": (LEARNERS + "boosting", "_MOST_AVERAGED", 0),
     "smallest weight of a blend 0.05": (LEARNERS + "blend", "_LEAST", 0.0),
     "weights from 0.9 are 1": (LEARNERS + "blend", "_MOST", inf),
     "squared errors shrink to the best model": (LEARNERS + "blend", "_SHRINKAGE", 1e-9),
     "classes shrink to the best cross-learned model": (LEARNERS + "blend", "_PRIOR", 0.0),
+    "counts shrink to all cross-learned models": (LEARNERS + "blend", "_PRIOR_OF_COUNTS", 1e-6),
     "predictions within the range and half of it": ("crosslearning.tables.rows", "_MARGIN", inf),
 }
 INTRODUCTION = (

@@ -21,12 +21,28 @@ def test_weights_of_a_blend():
     said = np.stack([np.where(half, knows, 0.5), np.where(half, 0.5, knows), 0.0 * knows + 0.5])
     known = Rows(rows.X, y, codes, 6, None, np.array([0, 1]))
     both = blend_weights(said, known, "log-loss", np.array([False, True, False]))
-    own = said[:2, np.arange(600), y]
-    grid = np.linspace(0.01, 0.99, 99)
-    posterior = [np.log((1 - w) * own[0] + w * own[1]).sum() + 10 * np.log(w) for w in grid]
-    expected = grid[np.argmax(posterior)]
-    assert 0.55 < expected < 0.65
+    logs = np.log(said)
+    grid = np.linspace(0.0, 1.0, 101)
+    losses = []
+    for w in grid:
+        scores = (1 - w) * logs[0] + w * logs[1]
+        chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        losses.append(-np.log(chances[np.arange(600), y]).sum() + 15.0 * (1 - w) ** 2)
+    expected = grid[np.argmin(losses)]
+    assert 0.5 < expected < 0.6
     np.testing.assert_allclose(both, [1 - expected, expected, 0.0], atol=0.01)
+
+
+def test_weights_of_classes_are_those_of_some_rows_if_there_are_many(monkeypatch):
+    rng = np.random.default_rng(0)
+    y, codes = rng.integers(0, 2, 4000), np.arange(4000) % 7
+    knows = np.where(y[:, None] == [0, 1], 0.7, 0.3)
+    said = np.stack([np.where((codes < 4)[:, None], knows, 0.5), np.full_like(knows, 0.5)])
+    rows = Rows(np.empty((4000, 0)), y, codes, 7, None, np.array([0, 1]))
+    none = np.zeros(2, dtype=bool)
+    every = blend_weights(said, rows, "log-loss", none)
+    monkeypatch.setattr("crosslearning.tables.learners.blend._MOST_NUMBERS", 4000)
+    np.testing.assert_allclose(blend_weights(said, rows, "log-loss", none), every, atol=0.05)
 
 
 @pytest.mark.parametrize("alike", [0.0, 0.95])

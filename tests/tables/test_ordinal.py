@@ -43,7 +43,7 @@ def test_the_order_of_a_categorical_column_is_used(tmp_path):
     np.testing.assert_allclose(again[shares.columns[1:]], shares[shares.columns[1:]])
 
 
-def test_a_blend_adds_probabilities_of_the_same_class():
+def test_a_blend_takes_means_of_the_same_class():
     frame = in_words(ratings())
     X, tasks, parts, shares = frame[["x"]].to_numpy(), frame["shop"].to_numpy(), [], []
     for ordered in (True, False):
@@ -51,8 +51,13 @@ def test_a_blend_adds_probabilities_of_the_same_class():
         model.fit(X, frame["rating"] if ordered else frame["rating"].astype(str), tasks=tasks)
         parts.append((0.5, None, state_of(model)))
         shares.append(pd.DataFrame(model.predict_proba(X, tasks=tasks), columns=model.classes_))
-    blended = predictions(blend(parts, None), X, tasks)
-    np.testing.assert_allclose(blended, (0.5 * shares[0] + 0.5 * shares[1])[GRADES])
+    state = blend(parts, None)
+    geometric = np.sqrt(shares[0] * shares[1])[GRADES]
+    expected = geometric.div(geometric.sum(axis=1), axis=0)
+    np.testing.assert_allclose(predictions(state, X, tasks), expected)
+    del state["geometric"]  # as in files of earlier versions
+    expected = (0.5 * shares[0] + 0.5 * shares[1])[GRADES]
+    np.testing.assert_allclose(predictions(state, X, tasks), expected)
 
 
 def test_numbers_have_an_order_if_asked():

@@ -79,6 +79,24 @@ def test_a_new_task_is_predicted_by_trees_without_the_task():
     assert mean[2] < 0.5
 
 
+@pytest.mark.parametrize("kind", ["numbers", "three"])
+def test_trees_of_few_rows_are_averaged_over_folds(monkeypatch, kind):
+    rows = steps(kind=kind)
+    splits = splits_of(rows.codes, 4, 0)
+    sizes, predictions = [], []
+    for most in (0, len(rows.y)):
+        monkeypatch.setattr("crosslearning.tables.learners.boosting._MOST_AVERAGED", most)
+        boosting = Boosting(rows, splits, "gaussian", 0)
+        trees = boosting.final(np.zeros(2), with_task=True)
+        sizes.append(trees.size)
+        predictions.append(trees.predict(rows.X, rows.codes))
+    assert sizes[1] == 5 * sizes[0]
+    assert np.abs(predictions[1] - predictions[0]).max() > 0
+    assert np.abs(predictions[1] - predictions[0]).mean() < 0.1
+    in_time = Boosting(rows, Splits(splits.parts), "gaussian", 0)  # no part has the last rows
+    assert in_time.final(np.zeros(2), with_task=True).size == sizes[0]
+
+
 @pytest.mark.parametrize("kind", ["numbers", "two"])
 def test_trees_are_chosen_saved_and_loaded(tmp_path, kind):
     frame = table(steps(kind=kind))

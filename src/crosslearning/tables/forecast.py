@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from crosslearning.convex.families import family_of
 from crosslearning.convex.predict import Predictor, possible_ends
@@ -24,16 +25,30 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
+_SMALLEST = 1e-12  # probability of a class
 
 
 def blend(parts: list[tuple[float, Any, dict[str, Any]]], basis: Basis | None) -> dict[str, Any]:
     """State of several models: weight, columns and state of each.
 
-    Columns are positions in the output of the basis, or None for the features themselves.
+    Columns are positions in the output of the basis, or None for the features themselves. Files
+    that lack `geometric` hold blends of probabilities themselves.
     """
     first = parts[0][2]["fitted"]
     shared = {name: first[name] for name in ("tasks_", "classes_") if name in first}
-    return {"class": "Blend", "fitted": shared, "parts": parts, "basis": basis}
+    return {"class": "Blend", "fitted": shared, "parts": parts, "basis": basis, "geometric": True}
+
+
+def blended(weights: Array, predictions: Array) -> Array:
+    """Weighted means over models, the first axis, or geometric means of probabilities of classes.
+
+    Weights are those of models, or of models and rows.
+    """
+    if predictions.ndim < 3:
+        return np.asarray((weights.reshape(len(weights), -1) * predictions).sum(axis=0))
+    logs = np.log(np.maximum(predictions, _SMALLEST))
+    by_row = weights.reshape(len(weights), -1, 1)
+    return np.asarray(softmax((by_row * logs).sum(axis=0), axis=1))
 
 
 def main_part(state: dict[str, Any]) -> dict[str, Any]:
@@ -80,7 +95,10 @@ def predictions(state: dict[str, Any], X: Array, codes: Codes) -> Array:
     members = _members(state, X, codes)
     if "classes_" in state["fitted"]:
         classes = state["fitted"]["classes_"].tolist()
-        parts = [m.weights[:, None] * m.probabilities(classes) for m in members]
+        shares = [m.probabilities(classes) for m in members]
+        if state.get("geometric"):
+            return blended(np.stack([m.weights for m in members]), np.stack(shares))
+        parts = [m.weights[:, None] * share for m, share in zip(members, shares, strict=True)]
     else:
         parts = [m.weights * np.clip(m.predictor.means(m.X, m.codes), *m.bounds) for m in members]
     return np.asarray(sum(parts))

@@ -1,33 +1,38 @@
 """Weights of a blend of models, from predictions of held-out rows."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import LinearConstraint, minimize, nnls
-from scipy.special import kl_div
+from scipy.special import kl_div, logsumexp
 
 from crosslearning.tables.rows import Rows
 
 Array = NDArray[np.float64]
 _LEAST, _MOST = 0.05, 0.9  # smallest weight that is kept, and one that is rounded up to 1
 _SHRINKAGE = 0.01  # towards the best model, relative to the smallest squared error
-_PRIOR, _PRIOR_OF_COUNTS = 10.0, 30.0  # rows that the prior of weights is worth
-_ROUNDS, _LEAST_SHARE = 200, 1e-12
+_PRIOR, _PRIOR_OF_COUNTS = 15.0, 30.0  # rows that the prior of weights is worth
+_LEAST_SHARE = 1e-12
+_MOST_NUMBERS = 2 * 10**6  # probabilities that weights are based on
 
 
 def blend_weights(predictions: Array, rows: Rows, metric: str, cross: NDArray[np.bool_]) -> Array:
     """Nonnegative weights of models that sum to 1; `cross` marks those that are cross-learned.
 
     Squared errors of a task are divided by the square root of their mean, so that a few tasks with
-    large errors do not decide alone. Held-out classes and counts say little about the weights.
-    Those of classes are shrunk towards the best cross-learned model: it contains pooled and
-    separate models as special cases, and the evidence of all training rows has chosen between them.
-    Those of counts are shrunk towards equal weights of all that are cross-learned.
+    large errors do not decide alone. Weights of classes are those of logarithms of probabilities.
+    Held-out classes and counts say little about the weights. Those of classes are shrunk towards
+    the best cross-learned model: it contains pooled and separate models as special cases, and the
+    evidence of all training rows has chosen between them. Those of counts are shrunk towards equal
+    weights of all that are cross-learned.
     """
     counts = np.bincount(rows.codes, rows.row_weights, rows.n_tasks)
     share = rows.row_weights / np.maximum(counts, _LEAST_SHARE)[rows.codes]
     if rows.classes is not None:
-        likelihood = predictions[:, np.arange(len(rows.y)), np.searchsorted(rows.classes, rows.y)]
-        weights = _likeliest(np.maximum(likelihood, _LEAST_SHARE), share / share.sum(), cross)
+        some = slice(None, None, -(-predictions.size // _MOST_NUMBERS))
+        positions = np.searchsorted(rows.classes, rows.y[some])
+        weights = _least_log_loss(predictions[:, some], positions, share[some], cross)
     elif metric == "poisson-deviance":
         weights = _least_deviance(predictions, rows.y, share / share.sum(), cross)
     else:
@@ -77,25 +82,37 @@ def _least_deviance(predictions: Array, y: Array, share: Array, cross: NDArray[n
         slope = rows * (predictions @ (share * (1.0 - y / mean)))
         return float(value), slope - prior / weights
 
-    start = 0.5 * prior / prior.sum() + 0.5 / len(prior)
+    return _minimiser(loss, 0.5 * prior / prior.sum() + 0.5 / len(prior))
+
+
+def _least_log_loss(
+    predictions: Array, positions: NDArray[np.intp], share: Array, cross: NDArray[np.bool_]
+) -> Array:
+    """Minimise the log loss of weighted geometric means, which is convex, with a normal prior."""
+    logs, share = np.log(np.maximum(predictions, _LEAST_SHARE)), share / share.sum()
+    of_targets = logs[:, np.arange(len(share)), positions] @ share
+    best = np.eye(len(logs))[np.where(cross | ~cross.any(), of_targets, -np.inf).argmax()]
+    prior = _PRIOR / len(share)
+
+    def loss(weights: Array) -> tuple[float, Array]:
+        mean, apart = np.tensordot(weights, logs, 1), weights - best
+        total = logsumexp(mean, axis=1)
+        expected = np.tensordot(logs, np.exp(mean - total[:, None]) * share[:, None], 2)
+        value = share @ total - weights @ of_targets + 0.5 * prior * (apart @ apart)
+        return float(value), expected - of_targets + prior * apart
+
+    return _minimiser(loss, best)
+
+
+def _minimiser(loss: Callable[[Array], tuple[float, Array]], start: Array) -> Array:
+    """Nonnegative weights with the sum 1 and a small loss, which comes with its slope."""
     solution = minimize(
         loss,
         start,
         jac=True,
         method="SLSQP",
-        bounds=[(0.0, 1.0)] * len(predictions),
-        constraints=LinearConstraint(np.ones((1, len(predictions))), 1.0, 1.0),
+        bounds=[(0.0, 1.0)] * len(start),
+        constraints=LinearConstraint(np.ones((1, len(start))), 1.0, 1.0),
     )
     weights = np.clip(solution.x, 0.0, 1.0)
     return np.asarray(weights if loss(weights / weights.sum())[0] <= loss(start)[0] else start)
-
-
-def _likeliest(likelihood: Array, share: Array, cross: NDArray[np.bool_]) -> Array:
-    """Maximise the mean log probability of a mixture with a prior (expectation maximisation)."""
-    scores = np.log(likelihood) @ share
-    best = np.eye(len(likelihood))[np.where(cross | ~cross.any(), scores, -np.inf).argmax()]
-    weights, prior = np.full(len(likelihood), 1.0 / len(likelihood)), _PRIOR / len(share)
-    for _ in range(_ROUNDS):
-        weights = weights * ((likelihood / (weights @ likelihood)) @ share)
-        weights = (weights + prior * best) / (weights.sum() + prior)
-    return weights

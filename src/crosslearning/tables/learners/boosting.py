@@ -30,6 +30,7 @@ _SETTINGS: dict[str, Any] = {
     "verbosity": -1,
 }
 _MANY = 10**6  # numbers, which are worth several threads
+_MOST_AVERAGED = 2_000  # rows; with more, trees of all folds are hardly better than of all rows
 _INNER = 5  # folds of the training part, if there is only one split
 
 
@@ -79,14 +80,21 @@ class Boosting:
             yield predictions
 
     def final(self, sds: Array, *, with_task: bool) -> Trees:
-        """Trees of all rows, of the size and number that are best on all splits."""
+        """Trees of all rows, of the size and number that are best on all splits.
+
+        If rows are few, trees that were grown without a fold are averaged with them.
+        """
         pooled = self.final(sds, with_task=False) if with_task else None
         size, n_trees = self._best(with_task, self._all)
         key = with_task, size, None
         if key not in self._grown:
             self._grown[key] = self._train(self.rows, size, n_trees, with_task=with_task)
+        averaged = self.splits.folds is not None and len(self.rows.y) <= _MOST_AVERAGED
+        splits = self._all if averaged else []
+        boosters = [self._of_split(with_task, size, n_trees, k) for k in splits]
         groups = self.rows.levels.group_codes if with_task and self.rows.levels else None
-        return Trees.of(self._grown[key].booster, n_trees, sds, self._smallest, pooled, groups)
+        boosters.append(self._grown[key].booster)
+        return Trees.of(boosters, n_trees, sds, _smallest(self.rows), pooled, groups)
 
     # Sizes and numbers of trees.
 
@@ -130,25 +138,18 @@ class Boosting:
     def _predicted(self, with_task: bool, split: int) -> Array:
         """Predictions of the test part of a split."""
         size, n_trees = self._best(with_task, self._others(split))
-        train, test = self.splits.parts[split]
+        booster = self._of_split(with_task, size, n_trees, split)
+        X = self._design(self.rows.take(self.splits.parts[split][1]), with_task)
+        predictions = booster.predict(X, num_iteration=n_trees, num_threads=1)
+        return _complete(np.asarray(predictions), self.rows)
+
+    def _of_split(self, with_task: bool, size: tuple[int, int], n_trees: int, split: int) -> Any:
+        """At least so many trees of the training part of a split."""
         booster = self._curve(with_task, size, split).booster
         if booster.current_iteration() < n_trees:  # the test part, which stopped it, must not
-            part = self.rows.take(train)
+            part = self.rows.take(self.splits.parts[split][0])
             booster = self._train(part, size, n_trees, with_task=with_task).booster
-        X = self._design(self.rows.take(test), with_task)
-        predictions = booster.predict(X, num_iteration=n_trees, num_threads=1)
-        return self._complete(np.asarray(predictions))
-
-    def _complete(self, predictions: Array) -> Array:
-        """Means as they are, or probabilities of all classes."""
-        if self.rows.classes is None:
-            return predictions
-        return probabilities_of(predictions, self._smallest)
-
-    @property
-    def _smallest(self) -> float:
-        """Smallest probability of a class."""
-        return 1.0 / (len(self.rows.y) + 2.0)
+        return booster
 
     # Growing.
 
@@ -232,7 +233,7 @@ class Boosting:
             else:
                 grown = self._of_task(part, data.subset(of_task), size)
                 each = [grown.predict(tested.X[at], num_iteration=n, num_threads=1) for n in _ALONE]
-                predictions[:, at] = each if part.classes is None else self._shares(part, each)
+                predictions[:, at] = [_complete(one, part) for one in each]
             left = (len(self.splits.parts) - split) * len(tasks) - done
             check_deadline(left * (time.monotonic() - begun) / done)
         return list(predictions)
@@ -246,10 +247,6 @@ class Boosting:
             booster.update()
         return booster
 
-    @staticmethod
-    def _shares(part: Rows, each: list[Array]) -> list[Array]:
-        return [probabilities_of(one, 1.0 / (len(part.y) + 2.0)) for one in each]
-
     def _losses(self, split: int, each: list[Array]) -> list[float]:
         """Losses of predictions of a test part: log loss, or squared error."""
         y, classes = self.rows.y[self.splits.parts[split][1]], self.rows.classes
@@ -259,14 +256,23 @@ class Boosting:
         return [-float(np.log(one[at]).sum()) for one in each]
 
 
+def _smallest(rows: Rows) -> float:
+    """Smallest probability of a class."""
+    return 1.0 / (len(rows.y) + 2.0)
+
+
+def _complete(predictions: Array, rows: Rows) -> Array:
+    """Means as they are, or probabilities of all classes."""
+    return predictions if rows.classes is None else probabilities_of(predictions, _smallest(rows))
+
+
 def _give_up_in_time(_: Any) -> None:
     check_deadline()
 
 
 def _constant(rows: Rows, everyone: Rows) -> Array:
     """Mean, or shares of the classes, of rows of a task and one more like the others."""
-    targets = rows.y if rows.classes is None else rows.y[:, None] == rows.classes
-    others = everyone.y if rows.classes is None else everyone.y[:, None] == rows.classes
-    weights = np.append(rows.row_weights, 1.0)
-    values = np.append(targets, [np.average(others, 0, everyone.row_weights)], axis=0)
-    return np.asarray(np.average(values, 0, weights))
+    both = rows, everyone
+    one, others = (r.y if r.classes is None else r.y[:, None] == r.classes for r in both)
+    values = np.append(one, [np.average(others, 0, everyone.row_weights)], axis=0)
+    return np.asarray(np.average(values, 0, np.append(rows.row_weights, 1.0)))

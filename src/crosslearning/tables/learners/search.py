@@ -70,8 +70,7 @@ class CrossValidation:
                     # The remaining splits, and all rows.
                     if begun + seconds + (n_splits - s) * seconds / (s + 1) > moment:
                         return None
-                    if report is not None:
-                        report((s + 1) / n_splits)
+                    report((s + 1) / n_splits)
         except OutOfTimeError:
             return None
         except NotFittedError as reason:

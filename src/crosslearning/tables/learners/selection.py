@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.evaluation.scores import Scores
+from crosslearning.tables.forecast import blended
 from crosslearning.tables.learners.blend import blend_weights
 from crosslearning.tables.learners.candidates import Candidate
 from crosslearning.tables.learners.trials import Array, Choice, best_choice
@@ -60,16 +61,16 @@ class Selection(NamedTuple):
             return best_choice(list(tried), scores.of([c.name for c in tried]))
         cross = np.array([c.end == "cross" for c in usable])
         everyone = np.stack(list(usable.values()))
-        blended = np.full_like(everyone[0], np.nan)
+        predictions = np.full_like(everyone[0], np.nan)
         for _, test in self.splits.parts:
             others = scored.copy()
             others[test] = False
             if others.any():
                 weights = self._weights(everyone, others, cross)
-                blended[test] = np.tensordot(weights, everyone[:, test], 1)
+                predictions[test] = blended(weights, everyone[:, test])
         final = self._weights(everyone, scored, cross).tolist()
         kept = {c.name: weight for c, weight in zip(usable, final, strict=True) if weight > 0}
-        return Choice(kept, self.scores(blended)[0], blended)
+        return Choice(kept, self.scores(predictions)[0], predictions)
 
     def _weights(
         self, predictions: Array, use: NDArray[np.bool_], cross: NDArray[np.bool_]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,7 @@ class Trees:
     """Trees of all tasks; if `pooled` is not None, they know the task, as the last column.
 
     Before it come the `groups` that tasks lie in, if there are any: numbers by task and level.
+    The `text` may hold several models, which zeros divide; predictions are their means.
 
     Rows of new tasks, with the code -1, are predicted by the trees in `pooled`. Targets of known
     and of new tasks have the standard deviations `sds` around predictions; classes have at least
@@ -33,39 +35,43 @@ class Trees:
     @classmethod
     def of(
         cls,
-        booster: Any,
+        boosters: Iterable[Any],
         n_trees: int,
         sds: Array,
         smallest: float,
         pooled: Trees | None,
         groups: Codes | None = None,
     ) -> Trees:
-        """Take the first trees of a model."""
-        text = booster.model_to_string(num_iteration=n_trees)
+        """Take the first trees of models."""
+        text = "\0".join(booster.model_to_string(num_iteration=n_trees) for booster in boosters)
         return cls(np.frombuffer(text.encode(), dtype=np.uint8), sds, smallest, pooled, groups)
 
     @cached_property
-    def _booster(self) -> Any:
+    def _boosters(self) -> list[Any]:
         import lightgbm  # takes long
 
-        return lightgbm.Booster(model_str=self.text.tobytes().decode())
+        texts = self.text.tobytes().decode().split("\0")
+        return [lightgbm.Booster(model_str=text) for text in texts]
 
     @property
     def size(self) -> int:
         """Number of trees."""
-        return int(self._booster.num_trees())
+        return sum(int(booster.num_trees()) for booster in self._boosters)
 
     def predict(self, X: Array, codes: Codes) -> Array:
         """Means of targets, or probabilities of classes."""
         if self.pooled is None:
-            return np.asarray(self._booster.predict(X, num_threads=1))
+            return self._mean(X)
         groups = () if self.groups is None else self.groups[codes].T
-        columns = np.column_stack([X, *groups, codes])
-        predictions = np.asarray(self._booster.predict(columns, num_threads=1))
+        predictions = self._mean(np.column_stack([X, *groups, codes]))
         new = codes < 0
         if new.any():
             predictions[new] = self.pooled.predict(X[new], codes[new])
         return predictions
+
+    def _mean(self, columns: Array) -> Array:
+        each = [booster.predict(columns, num_threads=1) for booster in self._boosters]
+        return np.asarray(np.mean(each, axis=0))
 
     def means(self, X: Array, codes: Codes) -> Array:
         """Means of the targets."""
