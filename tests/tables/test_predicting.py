@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import softmax
 
 from crosslearning.linear.persistence import model_of
 from crosslearning.tables import fit_table, predict_table
@@ -26,8 +27,9 @@ def test_predictions_are_those_of_the_estimator(regression, binary):
     assert said["std"].iloc[8] > said["std"].iloc[0]  # how much tasks differ is added
     X, parts = binary.encode(frame)[0], binary.state.get("parts", [(1.0, None, binary.state)])
     labels = frame["shop"].to_numpy()
-    shares = sum(weight * model_of(s).predict_proba(X, tasks=labels) for weight, _, s in parts)
-    np.testing.assert_allclose(binary.predict(frame).iloc[:, 1:], shares, atol=1e-12)
+    each = [weight * np.log(model_of(s).predict_proba(X, tasks=labels)) for weight, _, s in parts]
+    expected = softmax(np.sum(each, axis=0), axis=1)  # a geometric mean
+    np.testing.assert_allclose(binary.predict(frame).iloc[:, 1:], expected, atol=1e-12)
 
 
 def test_intervals_hold_as_often_as_they_say():
