@@ -103,7 +103,7 @@ def _decoded(
     named = {kind.__name__: kind for kind in classes}
     if tag not in named:
         return _BUILDERS[tag](parts)
-    names = [field.name for field in fields(named[tag])]
+    names = [field.name for field in fields(named[tag])][: len(parts)]  # others have defaults
     return named[tag](**dict(zip(names, parts, strict=True)))
 
 

@@ -231,3 +231,13 @@ def test_outliers_and_mistakes(rows, model):
         model.fit_task(rows.features, rows.y)
     with pytest.raises(ValueError, match="one label per row"):
         CrossRidge().fit(rows.features, rows.y, tasks=rows.labels)
+
+
+def test_labels_of_sums_must_name_each_task_once():
+    labels = pd.DataFrame({"district": np.arange(6) // 3, "school": np.arange(6)})
+    rng, tasks = np.random.default_rng(0), np.repeat(np.arange(6), 5)
+    sums = Statistics.of(rng.normal(size=(30, 1)), rng.normal(size=30), tasks)
+    with pytest.raises(ValueError, match="a row for each of the 6 tasks of the sums; got 5 rows"):
+        CrossBayesianRidge().fit_statistics(sums, tasks=labels.head(5))
+    with pytest.raises(ValueError, match="each of the 6 tasks of the sums once; got 2 different"):
+        CrossBayesianRidge().fit_statistics(sums, tasks=labels.assign(school=0))

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.parallel import _threadpool_controller_decorator
 from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.convex.evidence.gaussian import COVARIANCES
@@ -35,6 +34,7 @@ from crosslearning.convex.sums.table import TaskTable
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._estimator import LinearModel
 from crosslearning.linear._nested import NestedTasks
+from crosslearning.linear._threads import one_blas_thread
 from crosslearning.tether import Array, Indices
 
 _AIM = 1e-3  # the solver aims below the requested tolerance
@@ -62,7 +62,7 @@ class CrossBayesianModel(NestedTasks, LinearModel):
     }
     _remedy = "Raise `max_iter`, or `epsilon` if it is finite."
 
-    @_threadpool_controller_decorator(1, "blas")  # type: ignore[untyped-decorator]
+    @one_blas_thread()
     def _fit_likelihood(self, rows: TaskTable, offset: Array | None) -> None:
         """Fit rows of any family by Laplace's approximation."""
         scaling = self._scaling_of(rows)
@@ -86,7 +86,7 @@ class CrossBayesianModel(NestedTasks, LinearModel):
             value = getattr(family, name.removesuffix("_"))
             setattr(self, name, np.array(value) if isinstance(value, tuple) else value)
 
-    @_threadpool_controller_decorator(1, "blas")  # type: ignore[untyped-decorator]
+    @one_blas_thread()
     def _fit_passes(
         self, statistics: Statistics, passed: Passed, learn_from: int | None = None
     ) -> None:

@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils.parallel import _threadpool_controller_decorator
 
 from crosslearning.convex.evidence.gaussian import evidence_fit
 from crosslearning.convex.evidence.nearest import Gaussians
@@ -23,6 +22,7 @@ from crosslearning.linear._bayesian import CrossBayesianModel
 from crosslearning.linear._conformal import left_out_rows, left_out_scores, left_out_tasks
 from crosslearning.linear._estimator import checked_offset
 from crosslearning.linear._targets import RealTarget
+from crosslearning.linear._threads import one_blas_thread
 from crosslearning.linear._update import Updated
 from crosslearning.tether import Array
 
@@ -65,9 +65,10 @@ class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
     ) -> Self:
         """Fit from sums instead of rows; the models are the same.
 
-        Of groups within groups, `tasks` are the labels of each task of the sums, in columns, the
-        outermost first. With `learn_from`, variances of tasks that are not in groups are learned
-        from at most that many evenly spaced tasks.
+        Of groups within groups, `tasks` has a row for each task of the sums, in the order of
+        ``statistics.labels``, and a column for each level, outermost first. With `learn_from`,
+        variances of tasks that are not in groups are learned from at most that many evenly spaced
+        tasks.
         """
         if type(self._family()) is not Gaussian:
             raise ValueError(
@@ -208,7 +209,7 @@ class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
     def _fit_task(self, rows: TaskTable, sample_offset: Any = None) -> None:
         self._fit_new(rows, checked_offset(sample_offset, len(rows.y)) / self.target_scale_)
 
-    @_threadpool_controller_decorator(1, "blas")  # type: ignore[untyped-decorator]
+    @one_blas_thread()
     def _fit_sums(self, statistics: Statistics, learn_from: int | None = None) -> None:
         scaling = self._scaling_of(statistics)
         moments = statistics.moments(scaling, intercept=self.fit_intercept)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.parallel import _get_threadpool_controller
 
 from crosslearning.convex.solver.problem import ConvexProblem
 from crosslearning.convex.sums.columns import Scaling
@@ -26,6 +25,7 @@ from crosslearning.evaluation.scoring import scorer_of
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._base import CrossLinearModel
 from crosslearning.linear._search import Candidate, Evaluation, Fold, FoldScorer, Pair, Search
+from crosslearning.linear._threads import one_blas_thread
 from crosslearning.tasks.folds import splits_of
 from crosslearning.tether import Indices
 
@@ -80,7 +80,7 @@ class CrossLinearModelCV(CrossLinearModel):
 
     def _fit(self, rows: Data) -> None:
         """Choose tether and ridge strength by cross-validation, then fit all rows."""
-        with _get_threadpool_controller().limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             scaling = self._scaling_of(rows)
             search = self._search(rows, scaling)
             best, self.tether_ = search.best(self.tether)

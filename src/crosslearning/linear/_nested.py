@@ -71,7 +71,17 @@ class NestedTasks(Inference):
                 "`tasks` must have several columns of labels, outermost first; got one. Omit it: "
                 "the labels of single tasks are those of the sums."
             )
+        if len(tasks) != n_tasks:
+            raise ValueError(
+                f"`tasks` must have a row for each of the {n_tasks} tasks of the sums; got "
+                f"{len(tasks)} rows."
+            )
         paths = paths_of(tasks, n_tasks)
+        if len(set(paths)) < n_tasks:
+            raise ValueError(
+                f"`tasks` must name each of the {n_tasks} tasks of the sums once; got "
+                f"{len(set(paths))} different labels."
+            )
         self.tasks_ = as_objects(paths)
         self._store_groups(tasks, paths)
 

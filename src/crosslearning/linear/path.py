@@ -66,7 +66,15 @@ class CrossPath:
 
 
 def cross_ridge_path(
-    X: ArrayLike, y: ArrayLike, tasks: ArrayLike | None = None, **options: Any
+    X: ArrayLike,
+    y: ArrayLike,
+    tasks: ArrayLike | None = None,
+    *,
+    epsilons: Sequence[PerBlock] | None = None,
+    n_epsilons: int = 20,
+    smallest: float = 1e-3,
+    sample_weight: ArrayLike | None = None,
+    **parameters: Any,
 ) -> CrossPath:
     """Ridge regressions for related tasks, from pooled to separate.
 
@@ -81,7 +89,7 @@ def cross_ridge_path(
         Number of positive finite radii, and the smallest as a fraction of the largest.
     sample_weight : array of shape (n_samples,), optional
         Weights of the rows.
-    **options
+    **parameters
         Parameters of :class:`CrossRidge` other than ``epsilon``, such as ``alpha``.
 
     Examples
@@ -94,32 +102,39 @@ def cross_ridge_path(
     >>> bool((np.diff(path.objective) < 1e-6).all())
     True
     """
-    return _path(CrossRidge, X, y, tasks, **options)
+    model = CrossRidge(**parameters)
+    return _path(model, X, y, tasks, sample_weight, epsilons, n_epsilons, smallest)
 
 
 def cross_logistic_path(
-    X: ArrayLike, y: ArrayLike, tasks: ArrayLike | None = None, **options: Any
+    X: ArrayLike,
+    y: ArrayLike,
+    tasks: ArrayLike | None = None,
+    *,
+    epsilons: Sequence[PerBlock] | None = None,
+    n_epsilons: int = 20,
+    smallest: float = 1e-3,
+    sample_weight: ArrayLike | None = None,
+    **parameters: Any,
 ) -> CrossPath:
     """Logistic regressions for related tasks, from pooled to separate.
 
     Parameters are those of :func:`cross_ridge_path` and :class:`CrossLogisticRegression`.
     """
-    return _path(CrossLogisticRegression, X, y, tasks, **options)
+    model = CrossLogisticRegression(**parameters)
+    return _path(model, X, y, tasks, sample_weight, epsilons, n_epsilons, smallest)
 
 
 def _path(
-    estimator: type[CrossTethered],
+    model: CrossTethered,
     X: Any,
     y: Any,
     tasks: Any,
-    *,
-    epsilons: Sequence[PerBlock] | None = None,
-    n_epsilons: int = 20,
-    smallest: float = 1e-3,
-    sample_weight: Any = None,
-    **parameters: Any,
+    sample_weight: Any,
+    epsilons: Sequence[PerBlock] | None,
+    n_epsilons: int,
+    smallest: float,
 ) -> CrossPath:
-    model = estimator(**parameters)
     model._validate_params()
     rows = model._check_rows(X, y, tasks, sample_weight)
     scaling = model._prepare(rows)

@@ -209,9 +209,9 @@ def without(sums: Statistics, fold: int) -> Statistics:
 def fitted(
     estimator: Any, rows: Rows, labels: NDArray[Any] | None = None, *, nested: bool = False
 ) -> Any:
-    """Fit a clone, from sums if they are enough; labels of tasks are numbers by default.
+    """Fit a clone; labels of tasks are numbers by default.
 
-    A `nested` model knows the groups that tasks lie in.
+    A normal model is fitted from sums, unless it is `nested`: one that knows groups of tasks.
     """
     model = clone(estimator)
     labels = np.arange(rows.n_tasks) if labels is None else labels

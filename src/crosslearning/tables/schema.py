@@ -89,7 +89,8 @@ class Schema:
             raise ValueError(
                 f"Groups within groups need all rows in memory unless models are normal and scored "
                 f"by mse, but this table is read in chunks; got the task columns "
-                f"{', '.join(map(repr, settings.task))}. Name one, or fit a part of the table."
+                f"{', '.join(map(repr, settings.task))}. Choose family=gaussian and metric=mse for "
+                "numbers, name one column, or fit a part of the table."
             )
         return schema
 
