@@ -75,7 +75,9 @@ def test_new_tasks_have_intervals_that_know_of_unknown_means(classes):
     frame["y"] = np.array(["a", "b", "c"])[codes]
     model = fit_fully(frame[known], task="g", target="y", base="splines")
     X, codes = model.encode(new)[0], np.full(len(new), -1)
-    member = _members(model.state, X, codes)[0]
+    members = _members(model.state, X, codes)  # of a blend, some of which know task means
+    unknown = [one.predictor.feature_covariance for one in members]
+    member = members[[spread is not None and spread.any() for spread in unknown].index(True)]
     predictor, certain = member.predictor, replace(member.predictor, feature_covariance=None)
     assert predictor.feature_covariance.any()
     spread, less = (p.score_covariances(member.X, codes) for p in (predictor, certain))
