@@ -85,7 +85,7 @@ def projection(models: TaskModels, runs: int) -> dict[str, float]:
     flat = models.flats[0].flat
     copy = torch.empty_like(flat)
     start = flat.clone()
-    work = models.flats[0].workspace
+    (work,) = models._members.local
     n_tasks = len(models)
     pull = np.full(n_tasks, 0.5)
 

@@ -34,7 +34,6 @@ _VERSION = 1
 
 
 def encode_state(tasks: tuple[Hashable, ...], pulls: dict[str, Array]) -> torch.Tensor:
-    """Labels and the pulls of the last projection."""
     content = {
         "tasks": [encode_label(task) for task in tasks],
         "pulls": {block: pull.tolist() for block, pull in pulls.items()},
@@ -80,7 +79,6 @@ def write_file(
     tensors: dict[str, torch.Tensor],
     content: dict[str, Any],
 ) -> None:
-    """Write tensors and a description atomically."""
     header = {_KEY: json.dumps({"kind": kind, "version": _VERSION, **content}, allow_nan=False)}
     written = {name: value.detach().contiguous() for name, value in tensors.items()}
     with replacing(Path(path)) as temporary:
@@ -90,7 +88,6 @@ def write_file(
 def read_file(
     path: str | os.PathLike[str], kind: str, remedy: str = "Save it again."
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Read what :func:`write_file` wrote for the same kind."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no file {os.fspath(path)}.")
     try:
@@ -130,25 +127,15 @@ def save_models(models: TaskModels, path: str | os.PathLike[str]) -> None:
 def load_models(
     kind: type[Models], path: str | os.PathLike[str], module: Any, mesh: DeviceMesh | None
 ) -> Models:
-    """Build models of the given architecture with the content of a file."""
     tensors, content = read_file(path, _KIND)
-    try:
-        tasks = [decode_label(label) for label in content["tasks"]]
-        tethers = {
-            name: Tether(**{knob: np.asarray(value, np.float64) for knob, value in knobs.items()})
-            for name, knobs in content["tethers"].items()
-        }
-        weight = content["center_weight"]
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{os.fspath(path)} does not describe its models. Save it again."
-        ) from error
+    tasks = [decode_label(label) for label in content["tasks"]]
+    tethers = {
+        name: Tether(**{knob: np.asarray(value, np.float64) for knob, value in knobs.items()})
+        for name, knobs in content["tethers"].items()
+    }
     tether: Any = tethers[ALL] if list(tethers) == [ALL] else tethers
+    weight = content["center_weight"]
     models = kind(module, tasks, tether=tether, center_weight=weight, mesh=mesh)
-    for name in models.state_dict():  # what tasks shared, in a module that trains it
-        of_center = "center." + name.split(".", 2)[-1]
-        if name not in tensors and of_center in tensors:
-            tensors[name] = tensors[of_center]
     if mesh is not None:
         tensors = {name: tensors[name] for name in models.state_dict() if name in tensors}
     try:
@@ -202,7 +189,6 @@ def pack(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
 
 
 def unpack(packed: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
-    """Invert :func:`pack`."""
     if isinstance(packed, list):
         return [unpack(one, tensors) for one in packed]
     if not isinstance(packed, dict):
