@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crosslearning.evaluation.calibration import reliability
+from crosslearning.evaluation.scores import reliability
 from crosslearning.tables import fit_table
 from crosslearning.tables.checks import _reliability
 from crosslearning.tables.effects import effects

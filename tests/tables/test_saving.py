@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crosslearning.evaluation.records import from_json
+from crosslearning.archive import from_json
 from crosslearning.tables import TableModel, check_folder
 from crosslearning.tables.findings import Findings
 from tests.support.tables import shops

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from crosslearning.evaluation.comparison import Effect, Measure
 from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.sentences import Effect, Measure
 from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate
 from crosslearning.tables.learners.selection import choices
 from crosslearning.tables.learners.trials import Choice, Trials, best_choice

@@ -7,10 +7,9 @@ from typing import Any
 import altair as alt
 
 from crosslearning.evaluation.numbers import number
-from crosslearning.report.chapter import Chapter, Figure, Number
-from crosslearning.report.drawing import Spec, chart, level, spec, tips
-from crosslearning.report.reading import Results
-from crosslearning.report.style import CROSS, INK, SOFT, VALUE
+from crosslearning.report.drawing import CROSS, INK, SOFT, VALUE, Spec, chart, level, spec, tips
+from crosslearning.report.page import Chapter, Number, Results
+from crosslearning.report.plots import Figure
 
 _KEY = "Line: closed form. Points: simulated."
 

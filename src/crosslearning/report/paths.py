@@ -10,8 +10,23 @@ from typing import Any
 import altair as alt
 
 from crosslearning.evaluation.numbers import radius as written
-from crosslearning.report.drawing import Records, Spec, beside, chart, level, short, spec, tips
-from crosslearning.report.style import CROSS, INK, METHODS, SERIES, SHORT, SOFT, VALUE
+from crosslearning.report.drawing import (
+    CROSS,
+    INK,
+    METHODS,
+    SERIES,
+    SHORT,
+    SOFT,
+    VALUE,
+    Records,
+    Spec,
+    beside,
+    chart,
+    level,
+    short,
+    spec,
+    tips,
+)
 
 _HEIGHT = 300
 _NAME, _FORM = "test accuracy", ".1%"

@@ -20,7 +20,6 @@ import pandas as pd
 from crosslearning.evaluation.numbers import number
 from crosslearning.extras import require
 from crosslearning.files import replacing
-from crosslearning.report.chapter import Figure
 
 if TYPE_CHECKING:
     from crosslearning.evaluation import Comparison
@@ -33,6 +32,16 @@ _COEFFICIENTS = 12  # of a model, as many as fit on a screen
 _STROKES = 400  # of a coefficient; more would hide each other
 _WIDTH, _NARROW = 640, 480
 _SCALE = 2.0  # pixels of a PNG per pixel of the page
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its name as a file, its caption and, for export, the meaning of its marks."""
+
+    name: str
+    caption: str
+    spec: dict[str, Any]
+    key: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +92,7 @@ class Plot:
 
 def plot(figure: Figure) -> Plot:
     """Return a chart that stands alone: with the page's light colours, its caption and width."""
-    from crosslearning.report.style import CONFIG, INK, SOFT
+    from crosslearning.report.drawing import CONFIG, INK, SOFT
 
     # Without a style sheet, outlines would be drawn over the letters.
     text = {**CONFIG["text"], "stroke": None}
@@ -122,7 +131,7 @@ def html(sentence: str, table: pd.DataFrame, draw: Any) -> str:
 def comparison(compared: Comparison) -> Plot:
     """Draw the score of every method, with a bar of one standard error of the difference."""
     require("A plot", *_NEEDED)
-    from crosslearning.report.models import model_errors
+    from crosslearning.report.table import model_errors
 
     scores = {method: compared.score(method) for method in compared.methods}
     errors = max(scores.values()) <= 0  # scores that are negative errors
@@ -187,7 +196,7 @@ def path(solutions: CrossPath, coefficient: int | None) -> Plot:
 def coefficients(model: Any) -> Plot:
     """Draw the coefficients of every task of a linear model around those of the centre."""
     require("A plot", *_NEEDED)
-    from crosslearning.report.parameters import strips
+    from crosslearning.report.tasks import strips
 
     features = [str(name) for name in getattr(model, "feature_names_in_", ())]
     features = features or [f"x{k}" for k in range(model.coef_.shape[-1])]
@@ -233,7 +242,7 @@ def table(findings: Findings) -> str:
 def table_models(findings: Findings) -> Plot:
     """Draw the errors of all models that were tried on a table."""
     require("A plot", *_NEEDED)
-    from crosslearning.report.models import models
+    from crosslearning.report.table import models
 
     return plot(models(findings))
 
@@ -241,7 +250,7 @@ def table_models(findings: Findings) -> Plot:
 def table_tasks(findings: Findings | None) -> Plot:
     """Draw the coefficients of every task of a table around the centre, as the report does."""
     require("A plot", *_NEEDED)
-    from crosslearning.report.parameters import coefficients
+    from crosslearning.report.tasks import coefficients
 
     if findings is None:
         raise ValueError(

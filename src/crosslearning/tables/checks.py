@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from crosslearning.convex.residuals import Coverage, Residuals, calibrated
 from crosslearning.convex.sums.statistics import Statistics
-from crosslearning.evaluation.calibration import Reliability, reliability
 from crosslearning.evaluation.numbers import percent
-from crosslearning.evaluation.scores import Scores
+from crosslearning.evaluation.scores import Reliability, Scores, reliability
 from crosslearning.tables.findings import Prediction
 from crosslearning.tables.learners.trials import Trials
 from crosslearning.tables.metrics import Metric, Predictions

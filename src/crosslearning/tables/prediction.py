@@ -39,9 +39,9 @@ class Predicted:
     rows : int
         Number of rows.
     unknown : Counter
-        Number of rows of each new task, predicted by the centre; None stands for no label.
-    in_groups : int
-        Number of these rows that are predicted by a group of tasks that is in the fit.
+        Number of rows of each new task; None stands for no label.
+    fallback : str
+        What predicts these rows: the centre, or their group if tasks are within groups.
     categories : dict of Counter
         Number of rows of each new category, by column.
     outside_rows, outside : int, Counter
@@ -56,7 +56,7 @@ class Predicted:
     score: Score | None = None
     rows: int = 0
     unknown: Counter[Any] = field(default_factory=Counter)
-    in_groups: int = 0
+    fallback: str = "the centre"
     categories: dict[str, Counter[str]] = field(default_factory=dict)
     outside_rows: int = 0
     outside: Counter[str] = field(default_factory=Counter)
@@ -66,9 +66,10 @@ class Predicted:
     def add(self, model: TableModel, frame: pd.DataFrame) -> None:
         """Take some rows into account."""
         self.rows += len(frame)
+        if model.levels is not None:
+            self.fallback = "their group or the centre"
         self.unknown.update(model.unknown_tasks(frame))
-        self.in_groups += model.count_in_groups(frame)
-        for name, counts in model.unknown_categories(frame).items():
+        for name, counts in model.encoder.unknown(frame).items():
             self.categories.setdefault(name, Counter()).update(counts)
         outside_rows, outside = model.encoder.outside(frame)
         self.outside_rows += outside_rows
