@@ -9,7 +9,7 @@ import pytest
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.differences import coefficient_table, task_differences
-from crosslearning.tables.learners.features import Rotation
+from crosslearning.tables.forecast import Rotation
 from tests.support.tables import classes, shops
 
 

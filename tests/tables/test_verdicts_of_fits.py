@@ -93,7 +93,7 @@ def test_tasks_that_have_nothing_in_common_have_models_of_their_own():
     frame = tasks_alike(0, tasks=4, rows=80)
     slopes = np.array([30.0, -1.0, 0.0, -0.3])[frame["g"]]
     frame["y"] = slopes * frame["x"] + 0.1 * rng.normal(size=len(frame))
-    model = fit_table(frame, task="g", target="y", base="none")
+    model = fit_table(frame, task="g", target="y", base="linear")
     coef = model.estimator.coef_[:, 0]
     np.testing.assert_allclose(coef, [30.0, -1.0, 0.0, -0.3], atol=0.05)
 

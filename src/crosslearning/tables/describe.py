@@ -19,11 +19,10 @@ from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.records import from_json, to_json
 from crosslearning.evaluation.scores import standard_error
 from crosslearning.evaluation.sentences import Measure, extremes
-from crosslearning.tables.checks import RowSummary
 from crosslearning.tables.effects import effects
-from crosslearning.tables.final import Compared, Scored
-from crosslearning.tables.learners.features import BLOCKS
-from crosslearning.tables.learners.trials import over_tasks, paired
+from crosslearning.tables.final import Compared, RowSummary
+from crosslearning.tables.forecast import BLOCKS
+from crosslearning.tables.learners.candidates import over_tasks, paired
 from crosslearning.tables.metrics import Metric
 from crosslearning.tables.model import TableModel
 
@@ -34,29 +33,16 @@ _LIBRARIES = ("numpy", "pandas", "scikit-learn", "scipy")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fit:
-    """A fit to be described.
-
-    `held_out` are scores on another table: of all models, or, if it was read in chunks, of one.
-    """
+    """A fit to be described; `held_out` is the score of the model on another table."""
 
     compared: Compared
     model: TableModel
-    held_out: Scored | records.Holdout | None
+    held_out: records.Holdout | None
     notes: Sequence[str]
     messages: tuple[str, ...]
     command: str
     python: str
     started: float
-
-    @property
-    def on_holdout(self) -> bool:
-        """Whether the scores that decide are those on another table."""
-        return isinstance(self.held_out, Scored)
-
-    @property
-    def scored(self) -> Scored:
-        """The scores that decide the verdict: those on another table, or on held-out rows."""
-        return self.held_out if isinstance(self.held_out, Scored) else self.compared.scored
 
     @property
     def metric(self) -> Metric:
@@ -78,15 +64,15 @@ def describe(fit: Fit) -> records.Findings:
 
 
 def _findings(fit: Fit, about: records.About) -> records.Findings:
-    model, made, (trials, labels, counts, *_) = fit.model, fit.compared, fit.scored
+    model, made, trials = fit.model, fit.compared, fit.compared.trials
+    rows = made.rows
+    labels, counts = made.schema.labels[rows.compared], rows.counts[rows.compared]
     measure = Measure(fit.metric.words, percent=fit.metric.name == "accuracy")
     comparison = verdicts.compared(trials, labels, counts)
     verdict = verdicts.verdict_of(comparison, trials)
-    gains, rows, described = _gains(comparison, verdict.against), made.rows, made.described
-    shown = listed = _tasks_to_list(gains, described.distances_[rows.compared])
-    if fit.on_holdout:  # which may have other tasks
-        shown = _tasks_to_list(gains, np.zeros(len(gains)))
-        listed = np.arange(len(rows.compared))[:_MOST_TASKS]
+    alone = verdicts.against_separate(trials, comparison)
+    gains, described = _gains(comparison, verdict.against), made.described
+    listed = _tasks_to_list(gains, described.distances_[rows.compared])
     some, names = rows.compared[listed], model.encoder.feature_names
     axes = getattr(model.rotation, "axes", None)
     coef, intercept = differences.standardised(described, axes)
@@ -96,16 +82,21 @@ def _findings(fit: Fit, about: records.About) -> records.Findings:
         **vars(about),
         sentence=_useless(fit) + verdicts.sentence(verdict, comparison, trials, measure),
         beyond_linear=verdicts.beyond_linear(trials, comparison, measure),
-        remarks=extremes(comparison, model.task, measure, shared="with this model"),
+        remarks=extremes(
+            alone or comparison,
+            model.task,
+            measure,
+            shared="with this model" if alone is comparison else "cross-learned",
+        ),
         size=_size(rows),
         score=_score(fit),
         models=_models(fit),
         typical_error=_typical_error(fit),
         chosen_model=_chosen_model(fit),
         described_model=made.trials.described.label,
-        comparison=verdicts.comparison_summary(verdict, comparison, trials, fit.metric, shown),
-        gain_counts=_gain_counts(gains) if len(shown) < len(gains) else None,
-        holdout=_holdout(fit),
+        comparison=verdicts.comparison_summary(verdict, comparison, trials, fit.metric, listed),
+        gain_counts=_gain_counts(gains) if len(listed) < len(gains) else None,
+        holdout=fit.held_out,
         differences=differences.task_differences(
             made.sharing, names, axes, about.target, rows.constant
         ),
@@ -183,7 +174,8 @@ def _provenance(fit: Fit) -> records.Provenance:
 
 def _useless(fit: Fit) -> str:
     """Say that no model is better than the baseline, if none is."""
-    best, baseline = fit.metric.reported(float(fit.scored.trials.means.max())), fit.scored.baseline
+    trials, baseline = fit.compared.trials, fit.compared.rows.baseline
+    best = fit.metric.reported(float(trials.means.max()))
     if best < baseline if fit.metric.error else best > baseline:
         return ""
     return (
@@ -193,11 +185,9 @@ def _useless(fit: Fit) -> str:
 
 def _score(fit: Fit) -> records.Score:
     """Return the metric, and what the baseline and the choice of a model score by it."""
-    metric, baseline, words = fit.metric, fit.scored.baseline, fit.scored.words
-    nested = metric.reported(fit.compared.trials.nested_score)
-    choice = f"models were chosen {fit.compared.schema.words}"
-    if not fit.on_holdout:
-        choice = "choosing the model without the rows that it is scored on gives " + number(nested)
+    made, metric = fit.compared, fit.metric
+    baseline, words = made.rows.baseline, made.schema.words
+    nested = metric.reported(made.trials.nested_score)
     return records.Score(
         metric=metric.name,
         name=metric.words,
@@ -206,14 +196,14 @@ def _score(fit: Fit) -> records.Score:
         nested=nested,
         rows=words,
         explanation=f"{words}, mean over tasks; predicting {fit.baseline_name} gives "
-        f"{number(baseline)}; {choice}",
+        f"{number(baseline)}; choosing the model without the rows that it is scored on gives "
+        f"{number(nested)}",
     )
 
 
 def _models(fit: Fit) -> tuple[records.ModelScore, ...]:
     """Everything that was tried, best first."""
-    trials, in_folds = fit.scored.trials, fit.compared.trials
-    folds = dict(zip(in_folds.names, in_folds.means, strict=True))
+    trials = fit.compared.trials
     means, values, reported = trials.means, trials.scores.by_task, fit.metric.reported
     errors, best = _errors(fit), trials.names.index(trials.chosen.name)
     order = np.argsort(means[best] - means, kind="stable").tolist()
@@ -224,7 +214,6 @@ def _models(fit: Fit) -> tuple[records.ModelScore, ...]:
             kind=candidate.end,
             score=reported(float(means[k])),
             error=errors[k],
-            folds=reported(float(folds[candidate.name])) if fit.on_holdout else None,
             standard_error=standard_error(trials.scores, k),
             difference=float(means[best] - means[k]),
             difference_error=paired(values[best], values[k])[1],
@@ -237,14 +226,14 @@ def _models(fit: Fit) -> tuple[records.ModelScore, ...]:
 
 def _errors(fit: Fit) -> NDArray[np.float64]:
     """Typical errors of models in units of the target, or percentages that are correct."""
-    means = over_tasks(fit.scored.trials.plain)
+    means = over_tasks(fit.compared.trials.plain)
     if fit.model.classes is not None:
         return 100.0 * means
     return -means if fit.metric.quantile is not None else np.sqrt(np.maximum(-means, 0.0))
 
 
 def _typical_error(fit: Fit) -> records.TypicalError:
-    trials, classes = fit.scored.trials, fit.model.classes is not None
+    trials, classes = fit.compared.trials, fit.model.classes is not None
     what = "percent correct" if classes else "root mean squared error"
     return records.TypicalError(
         value=_errors(fit)[trials.names.index(trials.chosen.name)],
@@ -255,7 +244,7 @@ def _typical_error(fit: Fit) -> records.TypicalError:
 
 
 def _chosen_model(fit: Fit) -> records.ChosenModel:
-    trials = fit.scored.trials
+    trials = fit.compared.trials
     bases = [trials.named(name).base for name in trials.parts]
     return records.ChosenModel(
         name=trials.chosen.name,
@@ -264,15 +253,6 @@ def _chosen_model(fit: Fit) -> records.ChosenModel:
         parts=trials.listed_parts,
         task_means=any("means" in BLOCKS.get(base, ()) for base in bases),
     )
-
-
-def _holdout(fit: Fit) -> records.Holdout | None:
-    """Scores on another table."""
-    if not isinstance(fit.held_out, Scored):
-        return fit.held_out
-    trials, _, counts, *_ = fit.held_out
-    scores = map(fit.metric.reported, trials.means.tolist())
-    return records.Holdout(rows=counts.sum(), scores=dict(zip(trials.names, scores, strict=True)))
 
 
 def _center(fit: Fit) -> records.CenterSummary | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import crosslearning.tables.findings as records
 from crosslearning.convex.evidence.variance_law import VarianceLaw
 from crosslearning.convex.families import family_of
-from crosslearning.tables.learners.features import Rotation
+from crosslearning.tables.forecast import Rotation
 
 Array = NDArray[np.float64]
 _Differences = tuple[records.Difference, ...]

@@ -32,15 +32,17 @@ from crosslearning.tables.columns.labels import (
 from crosslearning.tables.columns.recognition import check_names, require_columns, time_values
 from crosslearning.tables.findings import Findings, Horizon
 from crosslearning.tables.forecast import (
+    Basis,
+    Rotation,
     Score,
     Scorer,
+    TaskMeans,
     forecast,
     is_in_fit,
     main_part,
     predictions,
     with_intervals,
 )
-from crosslearning.tables.learners.features import Basis, Rotation, TaskMeans
 from crosslearning.tables.learners.trees import Trees
 from crosslearning.tasks import TaskIndex
 from crosslearning.tasks.labels import as_objects

@@ -10,9 +10,8 @@ from crosslearning.evaluation.numbers import capital, count, joined, number
 from crosslearning.evaluation.scores import Scores
 from crosslearning.evaluation.sentences import Effect, Measure, cannot_tell, than
 from crosslearning.tables.findings import ComparisonSummary, MethodScore, TaskScores, Verdict
-from crosslearning.tables.learners.candidates import Candidate
-from crosslearning.tables.learners.features import BLOCKS
-from crosslearning.tables.learners.trials import Trials
+from crosslearning.tables.forecast import BLOCKS
+from crosslearning.tables.learners.candidates import Candidate, Trials
 from crosslearning.tables.metrics import Metric
 
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
@@ -29,7 +28,21 @@ def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Compar
 
 
 def _compared_choices(trials: Trials) -> list[str]:
-    return [name for name in _COMPARED if name in trials.choices]
+    made = trials.choices
+    alike = made.get("paired") is made["all"]
+    return [name for name in _COMPARED if name in made and (alike or name != "separate")]
+
+
+def against_separate(trials: Trials, comparison: Comparison) -> Comparison | None:
+    """Compare sharing with separate models, by learners that have both, if there are any.
+
+    That is the comparison of the chosen model unless it has boosted trees.
+    """
+    if "separate" in comparison.methods or "separate" not in trials.choices:
+        return comparison if "separate" in comparison.methods else None
+    values = np.stack([trials.choices[name].scores for name in ("separate", "paired")])
+    scores = Scores(["separate", "cross"], values, trials.scores.weights)
+    return Comparison.of(scores, comparison.labels, comparison.rows, nested=comparison.nested)
 
 
 def verdict_of(comparison: Comparison, trials: Trials) -> Verdict:
@@ -52,7 +65,8 @@ def _effect(comparison: Comparison, trials: Trials) -> Effect:
     if not any(c.end in ("cross", "levels") for c in trials.candidates):
         return Effect.NOTHING
     pooled, end = _sign(comparison, "pooled"), trials.chosen.end
-    separate = _sign(comparison, "separate") if "separate" in comparison.methods else 0
+    alone = against_separate(trials, comparison)
+    separate = 0 if alone is None else _sign(alone, "separate")
     if end == "pooled":
         return Effect.POOL
     if pooled > 0:
@@ -75,28 +89,11 @@ def _negligible(comparison: Comparison, rival: str) -> bool:
 
 
 def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Measure) -> str:
-    """Say whether sharing helps; on a held-out table also whether the kept model does best."""
-    text, best = _on_sharing(verdict, comparison, trials, score), trials.best
-    if trials.kept is None:
-        return text
-    text = f"On the held-out table, {text[0].lower()}{text[1:]}"
-    scores = trials.scores.of([best.name, trials.kept.name])
-    against = Comparison.of(scores, comparison.labels, comparison.rows, nested=False)
-    behind = against.paired(best.name).gain < 0 and not _negligible(against, best.name)
-    ahead = than(against, best.name, best.label, score)
-    if behind and _sign(against, best.name) < 0:
-        name = _noun(trials, "all")
-        return f"On the held-out table, the model that is kept loses: {name} is {ahead}."
-    if not behind or best in [_single(trials, name) for name in _compared_choices(trials)]:
-        return text
-    return f"{text} The model that is kept does not do best there: it is {ahead}."
-
-
-def _on_sharing(verdict: Verdict, comparison: Comparison, trials: Trials, score: Measure) -> str:
+    """Say whether sharing helps."""
     effect, single = verdict.effect, _single(trials, "all")
     if effect is Effect.NOTHING:
         return "Nothing can be said about sharing: no model that shares was fitted."
-    plural, separate = single and single.end == "separate", "separate" in comparison.methods
+    plural, alone = single and single.end == "separate", against_separate(trials, comparison)
     subject = f"{_noun(trials, 'all')} {'are' if plural else 'is'}"
 
     def is_than(rival: str, **how: bool) -> str:
@@ -104,11 +101,13 @@ def _on_sharing(verdict: Verdict, comparison: Comparison, trials: Trials, score:
 
     if effect is Effect.POOL and trials.chosen.end == "pooled":
         text = "One model for all is best here; sharing among these tasks does not improve on it."
-        return f"{text} {capital(subject)} {is_than('separate')}." if separate else text
+        return text if alone is None else f"{text} {_than_separate(trials, alone, score)}."
     if effect is Effect.DIFFER:
         text = f"Tasks differ: {subject} {is_than('pooled', sure=True)}"
-        if not separate:
+        if alone is None:
             return f"{text}. Separate models of this kind were not fitted."
+        if alone is not comparison:
+            return f"{text}. {_than_separate(trials, alone, score)}."
         link = "and" if comparison.paired("separate").gain > 0 else "but"
         return f"{text}, {link} {is_than('separate', again=True)}."
     start = {
@@ -119,6 +118,18 @@ def _on_sharing(verdict: Verdict, comparison: Comparison, trials: Trials, score:
         f"{count(verdict.n_tasks, 'task')} can tell",
     }[effect]
     return f"{start}: {subject} {is_than(verdict.against, sure=effect is not Effect.POOL)}."
+
+
+def _than_separate(trials: Trials, alone: Comparison, score: Measure) -> str:
+    """Compare sharing with separate models; without trees, if the chosen model has some."""
+    single, noun = _single(trials, "paired"), _noun(trials, "paired")
+    ahead = than(alone, "separate", _noun(trials, "separate"), score)
+    text = f"{noun} is {ahead}"
+    if single and single.end == "separate":
+        text = f"{noun} are the best choice"
+    if trials.choices["paired"] is trials.choices["all"]:
+        return capital(text)
+    return f"Without boosted trees, {text}"
 
 
 def beyond_linear(trials: Trials, comparison: Comparison, score: Measure) -> str | None:
