@@ -46,8 +46,7 @@ def address(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     gaussian.run(gaussian.GaussianConfig(realizations=50), folder / "gaussian")
     content = table_results() | {"title": HOSTILE}
-    for part in (content["tasks"], content["comparison"]["tasks"]):
-        part[0]["task"] = HOSTILE
+    content["tasks"][0]["task"] = HOSTILE
     content["coefficients"]["features"][1] = content["effects"][1]["feature"] = HOSTILE
     far = content["models"][-1]
     far["label"] = LONG
@@ -115,7 +114,7 @@ def test_every_chart_is_drawn(page):
         "[figure.classList.contains('wide'), drawing.clientWidth, "
         "drawing.querySelectorAll('.mark-group [role=graphics-symbol]').length]))"
     )
-    assert len(sizes) == 19
+    assert len(sizes) == 18
     for ((as_wide_as_its_cells, width, marks),) in sizes:
         assert width > (100 if as_wide_as_its_cells else 200)
         assert marks > 0

@@ -185,7 +185,7 @@ def test_a_table_with_the_target_is_scored(regression, binary):
 
 def test_categories_never_seen_are_counted(regression):
     frame = shops().head(3).assign(kind=["tea", "cocoa", "cocoa"])
-    assert regression.unknown_categories(frame) == {"kind": {"cocoa": 2}}
+    assert regression.encoder.unknown(frame) == {"kind": {"cocoa": 2}}
 
 
 def test_numbers_outside_the_range_of_the_fit_are_counted(regression):

@@ -15,7 +15,7 @@ from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import fit_files, fit_table, predict_files, read_table
 from crosslearning.tables.engines import Collected
 from crosslearning.tables.learners.candidates import candidates
-from crosslearning.tables.learners.sums import compare_by_sums
+from crosslearning.tables.pipeline import compare_by_sums
 from crosslearning.tables.reading import files as table_files
 from crosslearning.tables.reading.files import Files, is_large
 from crosslearning.tables.rows import Rows, deal

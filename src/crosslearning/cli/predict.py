@@ -74,14 +74,12 @@ def predict(
             "The table and --json cannot both go to standard output. Name a file with --out."
         )
     of_images = any((folder / "models").glob("seed-*.json"))  # written by `crosslearning train`
-    others = {"--coverage": coverage} if of_images else {"--task": task, "--top": top}
-    if misplaced := [name for name, value in others.items() if value is not None]:
-        what, other = ("images", "tables") if of_images else ("tables", "images")
-        raise ValueError(f"{misplaced[0]} is for {other}, not for {what}.")
     predicted: Any
     if of_images:
+        _refuse("tables, not for images", **{"--coverage": coverage})
         predicted = _predict_images(folder, table, task, top or 1, hidden=quiet or as_json)
     else:
+        _refuse("images, not for tables", **{"--task": task, "--top": top})
         with warnings_in_a_line(show=not quiet):
             predicted = _predict_table(folder, table, coverage, out)
     if predicted.table is not None:
@@ -97,6 +95,11 @@ def predict(
         if not to_stdout:
             rows = predicted.rows if predicted.table is None else len(predicted.table)
             typer.echo(f"{rows:,} predictions in {out}")
+
+
+def _refuse(purpose: str, **options: Any) -> None:
+    if names := [name for name, value in options.items() if value is not None]:
+        raise ValueError(f"{names[0]} is for {purpose}.")
 
 
 def _predict_table(folder: Path, tables: list[str], coverage: float | None, out: str) -> Predicted:

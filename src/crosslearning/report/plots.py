@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from crosslearning.evaluation.numbers import number
 from crosslearning.extras import require
 from crosslearning.files import replacing
 
@@ -133,32 +132,25 @@ def comparison(compared: Comparison) -> Plot:
     require("A plot", *_NEEDED)
     from crosslearning.report.table import model_errors
 
-    scores = {method: compared.score(method) for method in compared.methods}
-    errors = max(scores.values()) <= 0  # scores that are negative errors
-    rows = []
-    for method, score in sorted(scores.items(), key=lambda pair: -pair[1]):
-        pairs, value = compared.paired(method), abs(score) if errors else score
-        last = method == compared.subject
-        rows.append(
-            {
-                "label": method,
-                "lines": method,
-                "kind": method if method in ("pooled", "separate", "cross") else "levels",
-                "chosen": last,
-                "far": False,
-                "score": value,
-                "at": value,
-                "low": value - pairs.standard_error,
-                "high": value + pairs.standard_error,
-                "text": number(value),
-                "difference": pairs.gain,
-                "difference_error": pairs.standard_error,
-            }
-        )
+    summary = compared.summary.sort_values("score", ascending=False)
+    errors = summary["score"].max() <= 0  # scores that are negative errors
+    rows = [
+        {
+            "label": method,
+            "kind": method if method in ("pooled", "separate", "cross") else "levels",
+            "chosen": method == compared.subject,
+            "score": abs(score) if errors else score,
+            "difference": gain,
+            "difference_error": error,
+        }
+        for method, score, gain, error, *_ in summary.itertuples()
+    ]
     name = "error" if errors else "score"
     key = f"Bars: one standard error of the difference from {compared.subject}."
     caption = f"Mean {name} of every method, on held-out rows"
-    return plot(Figure("comparison", caption, model_errors(rows, name=name, right=errors), key))
+    return plot(
+        Figure("comparison", caption, model_errors(rows, name=name, right=bool(errors)), key)
+    )
 
 
 def path(solutions: CrossPath, coefficient: int | None) -> Plot:

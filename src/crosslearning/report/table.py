@@ -108,43 +108,40 @@ def _helped(findings: Findings) -> Number:
 
 
 def models(findings: Findings) -> Figure:
-    """Draw the errors of all models tried, outliers at the end of the axis."""
-    tried = sorted(
-        (model for model in findings.models if model.difference is not None),
-        key=lambda model: model.difference or 0.0,
-    )
-    behind = [model.difference for model in tried if model.difference] or [0.0]
-    limit = _FAR * behind[len(behind) // 2]
+    """Draw the errors of all models tried."""
+    tried = [to_json(model) for model in findings.models if model.difference is not None]
+    tried.sort(key=lambda row: row["difference"])
     name, right = findings.score.name, not findings.score.greater_is_better
-    rows = [_placed(model, (model.difference or 0.0) > limit, right) for model in tried]
     key = "Bars: one standard error of the difference from the chosen model."
-    chart = model_errors(rows, name=name, right=right)
+    chart = model_errors(tried, name=name, right=right)
     return Figure("models", f"{capital(name)} of every model, on held-out rows", chart, key)
 
 
-def _placed(model: ModelScore, far: bool, right: bool) -> dict[str, Any]:
+def _placed(row: dict[str, Any], far: bool, right: bool) -> dict[str, Any]:
     """Place a model and its bar on the axis; a far one, with an arrow, belongs at its end."""
-    at, error, text = model.score or 0.0, model.difference_error or 0.0, number(model.score)
+    at, error, text = row["score"] or 0.0, row["difference_error"] or 0.0, number(row["score"])
     if far:
         text = f"{text} →" if right else f"← {text}"
     return {
-        **to_json(model),
-        "lines": "\n".join(wrap(model.label, _LINE)),
+        **row,
+        "lines": "\n".join(wrap(row["label"], _LINE)),
         "far": far,
         "at": at,
         "low": max(at - error, min(at, 0.0)),
         "high": at + error,
-        "text": f"{text} · chosen" if model.chosen else text,
+        "text": f"{text} · chosen" if row["chosen"] else text,
     }
 
 
-def model_errors(models: Records, *, name: str, right: bool = True) -> Spec:
+def model_errors(tried: Records, *, name: str, right: bool = True) -> Spec:
     """Draw the error of each model, with a bar of one standard error of the difference.
 
-    `models` are rows with `label`, the same in `lines`, `kind`, `chosen`, `score`, `at`, `low`,
-    `high`, `text`, `difference`, `difference_error` and perhaps `seconds`, in the order to show.
-    Those that are `far` are drawn at the edge, on the `right` or the left.
+    Rows have `label`, `kind`, `chosen`, `score`, `difference`, `difference_error` and perhaps
+    `seconds`, in the order to show. Those far behind are at the edge, on the `right` or the left.
     """
+    behind = [row["difference"] for row in tried if row["difference"] > 0] or [0.0]
+    limit = _FAR * behind[len(behind) // 2]
+    models = [_placed(row, row["difference"] > limit, right) for row in tried]
     seconds = {"seconds": ("seconds", ".2~f")} if "seconds" in models[0] else {}
     near = [row for row in models if not row["far"]]
     start, end = min(row["low"] for row in near), max(row["high"] for row in near)
