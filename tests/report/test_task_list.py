@@ -33,17 +33,6 @@ def with_more_tasks(content, times):
     return content
 
 
-def test_those_that_gain_most_and_least_are_drawn(table_page, tmp_path):
-    description = "one pooled model, the blend of 2 separate models and the blend of 2 models"
-    first, last = table_page.charts_of(description)
-    labels = by_gain(table_results())
-    assert [row["label"] for row in values(first)] == labels[:20]
-    assert [row["label"] for row in values(last)] == labels[-20:]
-    few = table_results("bound")
-    (chart,) = page_of(tmp_path, few).charts_of("one pooled model, separate models and")
-    assert [row["label"] for row in values(chart)] == by_gain(few)
-
-
 def test_every_task_is_in_the_charts(table_page):
     labels = {str(task["task"]) for task in table_results()["tasks"]}
     (gains,) = table_page.charts_of("Gain against the rows")
@@ -70,9 +59,8 @@ def test_higher_scores_may_be_better(tmp_path):
     content["score"] |= {"name": "accuracy", "greater_is_better": True}
     page = page_of(tmp_path, content)
     assert "higher is better" in page
-    description = "one pooled model, the blend of 2 separate models and the blend of 2 models"
-    first, _ = page.charts_of(description)
-    assert [row["label"] for row in values(first)] == by_gain(content)[:20]
+    (gains,) = page.charts_of("Gain against the rows")
+    assert [row["label"] for row in values(gains) if "label" in row] == by_gain(content)
 
 
 def test_tasks_without_a_score_are_listed_last(tmp_path):
@@ -94,7 +82,6 @@ def test_no_task_scored_and_no_task_at_its_bound(tmp_path):
     page = page_of(tmp_path, content)
     assert "at the bound" not in page
     assert not page.charts_of("Gain against the rows")
-    assert not page.charts_of("one pooled model, separate models and")
 
 
 def test_very_many_tasks_and_columns_stay_small(tmp_path):

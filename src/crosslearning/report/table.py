@@ -30,7 +30,7 @@ from crosslearning.report.drawing import (
 from crosslearning.report.page import Chapter, Number, Results
 from crosslearning.report.plots import Figure
 from crosslearning.report.tasks import coefficients, effects, listed, task_figures
-from crosslearning.tables.findings import Difference, Findings, ModelScore
+from crosslearning.tables.findings import Findings, ModelScore
 
 _COLUMNS = 20  # whose differences are drawn
 _LINE = 28  # letters of a name of a model
@@ -183,38 +183,23 @@ def model_errors(tried: Records, *, name: str, right: bool = True) -> Spec:
 
 
 def differences(findings: Findings) -> Figure | None:
-    """Draw the standard deviations between tasks, if there are any."""
-    stored = findings.differences
-    unit, noise = stored.unit, stored.noise
+    """Draw the standard deviations between tasks with their intervals, if there are any."""
+    stored, unit = findings.differences, findings.differences.unit
     nested = len(stored.levels) > 1
     rows = [
-        _drawn(row, f"{row.what} ({level.name})" if nested else row.what)
+        {
+            **to_json(row),
+            "what": f"{row.what} ({level.name})" if nested else row.what,
+            "columns": ", ".join(row.columns),
+        }
         for level in stored.levels
         for row in level.shown[: _COLUMNS + 1]
     ]
     if not rows:
         return None
-    end = 1.5 * max(row["high"] or row["sd"] for row in rows)
-    if noise is not None:
-        text = f"{number(noise, 3)} →" if noise > end else number(noise, 3)
-        what = f"within a {findings.task}"
-        rows.append({"sd": noise, "what": what, "at": min(noise, end), "text": text})
-    caption = f"Standard deviation between tasks, in units of {unit}"
-    return Figure("spread", caption, task_differences(rows, end, kind=findings.task, unit=unit))
-
-
-def _drawn(row: Difference, what: str) -> dict[str, Any]:
-    return {**to_json(row), "what": what, "at": row.sd, "columns": ", ".join(row.columns)}
-
-
-def task_differences(values: Records, end: float, *, kind: str, unit: str) -> Spec:
-    """Draw standard deviations with their intervals, and the noise within tasks as a diamond.
-
-    The noise, the row with a `text`, is at most at the `end` of the axis.
-    """
-    base = chart(values).encode(
-        y=names("what", [row["what"] for row in values], labelLimit=190),
-        x=alt.X("at:Q", axis=short(orient="top"), scale=alt.Scale(zero=True)),
+    base = chart(rows).encode(
+        y=names("what", [row["what"] for row in rows], labelLimit=190),
+        x=alt.X("sd:Q", axis=short(orient="top"), scale=alt.Scale(zero=True)),
         tooltip=tips(
             what=" ",
             sd=(f"standard deviation, in {unit}", VALUE),
@@ -224,18 +209,11 @@ def task_differences(values: Records, end: float, *, kind: str, unit: str) -> Sp
             columns="columns",
         ),
     )
-    tasks, noise = (base.transform_filter(test) for test in ("!datum.text", "datum.text"))
-    bar = tasks.mark_rule(color=CROSS, strokeWidth=4, opacity=0.4)
-    layers = [
-        bar.encode(x="low:Q", x2="high:Q"),
-        tasks.mark_point(filled=True, size=90, opacity=1, color=CROSS),
-    ]
-    if "text" in values[-1]:
-        side = beside(left=values[-1]["at"] > 0.6 * end, gap=12)
-        layers.append(noise.mark_point(shape="diamond", size=90, strokeWidth=2, color=SOFT))
-        layers.append(noise.mark_text(**side).encode(text="text:N"))
-    about = f"Standard deviation between {kind} models, of the level and of each effect"
-    return spec(about, *layers, height=28 * len(values))
+    bar = base.mark_rule(color=CROSS, strokeWidth=4, opacity=0.4).encode(x="low:Q", x2="high:Q")
+    dots = base.mark_point(filled=True, size=90, opacity=1, color=CROSS)
+    about = f"Standard deviation between {findings.task} models, of the level and of each effect"
+    caption = f"Standard deviation between tasks, in units of {unit}"
+    return Figure("differences", caption, spec(about, bar, dots, height=28 * len(rows)))
 
 
 def checks(findings: Findings) -> list[Figure]:
@@ -245,9 +223,6 @@ def checks(findings: Findings) -> list[Figure]:
         rows = [{**to_json(row), "task": str(row.task)} for row in findings.predicted]
         caption = f"Actual against predicted {findings.target}, on held-out rows"
         figures.append(Figure("predicted", caption, predicted_actual(rows, kind=findings.task)))
-    if findings.calibration:
-        caption = "Coverage: share of held-out rows inside their intervals"
-        figures.append(Figure("calibration", caption, calibration(to_json(findings.calibration))))
     if reliable := findings.reliability:
         bins = to_json(reliable.bins)
         figures.append(reliability(bins, findings.target, reliable.class_, kind="rows"))
@@ -275,26 +250,23 @@ def _diagonal(low: float, high: float, scale: alt.Scale) -> Any:
     return line.encode(x=alt.X("x:Q", scale=scale), y=alt.Y("y:Q", scale=scale))
 
 
-def calibration(points: Records) -> Spec:
-    """Draw the observed against the nominal coverage of intervals."""
-    base = _shares(points, "nominal", nominal=("nominal", ".0%"), observed=("observed", ".1%"))
-    return spec(
-        "Observed against nominal coverage of the intervals on held-out rows",
-        _diagonal(0, 1, _UNIT),
-        base.mark_line(color=CROSS, strokeWidth=2),
-        base.mark_point(filled=True, size=90, opacity=1, color=CROSS),
-        height=_HEIGHT,
-    )
-
-
 def reliability(bins: Records, target: str, label: Any, *, kind: str) -> Figure:
     """Draw how often a value of the target, or the predicted one, was true, by probability."""
     event = f"the predicted {target}" if label is None else f"{target} = {label}"
-    names = {"predicted": "predicted", "observed": "observed", "low": "at least", "high": "at most"}
-    titles = {field: (title, ".1%") for field, title in names.items()}
-    base = _shares(bins, "predicted", **titles, count=(kind, ","))
+    titles = {
+        "predicted": "predicted",
+        "observed": "observed",
+        "low": "at least",
+        "high": "at most",
+    }
+    axis: dict[str, Any] = {"format": "%", "values": [0, 0.25, 0.5, 0.75, 1]}
+    base = chart(bins).encode(
+        x=alt.X("predicted:Q", scale=_UNIT, axis=alt.Axis(title="predicted", grid=False, **axis)),
+        y=alt.Y("observed:Q", scale=_UNIT, axis=alt.Axis(title="observed", **axis)),
+        tooltip=tips(**{name: (title, ".1%") for name, title in titles.items()}, count=(kind, ",")),
+    )
     size = alt.Size("count:Q", scale=alt.Scale(range=[30, 200]), legend=None)
-    chart = spec(
+    drawn = spec(
         f"Observed against predicted probabilities of held-out {kind}",
         _diagonal(0, 1, _UNIT),
         base.mark_line(color=CROSS, strokeWidth=2),
@@ -303,14 +275,4 @@ def reliability(bins: Records, target: str, label: Any, *, kind: str) -> Figure:
         height=_HEIGHT,
     )
     caption = f"How often {event} was true, by its predicted probability"
-    return Figure("reliability", caption, chart)
-
-
-def _shares(points: Records, field: str, **titles: tuple[str, str]) -> alt.Chart:
-    """Place `observed` shares against those of another field."""
-    axis: dict[str, Any] = {"format": "%", "values": [0, 0.25, 0.5, 0.75, 1]}
-    return chart(points).encode(
-        x=alt.X(f"{field}:Q", scale=_UNIT, axis=alt.Axis(title=field, grid=False, **axis)),
-        y=alt.Y("observed:Q", scale=_UNIT, axis=alt.Axis(title="observed", **axis)),
-        tooltip=tips(**titles),
-    )
+    return Figure("reliability", caption, drawn)

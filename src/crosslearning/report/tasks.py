@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 import altair as alt
 import numpy as np
 
-from crosslearning.evaluation.numbers import joined
 from crosslearning.report.drawing import (
     CROSS,
     GAIN,
     GAINS,
     INK,
-    METHODS,
     SOFT,
     VALUE,
     Records,
@@ -28,10 +26,7 @@ from crosslearning.report.drawing import (
 from crosslearning.report.plots import Figure
 from crosslearning.tables.findings import Findings, PartialEffect, Predictor, TaskRow
 
-_EITHER_END = 20
 _MOST_ROWS = 1000
-_MARKS = {"separate": "Circle", "cross": "Dot", "pooled": "Diamond"}
-_SHAPES = {"pooled": "diamond", "separate": "circle", "cross": "circle"}
 _FEATURES, _CLASSES, _STROKES = 20, 6, 5000  # that are drawn
 _LINE = 22  # characters of labels that fit side by side
 _FEW = 6  # values, each of which has a tick
@@ -67,83 +62,15 @@ def _force(task: TaskRow, epsilon: float | None) -> float:
 
 
 def task_figures(findings: Findings, tasks: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the charts of the tasks, the rows of their table, and those at their bound."""
-    labels, half = findings.verdict.labels, _MOST_ROWS // 2
-    scored = [
-        {name: task[name] for name in ("label", "rows", *labels, "gain")}
-        for task in tasks
-        if task["gain"] is not None and None not in [task[method] for method in labels]
-    ]
+    """Return the chart of the gains, the rows of the table of tasks, and those at their bound."""
+    half, scored = _MOST_ROWS // 2, [task for task in tasks if task["gain"] is not None]
     at_bound = [task for task in tasks if task["force"] > 0]
     return {
-        "dumbbells": _dumbbells(findings, scored) if scored else [],
-        "gains": [_gains(findings, scored)] if scored else [],
+        "gains": _gains(findings, scored) if scored else None,
         "rows": tasks if len(tasks) <= _MOST_ROWS else tasks[:half] + tasks[-half:],
         "n_tasks": len(tasks),
         "at_bound": sorted(at_bound, key=lambda task: -task["force"]),
     }
-
-
-def _dumbbells(findings: Findings, tasks: list[dict[str, Any]]) -> list[Figure]:
-    """Draw all tasks, or those with the largest and smallest gains if there are too many."""
-    parts = {"All, sorted by gain": tasks}
-    if len(tasks) > 2 * _EITHER_END:
-        parts = {
-            f"The {_EITHER_END} that gain most": tasks[:_EITHER_END],
-            f"The {_EITHER_END} that lose most or gain least": tasks[-_EITHER_END:],
-        }
-    labels, against = findings.verdict.labels, findings.verdict.against
-    scores = [task[method] for part in parts.values() for task in part for method in labels]
-    room = 0.04 * (max(scores) - min(scores) or 1.0)
-    domain = (min(scores) - room, max(scores) + room)
-    words = {"name": findings.score.name, "kind": findings.task, "against": against}
-    key = " ".join(f"{mark}: {labels[m]}." for m, mark in _MARKS.items() if m in labels)
-    return [
-        Figure(f"tasks-{k}", caption, dumbbells(part, domain, labels, **words), key)
-        for k, (caption, part) in enumerate(parts.items(), 1)
-    ]
-
-
-def dumbbells(
-    tasks: Records,
-    domain: tuple[float, float],
-    labels: Mapping[str, str],
-    *,
-    name: str,
-    kind: str,
-    against: str,
-) -> Spec:
-    """Draw the scores of models of tasks, in their order, and the gain over one of them."""
-    scale = alt.Scale(domain=list(domain), zero=False, nice=False)
-    label = alt.Axis(labelLimit=150, grid=True, gridDash=[1, 3])
-    base = chart(tasks).encode(
-        y=alt.Y("label:N", sort=None, title=None, axis=label),
-        tooltip=tips(
-            label=kind,
-            rows=("rows", ","),
-            **{method: (label, VALUE) for method, label in labels.items()},
-            gain=(f"gain over {against}", GAIN),
-        ),
-    )
-
-    def at(method: str) -> alt.X:
-        return alt.X(f"{method}:Q", scale=scale, axis=short(orient="top"))
-
-    def point(method: str) -> Any:
-        look: Any = {
-            "shape": _SHAPES[method],
-            "color": METHODS[method],
-            "filled": method == "cross",
-        }
-        return base.mark_point(size=75, opacity=1, strokeWidth=1.8, **look).encode(x=at(method))
-
-    rule = base.mark_rule(color=CROSS, strokeWidth=3, opacity=0.45)
-    return spec(
-        f"{name} of {joined(list(labels.values()))}, by {kind}",
-        rule.encode(x=at(against), x2="cross:Q"),
-        *(point(method) for method in _SHAPES if method in labels),
-        height=19 * len(tasks),
-    )
 
 
 def _gains(findings: Findings, tasks: list[dict[str, Any]]) -> Figure:
@@ -152,11 +79,14 @@ def _gains(findings: Findings, tasks: list[dict[str, Any]]) -> Figure:
     some = f" ({len(tasks):,} of {n_compared:,})" if len(tasks) < n_compared else ""
     rival = findings.verdict.labels[findings.verdict.against]
     caption = f"Gain over {rival}, by size of the {kind}{some}; above 0, sharing helps"
-    return Figure("gains", caption, gains(tasks, kind=kind))
+    return Figure("gains", caption, gains(tasks, findings.verdict.labels, kind=kind))
 
 
-def gains(tasks: Records, *, kind: str) -> Spec:
-    """Draw the gains of tasks against their numbers of rows."""
+def gains(tasks: Records, labels: Mapping[str, str], *, kind: str) -> Spec:
+    """Draw the gains of tasks against their numbers of rows; `labels` name what is compared."""
+    scores = {method: (label, VALUE) for method, label in labels.items()}
+    names = ("label", "rows", *labels, "gain")
+    tasks = [{name: task[name] for name in names} for task in tasks]
     sizes = [task["rows"] for task in tasks]
     wide = max(sizes) > 20 * max(min(sizes), 1)
     points = chart(tasks).encode(
@@ -168,7 +98,7 @@ def gains(tasks: Records, *, kind: str) -> Spec:
         ),
         y=alt.Y("gain:Q", axis=short()),
         **GAINS,
-        tooltip=tips(label=kind, rows=("rows", ","), gain=("gain", GAIN)),
+        tooltip=tips(label=kind, rows=("rows", ","), **scores, gain=("gain", GAIN)),
     )
     zero = chart([{"gain": 0}]).mark_rule(color=SOFT).encode(y="gain:Q")
     dots = points.mark_point(filled=True, size=45, opacity=0.75)
