@@ -23,7 +23,6 @@ from crosslearning.files import replacing
 if TYPE_CHECKING:
     from crosslearning.evaluation import Comparison
     from crosslearning.linear.path import CrossPath
-    from crosslearning.nn import History
     from crosslearning.tables.findings import Findings
 
 _NEEDED = ("altair", "vl_convert")
@@ -254,12 +253,12 @@ def table_tasks(findings: Findings | None) -> Plot:
     return plot(Figure("tasks", figures[0].caption, _stacked(charts), figures[0].key))
 
 
-def training(history: History) -> Plot:
-    """Draw the loss and the validation score of every epoch."""
+def training(epochs: pd.DataFrame) -> Plot:
+    """Draw the loss and the validation score of every epoch, the columns of a table."""
     require("A plot", *_NEEDED)
     from crosslearning.report import paths
 
-    epochs = history.epochs.reset_index()[["epoch", "loss", "score"]].astype(object)
-    rows = epochs.where(epochs.notna(), None).to_dict("records")
-    chart = paths.training([{str(name): value for name, value in row.items()} for row in rows])
-    return plot(Figure("training", "Training loss and validation score, mean over tasks", chart))
+    table = epochs.reset_index()[["epoch", "loss", "score"]].astype(object)
+    rows: Any = table.where(table.notna(), None).to_dict("records")
+    caption = "Training loss and validation score, mean over tasks"
+    return plot(Figure("training", caption, paths.training(rows)))

@@ -26,7 +26,6 @@ from crosslearning.tables.columns.recognition import as_numbers
 from crosslearning.tables.final import Compared
 from crosslearning.tables.forecast import BLOCKS, predictions
 from crosslearning.tables.learners.candidates import over_tasks, paired
-from crosslearning.tables.metrics import Metric
 from crosslearning.tables.model import TableModel
 
 Array = NDArray[np.float64]
@@ -53,7 +52,7 @@ class Fit:
     started: float
 
     @property
-    def metric(self) -> Metric:
+    def metric(self) -> Any:
         """What models were chosen by."""
         return self.compared.schema.metric
 
