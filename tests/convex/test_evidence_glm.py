@@ -20,7 +20,7 @@ from crosslearning.convex.families import (
     Student,
     Tweedie,
 )
-from crosslearning.convex.sums.scores import score_covariances
+from crosslearning.convex.sums.rows import score_covariances
 from tests.support.evidence_oracles import Rows, glm_rows, log_evidence, new_tasks_of
 from tests.support.families import FAMILIES, named, targets
 

@@ -14,7 +14,7 @@ from crosslearning import CrossBayesianLogisticRegression
 from crosslearning.convex.evidence.mode import LaplaceData
 from crosslearning.convex.evidence.nearest import Gaussians, nearest_gaussians
 from crosslearning.convex.families import Bernoulli, Multinomial
-from crosslearning.convex.sums.scores import score_covariances
+from crosslearning.convex.sums.rows import score_covariances
 from tests.support.evidence_oracles import glm_rows
 
 SD = 5.0  # of the prior of coefficients

@@ -23,7 +23,7 @@ from crosslearning.convex.families import (
     family_of,
 )
 from crosslearning.convex.sums.columns import Scaling
-from crosslearning.convex.sums.scores import score_covariances
+from crosslearning.convex.sums.rows import score_covariances
 from crosslearning.tether import Array, Indices
 
 _AT_ONCE = 2**16  # rows

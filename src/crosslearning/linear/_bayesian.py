@@ -22,10 +22,10 @@ from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus
 from crosslearning.convex.evidence.search import SearchOptions
 from crosslearning.convex.families import AVERAGED, Family, Gaussian, Student
 from crosslearning.convex.predict import Predictor
+from crosslearning.convex.solver.augmented_lagrangian import ConvexSolution
 from crosslearning.convex.solver.bounded import bounded, bounded_tasks
 from crosslearning.convex.solver.losses import FamilyLoss, Loss, loss_of_pass, quadratic_loss
-from crosslearning.convex.solver.metric import Metric
-from crosslearning.convex.solver.solution import ConvexSolution
+from crosslearning.convex.solver.tethers import Metric
 from crosslearning.convex.sums.columns import Scaling
 from crosslearning.convex.sums.passes import Passed
 from crosslearning.convex.sums.rows import GLMRows

@@ -14,10 +14,9 @@ from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
 from crosslearning.convex.evidence.nested import NestedFit, nested_fit
 from crosslearning.convex.evidence.nested_laplace import nested_laplace_fit
 from crosslearning.convex.families import LEARNED, Student
-from crosslearning.convex.solver.nested_bound import bounded_levels
+from crosslearning.convex.solver.bounded import bounded_levels
 from crosslearning.convex.sums.columns import Scaling
-from crosslearning.convex.sums.moments import Moments
-from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.rows import GLMRows, Moments
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear.summary import Inference
 from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, is_center

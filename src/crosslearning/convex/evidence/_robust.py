@@ -18,8 +18,7 @@ from crosslearning.convex.evidence.gaussian import evidence_fit
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, Fit
 from crosslearning.convex.evidence.search import SearchOptions
 from crosslearning.convex.families import Student
-from crosslearning.convex.sums.moments import Moments
-from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.rows import GLMRows, Moments
 from crosslearning.tether import Array
 
 AnyFit = TypeVar("AnyFit", bound=Fit)

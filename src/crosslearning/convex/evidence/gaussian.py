@@ -19,8 +19,8 @@ from crosslearning.convex.evidence.hierarchy import NestedMarginal
 from crosslearning.convex.evidence.marginal import Center, Marginal, ThinMarginal, row_factors
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, symmetric_root
 from crosslearning.convex.evidence.search import Parameters, Search, SearchOptions, evidence_of
-from crosslearning.convex.sums.checks import checked_weights
-from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.sums.rows import Moments
+from crosslearning.convex.sums.statistics import checked_weights
 from crosslearning.tether import Array, Flags, Indices
 
 COVARIANCES = ("auto", "block", "diagonal", "full", "levels", "pooled", "separate")

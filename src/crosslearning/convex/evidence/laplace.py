@@ -21,9 +21,8 @@ from crosslearning.convex.evidence.nearest import Gaussians, nearest_gaussians
 from crosslearning.convex.evidence.posterior import EvidenceFit, symmetric_root
 from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions, evidence_of
 from crosslearning.convex.families import AVERAGED, Family, Gaussian, Student
-from crosslearning.convex.sums.checks import checked_weights
-from crosslearning.convex.sums.moments import Moments
-from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.rows import GLMRows, Moments
+from crosslearning.convex.sums.statistics import checked_weights
 from crosslearning.tether import Array
 
 _MAX_ROUNDS = 20

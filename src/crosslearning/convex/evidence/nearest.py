@@ -17,7 +17,7 @@ import numpy as np
 from crosslearning.convex.deadline import check_deadline
 from crosslearning.convex.evidence.marginal import Marginal, times
 from crosslearning.convex.evidence.posterior import EvidenceFit, task_covariances
-from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.sums.rows import Moments
 from crosslearning.tether import Array
 
 _MAX_ROUNDS, _CLOSE = 10, 0.01

@@ -17,7 +17,7 @@ from crosslearning.convex.evidence.marginal import chunks
 from crosslearning.convex.evidence.posterior import EvidenceStatus, Fit
 from crosslearning.convex.evidence.search import Optimum, Parameters, Search, SearchOptions
 from crosslearning.convex.families import Family, Gaussian
-from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.sums.rows import Moments
 from crosslearning.tether import Array, Flags, Indices
 
 STRUCTURES = ("auto", "block", "diagonal", "levels", "pooled")

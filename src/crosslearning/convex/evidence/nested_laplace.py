@@ -31,9 +31,8 @@ from crosslearning.convex.evidence.nested import (
 )
 from crosslearning.convex.evidence.search import Optimum, SearchOptions
 from crosslearning.convex.families import AVERAGED, Gaussian, Student
-from crosslearning.convex.sums.checks import checked_weights
-from crosslearning.convex.sums.moments import Moments
-from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.rows import GLMRows, Moments
+from crosslearning.convex.sums.statistics import checked_weights
 from crosslearning.tether import Array
 
 _MAX_ROUNDS = 60

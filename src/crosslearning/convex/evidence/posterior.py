@@ -9,7 +9,7 @@ import numpy as np
 
 from crosslearning.convex.evidence.marginal import chunks
 from crosslearning.convex.evidence.variance_law import VarianceLaw
-from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.sums.rows import Moments
 from crosslearning.tether import Array
 
 
