@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from crosslearning.convex.evidence.hierarchy import Hierarchy
+from crosslearning.convex.evidence.marginal import Hierarchy
 from crosslearning.convex.sums.rows import Moments
 
 

@@ -15,10 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.convex.evidence.gaussian import COVARIANCES
 from crosslearning.convex.evidence.laplace import laplace_fit, new_task_means, new_tasks
-from crosslearning.convex.evidence.nearest import Gaussians
-from crosslearning.convex.evidence.nested import NestedFit
 from crosslearning.convex.evidence.passes import laplace_passes
-from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus
+from crosslearning.convex.evidence.posterior import (
+    EvidenceFit,
+    EvidenceStatus,
+    Gaussians,
+    NestedFit,
+)
 from crosslearning.convex.evidence.search import SearchOptions
 from crosslearning.convex.families import AVERAGED, Family, Gaussian, Student
 from crosslearning.convex.predict import Predictor

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.evidence.gaussian import evidence_fit
-from crosslearning.convex.evidence.nearest import Gaussians
+from crosslearning.convex.evidence.posterior import Gaussians
 from crosslearning.convex.families import Gaussian, Quantile, Student
 from crosslearning.convex.predict import central_interval, linear_scores, possible_ends
 from crosslearning.convex.residuals import conformal_quantile, summary

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
-from crosslearning.convex.evidence.nested import NestedFit, nested_fit
-from crosslearning.convex.evidence.nested_laplace import nested_laplace_fit
+from crosslearning.convex.evidence.gaussian import nested_fit
+from crosslearning.convex.evidence.laplace import nested_laplace_fit
+from crosslearning.convex.evidence.marginal import Hierarchy, Marginal
+from crosslearning.convex.evidence.posterior import NestedFit
 from crosslearning.convex.families import LEARNED, Student
 from crosslearning.convex.solver.bounded import bounded_levels
 from crosslearning.convex.sums.columns import Scaling
@@ -145,7 +146,13 @@ class NestedTasks(Inference):
             rows = partial(data.products, dispersion=fit.noise_variance)
             products = rows(fit.means[0])
         precision = 1.0 / fit.center_variances
-        marginal = NestedMarginal(products, weights, fit.hierarchy, fit.level_variances, precision)
+        marginal = Marginal(
+            products=products,
+            task_weights=weights,
+            hierarchy=fit.hierarchy,
+            roots=np.sqrt(fit.level_variances),
+            precision=precision,
+        )
         solution = bounded_levels(
             marginal, self.epsilon_[::-1], rows, tol=_AIM, max_iter=self.max_iter
         )

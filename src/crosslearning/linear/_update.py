@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from crosslearning.convex.evidence.posterior import symmetric_root, task_covariances
+from crosslearning.convex.evidence.marginal import symmetric_root, task_covariances
 from crosslearning.convex.families import Gaussian
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear._estimator import checked_offset, checked_weights

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from crosslearning.convex.evidence.laplace import GLMFit, search_of
-from crosslearning.convex.evidence.marginal import Marginal
+from crosslearning.convex.evidence.laplace import GLMFit
+from crosslearning.convex.evidence.marginal import Marginal, symmetric_root, times
 from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint, Mode
-from crosslearning.convex.evidence.posterior import EvidenceStatus, symmetric_root
+from crosslearning.convex.evidence.posterior import EvidenceStatus
 from crosslearning.convex.evidence.search import Optimum, SearchOptions
 from crosslearning.convex.families import Family, Multinomial
 from crosslearning.convex.sums.columns import Scaling
@@ -59,7 +59,7 @@ def laplace_passes(
         climb.search()
         if climb.converged:
             break
-        start = replace(start, covariances=climb.point.covariances)
+        start = replace(start, covariances=climb.point.marginal.task_posteriors[0])
     status = EvidenceStatus.CONVERGED if climb.converged else EvidenceStatus.MAX_PASSES
     assert climb.expansion is not None
     around = replace(climb.expansion, thetas=climb.expansion.thetas + added)
@@ -114,9 +114,9 @@ class _PassData(LaplaceData):
         return replace(point, value=point.value - drift)
 
     def climb(self, root: Array, precision: Array) -> tuple[Mode, Marginal]:
-        marginal = self._marginal(self.rows.thetas, root)
-        center, u = marginal.solved(precision)
-        return self._mode(center.beta, u, root, precision), marginal
+        marginal = self._marginal(self.rows.thetas, [root], precision)
+        position = [marginal.center.beta, times(marginal.residuals[0], root.T)]
+        return self._mode(position, [root], precision), marginal
 
 
 class _Climb:
@@ -164,7 +164,7 @@ class _Climb:
         if self.n_near == 1:
             self.structure = self.options.covariance
         few = self._data(self.expansion.take(self.few), self.task_weights[self.few])
-        search = search_of(few, self.last, self.options)
+        search = few.search(self.options, self.last)
         optimum, self.scores = search.run(self.structure)
         if self.n_near == _UNDECIDED:
             self.structure = optimum.structure
@@ -184,10 +184,10 @@ class _Climb:
         self.n_near += bool(self.n_near or largest < _NEAR)
         self.thetas = self.expansion.thetas + self.damping[:, None] * step
 
-    def _data(self, expansion: Expansion, task_weights: Array) -> _PassData:
-        p = expansion.n_parameters
-        intercepts = np.arange(p) >= p - expansion.family.n_scores * expansion.intercept
-        return _PassData(expansion, task_weights, intercepts, self.dispersion)
+    def _data(self, expansion: Expansion, task_weights: Array) -> LaplaceData:
+        data = _PassData.of(expansion, task_weights)
+        data.dispersion = self.dispersion
+        return data
 
 
 class _Mixing:

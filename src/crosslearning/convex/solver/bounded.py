@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crosslearning.convex.evidence.hierarchy import NestedMarginal
+from crosslearning.convex.evidence.marginal import Marginal
 from crosslearning.convex.solver.augmented_lagrangian import ConvexSolution, certified
 from crosslearning.convex.solver.losses import Loss, Quadratic
 from crosslearning.convex.solver.problem import ConvexProblem
@@ -104,7 +104,7 @@ class BoundedLevels:
 
 
 def bounded_levels(
-    marginal: NestedMarginal,
+    marginal: Marginal,
     epsilons: Array,
     products: Callable[[Array], Array] | None = None,
     *,
@@ -117,15 +117,15 @@ def bounded_levels(
     method, from the posterior of `marginal`.
     """
     levels = range(len(epsilons))
-    variances = np.where(np.asarray(epsilons)[:, None] > 0, marginal.variances, 0.0)
+    roots = np.where(np.asarray(epsilons)[:, None] > 0, marginal.roots, 0.0)
     strengths = [np.ones(n) for n in marginal.hierarchy.sizes]  # 1 + multipliers
-    residual, thetas, damping = np.inf, marginal.means[0][:, :, 0], 1.0
+    residual, thetas, damping = np.inf, marginal.means[0], 1.0
     for _ in range(max_iter):
         if products is not None:
             marginal = replace(marginal, products=products(thetas))
         shares = tuple(1.0 / strength for strength in strengths)
-        marginal = replace(marginal, variances=variances, shares=shares)
-        before, thetas = thetas, marginal.means[0][:, :, 0]
+        marginal = replace(marginal, roots=roots, shares=shares)
+        before, thetas = thetas, marginal.means[0]
         distances = [_distances(marginal, level) for level in levels]
         moved = float(np.abs(thetas - before).max()) / (1.0 + float(np.abs(thetas).max()))
         slack = [_slack(d, e, s) for d, e, s in zip(distances, epsilons, strengths, strict=True)]
@@ -140,20 +140,20 @@ def bounded_levels(
             )
             strengths[level] = strengths[level] ** (1.0 - damping) * further**damping
     return BoundedLevels(
-        means=[means[:, :, 0] for means in marginal.means[:-1]],
-        center=marginal.means[-1][0, :, 0],
+        means=marginal.means[:-1],
+        center=marginal.center.beta,
         distances=distances,
         forces=[d * s for d, s in zip(distances, strengths, strict=True)],
         kkt_residual=residual,
     )
 
 
-def _scaled_residuals(marginal: NestedMarginal, level: int) -> Array:
+def _scaled_residuals(marginal: Marginal, level: int) -> Array:
     """Offsets in standard deviations, times 1 + μ."""
-    return np.asarray(np.sqrt(marginal.variances[level]) * marginal.residuals[level][:, :, 0])
+    return np.asarray(marginal.roots[level] * marginal.residuals[level])
 
 
-def _distances(marginal: NestedMarginal, level: int) -> Array:
+def _distances(marginal: Marginal, level: int) -> Array:
     assert marginal.shares is not None
     lengths = np.linalg.norm(_scaled_residuals(marginal, level), axis=1)
     return np.asarray(marginal.shares[level] * lengths)
@@ -169,13 +169,13 @@ def _slack(distances: Array, epsilon: float, strengths: Array) -> float:
 
 
 def _strengthened(
-    marginal: NestedMarginal, level: int, distances: Array, epsilon: float, strengths: Array
+    marginal: Marginal, level: int, distances: Array, epsilon: float, strengths: Array
 ) -> Array:
     """One step of Newton's method for 1 / distance = 1 / ε, each unit given its parent."""
     if not 0.0 < epsilon < np.inf:
         return strengths
     p = len(marginal.precision)
-    root = np.sqrt(marginal.variances[level])
+    root = marginal.roots[level]
     e = _scaled_residuals(marginal, level) / strengths[:, None]
     # Posterior covariance in standard deviations: c I - c L W L c, with c = 1 / (1 + μ).
     W = marginal.information[level][:, :p, :p]
