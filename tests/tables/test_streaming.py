@@ -13,11 +13,11 @@ from crosslearning.cli import main
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import fit_files, fit_table, predict_files, read_table
+from crosslearning.tables import reading as table_files
 from crosslearning.tables.engines import Collected
 from crosslearning.tables.learners.candidates import candidates
 from crosslearning.tables.learners.sums import compare_by_sums
-from crosslearning.tables.reading import files as table_files
-from crosslearning.tables.reading.files import Files, is_large
+from crosslearning.tables.reading import Files, is_large
 from crosslearning.tables.rows import Rows, deal
 from tests.support.chunked_tables import assert_same, damaged, scores, shops, written
 
@@ -120,7 +120,7 @@ def test_folds_begin_anywhere():
 def test_row_numbers_and_rare_levels_are_told_from_all_rows(tmp_path, monkeypatch):
     frame = shops(3000).assign(number=np.arange(3000))
     frame.loc[:11, "kind"] = "seldom"
-    monkeypatch.setattr("crosslearning.tables.survey._SAMPLE", 200)
+    monkeypatch.setattr("crosslearning.tables.schema._SAMPLE", 200)
     model = fit_files(written(frame, tmp_path / "x"), task="shop", target="sales", folds=2)
     assert "column number left out: it numbers the rows" in model.results["notes"]
     assert model.encoder.levels["kind"] == ["a", "b", "c", "seldom"]

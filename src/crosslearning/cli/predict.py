@@ -106,11 +106,10 @@ def _refuse(what: str, other: str, **options: Any) -> None:
 
 def _predict_table(folder: Path, tables: list[str], coverage: float | None, out: str) -> Predicted:
     """Predict a table; a large one is written in chunks."""
-    from crosslearning.tables import TableModel, is_text, predict_files, predict_table
-    from crosslearning.tables.reading.files import is_large
-    from crosslearning.tables.reading.tables import refuse_overwriting
+    from crosslearning.tables import TableModel, predict_files, predict_table
+    from crosslearning.tables.reading import is_large, refuse_overwriting, separator_of
 
-    verbatim = out == "-" or is_text(Path(out))
+    verbatim = out == "-" or separator_of(out) is not None
 
     try:
         model = TableModel.load(folder)

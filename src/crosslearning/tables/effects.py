@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.tables.columns.encoder import counted
-from crosslearning.tables.columns.recognition import as_numbers
+from crosslearning.tables.columns import as_numbers
+from crosslearning.tables.encoder import counted
 from crosslearning.tables.findings import PartialEffect
 from crosslearning.tables.forecast import count_trees, predictions
 from crosslearning.tables.model import TableModel
@@ -98,7 +98,7 @@ def _encoded(
     for name in model.encoder.columns:
         values = frame[name].to_numpy(dtype=object)
         if name in model.encoder.numbers:
-            values = as_numbers(frame[name], model.encoder.marks.get(name), None)
+            values = as_numbers(frame[name], model.encoder.marks.get(name), strict=False)
         rows[name] = np.tile(values, points).reshape(points, n_rows)
     start = 0
     for name, grid in grids.items():

@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from crosslearning.convex.sums.passes import Pass, PassSums
 from crosslearning.convex.sums.statistics import Statistics
-from crosslearning.tables.reading.files import Files
+from crosslearning.tables.reading import Files
 from crosslearning.tables.rows import Rows
-from crosslearning.tables.schema import Schema
+from crosslearning.tables.schema import Schema, Survey, columns_to_read
 from crosslearning.tables.settings import FitSettings
-from crosslearning.tables.survey import Survey, columns_to_read
 
 ROOM = 2**16  # rows of files, or of a cluster, that are kept in memory
 _AT_ONCE = 8  # sums, or surveys, that are merged in one step
@@ -84,12 +83,11 @@ class Engine:
     table: Table
     progress: Callable[[str], object] = lambda _: None
     n_passes: int = 0
-    module = "crosslearning.tables"
 
     @property
     def function(self) -> str:
         """The function that fits the table."""
-        return f"{self.module}.fit_{'files' if isinstance(self.table, Files) else 'table'}"
+        return "fit_files" if isinstance(self.table, Files) else "fit_table"
 
     @property
     def room(self) -> float:
@@ -153,8 +151,6 @@ class ClusterEngine(Engine):
     the tasks of a part, and are merged on the workers by ranges of tasks. The work of a lost worker
     is repeated.
     """
-
-    module = "crosslearning.tables.dask"
 
     def __init__(self, table: Table, parts: list[Any], progress: Callable[[str], object]) -> None:
         super().__init__(table, progress)

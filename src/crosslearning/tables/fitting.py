@@ -14,7 +14,7 @@ from crosslearning.extras import require
 from crosslearning.tables.engines import ClusterEngine, Engine, FrameTable
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.pipeline import fit
-from crosslearning.tables.reading.files import Files
+from crosslearning.tables.reading import Files
 from crosslearning.tables.settings import FitSettings, with_options
 
 Progress = Callable[[str, float], object]
@@ -148,11 +148,9 @@ def _client(address: str | None) -> Iterator[None]:
 
     try:
         client = Client(address, timeout="10s")
-    except OSError as error:
-        raise OSError(f"No scheduler answers at {address}. Check the address.") from error
-    except ValueError as error:
-        raise ValueError(
-            f"The address of a scheduler is such as tcp://10.0.0.1:8786; got {address!r}."
+    except (OSError, ValueError) as error:
+        raise OSError(
+            f"No scheduler answers at {address}. An address is such as tcp://10.0.0.1:8786."
         ) from error
     with client:
         yield

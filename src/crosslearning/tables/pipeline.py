@@ -21,7 +21,7 @@ from crosslearning.tables.checks import (
     check_intervals,
     check_trials,
 )
-from crosslearning.tables.columns.recognition import require_columns
+from crosslearning.tables.columns import require_columns
 from crosslearning.tables.describe import Fit, describe
 from crosslearning.tables.engines import Collected, Engine
 from crosslearning.tables.final import Compared, Scored, fit_to_rows, fit_to_sums, unscored
@@ -40,7 +40,7 @@ from crosslearning.tables.learners.spaces import Spaces
 from crosslearning.tables.learners.sums import compare_by_sums
 from crosslearning.tables.learners.trials import Trials
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.reading.files import Files
+from crosslearning.tables.reading import Files
 from crosslearning.tables.rows import Rows, Splits
 from crosslearning.tables.schema import Schema
 from crosslearning.tables.settings import FitSettings

@@ -12,13 +12,18 @@ import pandas as pd
 
 from crosslearning.tables.forecast import Score, Scorer
 from crosslearning.tables.model import TableModel, Untested
-from crosslearning.tables.reading.files import FALSE, MISSING, TRUE, Files, frame_of, located
-from crosslearning.tables.reading.tables import (
+from crosslearning.tables.reading import (
+    FALSE,
+    MISSING,
+    TRUE,
+    Files,
     Source,
-    format_of,
+    frame_of,
+    located,
     read_table,
     read_verbatim,
     refuse_overwriting,
+    separator_of,
     writer,
 )
 
@@ -147,7 +152,7 @@ def predict_files(
     say = progress or (lambda _: None)
     files = Files.of(str(source), text=model.text_columns)
     refuse_overwriting(out, files.paths)
-    text = format_of(out)[0]
+    text = separator_of(out) is not None
     files = replace(files, verbatim=text and files.text is not None)
     parquet = not text and Path(str(out)).suffix == ".parquet"
     predicted, scorer = Predicted(), Scorer(model)

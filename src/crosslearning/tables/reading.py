@@ -1,0 +1,538 @@
+"""From files to data frames, whole or in chunks, and back: CSV, Parquet, Excel."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import glob
+import gzip
+import io
+import os
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, NamedTuple, TypeVar, cast
+from zipfile import BadZipFile
+
+import pandas as pd
+
+from crosslearning.extras import require
+from crosslearning.files import replacing
+from crosslearning.tables.columns import (
+    CODE,
+    as_numbers,
+    column_of,
+    decimal_mark,
+    mark_of,
+    target_numbers,
+)
+
+_SEPARATORS = (",", ";", "\t", "|")
+_SAMPLE = 1 << 16  # bytes to recognise separator and decimal mark from
+_ROWS = 1000  # to recognise integers and decimal marks from
+_MARKS = ("?", ".", "-", "--")  # of missing values, in addition to those of pandas
+MISSING = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", *_MARKS,
+)  # fmt: skip
+TRUE, FALSE = ("True", "TRUE", "true"), ("False", "FALSE", "false")
+_WRITTEN = {".csv": ",", ".tsv": "\t"}  # separators by suffix
+_NUMBERS = 2**24  # in a chunk
+_LARGE = 2**25  # numbers in a file; larger ones are read in chunks
+_BYTES = 8  # of text for a number, about
+_HEAD = 2**22  # bytes of text to recognise types from
+_BLOCK = 2**24  # bytes of text to parse at once
+_ROW = re.compile(r"In CSV column #\d+: Row #(\d+): (.*)", re.DOTALL)
+Source = str | os.PathLike[str] | BinaryIO  # or where to write to
+T = TypeVar("T")
+
+
+class Dialect(NamedTuple):
+    """How a text file is written."""
+
+    separator: str
+    decimal: str
+    encoding: str
+
+
+def read_table(source: Source, *, text: Collection[str] = ()) -> pd.DataFrame:
+    r"""Read a table from a file whose format is recognised from its first bytes.
+
+    Parameters
+    ----------
+    source : path or binary stream
+        Parquet, Excel (the first sheet), or text in UTF-8, UTF-16 or Latin-1 with a header and
+        fields separated by comma, semicolon, tab or bar, with decimal points or commas. Gzipped or
+        not.
+    text : collection of str, optional
+        Columns of text files to keep as text. Columns of digits with leading zeros, or with more
+        digits than a float can hold, are kept as text in any case: they are codes.
+
+    Returns
+    -------
+    DataFrame
+        A named index of a Parquet file becomes columns.
+
+    Examples
+    --------
+    >>> import io
+    >>> read_table(io.BytesIO(b"school;ses\nnorth;0,5\n"))
+      school  ses
+    0  north  0.5
+    """
+    return _read(source, text)
+
+
+def read_verbatim(source: Source) -> pd.DataFrame:
+    """Read a table with every field of a text file as written."""
+    return _read(source, None)
+
+
+def _read(source: Any, text: Collection[str] | None) -> pd.DataFrame:
+    """Read a table with some columns as text, or verbatim if these are None."""
+    name = "standard input" if hasattr(source, "read") else str(source)
+    try:
+        with _opened(source) as stream:
+            frame = _parsed(stream, text)
+    except OSError as error:
+        raise OSError(f"Cannot read {name}: {error.strerror or error}. Check the path.") from error
+    except (ValueError, KeyError, BadZipFile, pd.errors.ParserWarning) as error:
+        raise ValueError(f"Cannot read {name} as a table: {_reason(error)}") from error
+    if not len(frame):
+        raise ValueError(f"{name} has a header but no rows. Add rows.")
+    if not hasattr(source, "read"):
+        frame.attrs["source"] = name
+    return frame
+
+
+@contextmanager
+def _opened(source: Any) -> Iterator[BinaryIO]:
+    """Open a file, or buffer a stream, and decompress gzip."""
+    buffered = hasattr(source, "read")
+    with io.BytesIO(source.read()) if buffered else Path(source).open("rb") as stream:
+        packed = stream.read(2) == b"\x1f\x8b"
+        stream.seek(0)
+        yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if packed else stream
+
+
+def _parsed(stream: BinaryIO, text: Collection[str] | None) -> pd.DataFrame:
+    head = stream.read(_SAMPLE)
+    stream.seek(0)
+    if head.startswith(b"PAR1"):
+        require("Reading Parquet files", "pyarrow")
+        stored = pd.read_parquet(stream)
+        named = [name for name in stored.index.names if name is not None]
+        return stored.reset_index(named) if named else stored
+    if head.startswith(b"PK"):
+        require("Reading Excel files", "openpyxl")
+        # Cells as they are: otherwise "01" would become a number.
+        frame: pd.DataFrame = pd.read_excel(stream, dtype=object, na_values=_MARKS)
+        kept = frame.columns.intersection(list(text or ()))
+        return frame.astype(dict.fromkeys(kept, "string")).infer_objects()
+    dialect, others = dialect_of(head)
+    try:
+        return _parsed_text(stream, dialect, others, text)
+    except UnicodeDecodeError:  # beyond the head
+        if b"\0" in head:
+            raise
+        stream.seek(0)
+        return _parsed_text(stream, dialect._replace(encoding="cp1252"), others, text)
+
+
+def _parsed_text(
+    stream: BinaryIO, dialect: Dialect, others: list[str], text: Collection[str] | None
+) -> pd.DataFrame:
+    options: dict[str, Any] = {"sep": dialect.separator, "encoding": dialect.encoding}
+    # Without an index: otherwise rows longer than the header would shift it.
+    options |= {"index_col": False, "low_memory": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        if text is None:
+            frame: pd.DataFrame = pd.read_csv(stream, dtype=str, na_filter=False, **options)
+            frame.attrs["dialect"] = dialect
+            return frame
+        options |= {"na_values": _MARKS, "skipinitialspace": True}
+        kept = dict.fromkeys([*text, *others], str)
+        frame = pd.read_csv(stream, decimal=dialect.decimal, dtype=kept, **options)
+        frame.attrs["decimal"] = dialect.decimal
+        return _with_codes(stream, frame, options)
+
+
+def _with_codes(stream: BinaryIO, frame: pd.DataFrame, options: dict[str, Any]) -> pd.DataFrame:
+    """Read columns of integers from 0 again as text if a value is written as a code."""
+    whole = [
+        name
+        for name, values in frame.select_dtypes("number").items()
+        if values.min() >= 0 and not values.dropna().head(_ROWS).mod(1).any()
+    ]
+    if not whole:
+        return frame
+    stream.seek(0)
+    written = pd.read_csv(stream, **(options | {"usecols": whole, "dtype": str}))
+    for name in whole:
+        if written[name].str.strip().str.fullmatch(CODE).any():
+            frame[name] = written[name].str.strip()
+    return frame
+
+
+def dialect_of(head: bytes) -> tuple[Dialect, list[str]]:
+    """Guess from its first bytes how a text is written, and which columns have another mark."""
+    encoding = _encoding(head)
+    sample = head[:_SAMPLE].decode(encoding, errors="ignore")
+    separator = max(_SEPARATORS, key=re.sub(r'"[^"]*"', "", sample.split("\n", 1)[0]).count)
+    lines = io.StringIO(sample, newline=None)
+    rows = list(islice(csv.reader(lines, delimiter=separator, skipinitialspace=True), _ROWS))
+    header = [name for name in rows[0] if name] if len(rows) > 1 else []
+    if twice := [name for name, count in Counter(header).items() if count > 1]:
+        # pandas would rename the second
+        raise ValueError(f"two columns have the name {twice[0]!r}. Rename one of them.")
+    columns = dict(zip(*rows[:1], zip_longest(*rows[1:], fillvalue=""), strict=False))
+    marks = {name: decimal_mark(dict.fromkeys(cells)) for name, cells in columns.items()}
+    shown = [mark for mark in marks.values() if mark]
+    if not shown and separator != ",":  # programs that write decimal points separate by comma
+        cells = (cell for column in columns.values() for cell in column)
+        shown = [","] if any(re.fullmatch(r"\d+,\d{3}", cell) for cell in cells) else []
+    decimal = max(".,", key=shown.count)
+    others = [name for name, mark in marks.items() if mark not in (None, decimal)]
+    return Dialect(separator, decimal, encoding), others
+
+
+def _encoding(head: bytes) -> str:
+    """Recognise UTF-16 by its mark; what is not UTF-8 is taken for Latin-1."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return "cp1252" if b"\0" not in head else "utf-8"
+    return "utf-8-sig" if head.startswith(codecs.BOM_UTF8) else "utf-8"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError | BadZipFile | KeyError):
+        return "it is neither text nor an .xlsx file. Save it as CSV in UTF-8 or as Parquet."
+    if isinstance(error, pd.errors.EmptyDataError):
+        return "it is empty. A table has a header and rows."
+    if isinstance(error, pd.errors.ParserWarning):
+        return "its rows have more fields than its header. Name every column."
+    return str(error).removeprefix("Error tokenizing data. C error: ").strip()
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of one table, all of the same columns, to be read in chunks.
+
+    `types` are Arrow's by name, in the order of the first file; `text` is the dialect of text
+    files, whose fields are left as written if `verbatim`. Only Parquet files tell the number of
+    rows. Text in columns of `marks` holds numbers with these decimal marks, and
+    `notes` tell what among it does not; in the `target` that is an error.
+    """
+
+    source: str
+    paths: tuple[Path, ...]
+    types: dict[str, Any]
+    text: Dialect | None = None
+    n_rows: int | None = None
+    verbatim: bool = False
+    marks: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    target: str | None = None
+    first: int = 0  # number of the first file, if these are some of several
+    text_as_categories: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, pattern: str, *, text: Collection[str] = (), target: str | None = None) -> Files:
+        """Open a file, a folder, or all that a pattern such as ``part-*.parquet`` matches.
+
+        Columns of text files whose names are in `text` are not taken for numbers.
+        """
+        require("Reading large tables", "pyarrow")
+        import pyarrow as pa
+
+        paths = _matching(pattern)
+        with located(paths[0]):
+            if _start(paths[0]) == b"PAR1":
+                types, n_rows = _parquet_types(paths)
+                return cls(pattern, paths, types, n_rows=n_rows)
+            with pa.input_stream(paths[0]) as stream:  # unpacks gzip
+                head: bytes = stream.read(_HEAD)
+            head = head if len(head) < _HEAD else head[: head.rfind(b"\n") + 1]
+            first = read_table(io.BytesIO(head), text=text)
+        others = first.select_dtypes(exclude=["number", "bool"]).drop(columns=text, errors="ignore")
+        recognised = {str(name): column_of(values) for name, values in others.items()}
+        numeric = [name for name, column in recognised.items() if column.type == "number"]
+        return cls(
+            source=pattern,
+            paths=paths,
+            types={str(name): _arrow_type(values) for name, values in first.items()},
+            text=dialect_of(head)[0],
+            marks={name: mark_of(first[name]) for name in numeric},
+            notes=tuple(recognised[name].note for name in numeric if recognised[name].note),
+            target=target,
+        )
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.types)
+
+    @property
+    def text_labels(self) -> bool:
+        """Whether labels of tasks were read as text."""
+        return self.text is not None
+
+    def each(self, columns: Sequence[str], work: Callable[[int, pd.DataFrame], T]) -> Iterator[T]:
+        """Yield the result of some work on the number of a file and a chunk of its rows.
+
+        An index numbers the rows of a file.
+        """
+        for path, start, table in self.tables(columns):
+            with located(path):
+                frame = frame_of(table, start)
+                for name in frame.columns.intersection(list(self.marks)):
+                    read = target_numbers if name == self.target else as_numbers
+                    frame[name] = read(frame[name], self.marks[name])
+                result = work(self.first + self.paths.index(path), frame)
+            yield result
+
+    def tables(self, columns: Sequence[str]) -> Iterator[tuple[Path, int, Any]]:
+        """Read chunks as Arrow has them: file, number of the first row, and rows."""
+        import pyarrow as pa
+
+        size = max(_NUMBERS // max(len(columns), 1), 1)
+        for path in self.paths:
+            batches: list[Any] = []
+            start = count = 0
+            with located(path):
+                for batch in self._batches(path, list(columns), size):
+                    batches.append(batch)
+                    count += len(batch)
+                    if count >= size:
+                        table = pa.Table.from_batches(batches)
+                        batches.clear()
+                        yield path, start, table
+                        start, count = start + count, 0
+            if count:
+                yield path, start, pa.Table.from_batches(batches)
+
+    def _batches(self, path: Path, columns: list[str], size: int) -> Iterator[Any]:
+        import pyarrow as pa
+        import pyarrow.csv
+        import pyarrow.parquet
+
+        if self.text is None:
+            # Columns are decoded as they are asked for, not whole row groups ahead.
+            with pa.parquet.ParquetFile(path, buffer_size=2**20) as file:
+                for batch in file.iter_batches(size, columns=columns):
+                    types = [(name, self.types[name]) for name in batch.schema.names]
+                    yield batch.cast(pa.schema(types))  # as in the first file
+            return
+        utf8 = self.text.encoding.startswith("utf-8")  # whose mark pyarrow knows
+        encoding = "utf8" if utf8 else self.text.encoding
+        # Without threads, for errors to name the row.
+        read = pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding=encoding)
+        parse = pa.csv.ParseOptions(delimiter=self.text.separator, newlines_in_values=True)
+        convert = pa.csv.ConvertOptions(
+            column_types={n: pa.string() if self.verbatim else self.types[n] for n in columns},
+            include_columns=columns,
+            null_values=[] if self.verbatim else MISSING,
+            strings_can_be_null=not self.verbatim,
+            true_values=TRUE,
+            false_values=FALSE,
+            decimal_point=self.text.decimal,
+        )
+        with (
+            pa.input_stream(path) as stream,
+            pa.csv.open_csv(stream, read, parse, convert) as reader,
+        ):
+            yield from reader
+
+
+@contextmanager
+def located(path: Path) -> Iterator[None]:
+    """Say in errors which file, and where pyarrow knows it which row."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error).splitlines()[0]
+        raise OSError(f"Cannot read {path}: {reason}. Check the file.") from error
+    except pa.ArrowException as error:
+        reason = " ".join(str(error).split())
+        if row := _ROW.fullmatch(reason):
+            reason = f"row {int(row[1]) - 1} (the first below the header is 1): {row[2]}"
+        raise ValueError(f"Cannot read {path}: {reason}. Check the file.") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def frame_of(table: Any, start: int) -> pd.DataFrame:
+    """Strings become categories: their rows are then numbers."""
+    frame: pd.DataFrame = table.replace_schema_metadata(None).to_pandas(
+        strings_to_categorical=True, split_blocks=True, date_as_object=False
+    )
+    frame.index = pd.RangeIndex(start, start + len(frame))
+    return frame
+
+
+def is_large(table: str) -> bool:
+    """Whether a table is to be read in chunks: several files, or one that is large."""
+    path = Path(table)
+    if not path.is_file():
+        return path.is_dir() or glob.has_magic(table)
+    if (start := _start(path)) != b"PAR1":
+        packed = 4 if start.startswith(b"\x1f\x8b") else 1
+        return packed * path.stat().st_size > _LARGE * _BYTES
+    require("Reading Parquet files", "pyarrow")
+    import pyarrow.parquet as pq
+
+    with located(path):
+        stored = pq.read_metadata(path)
+    return bool(stored.num_rows * stored.num_columns > _LARGE)
+
+
+def _start(path: Path) -> bytes:
+    """Return the bytes that tell the format of a file."""
+    with path.open("rb") as stream:
+        return stream.read(4)
+
+
+def _matching(pattern: str) -> tuple[Path, ...]:
+    path = Path(pattern)
+    if path.is_dir():
+        inside = sorted(p for p in path.rglob("*") if p.is_file() and p.name[0] not in "._")
+        text = [p for p in inside if p.name.removesuffix(".gz").endswith((*_WRITTEN, ".txt"))]
+        paths = [p for p in inside if p.suffix == ".parquet"] or text
+    else:
+        # Not Path.glob, which wants the folder apart from the pattern.
+        paths = [path] if path.is_file() else [Path(p) for p in sorted(glob.glob(pattern))]  # noqa: PTH207
+    if not paths:
+        raise ValueError(f"No Parquet or CSV file matches {pattern}. Check the path.")
+    return tuple(paths)
+
+
+def _parquet_types(paths: Sequence[Path]) -> tuple[dict[str, Any], int]:
+    """Types of all columns, which all files must have, and the number of rows."""
+    import pyarrow.parquet as pq
+
+    types: dict[str, Any] = {}
+    n_rows = 0
+    for path in paths:
+        with located(path):
+            n_rows += pq.read_metadata(path).num_rows
+            here = {field.name: field.type for field in pq.read_schema(path)}
+            types = types or {n: t for n, t in here.items() if not n.startswith("__index_level_")}
+            if absent := [name for name in types if name not in here]:
+                raise ValueError(f"All files must have the same columns; it has no {absent[0]!r}.")
+    return types, n_rows
+
+
+def _arrow_type(values: pd.Series[Any]) -> Any:
+    """Type of a column by its first rows; whole numbers may be followed by decimals."""
+    import pyarrow as pa
+
+    if pd.api.types.is_bool_dtype(values.dtype):
+        return pa.bool_()
+    return pa.float64() if pd.api.types.is_numeric_dtype(values.dtype) else pa.string()
+
+
+def write_table(frame: pd.DataFrame, target: Source) -> None:
+    """Write a table in the format of the suffix; to a stream as CSV.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table; text files omit an index that only numbers the rows. A table read verbatim
+        is written with its own separator, decimal mark and encoding.
+    target : path or binary stream
+        A path ends in .csv, .tsv (either with .gz), .parquet or .xlsx.
+    """
+    with writer(target) as write:
+        write(frame)
+
+
+@contextmanager
+def writer(target: Source) -> Iterator[Callable[[Any], None]]:
+    """Open what writes a table, or the chunks of one: data frames, or Arrow tables to Parquet."""
+    separator = separator_of(target)
+    if hasattr(target, "write"):
+        yield _text_writer(target, ",")
+        return
+    path = Path(target)
+    try:
+        with replacing(path) as temporary, ExitStack() as opened:
+            if separator is not None:
+                open_ = gzip.open if path.suffix == ".gz" else open
+                yield _text_writer(opened.enter_context(open_(temporary, "wb")), separator)
+            elif path.suffix == ".xlsx":
+                require("Writing Excel files", "openpyxl")
+                chunks: list[pd.DataFrame] = []
+                yield chunks.append
+                pd.concat(chunks).to_excel(temporary, index=False, engine="openpyxl")
+            else:
+                require("Writing Parquet files", "pyarrow")
+                yield _parquet_writer(temporary, opened)
+    except OSError as error:
+        if error.errno is None:  # about a table that is read
+            raise
+        raise OSError(
+            f"Cannot write {path}: {error.strerror or error}. Choose another file."
+        ) from error
+
+
+def separator_of(target: Source) -> str | None:
+    """Return the separator of a text file to write, None for other formats; refuse other names."""
+    if hasattr(target, "write"):
+        return ","
+    path = Path(target)
+    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    if suffix not in _WRITTEN and path.suffix not in (".parquet", ".xlsx"):
+        raise ValueError(
+            f"The name of a table must end in .csv, .tsv (either with .gz), .parquet or .xlsx; "
+            f"got {path.name!r}."
+        )
+    return _WRITTEN.get(suffix)
+
+
+def refuse_overwriting(target: Source, sources: Iterable[str | os.PathLike[str]]) -> None:
+    """Refuse to write to a file that is read."""
+    if hasattr(target, "write") or not Path(target).exists():
+        return
+    if any(Path(source).exists() and Path(source).samefile(target) for source in sources):
+        raise ValueError(f"{target} is the table itself, which would be lost. Name another file.")
+
+
+def _text_writer(stream: Any, separator: str) -> Callable[[pd.DataFrame], None]:
+    encoder: Any = None  # one for all chunks, which writes a byte order mark once
+
+    def write(frame: pd.DataFrame) -> None:
+        nonlocal encoder
+        index, first = not isinstance(frame.index, pd.RangeIndex), encoder is None
+        sep, decimal, encoding = frame.attrs.get("dialect", (separator, ".", "utf-8"))
+        sep = sep if separator == "," else separator
+        encoder = encoder or codecs.getincrementalencoder(encoding)("backslashreplace")
+        text = frame.to_csv(None, sep=sep, decimal=decimal, index=index, header=first)
+        stream.write(encoder.encode(text))
+
+    return write
+
+
+def _parquet_writer(path: Path, opened: ExitStack) -> Callable[[Any], None]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file: Any = None
+
+    def write(chunk: Any) -> None:
+        nonlocal file
+        table = pa.Table.from_pandas(chunk) if isinstance(chunk, pd.DataFrame) else chunk
+        file = file or opened.enter_context(pq.ParquetWriter(path, table.schema))
+        file.write_table(table.cast(file.schema))
+
+    return write
