@@ -117,7 +117,7 @@ def test_thousands_do_not_begin_with_zero():
 def test_what_a_column_does_not_show_its_file_or_the_fit_tells():
     column = pd.Series(["1.234", "2.345"])
     assert (mark_of(column), mark_of(column, ",")) == (".", ",")
-    column.attrs["decimal"] = ","
+    column.attrs["dialect"] = table_files.Dialect(";", ",", "utf-8")
     assert mark_of(column) == ","
     assert numbers_in(column, ",").tolist() == [1234, 2345]
 
@@ -201,14 +201,13 @@ def test_a_row_is_predicted_by_the_mark_of_the_fit(loans):
 def test_a_table_in_chunks_is_read_as_in_memory(loans, tmp_path, monkeypatch):
     path, model = loans
     monkeypatch.setattr(table_files, "_NUMBERS", 6 * 50)
-    monkeypatch.setattr(table_files, "_BLOCK", 2000)
     found = fit_files(path, task="stadt", target="zins", folds=2)
     assert found.encoder.numbers == pytest.approx(model.encoder.numbers)
     assert found.encoder.ranges == model.encoder.ranges
     assert found.encoder.flagged == model.encoder.flagged == ["quote"]
     notes = "\n".join(found.results["notes"])
-    told = "column quote: values that are not numbers count as missing: 'k.A.'"
-    assert told in notes.splitlines()
+    note = "column quote: values that are not numbers count as missing: 'k.A.'"
+    assert note in notes.splitlines()
     said = predict_files(model, path, tmp_path / "out.csv")
     expected = predict_table(model, path, verbatim=True)
     assert said.unread == expected.unread == {"quote": 6}

@@ -148,7 +148,6 @@ def test_days_come_first_in_every_chunk_if_they_do_in_one(tmp_path, monkeypatch)
         frame.reset_index(drop=True), **FEW_FOLDS, family="gaussian", base="linear"
     )
     monkeypatch.setattr(table_files, "_NUMBERS", 300)
-    monkeypatch.setattr(table_files, "_BLOCK", 2000)
     model = fit_files(tmp_path / "shops.csv", **FEW_FOLDS)
     assert model.encoder == expected.encoder
     assert model.encoder.day_first == ["day"]

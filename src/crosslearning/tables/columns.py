@@ -70,7 +70,8 @@ def decimal_mark(texts: Iterable[str]) -> str | None:
 def mark_of(values: pd.Series[Any], default: str | None = None) -> str:
     """Decimal mark of a column: by its values, else the default, else that of its file."""
     texts = [value for value in values.dropna().unique()[:_SHOWING] if isinstance(value, str)]
-    return decimal_mark(texts) or default or values.attrs.get("decimal", ".")
+    dialect = values.attrs.get("dialect")
+    return decimal_mark(texts) or default or (dialect.decimal if dialect else ".")
 
 
 def numbers_in(values: pd.Series[Any], mark: str) -> NDArray[np.float64]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -40,9 +40,9 @@ class TableEncoder:
     levels: dict[str, list[str | None]]
     dates: list[str]
     rare: dict[str, list[str]]
-    ranges: dict[str, list[float]] = field(default_factory=dict)
-    day_first: list[str] = field(default_factory=list)
-    marks: dict[str, str] = field(default_factory=dict)
+    ranges: dict[str, list[float]]
+    day_first: list[str]
+    marks: dict[str, str]
 
     @classmethod
     def of(
@@ -51,11 +51,12 @@ class TableEncoder:
         numbers: Sequence[str],
         categories: Sequence[str],
         dates: Sequence[str] = (),
-        counts: Mapping[str, pd.Series[Any] | None] | None = None,
+        marked: Sequence[str] = (),
     ) -> TableEncoder:
-        """Learn medians, ranges and levels from rows; or levels from `counts` by column."""
-        medians, ranges, flagged = {}, {}, []
-        marks = _marks(frame, numbers)
+        """Learn medians, ranges and levels from rows, and decimal marks of `marked` columns too."""
+        medians, ranges, flagged, levels, rare = {}, {}, [], {}, {}
+        written = [n for n in (*numbers, *marked) if not is_numeric_dtype(frame[n].dtype)]
+        marks = {name: mark_of(frame[name]) for name in written}
         plain = ((name, as_numbers(frame[name], marks.get(name))) for name in numbers)
         day_first = [name for name in dates if has_days_first(frame[name])]
         of_dates = {f"{name} {part}" for name in dates for part in PARTS[:-1]}
@@ -65,12 +66,10 @@ class TableEncoder:
                 ranges[name] = [float(np.nanmin(column)), float(np.nanmax(column))]
             if np.isnan(column).any():
                 flagged.append(name)
-        levels, rare = {}, {}
         for name in categories:
-            by_level = (counts or {}).get(name)
-            by_level = counted(frame[name]) if by_level is None else by_level
-            levels[name] = _levels(by_level)
-            rare[name] = sorted(set(by_level.index) - set(levels[name]))
+            counts = counted(frame[name])
+            levels[name] = _levels(counts)
+            rare[name] = sorted(set(counts.index) - set(levels[name]))
         return cls(
             numbers=medians,
             flagged=flagged,
@@ -81,10 +80,6 @@ class TableEncoder:
             day_first=day_first,
             marks=marks,
         )
-
-    def knowing(self, frame: pd.DataFrame, names: Sequence[str]) -> TableEncoder:
-        """Add the decimal marks of other columns of numbers: target and weights."""
-        return replace(self, marks=self.marks | _marks(frame, names))
 
     def weights(self, frame: pd.DataFrame, name: str | None) -> NDArray[np.float64]:
         """Weights in a column of this name, or 1 for each row where there is none."""
@@ -192,11 +187,6 @@ def _side_by_side(columns: list[NDArray[Any]], n_rows: int) -> NDArray[np.float6
         for k, column in enumerate(columns):
             array[rows, k] = column[rows]
     return array
-
-
-def _marks(frame: pd.DataFrame, names: Iterable[str]) -> dict[str, str]:
-    """Decimal marks of numbers that are written as text."""
-    return {name: mark_of(frame[name]) for name in names if not is_numeric_dtype(frame[name].dtype)}
 
 
 def _days(

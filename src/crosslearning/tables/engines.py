@@ -36,8 +36,7 @@ class FrameTable:
     """A data frame, which is one chunk; if it is a part of a table, errors name its number."""
 
     n_rows = None
-    text_labels = text_as_categories = False
-    notes = ()
+    text_labels = False
 
     def __init__(self, frame: pd.DataFrame, part: int | None = None) -> None:
         self.frame, self.part = frame.reset_index(drop=True), part
@@ -97,8 +96,7 @@ class Engine:
     def survey(self, settings: FitSettings) -> Survey:
         """Look at all rows of the columns that may be needed."""
         columns = columns_to_read(self.table.columns, settings)
-        survey = Survey(settings, self.room, self.table.text_as_categories)
-        return self._looked_at(columns, survey)
+        return self._looked_at(columns, Survey(settings, self.room))
 
     def _looked_at(self, columns: list[str], survey: Survey) -> Survey:
         """Add all rows to a survey of none."""

@@ -77,7 +77,7 @@ def fit(
         compared=compared,
         model=model,
         held_out=scores,
-        notes=[*table.notes, *schema.notes, *compared.notes, *notes],
+        notes=[*schema.notes, *compared.notes, *notes],
         messages=tuple(dict.fromkeys(" ".join(str(w.message).split()) for w in caught)),
         command=command,
         python=settings.python(engine.function, table.source, held_out, trials.described.label),
@@ -236,7 +236,7 @@ def _check_held_out(held_out: HeldOut | None, schema: Schema) -> None:
         if not schema.complete:
             raise ValueError("A table that is read in chunks needs a path as its held-out table.")
     else:
-        columns = pd.Index(Files.of(str(held_out)).types)
+        columns = pd.Index(Files.of(str(held_out)).columns)
         if schema.metric.name == "auc":
             raise ValueError(
                 "A held-out table that is read in chunks has no area under a curve. Use another "
@@ -260,7 +260,7 @@ def _held_out_scores(
         columns, scores = list(held_out.columns), compared.score_all(model, held_out)
     else:
         files = Files.of(str(held_out), text=model.text_columns)
-        columns, score = list(files.types), _scored(model, files, weights)
+        columns, score = files.columns, _scored(model, files, weights)
         scores = Holdout(rows=score.rows, scores={compared.trials.chosen.name: score.score})
     lacking = weights is not None and weights not in columns
     note = f"the held-out table has no column {weights}: its rows have equal weights"
@@ -271,7 +271,7 @@ def _scored(model: TableModel, files: Files, weights: str | None) -> Score:
     """Score a model on files, chunk by chunk."""
     columns = [*model.task_columns, model.target, *model.encoder.columns]
     scorer = Scorer(model, weights)
-    columns += [weights] if weights in files.types else []
+    columns += [weights] if weights in files.columns else []
     for _ in files.each(columns, lambda _, frame: scorer.add(frame)):
         pass
     if scorer.score is None or not scorer.weights.any():

@@ -5,7 +5,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -13,21 +12,14 @@ import pandas as pd
 from crosslearning.tables.forecast import Score, Scorer
 from crosslearning.tables.model import TableModel, Untested
 from crosslearning.tables.reading import (
-    FALSE,
-    MISSING,
-    TRUE,
     Files,
     Source,
-    frame_of,
-    located,
     read_table,
     read_verbatim,
     refuse_overwriting,
     separator_of,
     writer,
 )
-
-_TRUTH = dict.fromkeys(TRUE, "1") | dict.fromkeys(FALSE, "0")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -152,24 +144,22 @@ def predict_files(
     say = progress or (lambda _: None)
     files = Files.of(str(source), text=model.text_columns)
     refuse_overwriting(out, files.paths)
-    text = separator_of(out) is not None
-    files = replace(files, verbatim=text and files.text is not None)
-    parquet = not text and Path(str(out)).suffix == ".parquet"
+    as_written = separator_of(out) is not None and files.dialect is not None
     predicted, scorer = Predicted(), Scorer(model)
+
+    def predict(_: int, frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+        say(f"Predicting rows: {predicted.rows:,}")
+        predictions = _predictions(model, frame, frame.columns, coverage)
+        predicted.add(model, frame)
+        if model.metric != "auc":  # no mean over chunks
+            scorer.add(frame)
+        return frame, predictions
+
     with writer(out) as write:
-        for path, start, table in files.tables(files.columns):
-            say(f"Predicting rows: {predicted.rows:,}")
-            with located(path):
-                frame = frame_of(table, start)
-                understood = _understood(model, frame) if files.verbatim else frame
-                if files.text is not None:
-                    frame.attrs["dialect"] = files.text
-                    understood.attrs["decimal"] = files.text.decimal
-                predictions = _predictions(model, understood, frame.columns, coverage)
-                predicted.add(model, understood)
-                if model.metric != "auc":  # no mean over chunks
-                    scorer.add(understood)
-            write(_appended(table, predictions) if parquet else _beside(frame, predictions))
+        chunks = files.each(files.columns, predict)
+        verbatim = replace(files, verbatim=True).each(files.columns, lambda _, frame: frame)
+        for frame, predictions in chunks:
+            write(_beside(next(verbatim) if as_written else frame, predictions))
     predicted.score = scorer.score
     return predicted
 
@@ -187,28 +177,8 @@ def _predictions(
     return predictions
 
 
-def _appended(table: Any, predictions: pd.DataFrame) -> Any:
-    """Add columns to an Arrow table, whose own types stay as they are."""
-    import pyarrow as pa
-
-    for name in predictions.columns:
-        table = table.append_column(name, pa.Array.from_pandas(predictions[name]))
-    return table
-
-
 def _beside(frame: pd.DataFrame, predictions: pd.DataFrame) -> pd.DataFrame:
     """Add columns to a table, which is written as it was read."""
     both = pd.concat([frame, predictions], axis=1)
     both.attrs = frame.attrs
     return both
-
-
-def _understood(model: TableModel, frame: pd.DataFrame) -> pd.DataFrame:
-    """Fields of text that the fit needs, without marks of missing values."""
-    columns, horizon = {}, {model.horizon.column} if model.horizon else set()
-    used = {*model.task_columns, model.target, *model.encoder.columns, *horizon}
-    for name in used & set(frame.columns):
-        texts = pd.Series(frame[name].cat.categories, dtype=object).str.strip()
-        texts = texts.replace(_TRUTH) if name in model.encoder.plain else texts
-        columns[name] = texts.where(~texts.isin(MISSING), None).to_numpy()[frame[name].cat.codes]
-    return pd.DataFrame(columns, index=frame.index)

@@ -13,41 +13,27 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, NamedTuple, TypeVar, cast
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 from zipfile import BadZipFile
 
 import pandas as pd
 
 from crosslearning.extras import require
 from crosslearning.files import replacing
-from crosslearning.tables.columns import (
-    CODE,
-    as_numbers,
-    column_of,
-    decimal_mark,
-    mark_of,
-    target_numbers,
-)
+from crosslearning.tables.columns import CODE, decimal_mark
 
 _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 1 << 16  # bytes to recognise separator and decimal mark from
 _ROWS = 1000  # to recognise integers and decimal marks from
-_MARKS = ("?", ".", "-", "--")  # of missing values, in addition to those of pandas
-MISSING = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", *_MARKS,
-)  # fmt: skip
-TRUE, FALSE = ("True", "TRUE", "true"), ("False", "FALSE", "false")
+_MISSING = ("?", ".", "-", "--")  # in addition to those of pandas, such as NA
 _WRITTEN = {".csv": ",", ".tsv": "\t"}  # separators by suffix
 _NUMBERS = 2**24  # in a chunk
 _LARGE = 2**25  # numbers in a file; larger ones are read in chunks
 _BYTES = 8  # of text for a number, about
 _HEAD = 2**22  # bytes of text to recognise types from
-_BLOCK = 2**24  # bytes of text to parse at once
-_ROW = re.compile(r"In CSV column #\d+: Row #(\d+): (.*)", re.DOTALL)
 Source = str | os.PathLike[str] | BinaryIO  # or where to write to
 T = TypeVar("T")
 
@@ -131,36 +117,39 @@ def _parsed(stream: BinaryIO, text: Collection[str] | None) -> pd.DataFrame:
     if head.startswith(b"PK"):
         require("Reading Excel files", "openpyxl")
         # Cells as they are: otherwise "01" would become a number.
-        frame: pd.DataFrame = pd.read_excel(stream, dtype=object, na_values=_MARKS)
+        frame: pd.DataFrame = pd.read_excel(stream, dtype=object, na_values=_MISSING)
         kept = frame.columns.intersection(list(text or ()))
         return frame.astype(dict.fromkeys(kept, "string")).infer_objects()
     dialect, others = dialect_of(head)
+    options = _text_options(dialect, None if text is None else [*text, *others])
     try:
-        return _parsed_text(stream, dialect, others, text)
+        frame = _parsed_text(stream, options)
     except UnicodeDecodeError:  # beyond the head
         if b"\0" in head:
             raise
+        dialect = dialect._replace(encoding="cp1252")
+        options["encoding"] = dialect.encoding
         stream.seek(0)
-        return _parsed_text(stream, dialect._replace(encoding="cp1252"), others, text)
+        frame = _parsed_text(stream, options)
+    frame.attrs["dialect"] = dialect
+    return frame if text is None else _with_codes(stream, frame, options)
 
 
-def _parsed_text(
-    stream: BinaryIO, dialect: Dialect, others: list[str], text: Collection[str] | None
-) -> pd.DataFrame:
+def _parsed_text(stream: BinaryIO, options: dict[str, Any], **more: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        return pd.read_csv(stream, **options, **more)
+
+
+def _text_options(dialect: Dialect, text: Collection[str] | None) -> dict[str, Any]:
+    """Return how pandas reads a dialect with some columns as text, or verbatim if None."""
     options: dict[str, Any] = {"sep": dialect.separator, "encoding": dialect.encoding}
     # Without an index: otherwise rows longer than the header would shift it.
     options |= {"index_col": False, "low_memory": False}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        if text is None:
-            frame: pd.DataFrame = pd.read_csv(stream, dtype=str, na_filter=False, **options)
-            frame.attrs["dialect"] = dialect
-            return frame
-        options |= {"na_values": _MARKS, "skipinitialspace": True}
-        kept = dict.fromkeys([*text, *others], str)
-        frame = pd.read_csv(stream, decimal=dialect.decimal, dtype=kept, **options)
-        frame.attrs["decimal"] = dialect.decimal
-        return _with_codes(stream, frame, options)
+    if text is None:
+        return options | {"dtype": str, "na_filter": False}
+    options |= {"na_values": _MISSING, "skipinitialspace": True, "decimal": dialect.decimal}
+    return options | {"dtype": dict.fromkeys(text, str)}
 
 
 def _with_codes(stream: BinaryIO, frame: pd.DataFrame, options: dict[str, Any]) -> pd.DataFrame:
@@ -227,158 +216,110 @@ def _reason(error: Exception) -> str:
 class Files:
     """Files of one table, all of the same columns, to be read in chunks.
 
-    `types` are Arrow's by name, in the order of the first file; `text` is the dialect of text
-    files, whose fields are left as written if `verbatim`. Only Parquet files tell the number of
-    rows. Text in columns of `marks` holds numbers with these decimal marks, and
-    `notes` tell what among it does not; in the `target` that is an error.
+    Parquet files have the Arrow `schema` of the first, and tell the number of rows; text files have
+    a `dialect`, columns that are `text`, and are left as written if `verbatim`.
     """
 
     source: str
     paths: tuple[Path, ...]
-    types: dict[str, Any]
-    text: Dialect | None = None
+    columns: list[str]
+    schema: Any = None
     n_rows: int | None = None
+    dialect: Dialect | None = None
+    text: tuple[str, ...] = ()
     verbatim: bool = False
-    marks: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    target: str | None = None
     first: int = 0  # number of the first file, if these are some of several
-    text_as_categories: ClassVar[bool] = True
-
-    @classmethod
-    def of(cls, pattern: str, *, text: Collection[str] = (), target: str | None = None) -> Files:
-        """Open a file, a folder, or all that a pattern such as ``part-*.parquet`` matches.
-
-        Columns of text files whose names are in `text` are not taken for numbers.
-        """
-        require("Reading large tables", "pyarrow")
-        import pyarrow as pa
-
-        paths = _matching(pattern)
-        with located(paths[0]):
-            if _start(paths[0]) == b"PAR1":
-                types, n_rows = _parquet_types(paths)
-                return cls(pattern, paths, types, n_rows=n_rows)
-            with pa.input_stream(paths[0]) as stream:  # unpacks gzip
-                head: bytes = stream.read(_HEAD)
-            head = head if len(head) < _HEAD else head[: head.rfind(b"\n") + 1]
-            first = read_table(io.BytesIO(head), text=text)
-        others = first.select_dtypes(exclude=["number", "bool"]).drop(columns=text, errors="ignore")
-        recognised = {str(name): column_of(values) for name, values in others.items()}
-        numeric = [name for name, column in recognised.items() if column.type == "number"]
-        return cls(
-            source=pattern,
-            paths=paths,
-            types={str(name): _arrow_type(values) for name, values in first.items()},
-            text=dialect_of(head)[0],
-            marks={name: mark_of(first[name]) for name in numeric},
-            notes=tuple(recognised[name].note for name in numeric if recognised[name].note),
-            target=target,
-        )
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns."""
-        return list(self.types)
 
     @property
     def text_labels(self) -> bool:
         """Whether labels of tasks were read as text."""
-        return self.text is not None
+        return self.dialect is not None
+
+    @classmethod
+    def of(cls, pattern: str, *, text: Collection[str] = ()) -> Files:
+        """Open a file, a folder, or all that a pattern such as ``part-*.parquet`` matches.
+
+        Columns of text files whose names are in `text` are not taken for numbers.
+        """
+        paths = _matching(pattern)
+        with located(paths[0]), _opened(paths[0]) as stream:
+            head = stream.read(_HEAD)
+            if not head.startswith(b"PAR1"):
+                head = head if len(head) < _HEAD else head[: head.rfind(b"\n") + 1]
+                first = read_table(io.BytesIO(head), text=text)
+                texts = first.select_dtypes(exclude=["number", "bool"])
+                return cls(
+                    source=pattern,
+                    paths=paths,
+                    columns=list(first.columns),
+                    dialect=dialect_of(head)[0],
+                    text=tuple(texts.columns),
+                )
+        require("Reading large tables", "pyarrow")
+        import pyarrow.parquet as pq
+
+        schema, n_rows = None, 0
+        for path in paths:
+            with located(path):
+                n_rows += pq.read_metadata(path).num_rows
+                here = pq.read_schema(path)
+                schema = schema or here
+                if absent := [name for name in schema.names if name not in here.names]:
+                    raise ValueError(
+                        f"All files must have the same columns; it lacks {absent[0]!r}."
+                    )
+        assert schema is not None
+        columns = [name for name in schema.names if not name.startswith("__index_level_")]
+        return cls(pattern, paths, columns, schema, n_rows)
 
     def each(self, columns: Sequence[str], work: Callable[[int, pd.DataFrame], T]) -> Iterator[T]:
         """Yield the result of some work on the number of a file and a chunk of its rows.
 
         An index numbers the rows of a file.
         """
-        for path, start, table in self.tables(columns):
+        for number, path in enumerate(self.paths, self.first):
+            start = 0
             with located(path):
-                frame = frame_of(table, start)
-                for name in frame.columns.intersection(list(self.marks)):
-                    read = target_numbers if name == self.target else as_numbers
-                    frame[name] = read(frame[name], self.marks[name])
-                result = work(self.first + self.paths.index(path), frame)
-            yield result
+                for frame in self._chunks(path, list(columns)):
+                    frame.index = pd.RangeIndex(start, start + len(frame))
+                    start += len(frame)
+                    yield work(number, frame)
 
-    def tables(self, columns: Sequence[str]) -> Iterator[tuple[Path, int, Any]]:
-        """Read chunks as Arrow has them: file, number of the first row, and rows."""
-        import pyarrow as pa
-
+    def _chunks(self, path: Path, columns: list[str]) -> Iterator[pd.DataFrame]:
         size = max(_NUMBERS // max(len(columns), 1), 1)
-        for path in self.paths:
-            batches: list[Any] = []
-            start = count = 0
-            with located(path):
-                for batch in self._batches(path, list(columns), size):
-                    batches.append(batch)
-                    count += len(batch)
-                    if count >= size:
-                        table = pa.Table.from_batches(batches)
-                        batches.clear()
-                        yield path, start, table
-                        start, count = start + count, 0
-            if count:
-                yield path, start, pa.Table.from_batches(batches)
-
-    def _batches(self, path: Path, columns: list[str], size: int) -> Iterator[Any]:
-        import pyarrow as pa
-        import pyarrow.csv
-        import pyarrow.parquet
-
-        if self.text is None:
-            # Columns are decoded as they are asked for, not whole row groups ahead.
-            with pa.parquet.ParquetFile(path, buffer_size=2**20) as file:
-                for batch in file.iter_batches(size, columns=columns):
-                    types = [(name, self.types[name]) for name in batch.schema.names]
-                    yield batch.cast(pa.schema(types))  # as in the first file
+        if self.dialect is not None:
+            options = _text_options(self.dialect, None if self.verbatim else self.text)
+            with (
+                _opened(path) as stream,
+                _parsed_text(stream, options, usecols=columns, chunksize=size) as chunks,
+            ):
+                for chunk in chunks:
+                    frame: pd.DataFrame = chunk[columns]
+                    frame.attrs["dialect"] = self.dialect
+                    if len(frame):
+                        yield frame
             return
-        utf8 = self.text.encoding.startswith("utf-8")  # whose mark pyarrow knows
-        encoding = "utf8" if utf8 else self.text.encoding
-        # Without threads, for errors to name the row.
-        read = pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding=encoding)
-        parse = pa.csv.ParseOptions(delimiter=self.text.separator, newlines_in_values=True)
-        convert = pa.csv.ConvertOptions(
-            column_types={n: pa.string() if self.verbatim else self.types[n] for n in columns},
-            include_columns=columns,
-            null_values=[] if self.verbatim else MISSING,
-            strings_can_be_null=not self.verbatim,
-            true_values=TRUE,
-            false_values=FALSE,
-            decimal_point=self.text.decimal,
-        )
-        with (
-            pa.input_stream(path) as stream,
-            pa.csv.open_csv(stream, read, parse, convert) as reader,
-        ):
-            yield from reader
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        # Columns are decoded as they are asked for, not whole row groups ahead.
+        with pq.ParquetFile(path, buffer_size=2**20) as file:
+            schema = pa.schema([self.schema.field(name) for name in columns])
+            for batch in file.iter_batches(size, columns=columns):
+                table = batch.select(columns).cast(schema)  # as in the first file
+                yield table.to_pandas(split_blocks=True, date_as_object=False)
 
 
 @contextmanager
 def located(path: Path) -> Iterator[None]:
-    """Say in errors which file, and where pyarrow knows it which row."""
-    import pyarrow as pa
-
+    """Say in errors which file they are about."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error).splitlines()[0]
         raise OSError(f"Cannot read {path}: {reason}. Check the file.") from error
-    except pa.ArrowException as error:
-        reason = " ".join(str(error).split())
-        if row := _ROW.fullmatch(reason):
-            reason = f"row {int(row[1]) - 1} (the first below the header is 1): {row[2]}"
-        raise ValueError(f"Cannot read {path}: {reason}. Check the file.") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
-def frame_of(table: Any, start: int) -> pd.DataFrame:
-    """Strings become categories: their rows are then numbers."""
-    frame: pd.DataFrame = table.replace_schema_metadata(None).to_pandas(
-        strings_to_categorical=True, split_blocks=True, date_as_object=False
-    )
-    frame.index = pd.RangeIndex(start, start + len(frame))
-    return frame
+    except ValueError as error:  # such as those of pandas and Arrow
+        raise ValueError(f"{path}: {_reason(error)}") from error
 
 
 def is_large(table: str) -> bool:
@@ -417,38 +358,13 @@ def _matching(pattern: str) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def _parquet_types(paths: Sequence[Path]) -> tuple[dict[str, Any], int]:
-    """Types of all columns, which all files must have, and the number of rows."""
-    import pyarrow.parquet as pq
-
-    types: dict[str, Any] = {}
-    n_rows = 0
-    for path in paths:
-        with located(path):
-            n_rows += pq.read_metadata(path).num_rows
-            here = {field.name: field.type for field in pq.read_schema(path)}
-            types = types or {n: t for n, t in here.items() if not n.startswith("__index_level_")}
-            if absent := [name for name in types if name not in here]:
-                raise ValueError(f"All files must have the same columns; it has no {absent[0]!r}.")
-    return types, n_rows
-
-
-def _arrow_type(values: pd.Series[Any]) -> Any:
-    """Type of a column by its first rows; whole numbers may be followed by decimals."""
-    import pyarrow as pa
-
-    if pd.api.types.is_bool_dtype(values.dtype):
-        return pa.bool_()
-    return pa.float64() if pd.api.types.is_numeric_dtype(values.dtype) else pa.string()
-
-
 def write_table(frame: pd.DataFrame, target: Source) -> None:
     """Write a table in the format of the suffix; to a stream as CSV.
 
     Parameters
     ----------
     frame : DataFrame
-        The table; text files omit an index that only numbers the rows. A table read verbatim
+        The table; text files omit an index that only numbers the rows. A table read from text
         is written with its own separator, decimal mark and encoding.
     target : path or binary stream
         A path ends in .csv, .tsv (either with .gz), .parquet or .xlsx.

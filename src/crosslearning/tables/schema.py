@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from crosslearning.convex.families import REGISTRY
 from crosslearning.convex.sums.passes import Pass, PassSums
@@ -21,12 +20,11 @@ from crosslearning.tables.columns import (
     has_days_first,
     is_date,
     listed_rows,
-    named_like_codes,
     require_columns,
     target_numbers,
     time_values,
 )
-from crosslearning.tables.encoder import PARTS, TableEncoder, counted
+from crosslearning.tables.encoder import TableEncoder
 from crosslearning.tables.findings import Horizon
 from crosslearning.tables.labels import TaskLevels, tidy
 from crosslearning.tables.metrics import Metric, metric_of
@@ -49,7 +47,6 @@ from crosslearning.tasks.labels import as_objects
 Array = NDArray[np.float64]
 COMPARED = 50_000  # tasks that are enough to compare models by sums
 _SAMPLE = 50_000  # rows to recognise columns from
-_MOST_LEVELS = 100_000  # distinct values to count; what has more is no category
 _MOST_CLASSES = 100  # distinct targets to keep
 _FEWEST_ROWS = 10
 _FEWEST_TASKS = 50  # to compare models on that need rows
@@ -77,17 +74,12 @@ class Survey:
 
     settings: FitSettings
     room: float = 0  # rows that may be kept in memory
-    text_as_categories: bool = False  # whether columns of categories hold text, read as such
     n_rows: int = 0  # to learn from
     dropped: int = 0  # other rows,
     unlabelled: int = 0  # of which these have a target
     labels: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # distinct
     counts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # theirs
     targets: NDArray[Any] | None = field(default_factory=lambda: np.empty(0))  # None if many
-    missing: dict[str, int] = field(default_factory=dict)  # gaps by column
-    levels: dict[str, pd.Series[Any] | None] = field(default_factory=dict)  # counts; None if many
-    ranges: dict[str, list[float]] = field(default_factory=dict)  # of columns of numbers
-    day_first: set[str] = field(default_factory=set)  # columns of dates that begin with a day
     sample: pd.DataFrame = field(default_factory=pd.DataFrame)  # rows in order, drawn at random
     keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # that they are drawn by
 
@@ -103,36 +95,26 @@ class Survey:
 
     def look(self, frame: pd.DataFrame, part: int) -> None:
         """Take rows of some part of the table into account."""
-        target, types = self.settings.target, self.settings.column_types
+        target = self.settings.target
         rows, codes, labels = usable(frame, self.settings)
+        for name in rows.select_dtypes("number"):
+            as_numbers(rows[name])  # refuses infinities here, where the part is known
         keys = uniform(part, rows.index.to_numpy(), self.settings.seed, SAMPLE)
         full = len(self.keys) == self.size
         few = keys < self.keys.max() if full else np.ones(len(keys), dtype=bool)
-        features = [name for name in frame.columns if name not in (*self.settings.task, target)]
-        chunk = replace(
-            self,
-            n_rows=len(rows),
-            dropped=len(frame) - len(rows),
-            unlabelled=int(frame[target].notna().sum()) - len(rows),
-            labels=labels,
-            counts=np.bincount(codes, minlength=len(labels)),
-            targets=_few(np.asarray(rows[target].unique())),
-            missing={name: int(rows[name].isna().sum()) for name in features},
-            levels={
-                name: _capped(counted(rows[name]))
-                for name in features
-                if _may_be_category(rows[name], types.get(name))
-            },
-            ranges={
-                name: _range(rows[name])
-                for name in (target, *features)
-                if is_numeric_dtype(rows[name].dtype) and types.get(name) != "category"
-            },
-            day_first={name for name in features if _has_days_first(rows[name])},
-            sample=_decoded(rows[few]) if self.text_as_categories else rows[few],
-            keys=keys[few],
+        self.add(
+            replace(
+                self,
+                n_rows=len(rows),
+                dropped=len(frame) - len(rows),
+                unlabelled=int(frame[target].notna().sum()) - len(rows),
+                labels=labels,
+                counts=np.bincount(codes, minlength=len(labels)),
+                targets=_few(np.asarray(rows[target].unique())),
+                sample=rows[few],
+                keys=keys[few],
+            )
         )
-        self.add(chunk)
 
     def add(self, other: Survey) -> None:
         """Take rows of another survey into account."""
@@ -144,14 +126,6 @@ class Survey:
         if self.targets is not None:
             both = other.targets
             self.targets = None if both is None else _few(pd.unique(_joined(self.targets, both)))
-        self.day_first |= other.day_first
-        for name, gaps in other.missing.items():
-            self.missing[name] = self.missing.get(name, 0) + gaps
-        for name, counts in other.levels.items():
-            self.levels[name] = _sum(self.levels[name], counts) if name in self.levels else counts
-        for name, (low, high) in other.ranges.items():
-            lowest, highest = self.ranges.get(name, (low, high))
-            self.ranges[name] = [min(low, lowest), max(high, highest)]
         keys = np.append(self.keys, other.keys)
         samples = [part for part in (self.sample, other.sample) if len(part)]
         sample = pd.concat(samples) if samples else self.sample
@@ -176,18 +150,6 @@ class Survey:
         levels = TaskLevels(list(self.settings.task), list(each), positions)
         return written[order], as_objects(levels.names), levels
 
-    def encoder(self, numbers: list[str], categories: list[str], dates: list[str]) -> TableEncoder:
-        """Levels, gaps and ranges of all rows, medians and ranges of dates of the sample."""
-        encoder = TableEncoder.of(self.sample, numbers, categories, dates, self.levels)
-        gaps = {name for name, count in self.missing.items() if count} | set(encoder.flagged)
-        gaps |= {f"{name} {part}" for name in gaps.intersection(dates) for part in PARTS}
-        return replace(
-            encoder,
-            flagged=[name for name in encoder.numbers if name in gaps],
-            ranges={name: self.ranges.get(name, ends) for name, ends in encoder.ranges.items()},
-            day_first=[name for name in dates if name in self.day_first],
-        )
-
 
 def _ranked(written: pd.Index[Any], *, text_labels: bool) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Distinct labels in order, and the position of each label among them."""
@@ -199,12 +161,6 @@ def _ranked(written: pd.Index[Any], *, text_labels: bool) -> tuple[NDArray[Any],
     except TypeError:  # labels that cannot be compared stay in order of appearance
         order = np.arange(len(distinct))
     return as_objects(list(distinct[order])), np.argsort(order)[codes]
-
-
-def _decoded(rows: pd.DataFrame) -> pd.DataFrame:
-    """Turn text that was read as categories into strings."""
-    texts = [name for name in rows.columns if isinstance(rows[name].dtype, pd.CategoricalDtype)]
-    return rows.astype(dict.fromkeys(texts, object))
 
 
 def usable(
@@ -253,45 +209,8 @@ def _combined(
     return codes, as_objects(list(zip(*each, strict=True)))
 
 
-def _may_be_category(values: pd.Series[Any], type_: str | None) -> bool:
-    """Whether to count levels: of all that may turn out to be categories."""
-    if type_ is not None:
-        return type_ == "category"
-    if is_numeric_dtype(values.dtype):
-        return named_like_codes(str(values.name))
-    return not is_datetime64_any_dtype(values.dtype)
-
-
-def _has_days_first(values: pd.Series[Any]) -> bool:
-    if is_numeric_dtype(values.dtype) or is_datetime64_any_dtype(values.dtype):
-        return False
-    written = pd.Series(values.dropna().unique()).astype(object)
-    return is_date(written) and has_days_first(written)
-
-
-def _range(values: pd.Series[Any]) -> list[float]:
-    """Smallest and largest; of no values what any other range contains. Infinities are refused."""
-    if not isinstance(values.dtype, np.dtype):
-        values = values.dropna()
-    numbers = values.to_numpy()
-    ends = (np.fmin.reduce(numbers), np.fmax.reduce(numbers)) if len(numbers) else (np.nan, np.nan)
-    if np.isinf(ends).any():
-        as_numbers(values)
-    return [np.inf, -np.inf] if np.isnan(ends[0]) else [float(end) for end in ends]
-
-
 def _few(values: NDArray[Any]) -> NDArray[Any] | None:
     return values if len(values) <= _MOST_CLASSES else None
-
-
-def _capped(counts: pd.Series[Any]) -> pd.Series[Any] | None:
-    return counts if len(counts) <= _MOST_LEVELS else None
-
-
-def _sum(a: pd.Series[Any] | None, b: pd.Series[Any] | None) -> pd.Series[Any] | None:
-    if a is None or b is None:
-        return None
-    return _capped(a.add(b, fill_value=0).astype(np.int64))
 
 
 def _joined(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
@@ -321,11 +240,12 @@ class Schema:
         _check_size(survey)
         if survey.n_rows > survey.room:
             _refuse_in_chunks(settings)
-        target, features = _target(survey), _features(survey)
+        target = _target(survey)
+        features = features_of(survey.sample, settings, survey.n_rows)
         written, labels, levels = survey.tasks(text_labels=text_labels)
         if levels is not None:
             levels.check()
-        encoder = survey.encoder(*(features.of(kind) for kind in ("number", "category", "date")))
+        kinds = (features.of(kind) for kind in ("number", "category", "date"))
         numeric = target.classes is None or target.classes.dtype.kind in "fi"
         marked = [target.name if numeric else None, settings.weights]
         in_time = {} if settings.time is None else _in_time(survey, settings.time)
@@ -334,7 +254,7 @@ class Schema:
             target=target,
             features=features,
             metric=metric_of(settings.metric, target.kind, settings.level),
-            encoder=encoder.knowing(survey.sample, [name for name in marked if name]),
+            encoder=TableEncoder.of(survey.sample, *kinds, marked=list(filter(None, marked))),
             written=written,
             labels=labels,
             levels=levels,
@@ -602,18 +522,10 @@ def _target(survey: Survey) -> Target:
     return target
 
 
-def _features(survey: Survey) -> Features:
-    """Choose the features by a sample; gaps are counted in all rows."""
-    features = features_of(survey.sample, survey.settings, survey.n_rows)
-    if survey.complete:
-        return features
-    used = (replace(c, missing=survey.missing.get(c.name, c.missing)) for c in features.used)
-    return replace(features, used=tuple(used))
-
-
 def _in_time(survey: Survey, name: str) -> dict[str, Any]:
     """Moments that rows are divided at, and how far ahead that tests."""
-    times, day_first = survey.sample[name], name in survey.day_first
+    times = survey.sample[name]
+    day_first = is_date(times) and has_days_first(times)
     values = time_values(times, day_first=day_first)
     starts = time_starts(values, name, survey.settings.folds)
     return {"starts": starts, "horizon": horizon_of(times, values, starts, day_first=day_first)}
