@@ -13,7 +13,6 @@ from crosslearning.tables import (
     predict_files,
     predict_table,
     read_table,
-    read_verbatim,
     write_table,
 )
 from crosslearning.tables import reading as table_files
@@ -102,7 +101,7 @@ def test_a_point_is_a_decimal_point_unless_all_speaks_against_it(text, values, t
     (frame,) = files.each(["x"], lambda _, frame: frame)
     assert as_numbers(frame["x"]).tolist() == values
     out = io.BytesIO()
-    write_table(read_verbatim(io.BytesIO(text.encode())).assign(p=0.5), out)
+    write_table(read_table(io.BytesIO(text.encode())).assign(p=0.5), out)
     assert (b"0,5" in out.getvalue()) == ("12,345" in text)
 
 
@@ -186,7 +185,7 @@ def test_a_table_in_another_dialect_is_fitted(loans):
 
 def test_a_row_is_predicted_by_the_mark_of_the_fit(loans):
     text = "stadt;einkommen;menge;quote;alter\nKöln;20.000 €;1.234;k.A.;5.0\n".encode("cp1252")
-    found = predict_table(loans[1], io.BytesIO(text), verbatim=True)
+    found = predict_table(loans[1], io.BytesIO(text))
     values = {"einkommen": [20000.0], "menge": [1234.0], "quote": [np.nan], "alter": [5.0]}
     expected = loans[1].predict(pd.DataFrame({"stadt": ["Köln"]} | values))
     assert found.table["prediction"].tolist() == expected["prediction"].tolist()
@@ -209,7 +208,7 @@ def test_a_table_in_chunks_is_read_as_in_memory(loans, tmp_path, monkeypatch):
     note = "column quote: values that are not numbers count as missing: 'k.A.'"
     assert note in notes.splitlines()
     said = predict_files(model, path, tmp_path / "out.csv")
-    expected = predict_table(model, path, verbatim=True)
+    expected = predict_table(model, path)
     assert said.unread == expected.unread == {"quote": 6}
     assert said.score == pytest.approx(expected.score)
     written = read_table(tmp_path / "out.csv")["prediction"]
@@ -278,7 +277,7 @@ def test_text_among_the_targets_is_refused_in_chunks_too(suffix, tmp_path, monke
 def test_tables_keep_their_encoding(encoding):
     text = "stadt;x\nKöln;0,5\n"
     out = io.BytesIO()
-    write_table(read_verbatim(io.BytesIO(text.encode(encoding))), out)
+    write_table(read_table(io.BytesIO(text.encode(encoding))), out)
     assert out.getvalue() == text.encode(encoding)
 
 

@@ -87,7 +87,7 @@ def test_predictions_are_put_beside_the_table_as_it_is_written(regression, tmp_p
     path = tmp_path / "new.csv"
     path.write_text("id,shop,price,kind\n007,s0,1.50,tea\n008,s7,NA,\n")
     for source in (path, path.open("rb")):
-        predicted = predict_table(regression, source, verbatim=True)
+        predicted = predict_table(regression, source)
         assert predicted.table["id"].tolist() == ["007", "008"]
         assert predicted.table["price"].tolist() == ["1.50", "NA"]
         assert list(predicted.table)[-4:] == ["prediction", "lower", "upper", "std"]
@@ -185,7 +185,7 @@ def test_a_table_with_the_target_is_scored(regression, binary):
 
 def test_categories_never_seen_are_counted(regression):
     frame = shops().head(3).assign(kind=["tea", "cocoa", "cocoa"])
-    assert regression.unknown_categories(frame) == {"kind": {"cocoa": 2}}
+    assert regression.encoder.unknown(frame) == {"kind": {"cocoa": 2}}
 
 
 def test_numbers_outside_the_range_of_the_fit_are_counted(regression):

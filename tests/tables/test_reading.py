@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crosslearning.tables import read_table, read_verbatim, write_table
+from crosslearning.tables import read_table, write_table
 
 FRAME = pd.DataFrame({"code": ["007", "n 1"], "x": [0.5, np.nan], "n": [1, 2]})
 TEXTS = {
@@ -60,11 +60,6 @@ def test_marks_of_missing_values():
 
 def test_blanks_after_a_separator_do_not_matter():
     assert read_table(io.BytesIO(b"a, b\n1, 2\n")).to_dict("list") == {"a": [1], "b": [2]}
-
-
-def test_verbatim_changes_nothing():
-    text = b"code,x,y\n007,1.50,NA\n008,,\n"
-    assert read_verbatim(io.BytesIO(text)).to_csv(index=False, lineterminator="\n") == text.decode()
 
 
 def test_a_named_index_becomes_columns(tmp_path):
@@ -144,7 +139,7 @@ def test_excel_files_come_back_as_they_were(tmp_path):
 
 
 def test_predictions_are_written_in_the_dialect_of_the_table():
-    table = read_verbatim(io.BytesIO(b"school;ses\nnorth;0,5\n"))
+    table = read_table(io.BytesIO(b"school;ses\nnorth;0,5\n"))
     table["prediction"] = [1.25]
     out = io.BytesIO()
     write_table(table, out)

@@ -16,7 +16,7 @@ from crosslearning.tables import fit_files, fit_table, predict_files, read_table
 from crosslearning.tables import reading as table_files
 from crosslearning.tables.engines import Collected
 from crosslearning.tables.learners.candidates import candidates
-from crosslearning.tables.learners.sums import compare_by_sums
+from crosslearning.tables.pipeline import compare_by_sums
 from crosslearning.tables.reading import Files, is_large
 from crosslearning.tables.rows import Rows, deal
 from tests.support.chunked_tables import assert_same, damaged, scores, shops, written

@@ -35,7 +35,7 @@ def _parameter(flag: str, option: Field[Any]) -> inspect.Parameter:
     if _is_list(option):
         kind, default = list[str] | None, MISSING if default is MISSING else None
     names = (f"--{flag.replace('_', '-')}",) if kind is bool else ()
-    complete = common.columns if about["column"] else common.one_of(*about["choices"])
+    complete = common.one_of(*about["choices"])
     return inspect.Parameter(
         flag,
         inspect.Parameter.KEYWORD_ONLY,
@@ -55,14 +55,10 @@ def _from_file(context: typer.Context, path: Path | None) -> Path | None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or f"it is not TOML: {error}"
         raise ValueError(f"Cannot read {path}: {reason}. Check the file.") from error
-    names = {
-        flag.lstrip("-").replace("-", "_"): str(option.name)
-        for option in context.command.params
-        for flag in option.opts
-        if flag.startswith("--") and option.name != "config"
-    }
     values = {name.replace("-", "_"): value for name, value in content.items()}
-    if unknown := sorted(set(values) - set(names)):
+    flags = [(flag, option.name) for option in context.command.params for flag in option.opts]
+    names = {flag[2:].replace("-", "_"): name for flag, name in flags if flag.startswith("--")}
+    if unknown := sorted(set(values) - (names.keys() - {"config"})):
         raise ValueError(
             f"{path} must hold options of the command; {unknown[0]!r} is not one. See --help."
         )

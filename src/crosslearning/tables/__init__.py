@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from crosslearning.tables.fitting import fit_files, fit_table
     from crosslearning.tables.model import TableModel, check_folder
     from crosslearning.tables.prediction import Predicted, predict_files, predict_table
-    from crosslearning.tables.reading import read_table, read_verbatim, write_table
+    from crosslearning.tables.reading import read_table, write_table
     from crosslearning.tables.settings import FitSettings
 
 _PLACES = {
@@ -20,12 +20,11 @@ _PLACES = {
     "predict_files": "prediction",
     "predict_table": "prediction",
     "read_table": "reading",
-    "read_verbatim": "reading",
     "write_table": "reading",
 }
 __all__ = [
     "FitSettings", "Predicted", "TableModel", "check_folder", "fit_files", "fit_table",
-    "predict_files", "predict_table", "read_table", "read_verbatim", "write_table",
+    "predict_files", "predict_table", "read_table", "write_table",
 ]  # fmt: skip
 
 

@@ -1,10 +1,9 @@
 """A table with its predictions, whole or in chunks."""
 
-import io
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -15,7 +14,6 @@ from crosslearning.tables.reading import (
     Files,
     Source,
     read_table,
-    read_verbatim,
     refuse_overwriting,
     separator_of,
     writer,
@@ -36,9 +34,9 @@ class Predicted:
     rows : int
         Number of rows.
     unknown : Counter
-        Number of rows of each new task, predicted by the centre; None stands for no label.
-    in_groups : int
-        Number of these rows that are predicted by a group of tasks that is in the fit.
+        Number of rows of each new task; None stands for no label.
+    fallback : str
+        What predicts these rows: the centre, or their group if tasks are within groups.
     categories : dict of Counter
         Number of rows of each new category, by column.
     outside_rows, outside : int, Counter
@@ -53,7 +51,7 @@ class Predicted:
     score: Score | None = None
     rows: int = 0
     unknown: Counter[Any] = field(default_factory=Counter)
-    in_groups: int = 0
+    fallback: str = "the centre"
     categories: dict[str, Counter[str]] = field(default_factory=dict)
     outside_rows: int = 0
     outside: Counter[str] = field(default_factory=Counter)
@@ -63,9 +61,10 @@ class Predicted:
     def add(self, model: TableModel, frame: pd.DataFrame) -> None:
         """Take some rows into account."""
         self.rows += len(frame)
+        if model.levels is not None:
+            self.fallback = "their group or the centre"
         self.unknown.update(model.unknown_tasks(frame))
-        self.in_groups += model.count_in_groups(frame)
-        for name, counts in model.unknown_categories(frame).items():
+        for name, counts in model.encoder.unknown(frame).items():
             self.categories.setdefault(name, Counter()).update(counts)
         outside_rows, outside = model.encoder.outside(frame)
         self.outside_rows += outside_rows
@@ -81,7 +80,6 @@ def predict_table(
     source: Source,
     *,
     coverage: float = 0.9,
-    verbatim: bool = False,
 ) -> Predicted:
     """Read a table and add predictions to it, in the order of its rows.
 
@@ -93,22 +91,15 @@ def predict_table(
         The table.
     coverage : float, default=0.9
         Probability that a number lies in its interval.
-    verbatim : bool, default=False
-        Whether to keep the fields of a text file as written, so that they can be written again.
 
     Returns
     -------
     Predicted
     """
-    again: Any = io.BytesIO(source.read()) if hasattr(source, "read") else source
-    frame, predicted = read_table(again, text=model.text_columns), Predicted()
-    predictions = _predictions(model, frame, frame.columns, coverage)
+    frame, predicted = read_table(source, text=model.text_columns), Predicted()
+    predictions = _predictions(model, frame, coverage)
     predicted.add(model, frame)
     predicted.score = model.score(frame)
-    if verbatim:
-        if again is not source:
-            again.seek(0)
-        frame = read_verbatim(again)
     predicted.table = _beside(frame, predictions)
     return predicted
 
@@ -130,7 +121,7 @@ def predict_files(
     source : path
         A file, a folder of files, or a pattern: Parquet, or CSV.
     out : path or binary stream
-        File to write, as in :func:`write_table`; fields of text files are copied as written.
+        File to write, as in :func:`write_table`; text is written in the dialect of the input.
     coverage : float, default=0.9
         Probability that a number lies in its interval.
     progress : callable, optional
@@ -144,32 +135,28 @@ def predict_files(
     say = progress or (lambda _: None)
     files = Files.of(str(source), text=model.text_columns)
     refuse_overwriting(out, files.paths)
-    as_written = separator_of(out) is not None and files.dialect is not None
+    separator_of(out)  # refuses names of no format
     predicted, scorer = Predicted(), Scorer(model)
 
-    def predict(_: int, frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def predict(_: int, frame: pd.DataFrame) -> pd.DataFrame:
         say(f"Predicting rows: {predicted.rows:,}")
-        predictions = _predictions(model, frame, frame.columns, coverage)
+        predictions = _predictions(model, frame, coverage)
         predicted.add(model, frame)
         if model.metric != "auc":  # no mean over chunks
             scorer.add(frame)
-        return frame, predictions
+        return _beside(frame, predictions)
 
     with writer(out) as write:
-        chunks = files.each(files.columns, predict)
-        verbatim = replace(files, verbatim=True).each(files.columns, lambda _, frame: frame)
-        for frame, predictions in chunks:
-            write(_beside(next(verbatim) if as_written else frame, predictions))
+        for table in files.each(files.columns, predict):
+            write(table)
     predicted.score = scorer.score
     return predicted
 
 
-def _predictions(
-    model: TableModel, frame: pd.DataFrame, taken: Iterable[str], coverage: float
-) -> pd.DataFrame:
-    """Predict some rows; columns of predictions must not be `taken`."""
+def _predictions(model: TableModel, frame: pd.DataFrame, coverage: float) -> pd.DataFrame:
+    """Predict some rows; refuse columns that the predictions have as well."""
     predictions = model.predict(frame, coverage=coverage)
-    if twice := [name for name in predictions.columns if name in taken]:
+    if twice := [name for name in predictions.columns if name in frame.columns]:
         raise ValueError(
             f"The table already has a column {twice[0]!r}, as the predictions do. Rename or drop "
             "it."

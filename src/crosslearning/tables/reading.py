@@ -71,16 +71,6 @@ def read_table(source: Source, *, text: Collection[str] = ()) -> pd.DataFrame:
       school  ses
     0  north  0.5
     """
-    return _read(source, text)
-
-
-def read_verbatim(source: Source) -> pd.DataFrame:
-    """Read a table with every field of a text file as written."""
-    return _read(source, None)
-
-
-def _read(source: Any, text: Collection[str] | None) -> pd.DataFrame:
-    """Read a table with some columns as text, or verbatim if these are None."""
     name = "standard input" if hasattr(source, "read") else str(source)
     try:
         with _opened(source) as stream:
@@ -106,7 +96,7 @@ def _opened(source: Any) -> Iterator[BinaryIO]:
         yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if packed else stream
 
 
-def _parsed(stream: BinaryIO, text: Collection[str] | None) -> pd.DataFrame:
+def _parsed(stream: BinaryIO, text: Collection[str]) -> pd.DataFrame:
     head = stream.read(_SAMPLE)
     stream.seek(0)
     if head.startswith(b"PAR1"):
@@ -118,10 +108,10 @@ def _parsed(stream: BinaryIO, text: Collection[str] | None) -> pd.DataFrame:
         require("Reading Excel files", "openpyxl")
         # Cells as they are: otherwise "01" would become a number.
         frame: pd.DataFrame = pd.read_excel(stream, dtype=object, na_values=_MISSING)
-        kept = frame.columns.intersection(list(text or ()))
+        kept = frame.columns.intersection(list(text))
         return frame.astype(dict.fromkeys(kept, "string")).infer_objects()
     dialect, others = dialect_of(head)
-    options = _text_options(dialect, None if text is None else [*text, *others])
+    options = _text_options(dialect, [*text, *others])
     try:
         frame = _parsed_text(stream, options)
     except UnicodeDecodeError:  # beyond the head
@@ -132,7 +122,7 @@ def _parsed(stream: BinaryIO, text: Collection[str] | None) -> pd.DataFrame:
         stream.seek(0)
         frame = _parsed_text(stream, options)
     frame.attrs["dialect"] = dialect
-    return frame if text is None else _with_codes(stream, frame, options)
+    return _with_codes(stream, frame, options)
 
 
 def _parsed_text(stream: BinaryIO, options: dict[str, Any], **more: Any) -> Any:
@@ -141,15 +131,18 @@ def _parsed_text(stream: BinaryIO, options: dict[str, Any], **more: Any) -> Any:
         return pd.read_csv(stream, **options, **more)
 
 
-def _text_options(dialect: Dialect, text: Collection[str] | None) -> dict[str, Any]:
-    """Return how pandas reads a dialect with some columns as text, or verbatim if None."""
-    options: dict[str, Any] = {"sep": dialect.separator, "encoding": dialect.encoding}
-    # Without an index: otherwise rows longer than the header would shift it.
-    options |= {"index_col": False, "low_memory": False}
-    if text is None:
-        return options | {"dtype": str, "na_filter": False}
-    options |= {"na_values": _MISSING, "skipinitialspace": True, "decimal": dialect.decimal}
-    return options | {"dtype": dict.fromkeys(text, str)}
+def _text_options(dialect: Dialect, text: Collection[str]) -> dict[str, Any]:
+    """Return how pandas reads a dialect with some columns as text."""
+    return {
+        "sep": dialect.separator,
+        "encoding": dialect.encoding,
+        "decimal": dialect.decimal,
+        "dtype": dict.fromkeys(text, str),
+        "na_values": _MISSING,
+        "skipinitialspace": True,
+        "index_col": False,  # otherwise rows longer than the header would shift it
+        "low_memory": False,
+    }
 
 
 def _with_codes(stream: BinaryIO, frame: pd.DataFrame, options: dict[str, Any]) -> pd.DataFrame:
@@ -217,7 +210,7 @@ class Files:
     """Files of one table, all of the same columns, to be read in chunks.
 
     Parquet files have the Arrow `schema` of the first, and tell the number of rows; text files have
-    a `dialect`, columns that are `text`, and are left as written if `verbatim`.
+    a `dialect`, and columns that are `text`.
     """
 
     source: str
@@ -227,7 +220,6 @@ class Files:
     n_rows: int | None = None
     dialect: Dialect | None = None
     text: tuple[str, ...] = ()
-    verbatim: bool = False
     first: int = 0  # number of the first file, if these are some of several
 
     @property
@@ -288,7 +280,7 @@ class Files:
     def _chunks(self, path: Path, columns: list[str]) -> Iterator[pd.DataFrame]:
         size = max(_NUMBERS // max(len(columns), 1), 1)
         if self.dialect is not None:
-            options = _text_options(self.dialect, None if self.verbatim else self.text)
+            options = _text_options(self.dialect, self.text)
             with (
                 _opened(path) as stream,
                 _parsed_text(stream, options, usecols=columns, chunksize=size) as chunks,
@@ -433,7 +425,7 @@ def _text_writer(stream: Any, separator: str) -> Callable[[pd.DataFrame], None]:
         sep, decimal, encoding = frame.attrs.get("dialect", (separator, ".", "utf-8"))
         sep = sep if separator == "," else separator
         encoder = encoder or codecs.getincrementalencoder(encoding)("backslashreplace")
-        text = frame.to_csv(None, sep=sep, decimal=decimal, index=index, header=first)
+        text = frame.to_csv(sep=sep, decimal=decimal, index=index, header=first)
         stream.write(encoder.encode(text))
 
     return write
