@@ -177,7 +177,7 @@ def _single(trials: Trials, name: str) -> Candidate | None:
 def _label(trials: Trials, name: str) -> str:
     if single := _single(trials, name):
         return single.label
-    kind = "models" if name == "all" else f"{name} models"
+    kind = "models" if name in ("all", "paired") else f"{name} models"
     return f"the blend of {len(trials.choices[name].weights)} {kind}"
 
 
