@@ -1,4 +1,4 @@
-"""Models in one safetensors file, with JSON in its header; nothing is unpickled."""
+"""Safetensors files with JSON in the header; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,21 +15,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from crosslearning.files import replacing
-from crosslearning.nn._blocks import ALL
-from crosslearning.nn._ranks import whole
 from crosslearning.tether import Array, Tether
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from torch.distributed.device_mesh import DeviceMesh
-
-    from crosslearning.nn._task_models import TaskModels
-
-    Models = TypeVar("Models", bound=TaskModels)
-
 _KEY = "crosslearning"
-_KIND = "TaskModels"
 _VERSION = 1
 
 
@@ -101,56 +92,6 @@ def read_file(
         raise ValueError(
             f"{os.fspath(path)} does not contain {kind}, or it is damaged: {error}. {remedy}"
         ) from error
-
-
-def save_models(models: TaskModels, path: str | os.PathLike[str]) -> None:
-    """Write models with all that is needed to rebuild them, given their architecture."""
-    labels = [encode_label(task) for task in models.tasks]
-    for label, task in zip(labels, models.tasks, strict=True):
-        if decode_label(label) != task:
-            raise ValueError(
-                "Only task labels that are strings, numbers or tuples of these can be saved; got "
-                f"{task!r}. Use its name as the label."
-            )
-    ranks = models.ranks
-    tensors = ranks.gather_first({k: whole(v) for k, v in models.state_dict().items()})
-    content = {
-        "tasks": labels,
-        "tethers": {block.name: encode_tether(block.tether) for block in models.blocks},
-        "center_weight": models.center_weight,
-    }
-    if ranks.is_first:
-        write_file(path, _KIND, tensors, content)
-    ranks.barrier()
-
-
-def load_models(
-    kind: type[Models], path: str | os.PathLike[str], module: Any, mesh: DeviceMesh | None
-) -> Models:
-    tensors, content = read_file(path, _KIND)
-    tasks = [decode_label(label) for label in content["tasks"]]
-    tethers = {
-        name: Tether(**{knob: np.asarray(value, np.float64) for knob, value in knobs.items()})
-        for name, knobs in content["tethers"].items()
-    }
-    tether: Any = tethers[ALL] if list(tethers) == [ALL] else tethers
-    weight = content["center_weight"]
-    models = kind(module, tasks, tether=tether, center_weight=weight, mesh=mesh)
-    if mesh is not None:
-        tensors = {name: tensors[name] for name in models.state_dict() if name in tensors}
-    try:
-        for name, value in models.state_dict().items():
-            if name in tensors and tensors[name].dtype != value.dtype:
-                raise ValueError(
-                    f"{name!r} is {tensors[name].dtype} in the file and {value.dtype} here."
-                )
-        models.load_state_dict(tensors)
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(
-            f"{os.fspath(path)} does not match the module: {error} Use the architecture and dtype "
-            "that were saved."
-        ) from error
-    return models
 
 
 def encode_tether(tether: Tether) -> dict[str, Any]:

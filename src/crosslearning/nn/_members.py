@@ -23,7 +23,7 @@ from crosslearning.tether import Array, Flags
 if TYPE_CHECKING:
     from crosslearning.nn._task_models import TaskModels
 
-_ELEMENTS = 1 << 17  # of a chunk: its temporaries stay in the second-level cache
+_ELEMENTS = 1 << 18  # of a chunk: its temporaries stay in the second-level cache
 _NARROWEST = 1 << 14  # narrower chunks cost more in calls than in arithmetic
 _MANY = 16  # rows from which NumPy, which computes half of a symmetric matrix, is faster than torch
 _FRESH = 50  # steps after which norms, which change slowly, are measured again

@@ -15,7 +15,16 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from crosslearning.coupling import Status, couple
 from crosslearning.coupling._checks import check_center_weight
-from crosslearning.nn._files import decode_state, encode_state, load_models, save_models
+from crosslearning.nn._blocks import ALL
+from crosslearning.nn._files import (
+    decode_label,
+    decode_state,
+    encode_label,
+    encode_state,
+    encode_tether,
+    read_file,
+    write_file,
+)
 from crosslearning.nn._members import FlatMembers, StepCertificate
 from crosslearning.nn._modules import (
     LinkedModules,
@@ -27,6 +36,8 @@ from crosslearning.nn._modules import (
 )
 from crosslearning.nn._ranks import Ranks, whole
 from crosslearning.tether import Tether
+
+_KIND = "TaskModels"  # of a file
 
 
 class TaskModels(LinkedModules):
@@ -274,7 +285,22 @@ class TaskModels(LinkedModules):
 
         With a mesh, all ranks must call it; the first gathers all models in memory and writes them.
         """
-        save_models(self, path)
+        for task in self.tasks:
+            if decode_label(encode_label(task)) != task:
+                raise ValueError(
+                    "Only task labels that are strings, numbers or tuples of these can be saved; "
+                    f"got {task!r}. Use its name as the label."
+                )
+        state = {name: whole(value) for name, value in self.state_dict().items()}
+        tensors = self.ranks.gather_first(state)
+        content = {
+            "tasks": [encode_label(task) for task in self.tasks],
+            "tethers": {block.name: encode_tether(block.tether) for block in self.blocks},
+            "center_weight": self.center_weight,
+        }
+        if self.ranks.is_first:
+            write_file(path, _KIND, tensors, content)
+        self.ranks.barrier()
 
     @classmethod
     def load(
@@ -288,7 +314,31 @@ class TaskModels(LinkedModules):
 
         Only the architecture of `module` matters; `mesh` may differ from that of the saved models.
         """
-        return load_models(cls, path, module, mesh)
+        tensors, content = read_file(path, _KIND)
+        tasks = [decode_label(label) for label in content["tasks"]]
+        tethers = {
+            name: Tether(**{knob: np.asarray(value, np.float64) for knob, value in knobs.items()})
+            for name, knobs in content["tethers"].items()
+        }
+        tether: Any = tethers[ALL] if list(tethers) == [ALL] else tethers
+        weight = content["center_weight"]
+        models = cls(module, tasks, tether=tether, center_weight=weight, mesh=mesh)
+        state = models.state_dict()
+        if mesh is not None:  # other ranks hold the rest
+            tensors = {name: tensors[name] for name in state if name in tensors}
+        try:
+            for name, value in state.items():
+                if name in tensors and tensors[name].dtype != value.dtype:
+                    raise ValueError(
+                        f"{name!r} is {tensors[name].dtype} in the file and {value.dtype} here."
+                    )
+            models.load_state_dict(tensors)
+        except (RuntimeError, ValueError) as error:
+            raise ValueError(
+                f"{os.fspath(path)} does not match the module: {error} Use the architecture and "
+                "dtype that were saved."
+            ) from error
+        return models
 
     def get_extra_state(self) -> torch.Tensor:
         """Labels and pulls, as bytes of JSON in a tensor, for ``state_dict``."""
