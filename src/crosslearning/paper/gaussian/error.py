@@ -9,10 +9,32 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.paper.gaussian._checks import number, numbers
-
 _BATCH = 1 << 14  # realisations held in memory at once
 _FAR = 30.0  # erfc is 0 in float64 from 26.6 on
+_REMEDIES = {
+    "max_gap": "Use 0 to merge the two groups, `math.inf` to estimate them separately.",
+    "gap": "Use 0 if the means are equal.",
+    "sigma": "Use the standard deviation of one sample.",
+    "sigma_m": "Use the standard deviation of one sample over the root of the number of samples.",
+}
+
+
+def numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """Convert to an array, and check the rule for this name; NaN violates it."""
+    array = np.asarray(value, dtype=np.float64)
+    is_distance, may_be_infinite = "gap" in name, name == "max_gap"
+    good = (array >= 0 if is_distance else array > 0) & ((array < math.inf) | may_be_infinite)
+    if not good.all():
+        rule = "at least 0" if is_distance else "positive"
+        rule = rule if may_be_infinite else f"finite and {rule}"
+        bad = array[~good].flat[0]
+        raise ValueError(f"`{name}` must be {rule}; got {bad}. {_REMEDIES[name]}")
+    return array
+
+
+def number(name: str, value: float) -> float:
+    """Check one value."""
+    return float(numbers(name, value))
 
 
 def mse(max_gap: ArrayLike, gap: float, sigma_m: float) -> NDArray[np.float64]:

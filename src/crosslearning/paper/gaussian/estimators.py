@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.coupling import Projection, project
-from crosslearning.paper.gaussian._checks import finite, group_mean, number
+from crosslearning.paper.gaussian.error import number
 
 
 class TwoMeans(NamedTuple):
@@ -36,7 +36,7 @@ def two_means(x: ArrayLike, y: ArrayLike, max_gap: float) -> TwoMeans:
     TwoMeans(x=3.0, y=3.0)
     """
     limit = number("max_gap", max_gap)
-    a, b = (float(group_mean(name, group, 1)[0]) for name, group in (("x", x), ("y", y)))
+    a, b = (_group_mean(name, group).item() for name, group in (("x", x), ("y", y)))
     if abs(a - b) <= limit:
         return TwoMeans(a, b)
     middle, half = a / 2 + b / 2, math.copysign(limit / 2, a - b)
@@ -53,13 +53,19 @@ def cross_means(samples: Sequence[ArrayLike], epsilon: float) -> Projection:
     array([[2.],
            [4.]])
     """
-    means = [group_mean(f"samples[{i}]", group, 2) for i, group in enumerate(samples)]
-    if len({mean.shape for mean in means}) != 1:
-        raise ValueError(
-            "`samples` must hold at least one group, all of one dimension; got dimensions "
-            f"{[mean.size for mean in means]}. Use the same columns for each group."
-        )
+    means = [_group_mean(f"samples[{i}]", group) for i, group in enumerate(samples)]
     return project(np.stack(means), epsilon)
+
+
+def _group_mean(name: str, group: ArrayLike) -> NDArray[np.float64]:
+    """Return the mean of one group as a vector."""
+    samples = np.asarray(group, dtype=np.float64)
+    if samples.ndim == 0 or samples.size == 0 or not np.isfinite(samples).all():
+        raise ValueError(
+            f"`{name}` must be an array of finite samples, at least one; got {group!r}. Remove "
+            "groups without samples, and fill in missing values."
+        )
+    return np.atleast_1d(samples.mean(axis=0))
 
 
 def james_stein(means: ArrayLike, sigma_m: float, target: ArrayLike = 0.0) -> NDArray[np.float64]:
@@ -80,28 +86,15 @@ def james_stein(means: ArrayLike, sigma_m: float, target: ArrayLike = 0.0) -> ND
     array([0.75, 1.5 , 1.5 ])
     """
     sigma = number("sigma_m", sigma_m)
-    x = finite("means", means)
-    if x.ndim not in (1, 2):
-        raise ValueError(
-            f"`means` must have the shape (N,) or (N, S); got {x.shape}. "
-            "Pass one sample mean per group."
-        )
+    x = np.asarray(means, dtype=np.float64)
     to_mean = isinstance(target, str) and target == "mean"
     freedom = x.size - x[:1].size if to_mean else x.size
     if freedom < 3:
         raise ValueError(
             f"The James-Stein estimator needs 3 degrees of freedom; got {freedom} from means of "
-            f"shape {x.shape}{' and their own mean as target' if to_mean else ''}. "
-            "Add groups, or keep the sample means."
+            f"shape {x.shape}. Add groups, or keep the sample means."
         )
-    t = x.mean(axis=0) if to_mean else finite("target", target)
-    try:
-        t = np.broadcast_to(t, x.shape)
-    except ValueError:
-        raise ValueError(
-            f"`target` must be one number or broadcast to the shape {x.shape} of the means; got "
-            f"the shape {t.shape}. Use 'mean' to shrink towards the mean of the groups."
-        ) from None
+    t = np.broadcast_to(x.mean(axis=0) if to_mean else np.asarray(target, np.float64), x.shape)
     distance = float(np.linalg.norm(x - t))
     ratio = sigma / distance if distance else math.inf
     return np.asarray(t + max(0.0, 1.0 - (freedom - 2) * ratio * ratio) * (x - t))
