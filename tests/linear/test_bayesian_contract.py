@@ -102,7 +102,7 @@ def test_copies_and_files(model, classes, tmp_path):
         assert np.array_equal(getattr(copy, method)(data.X, tasks=data.tasks), expected)
         new = copy.fit_task(data.X[:9], data.y[:9])
         np.testing.assert_allclose(new.coef_, fitted.fit_task(data.X[:9], data.y[:9]).coef_)
-        if not classes and fitted.calibration_:
+        if not classes and fitted.calibration_.size:
             for how in ("evidence", "conformal"):
                 np.testing.assert_array_equal(
                     copy.predict_interval(data.X, tasks=data.tasks, method=how),

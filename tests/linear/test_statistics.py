@@ -90,7 +90,7 @@ def test_a_given_tether(data, settings):
         {"fit_intercept": False, "metric": "standard"},
         {"standardize": False, "average": "rows", "tether": "spring"},
         {"metric": "standard", "tether": "auto", "task_weights": "equal", "alphas": [1.0]},
-        {"alphas": [0.1, 1.0], "epsilons": [0.0, 0.5, 2.0, np.inf], "one_standard_error": True},
+        {"alphas": [0.1, 1.0], "epsilons": [0.0, 0.5, 2.0, np.inf]},
         {"scoring": "neg_mean_squared_error", "tether": "tension"},
     ],
 )

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from crosslearning.convex.sums.squared_error import SquaredError
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.scoring import Predicted, scorer_of
-from crosslearning.linear._base import CrossTethered
-from crosslearning.linear._cv import CrossLinearModelCV
-from crosslearning.linear._search import Pair
-from crosslearning.linear._targets import RealTarget
+from crosslearning.linear._cv import CrossLinearModelCV, Pair
+from crosslearning.linear._estimator import RealTarget
+from crosslearning.linear._tethered import CrossTethered
 from crosslearning.tether import Array, Indices
 
 
@@ -23,7 +22,6 @@ class _RidgeTarget(RealTarget):
 
     def fit_statistics(self, statistics: Statistics) -> Self:
         """Fit from sums instead of rows; the models are the same."""
-        self._validate_params()
         self._check_statistics(statistics)
         self.target_mean_ = float(statistics.pooled_means()[-1]) if self.fit_intercept else 0.0
         shift = np.append(np.zeros(statistics.n_features), self.target_mean_)
@@ -143,8 +141,6 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
         Any scikit-learn scorer; by default the negative mean squared error.
     average : {"tasks", "rows"}, default="tasks"
         Whether every task or every row has equal weight in a score.
-    one_standard_error : bool, default=False
-        Whether to take the smallest radius within one standard error of the best score.
     n_jobs, random_state : int, optional, and int, default=0
         Number of folds to run in parallel, and the seed of the folds.
     metric : {"learned", "standard"} or array, default="learned"

@@ -14,7 +14,7 @@ from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import count
 from crosslearning.evaluation.scores import Scores
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
-from crosslearning.linear.persistence import state_of
+from crosslearning.linear._estimator import state_of
 from crosslearning.tables.checks import Checks, RowSummary, baseline_predictions
 from crosslearning.tables.differences import coefficient_table
 from crosslearning.tables.engines import Engine
