@@ -345,10 +345,9 @@ def test_every_family_with_a_logarithmic_link_stacks_logarithms():
 @pytest.mark.parametrize(
     ("stack", "match"),
     [
-        (CrossStackingRegressor([], passthrough=False), "must pass the features"),
         (CrossStackingRegressor(final_estimator=LinearRegression(), estimators=[]), "`tasks`"),
         (CrossStackingRegressor([TREE, TREE]), "not unique"),
-        (CrossStackingRegressor([LinearRegression()]), r"pairs.*got LinearRegression\(\). Write"),
+        (CrossStackingRegressor([LinearRegression()]), r"pairs.*got \[LinearRegression\(\)\]"),
         (CrossStackingClassifier([("a", SIMPLE, 1)]), "pairs of a name and an estimator"),
     ],
 )

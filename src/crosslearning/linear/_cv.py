@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
@@ -19,8 +19,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from crosslearning.convex.solver.problem import ConvexProblem
 from crosslearning.convex.sums.columns import Scaling
-from crosslearning.convex.sums.statistics import Statistics
-from crosslearning.convex.sums.table import Data, TaskTable
+from crosslearning.convex.sums.table import TaskTable
 from crosslearning.evaluation import Comparison, Scores
 from crosslearning.evaluation.scores import best, nested
 from crosslearning.evaluation.scoring import Scorer, score_tasks, scorer_of
@@ -94,7 +93,7 @@ class Fold:
     _ridged: dict[float, ConvexProblem] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, estimator: Any, train: Data, test: Data) -> Fold:
+    def of(cls, estimator: Any, train: TaskTable, test: TaskTable) -> Fold:
         """Build a fold from training and held-out data; the metric is learned from the former."""
         scaling = estimator._scaling_of(train)
         # The centre, which is the last model, predicts tasks without training rows.
@@ -311,7 +310,7 @@ class CrossLinearModelCV(CrossLinearModel):
     def _knobs(self) -> tuple[float, float, float, float]:
         return self.alpha_, self.epsilon_, self.stiffness_, self.tension_
 
-    def _fit(self, rows: Data) -> None:
+    def _fit(self, rows: TaskTable) -> None:
         """Choose tether and ridge strength by cross-validation, then fit all rows."""
         with one_blas_thread():
             scaling = self._scaling_of(rows)
@@ -332,10 +331,10 @@ class CrossLinearModelCV(CrossLinearModel):
                 )
             self._fit_scaled(rows, scaling)
 
-    def _search(self, data: Data, scaling: Scaling) -> Search:
+    def _search(self, rows: TaskTable, scaling: Scaling) -> Search:
         """Return a search over ridge strengths, the same for all methods, and tethers."""
-        whole = self._rough_losses(data, scaling)
-        self.metric_, strength = self._learned(data, scaling)
+        whole = self._rough_losses(rows, scaling)
+        self.metric_, strength = self._learned(rows, scaling)
 
         @cache
         def problem(alpha: float) -> ConvexProblem:
@@ -347,46 +346,31 @@ class CrossLinearModelCV(CrossLinearModel):
             alphas = _checked("alphas", self.alphas, np.finfo(np.float64).max)
         elif strength is not None:
             alphas = [max(strength, _LEAST * curvature), *alphas[_WEAK:]]
-        folds = [Fold.of(self, *parts) for parts in self._splits(data)]
+        seed, classes = self.random_state, is_classifier(self)
+        splits = splits_of(self.cv, rows.X, rows.y, rows.tasks, seed, classes=classes)
+        folds = [Fold.of(self, rows.take(train), rows.take(test)) for train, test in splits]
         epsilons = None if self.epsilons is None else _checked("epsilons", self.epsilons)
         return Search(folds, problem, alphas, epsilons, self)
 
-    def _rough_losses(self, data: Data, scaling: Scaling) -> ConvexProblem:
-        losses = self._losses(data, scaling)
+    def _rough_losses(self, rows: TaskTable, scaling: Scaling) -> ConvexProblem:
+        losses = self._losses(rows, scaling)
         return replace(losses, tol=_ROUGH, max_iter=min(self.max_iter, _FEW_STEPS))
 
-    def _splits(self, data: Data) -> Iterator[tuple[Data, Data]]:
-        """Yield data to fit and data held out."""
-        if isinstance(data, Statistics):
-            folds = [fold for k in range(data.n_folds) if (fold := data.fold(k)).n_rows]
-            for k, fold in enumerate(folds):
-                first, *others = folds[:k] + folds[k + 1 :]
-                yield sum(others, first), fold  # total - fold would lose digits
-            return
-        classes, seed = is_classifier(self), self.random_state
-        for train, test in splits_of(self.cv, data.X, data.y, data.tasks, seed, classes=classes):
-            yield data.take(train), data.take(test)
-
-    def _compared(self, search: Search, chosen: Candidate, data: Data) -> Comparison:
+    def _compared(self, search: Search, chosen: Candidate, rows: TaskTable) -> Comparison:
         """Compare the methods, each with its best settings among its candidates."""
         pooled, separate = ([Candidate(a, e) for a in search.alphas] for e in (0.0, np.inf))
         methods = {"pooled": pooled, "separate": separate, "cross": list(search.scored)}
         everyone = list(dict.fromkeys(chain.from_iterable(methods.values())))
         at = {name: list(map(everyone.index, tried)) for name, tried in methods.items()}
         scores = nested(search.scores(everyone), at, everyone.index(chosen))
-        return Comparison.of(scores, self.tasks_, data.counts, nested=scores.n_splits > 1)
+        return Comparison.of(scores, self.tasks_, rows.counts, nested=scores.n_splits > 1)
 
 
 def _checked(name: str, values: Any, largest: float = np.inf) -> list[float]:
     """Return a non-empty list of nonnegative numbers."""
-    try:
-        numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        numbers = np.empty(0)
-    if numbers.ndim != 1 or not numbers.size:
-        raise ValueError(f"`{name}` must be a list of at least one number; got {values!r}.")
-    wrong = numbers[~((numbers >= 0) & (numbers <= largest))]
-    if wrong.size:
-        finite = "" if largest == np.inf else " and finite"
-        raise ValueError(f"`{name}` must be at least 0{finite}; got {wrong[0]}.")
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.ndim != 1 or not numbers.size or not np.all((numbers >= 0) & (numbers <= largest)):
+        raise ValueError(
+            f"`{name}` must be a list of at least one number from 0 to {largest:g}; got {values!r}."
+        )
     return [float(number) for number in numbers]

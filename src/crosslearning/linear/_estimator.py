@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,8 +52,11 @@ _JOINT = ("_gains", "_statistics")  # what contrasts and updates need, and predi
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
-    """An estimator whose rows belong to tasks; its parameters are dataclass fields."""
+class TaskEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose rows belong to tasks; its parameters are dataclass fields.
+
+    Subclasses have ``_fit(rows)``, and `RealTarget` or `ClassTarget`, which encode the target.
+    """
 
     task_column: Any = None
     _checks: ClassVar[dict[str, Any]] = {}  # further ones of scikit-learn's validation
@@ -84,14 +86,6 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         self._validate_params()
         self._fit(self._check_rows(X, y, tasks, sample_weight))
         return self
-
-    @abstractmethod
-    def _fit(self, rows: TaskTable) -> None:
-        """Fit checked rows."""
-
-    @abstractmethod
-    def _encoded(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Encode targets."""
 
     def _learn_target(self, y: NDArray[Any], weights: Array) -> None:
         """Remember what is needed to encode targets."""
@@ -141,7 +135,10 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
 
 
 class RealTarget(TaskRegressor):
-    """Real targets, centred for accuracy and, for quantiles, in units of the noise."""
+    """Real targets, centred for accuracy and, for quantiles, in units of the noise.
+
+    `_to_user` turns coefficients and intercepts of a fit into public ones; `_center` inverts it.
+    """
 
     target_scale_ = 1.0
 
@@ -266,18 +263,6 @@ class LinearModel(TaskEstimator):
             joint["_statistics"] = Statistics.load(BytesIO(joint["_statistics"].tobytes()))
         vars(model).update(joint)
         return model  # type: ignore[no-any-return]
-
-    @abstractmethod
-    def _fit_task(self, rows: TaskTable) -> None:
-        """Fit rows of one new task."""
-
-    @abstractmethod
-    def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        """Convert internal coefficients and intercepts to public ones."""
-
-    @abstractmethod
-    def _center(self) -> tuple[Array, Array]:
-        """Return the centre's internal coefficients and intercepts: the inverse of `_to_user`."""
 
     def _check_statistics(self, statistics: Statistics) -> None:
         """Write the attributes that do not depend on the model."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -75,18 +74,6 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         self._set_params("estimators", **params)
         return self
 
-    @abstractmethod
-    def _learn_bounds(self, y: NDArray[Any]) -> None:
-        """Learn to which range the predictions of base models are clipped."""
-
-    @abstractmethod
-    def _stacked(self, predicted: Array) -> Array:
-        """Return the columns that the predictions of a base model become."""
-
-    @abstractmethod
-    def _default_base(self) -> Any:
-        """Return the base model in place of `estimators`."""
-
     def _fit(self, rows: TaskTable) -> None:
         """Fit the base models, and the final estimator on their out-of-fold predictions."""
         weighting = {} if np.all(rows.weights == 1.0) else {"sample_weight": rows.weights}
@@ -105,7 +92,7 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
             columns = self._columns(rows.X, stacked)
             self.final_estimator_ = self._final()
             self.final_estimator_.fit(columns, target, tasks=self.tasks_[rows.tasks], **weighting)
-            weight = np.ravel(getattr(self.final_estimator_, "center_coef_", np.zeros(0)))
+            weight = np.ravel(getattr(self.final_estimator_, "center_coef_", ()))
             if weight.size != columns.shape[1] or not np.any(weight[weight.size - n :] < 0):
                 break
             self.trusted_[np.argmin(weight[weight.size - n :])] = False
@@ -136,22 +123,15 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _base_models(self) -> list[Any]:
-        pairs: list[Any] = self.estimators or []
         if self.estimators is None:
             return [self._default_base()]
-        if not pairs and not self.passthrough:
+        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in self.estimators):
             raise ValueError(
-                "A stack without base models must pass the features through; got estimators=[] "
-                "and passthrough=False."
+                "`estimators` must be a list of pairs of a name and an estimator, such as "
+                f"[('lines', LinearRegression())]; got {self.estimators!r}."
             )
-        for pair in pairs:
-            if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)):
-                raise ValueError(
-                    "`estimators` must be a list of pairs of a name and an estimator; got "
-                    f"{pair!r}. Write [('lines', LinearRegression())], for example."
-                )
-        self._validate_names([name for name, _ in pairs])
-        return [model for _, model in pairs]
+        self._validate_names([name for name, _ in self.estimators])
+        return [model for _, model in self.estimators]
 
     def _frame(self, X: Array) -> pd.DataFrame:
         return pd.DataFrame(X, columns=_check_feature_names_in(self, None))
