@@ -18,35 +18,40 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from crosslearning.convex.evidence.gaussian import COVARIANCES
-from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
-from crosslearning.convex.evidence.laplace import laplace_fit, new_task_means, new_tasks
-from crosslearning.convex.evidence.nearest import Gaussians
-from crosslearning.convex.evidence.nested import NestedFit, nested_fit
-from crosslearning.convex.evidence.nested_laplace import nested_laplace_fit
+from crosslearning.convex.evidence.gaussian import COVARIANCES, nested_fit
+from crosslearning.convex.evidence.laplace import (
+    laplace_fit,
+    nested_laplace_fit,
+    new_task_means,
+    new_tasks,
+)
+from crosslearning.convex.evidence.marginal import Hierarchy, Marginal
 from crosslearning.convex.evidence.passes import laplace_passes
-from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus
+from crosslearning.convex.evidence.posterior import (
+    EvidenceFit,
+    EvidenceStatus,
+    Gaussians,
+    NestedFit,
+)
 from crosslearning.convex.evidence.search import SearchOptions
 from crosslearning.convex.families import AVERAGED, LEARNED, Family, Gaussian, Student
 from crosslearning.convex.predict import Predictor
-from crosslearning.convex.solver.bounded import bounded, bounded_tasks
+from crosslearning.convex.solver.augmented_lagrangian import ConvexSolution
+from crosslearning.convex.solver.bounded import bounded, bounded_levels, bounded_tasks
 from crosslearning.convex.solver.losses import FamilyLoss, Loss, loss_of_pass, quadratic_loss
-from crosslearning.convex.solver.metric import Metric
-from crosslearning.convex.solver.nested_bound import bounded_levels
-from crosslearning.convex.solver.solution import ConvexSolution
+from crosslearning.convex.solver.tethers import Metric
 from crosslearning.convex.sums.columns import Scaling
-from crosslearning.convex.sums.moments import Moments
 from crosslearning.convex.sums.passes import Passed
-from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.rows import GLMRows, Moments
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._estimator import LinearModel, one_blas_thread
 from crosslearning.linear.summary import Inference
 from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, is_center
-from crosslearning.tasks.labels import as_objects
-from crosslearning.tasks.nested import (
+from crosslearning.tasks.labels import (
     Paths,
+    as_objects,
     codes_of,
     groups_of,
     has_levels,
@@ -287,8 +292,13 @@ class CrossBayesianModel(Inference, LinearModel):
         else:
             rows = partial(data.products, dispersion=fit.noise_variance)
             products = rows(fit.means[0])
-        precision = 1.0 / fit.center_variances
-        marginal = NestedMarginal(products, weights, fit.hierarchy, fit.level_variances, precision)
+        marginal = Marginal(
+            products=products,
+            task_weights=weights,
+            hierarchy=fit.hierarchy,
+            roots=np.sqrt(fit.level_variances),
+            precision=1.0 / fit.center_variances,
+        )
         solution = bounded_levels(
             marginal, self.epsilon_[::-1], rows, tol=_LEVELS_AIM, max_iter=self.max_iter
         )

@@ -11,20 +11,24 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.convex.evidence.gaussian import evidence_fit
-from crosslearning.convex.evidence.nearest import Gaussians
-from crosslearning.convex.evidence.posterior import symmetric_root, task_covariances
+from crosslearning.convex.evidence.marginal import symmetric_root, task_covariances
+from crosslearning.convex.evidence.posterior import Gaussians
 from crosslearning.convex.families import Gaussian, OneScore, Quantile, Student
-from crosslearning.convex.predict import central_interval, linear_scores, possible_ends
-from crosslearning.convex.residuals import conformal_quantile, summary
+from crosslearning.convex.predict import (
+    central_interval,
+    conformal_quantile,
+    linear_scores,
+    possible_ends,
+    summary,
+)
 from crosslearning.convex.solver.losses import quadratic_loss
-from crosslearning.convex.sums.scores import quadratic_forms
+from crosslearning.convex.sums.rows import quadratic_forms
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
 from crosslearning.linear._bayesian import CrossBayesianModel
 from crosslearning.linear._estimator import RealTarget, checked_offset, one_blas_thread
 from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, separate_labels
-from crosslearning.tasks.labels import TaskIndex, check_tasks
-from crosslearning.tasks.nested import has_levels, paths_like
+from crosslearning.tasks.labels import TaskIndex, check_tasks, has_levels, paths_like
 from crosslearning.tether import Array, Indices
 
 _METHODS = ("evidence", "conformal")
