@@ -78,7 +78,6 @@ class CrossBayesianModel(Inference, LinearModel):
     epsilon: float | Sequence[float] = np.inf
     covariance: str = "auto"
     blocks: ArrayLike | None = None
-    task_weights: dict[Any, float] | None = None
     tol: float = 1e-6
     max_iter: int = 500
 
@@ -87,7 +86,6 @@ class CrossBayesianModel(Inference, LinearModel):
         "epsilon": [Interval(Real, 0, None, closed="both"), "array-like"],  # one for each level
         "covariance": [StrOptions(set(COVARIANCES))],
         "blocks": ["array-like", None],
-        "task_weights": [dict, None],
     }
     _remedy = "Raise `max_iter`, or `epsilon` if it is finite."
 
@@ -151,8 +149,7 @@ class CrossBayesianModel(Inference, LinearModel):
 
     def _evidence_options(self, n_features: int) -> dict[str, Any]:
         options = {name: getattr(self, name) for name in ("covariance", "tol", "max_iter")}
-        blocks, weights = self._blocks(n_features), self._weights_of_tasks()
-        return {**options, "blocks": blocks, "task_weights": weights}
+        return {**options, "blocks": self._blocks(n_features)}
 
     def _blocks(self, n_features: int) -> Indices | None:
         """Return the number of each column's block."""
@@ -166,23 +163,6 @@ class CrossBayesianModel(Inference, LinearModel):
             )
         return np.append(numbers, np.zeros(int(self.fit_intercept), dtype=np.intp))
 
-    def _weights_of_tasks(self) -> Array:
-        """How many tasks each stands for."""
-        by_label = self.task_weights or {}
-        unknown = set(by_label) - set(self.tasks_.tolist())
-        if unknown:
-            raise ValueError(
-                f"`task_weights` holds weights by task label; {sorted(map(repr, unknown))[0]} is "
-                "not a task in the data. Remove it."
-            )
-        weights = np.array([by_label.get(task, 1.0) for task in self.tasks_], dtype=np.float64)
-        if not np.all((weights > 0) & (weights < np.inf)):
-            raise ValueError(
-                f"`task_weights` must be positive and finite; the smallest is {weights.min()}. "
-                "Drop the rows of a task to ignore it."
-            )
-        return weights
-
     @one_blas_thread()
     def _fit_likelihood(self, rows: TaskTable, offset: Array | None) -> None:
         """Fit rows of any family by Laplace's approximation."""
@@ -191,14 +171,12 @@ class CrossBayesianModel(Inference, LinearModel):
         if self.groups_:
             self._fit_nested(scaling, glm)
             return
-        options = self._evidence_options(rows.X.shape[1])
-        fit, task_weights = laplace_fit(glm, **options), options["task_weights"]
+        fit = laplace_fit(glm, **self._evidence_options(rows.X.shape[1]))
         gaussians, posterior = fit.gaussians(), fit.posterior
         self._keep_shape(fit.family)
-        weighted = replace(glm, family=fit.family, weights=glm.weights * task_weights[glm.tasks])
-        noise, covariances = posterior.noise_variance, gaussians.covariances
-        loss = self._loss(weighted, noise, posterior.thetas, covariances)
-        self._store(scaling, posterior, gaussians, loss, task_weights)
+        glm, noise = replace(glm, family=fit.family), posterior.noise_variance
+        loss = self._loss(glm, noise, posterior.thetas, gaussians.covariances)
+        self._store(scaling, posterior, gaussians, loss)
 
     def _keep_shape(self, family: Family) -> None:
         """Write the attributes that a family has learned."""
@@ -212,18 +190,18 @@ class CrossBayesianModel(Inference, LinearModel):
     ) -> None:
         """Fit rows of a family from sums at several parameters, by the same approximation."""
         scaling = self._scaling_of(statistics)
-        options = self._evidence_options(statistics.n_features)
-        task_weights = options.pop("task_weights")
+        options = SearchOptions(**self._evidence_options(statistics.n_features))
+        ones = np.ones(statistics.n_tasks)
         fit, last = laplace_passes(
-            passed, statistics, scaling, self._family(), SearchOptions(**options), task_weights,
+            passed, statistics, scaling, self._family(), options, ones,
             intercept=self.fit_intercept, learn_from=learn_from,
         )  # fmt: skip
 
         def around(thetas: Array) -> Loss:
-            return loss_of_pass(passed, replace(last, thetas=thetas), task_weights)
+            return loss_of_pass(passed, replace(last, thetas=thetas), ones)
 
-        loss = quadratic_loss(fit.moments, fit.posterior.noise_variance, task_weights)
-        self._store(scaling, fit.posterior, fit.gaussians(), loss, task_weights, around)
+        loss = quadratic_loss(fit.moments, fit.posterior.noise_variance)
+        self._store(scaling, fit.posterior, fit.gaussians(), loss, around)
 
     def _loss(self, rows: GLMRows, noise: float, thetas: Array, covariances: Array) -> Loss:
         """Minus log-likelihoods of the tasks, given their posterior."""
@@ -280,11 +258,9 @@ class CrossBayesianModel(Inference, LinearModel):
         self._store_deviations()
         self.forces_, self.kkt_residual_ = self.distances_, 0.0
         if is_bounded:
-            self._bound_units(scaling, fit, data, options["task_weights"])
+            self._bound_units(scaling, fit, data)
 
-    def _bound_units(
-        self, scaling: Scaling, fit: NestedFit, data: Moments | GLMRows, weights: Array
-    ) -> None:
+    def _bound_units(self, scaling: Scaling, fit: NestedFit, data: Moments | GLMRows) -> None:
         """Replace the means of groups and tasks by those within the bounds."""
         rows = None
         if isinstance(data, Moments):
@@ -294,7 +270,7 @@ class CrossBayesianModel(Inference, LinearModel):
             products = rows(fit.means[0])
         marginal = Marginal(
             products=products,
-            task_weights=weights,
+            task_weights=np.ones(len(self.tasks_)),
             hierarchy=fit.hierarchy,
             roots=np.sqrt(fit.level_variances),
             precision=1.0 / fit.center_variances,
@@ -333,10 +309,9 @@ class CrossBayesianModel(Inference, LinearModel):
         posterior: EvidenceFit,
         gaussians: Gaussians,
         loss: Loss,
-        task_weights: Array,
         around: Callable[[Array], Loss] | None = None,
     ) -> None:
-        """Write the fitted attributes; `loss` is that of the tasks, times their weights.
+        """Write the fitted attributes; `loss` is that of the tasks.
 
         A loss that is one of many, each `around` some parameters, is exact only there. The mode is
         certified, and kept where a bound is to hold; otherwise the means of the `gaussians` are.
@@ -344,7 +319,7 @@ class CrossBayesianModel(Inference, LinearModel):
         self._store_evidence(scaling, posterior)
         self.covariance_ = posterior.task_covariance
         self.center_covariance_ = gaussians.center_covariance
-        self.task_covariances_, self._gains = gaussians.covariances, gaussians.gains
+        self.task_covariances_, self._gains = gaussians.covariances, [gaussians.gains]
         metric = Metric.of(self.covariance_)
         none = np.zeros_like(posterior.thetas)
         mode = ConvexSolution(posterior.thetas, posterior.center, none, np.inf, 0)
@@ -354,7 +329,7 @@ class CrossBayesianModel(Inference, LinearModel):
         precision = np.repeat(of_columns, self._family().n_scores)  # intercepts are free
 
         def within(loss: Loss, start: ConvexSolution) -> ConvexSolution:
-            fixed = metric, precision, self.epsilon_, task_weights
+            fixed = metric, precision, self.epsilon_, np.ones(len(self.tasks_))
             return bounded(loss, *fixed, start, tol=_MODE_AIM, max_iter=self.max_iter)
 
         solution = within(loss, mode)

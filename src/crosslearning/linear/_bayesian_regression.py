@@ -262,9 +262,8 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
             return
         options = self._evidence_options(statistics.n_features)
         posterior = evidence_fit(moments, learn_from=learn_from, **options)
-        weights = options["task_weights"]
-        loss = quadratic_loss(moments, posterior.noise_variance, weights)
-        self._store(scaling, posterior, Gaussians.exact(posterior, moments), loss, weights)
+        loss = quadratic_loss(moments, posterior.noise_variance)
+        self._store(scaling, posterior, Gaussians.exact(posterior, moments), loss)
         self._statistics, self._gains = kept, None
 
     def _codes_to_add(self, tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -56,8 +56,6 @@ class CrossBayesianRidge(BayesianRegression):
         between tasks.
     fit_intercept, standardize, task_column
         As in :class:`CrossRidge`; `task_column` may be a list of columns, outermost first.
-    task_weights : dict, optional
-        Weight of each task, by label: how many tasks it stands for; 1 by default.
     tol : float, default=1e-6
         Gain in log evidence below which the search for variances ends.
     max_iter : int, default=500
@@ -150,7 +148,7 @@ class CrossBayesianGLM(BayesianRegression):
         Power of the mean in the variance of ``family="tweedie"``; between 1 and 2.
     quantile : float, default=0.5
         Level of ``family="quantile"``, between 0 and 1.
-    epsilon, covariance, blocks, task_weights, tol, max_iter, and all others
+    epsilon, covariance, blocks, tol, max_iter, and all others
         As in :class:`CrossBayesianRidge`.
 
     Attributes
@@ -255,7 +253,7 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
         Whether the classes are grades of one thing: a cumulative logit model with one score, and
         thresholds that all tasks share. A class of higher order has a higher score. Targets are
         then numbers, or an ordered pandas Categorical, whose categories give the order.
-    epsilon, covariance, blocks, task_weights, tol, max_iter, and all others
+    epsilon, covariance, blocks, tol, max_iter, and all others
         As in :class:`CrossBayesianRidge`.
 
     Attributes
@@ -377,21 +375,18 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
         covariance given the parent, and B holds the curvatures by its parameters and thresholds.
         """
         score = linear_scores(vars(self), rows.X, rows.tasks)[:, 0]
-        share = self._weights_of_tasks()
-        weights = rows.weights * share[rows.tasks]
-        by_row, information = self._family().threshold_curvatures(rows.y, score, weights)
+        by_row, information = self._family().threshold_curvatures(rows.y, score, rows.weights)
         columns = rows.weights[:, None] * self._scaling().columns(rows.X, intercept=True)
         B = np.zeros((rows.n_tasks, columns.shape[1], by_row.shape[1]))
         np.add.at(B, rows.tasks, columns[:, :, None] * by_row[:, None])
-        gains, parents = self._gains if self.groups_ else [self._gains], self._hierarchy().parents
+        gains, parents = self._gains, self._hierarchy().parents
         levels, moves = self.covariance_.reshape(-1, *self.center_covariance_.shape)[::-1], []
-        share = share[:, None, None]
         for level, between in enumerate(levels):
             moves.append(-gains[level] @ between @ B)
-            information = information + np.sum(share * B.swapaxes(1, 2) @ moves[-1], axis=0)
+            information = information + np.sum(B.swapaxes(1, 2) @ moves[-1], axis=0)
             above = np.zeros((parents[level].max() + 1, *B.shape[1:]))
-            np.add.at(above, parents[level], share * gains[level].swapaxes(1, 2) @ B)
-            B, share = above, np.ones((len(above), 1, 1))
+            np.add.at(above, parents[level], gains[level].swapaxes(1, 2) @ B)
+            B = above
         slopes = center = -self.center_covariance_ @ B
         self.threshold_covariance_ = np.linalg.inv(information + (B.swapaxes(1, 2) @ center)[0])
         for level in reversed(range(len(levels))):

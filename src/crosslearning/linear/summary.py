@@ -81,7 +81,7 @@ class Inference:
     level_names_: Sequence[str] = ("task",)
     epsilon_: Any
     epsilon_max_: Any
-    _gains: Any  # of the tasks; of groups within groups, those of the units of each level
+    _gains: list[Array] | None  # of the units of each level, tasks first
     _statistics: Statistics | None
 
     def summary(self: Any, *, coverage: float = 0.95) -> Summary:
@@ -208,7 +208,7 @@ class Inference:
                 "Contrasts need the joint posterior of the tasks, which a model of `fit_task` does "
                 "not keep. Call `contrast` of the model that `fit` returned."
             )
-        return np.asarray((self._gains[0] if self.groups_ else self._gains)[tasks])
+        return np.asarray(self._gains[0][tasks])
 
     def _user_directions(self: Any) -> Array:
         """Map from parameters to coefficients as given and intercepts, one row each."""
