@@ -18,7 +18,7 @@ import crosslearning.tables.differences as differences
 import crosslearning.tables.findings as records
 import crosslearning.tables.verdict as verdicts
 from crosslearning.archive import from_json, to_json
-from crosslearning.evaluation.comparison import Comparison, Measure, extreme
+from crosslearning.evaluation.comparison import Comparison, Measure, Remark, extreme
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.scores import standard_error
 from crosslearning.tables.columns.encoder import counted
@@ -121,7 +121,7 @@ def _findings(fit: Fit) -> records.Findings:
     )
 
 
-def _remarks(fit: Fit, comparison: Comparison, measure: Measure) -> tuple[records.Remark, ...]:
+def _remarks(fit: Fit, comparison: Comparison, measure: Measure) -> tuple[Remark, ...]:
     """Say which tasks gain and lose most over separate models of the same learners."""
     alone = verdicts.against_separate(fit.compared.trials, comparison) or comparison
     shared = "with this model" if alone is comparison else "cross-learned"
