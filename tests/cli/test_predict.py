@@ -11,7 +11,7 @@ import pytest
 
 from crosslearning.cli import main
 from crosslearning.tables import fit_table
-from crosslearning.tables.reading import files as table_files
+from crosslearning.tables import reading as table_files
 from tests.support.cli import check_failure
 from tests.support.tables import shops
 

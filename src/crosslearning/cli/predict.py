@@ -104,9 +104,8 @@ def _refuse(purpose: str, **options: Any) -> None:
 
 def _predict_table(folder: Path, tables: list[str], coverage: float | None, out: str) -> Predicted:
     """Predict a table; a large one is written in chunks."""
-    from crosslearning.tables import TableModel, is_text, predict_files, predict_table
-    from crosslearning.tables.reading.files import is_large
-    from crosslearning.tables.reading.tables import refuse_overwriting
+    from crosslearning.tables import TableModel, predict_files, predict_table
+    from crosslearning.tables.reading import is_large, refuse_overwriting, separator_of
 
     try:
         model = TableModel.load(folder)
@@ -130,10 +129,10 @@ def _predict_table(folder: Path, tables: list[str], coverage: float | None, out:
             )
         raise typer.Exit
     if out != "-":
+        separator_of(out)  # refuses names of no format
         refuse_overwriting(out, tables)
     source = sys.stdin.buffer if tables[0] == "-" else tables[0]
-    verbatim = out == "-" or is_text(Path(out))
-    return predict_table(model, source, verbatim=verbatim, **options)
+    return predict_table(model, source, **options)
 
 
 def _predict_images(

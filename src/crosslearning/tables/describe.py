@@ -21,8 +21,8 @@ from crosslearning.archive import from_json, to_json
 from crosslearning.evaluation.comparison import Comparison, Measure, Remark, extreme
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.scores import standard_error
-from crosslearning.tables.columns.encoder import counted
-from crosslearning.tables.columns.recognition import as_numbers
+from crosslearning.tables.columns import as_numbers
+from crosslearning.tables.encoder import counted
 from crosslearning.tables.final import Compared
 from crosslearning.tables.forecast import BLOCKS, predictions
 from crosslearning.tables.learners.candidates import over_tasks, paired
@@ -335,7 +335,7 @@ def _encoded(
     for name in model.encoder.columns:
         values = frame[name].to_numpy(dtype=object)
         if name in model.encoder.numbers:
-            values = as_numbers(frame[name], model.encoder.marks.get(name), None)
+            values = as_numbers(frame[name], model.encoder.marks.get(name), strict=False)
         rows[name] = np.tile(values, n_points).reshape(n_points, n_rows)
     start = 0
     for name, grid in grids.items():

@@ -18,15 +18,8 @@ from crosslearning.archive import read_archive, to_json, write_archive
 from crosslearning.convex.predict import Residuals
 from crosslearning.convex.sums.columns import Curves
 from crosslearning.files import replacing, write_json
-from crosslearning.tables.columns.encoder import TableEncoder
-from crosslearning.tables.columns.labels import (
-    TaskLevels,
-    kept_as_text,
-    of_another_kind,
-    recognised,
-    written_labels,
-)
-from crosslearning.tables.columns.recognition import check_names, require_columns, time_values
+from crosslearning.tables.columns import check_names, require_columns, time_values
+from crosslearning.tables.encoder import TableEncoder
 from crosslearning.tables.findings import Findings, Horizon
 from crosslearning.tables.forecast import (
     Basis,
@@ -39,6 +32,13 @@ from crosslearning.tables.forecast import (
     main_part,
     predictions,
     with_intervals,
+)
+from crosslearning.tables.labels import (
+    TaskLevels,
+    kept_as_text,
+    of_another_kind,
+    recognised,
+    written_labels,
 )
 from crosslearning.tables.learners.trees import Trees
 from crosslearning.tasks import TaskIndex
@@ -247,7 +247,7 @@ class TableModel:
         check_names(frame)
         require_columns(frame, [*self.task_columns, *self.encoder.columns], "the model")
         numbered = frame.reset_index(drop=True)
-        X = self.encoder.encode(numbered, strict=False)
+        X = self.encoder.encode(numbered)
         if self.rotation is not None:
             X = self.rotation.apply(X)
         return X, self._codes(numbered)
