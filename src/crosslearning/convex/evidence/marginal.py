@@ -176,6 +176,14 @@ class Level:
         WK = W @ K
         return W, WK, WK @ W
 
+    def between(self, root: Array, group: Indices, weights: Array) -> Array:
+        """Σ RᵀW[g]ᵀW[g]R over units, by groups g of parameters, flattened; R is a root of K."""
+        p = len(group)
+        rows = self.information[:, :p, :p] @ root
+        rows *= np.sqrt(weights)[:, None, None]
+        flat = (rows[:, group == g].reshape(-1, p) for g in range(int(group.max()) + 1))
+        return np.array([(block.T @ block).ravel() for block in flat])
+
 
 @dataclass(frozen=True, eq=False)
 class ThinLevel(Level):
@@ -206,6 +214,16 @@ class ThinLevel(Level):
         X = self._solved[0][part, :, :-1]
         flipped, XK = X.swapaxes(1, 2), X @ K
         return flipped @ X, flipped @ XK, flipped @ (XK @ flipped @ X)
+
+    def between(self, root: Array, group: Indices, weights: Array) -> Array:
+        X = self._solved[0][:, :, :-1]
+        scores, moments = X @ root, []
+        weighted = (weights[:, None, None] * scores).reshape(-1, len(group))
+        for g in range(int(group.max()) + 1):
+            columns = X[:, :, group == g]
+            inner = columns @ (columns.swapaxes(1, 2) @ scores)
+            moments.append((weighted.T @ inner.reshape(-1, len(group))).ravel())
+        return np.array(moments)
 
 
 def row_factors(products: Array, n_rows: int) -> Array:
@@ -248,12 +266,21 @@ class Hierarchy:
         return unit
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Marginal:
     """Posterior of centre and units, given a root of S of each level, tasks first.
 
     Sums over tasks count each by its weight. Everything is in units of the noise; `precision` is
     that of the centre's prior. Units may have `shares` of S, and tasks of few rows `factors`.
+
+    Attributes
+    ----------
+    levels, information : list
+        Levels, tasks first; W of their units, sums of which are the products of the level above.
+    total, log_det : array, float
+        Sum of the information of the last level, and of log det(I + A S) over all units.
+    center : Center
+        Posterior of the centre.
     """
 
     products: Array
@@ -264,10 +291,25 @@ class Marginal:
     shares: tuple[Array, ...] | None = None
     factors: Array | None = None
 
-    @cached_property
-    def weights(self) -> list[Array]:
-        """Weights of the units of each level."""
-        return [self.task_weights, *(np.ones(n) for n in self.hierarchy.sizes[1:])]
+    def __post_init__(self) -> None:
+        self.weights = [self.task_weights, *(np.ones(n) for n in self.hierarchy.sizes[1:])]
+        self.levels: list[Level] = []
+        self.information: list[Array] = []
+        products, self.log_det = self.products, 0.0
+        for number, root in enumerate(self.roots):
+            if self.shares is None:
+                thin = number == 0 and self.factors is not None
+                level = ThinLevel(products, root, self.factors) if thin else Level(products, root)
+                self.information.append(level.information)
+            else:  # in units in which all have the same S
+                unit = self._units_of_products(self.shares[number])
+                level = Level(products * unit, root)
+                self.information.append(level.information / unit)
+            self.levels.append(level)
+            self.log_det += float(self.weights[number] @ level.log_dets)
+            products = self.summed(number, self.information[-1])
+        self.total = np.asarray(products[0])
+        self.center = Center.of(self.total, self.precision)
 
     def summed(self, level: int, values: Array) -> Array:
         """Weighted sums over the units of each parent."""
@@ -279,51 +321,10 @@ class Marginal:
         flat = adding @ values.reshape(len(values), -1)
         return np.asarray(flat.reshape(-1, *values.shape[1:]))
 
-    @cached_property
-    def _up(self) -> tuple[list[Level], list[Array], Array, float]:
-        """Levels, their information, the sum of the last one's, and of the log determinants."""
-        products, levels, information, log_det = self.products, [], [], 0.0
-        for number, root in enumerate(self.roots):
-            unit = None if self.shares is None else self._units_of_products(self.shares[number])
-            level = Level(products if unit is None else products * unit, root)
-            if number == 0 and self.factors is not None:
-                level = ThinLevel(products, root, self.factors)
-            levels.append(level)
-            information.append(level.information if unit is None else level.information / unit)
-            log_det += float(self.weights[number] @ level.log_dets)
-            products = self.summed(number, information[-1])
-        return levels, information, np.asarray(products[0]), log_det
-
     def _units_of_products(self, shares: Array) -> Array:
-        """Scale of products in which units with shares of S have all of it."""
         scale = np.ones((len(shares), self.products.shape[1]))
         scale[:, :-1] = np.sqrt(shares)[:, None]
         return np.asarray(scale[:, :, None] * scale[:, None])
-
-    @property
-    def levels(self) -> list[Level]:
-        """The levels, tasks first; products of groups are sums of the information below."""
-        return self._up[0]
-
-    @property
-    def information(self) -> list[Array]:
-        """W of the units of each level, bordered by what the targets say."""
-        return self._up[1]
-
-    @property
-    def total(self) -> Array:
-        """Sum of the information of the last level."""
-        return self._up[2]
-
-    @property
-    def log_det(self) -> float:
-        """Sum of log det(I + A S) over all units."""
-        return self._up[3]
-
-    @cached_property
-    def center(self) -> Center:
-        """Posterior of the centre."""
-        return Center.of(self.total, self.precision)
 
     def _covaried(self, level: int, rows: Array) -> Array:
         """S of each unit times its row."""

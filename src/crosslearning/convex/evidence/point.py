@@ -184,10 +184,8 @@ class EvidencePoint:
         # Of no account where tasks are many, and costly where groups are.
         few = len(marginal.products) <= _MANY and n * p**2 <= AT_ONCE
         if few and len(self.sums) == 1:
-            rows = marginal.information[0][:, :p, :p] @ symmetric_root(self.center.covariance)
-            rows *= np.sqrt(marginal.task_weights)[:, None, None]
-            flat = [rows[:, group[0] == g].reshape(-1, p) for g in range(n)]
-            moments = np.array([(block.T @ block).ravel() for block in flat])
+            root = symmetric_root(self.center.covariance)
+            moments = marginal.levels[0].between(root, group[0], marginal.task_weights)
             explained = grouped(self.sums[0].explained, group[0])
             between[:n, :n] = 0.5 * (moments @ moments.T - explained)
         return between

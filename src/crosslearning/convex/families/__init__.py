@@ -19,14 +19,10 @@ import numpy as np
 
 from crosslearning.convex.families.base import Family, OneScore
 from crosslearning.convex.families.classes import Bernoulli, Multinomial, contrasts
-from crosslearning.convex.families.gamma import Gamma
-from crosslearning.convex.families.gaussian import Gaussian
-from crosslearning.convex.families.negative_binomial import NegativeBinomial
+from crosslearning.convex.families.gamma import Gamma, Tweedie
+from crosslearning.convex.families.gaussian import Gaussian, Quantile, Student
 from crosslearning.convex.families.ordinal import Ordinal
-from crosslearning.convex.families.poisson import Poisson
-from crosslearning.convex.families.quantile import Quantile
-from crosslearning.convex.families.student import Student
-from crosslearning.convex.families.tweedie import Tweedie
+from crosslearning.convex.families.poisson import NegativeBinomial, Poisson
 from crosslearning.tether import Array
 
 __all__ = [

@@ -121,10 +121,12 @@ def bounded_levels(
     strengths = [np.ones(n) for n in marginal.hierarchy.sizes]  # 1 + multipliers
     residual, thetas, damping = np.inf, marginal.means[0], 1.0
     for _ in range(max_iter):
-        if products is not None:
-            marginal = replace(marginal, products=products(thetas))
-        shares = tuple(1.0 / strength for strength in strengths)
-        marginal = replace(marginal, roots=roots, shares=shares)
+        marginal = replace(
+            marginal,
+            products=marginal.products if products is None else products(thetas),
+            roots=roots,
+            shares=tuple(1.0 / strength for strength in strengths),
+        )
         before, thetas = thetas, marginal.means[0]
         distances = [_distances(marginal, level) for level in levels]
         moved = float(np.abs(thetas - before).max()) / (1.0 + float(np.abs(thetas).max()))
