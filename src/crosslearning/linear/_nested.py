@@ -21,9 +21,9 @@ from crosslearning.convex.sums.rows import GLMRows, Moments
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear.summary import Inference
 from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, is_center
-from crosslearning.tasks.labels import as_objects
-from crosslearning.tasks.nested import (
+from crosslearning.tasks.labels import (
     Paths,
+    as_objects,
     codes_of,
     groups_of,
     has_levels,

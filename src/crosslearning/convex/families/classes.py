@@ -163,58 +163,48 @@ def softmax_means(basis: Array, scores: Array, covariance: Array) -> Array:
 
     By quasi-Monte Carlo; the basis maps scores to classes.
     """
-    means = np.empty((len(scores), len(basis)))
-    for rows, nodes in _by_width(covariance):
-        mean = np.zeros((len(basis), len(rows)))
-        for masses, p in _drawn(basis, scores[rows], covariance[rows], nodes):
-            mean += np.tensordot(masses, p, 1)
-        means[rows] = mean.T
-    return means
+    means = np.zeros((len(basis), len(scores)))
+    for rows, masses, p in _drawn(basis, scores, covariance):
+        means[:, rows] += np.tensordot(masses, p, 1)
+    return means.T
 
 
 def softmax_moments(basis: Array, scores: Array, covariance: Array) -> tuple[Array, Array]:
     """Mean probabilities, and the means of their products (rows, classes, classes)."""
     n_rows, k = len(scores), len(basis)
-    means, products = np.empty((n_rows, k)), np.empty((n_rows, k, k))
-    for rows, nodes in _by_width(covariance):
-        mean, product = np.zeros((k, len(rows))), np.zeros((k, k, len(rows)))
-        for masses, p in _drawn(basis, scores[rows], covariance[rows], nodes):
-            weighted = masses[:, None, None] * p
-            mean += weighted.sum(axis=0)
-            product += np.einsum("njr,nkr->jkr", weighted, p)
-        means[rows], products[rows] = mean.T, np.moveaxis(product, -1, 0)
-    return means, products
-
-
-def _by_width(covariance: Array) -> Iterator[tuple[Indices, Nodes]]:
-    """Rows with narrow and with wide distributions of scores, and nodes for them."""
-    dimension = covariance.shape[-1]
-    wide = np.einsum("rqq->r", covariance) > _WIDE
-    for which, n_nodes in ((~wide, _FEW), (wide, _MANY)):
-        if which.any():
-            yield np.flatnonzero(which), normal_nodes(dimension, n_nodes)
+    means, products = np.zeros((k, n_rows)), np.zeros((k, k, n_rows))
+    for rows, masses, p in _drawn(basis, scores, covariance):
+        weighted = masses[:, None, None] * p
+        means[:, rows] += weighted.sum(axis=0)
+        products[:, :, rows] += np.einsum("njr,nkr->jkr", weighted, p)
+    return means.T, np.moveaxis(products, -1, 0)
 
 
 def _drawn(
-    basis: Array, scores: Array, covariance: Array, nodes: Nodes
-) -> Iterator[tuple[Array, Array]]:
-    """Masses, and probabilities (nodes, classes, rows), of some nodes at a time.
+    basis: Array, scores: Array, covariance: Array
+) -> Iterator[tuple[Indices, Array, Array]]:
+    """Rows, masses, and probabilities (nodes, classes, rows), of some nodes at a time.
 
     The first coordinates of a node are contrasts between the likeliest classes: these matter most,
-    and nothing depends on how classes are numbered.
+    and nothing depends on how classes are numbered. Wide distributions of scores need more nodes.
     """
-    middle = scores @ basis.T
-    turn = basis.T @ basis[np.argsort(-middle, axis=-1)]
-    turned = turn @ covariance @ turn.swapaxes(1, 2)
-    least = np.einsum("rqq->r", turned) * _ROUNDING + _TINY
-    factor = np.linalg.cholesky(turned + least[:, None, None] * np.eye(basis.shape[1]))
-    root = np.ascontiguousarray((basis @ turn.swapaxes(1, 2) @ factor).transpose(2, 1, 0))
-    middle = np.ascontiguousarray(middle.T)
-    size = max(_AT_ONCE // middle.size, 1)
-    for start in range(0, len(nodes.masses), size):
-        some = slice(start, start + size)
-        p = np.tensordot(nodes.points[some], root, 1) + middle
-        p -= p.max(axis=1, keepdims=True)
-        np.exp(p, out=p)
-        p /= p.sum(axis=1, keepdims=True)
-        yield nodes.masses[some], p
+    q = basis.shape[1]
+    wide = np.einsum("rqq->r", covariance) > _WIDE
+    for rows, n_nodes in ((np.flatnonzero(~wide), _FEW), (np.flatnonzero(wide), _MANY)):
+        if not len(rows):
+            continue
+        nodes, middle = normal_nodes(q, n_nodes), scores[rows] @ basis.T
+        turn = basis.T @ basis[np.argsort(-middle, axis=-1)]
+        turned = turn @ covariance[rows] @ turn.swapaxes(1, 2)
+        least = np.einsum("rqq->r", turned) * _ROUNDING + _TINY
+        factor = np.linalg.cholesky(turned + least[:, None, None] * np.eye(q))
+        root = np.ascontiguousarray((basis @ turn.swapaxes(1, 2) @ factor).transpose(2, 1, 0))
+        middle = np.ascontiguousarray(middle.T)
+        size = max(_AT_ONCE // middle.size, 1)
+        for start in range(0, n_nodes, size):
+            some = slice(start, start + size)
+            p = np.tensordot(nodes.points[some], root, 1) + middle
+            p -= p.max(axis=1, keepdims=True)
+            np.exp(p, out=p)
+            p /= p.sum(axis=1, keepdims=True)
+            yield rows, nodes.masses[some], p

@@ -99,18 +99,9 @@ class Moments:
         return replace(self, **parts)
 
 
-_AT_ONCE = 2**21  # numbers in temporary arrays
-
-
 def quadratic_forms(columns: Array, tasks: Indices, covariances: Array) -> Array:
     """xᵀK_ix of rows of known tasks."""
-    forms = np.empty(len(columns))
-    size = max(_AT_ONCE // max(columns.shape[1], 1) ** 2, 1)
-    for start in range(0, len(columns), size):
-        rows = slice(start, start + size)
-        x = columns[rows]
-        forms[rows] = np.einsum("rp,rp->r", (x[:, None] @ covariances[tasks[rows]])[:, 0], x)
-    return forms
+    return score_covariances(columns, tasks, covariances, covariances[:1])[:, 0, 0]
 
 
 def score_covariances(columns: Array, tasks: Indices, covariances: Array, unseen: Array) -> Array:
@@ -119,15 +110,27 @@ def score_covariances(columns: Array, tasks: Indices, covariances: Array, unseen
     `covariances` are those of the tasks' parameters, matrices (columns, scores), flattened, and
     `unseen` that of a new task, whose number is -1.
     """
-    p = columns.shape[1]
-    q, new = len(unseen) // p, tasks < 0
+    q = unseen.shape[-1] // columns.shape[1]
     result = np.empty((len(columns), q, q))
-    blocks, x = covariances.reshape(-1, p, q, p, q), columns[new]
+    known, new = np.flatnonzero(tasks >= 0), np.flatnonzero(tasks < 0)
+    result[new] = _padded_covariances(columns[None, new], unseen.reshape(1, *unseen.shape[-2:]))[0]
+    for bucket in buckets(tasks[known], len(covariances)):
+        rows = known[bucket.rows]
+        block = _padded_covariances(columns[rows], covariances[bucket.tasks])
+        result[rows[bucket.inside]] = block[bucket.inside]
+    return result
+
+
+def _padded_covariances(X: Array, covariances: Array) -> Array:
+    """Covariances of the scores of each row of each task, (tasks, rows, scores, scores)."""
+    n_tasks, n_rows, p = X.shape
+    q = covariances.shape[1] // p
+    K = covariances.reshape(n_tasks, p, q, p, q)
+    result = np.empty((n_tasks, n_rows, q, q))
     for k in range(q):
-        for m in range(q):
-            block = unseen.reshape(p, q, p, q)[:, k, :, m]
-            result[new, k, m] = np.einsum("rp,rp->r", x @ block, x)
-            result[~new, k, m] = quadratic_forms(columns[~new], tasks[~new], blocks[:, :, k, :, m])
+        for m in range(k + 1):
+            block = np.sum((X @ K[:, :, k, :, m]) * X, axis=2)
+            result[:, :, k, m] = result[:, :, m, k] = block
     return result
 
 
@@ -250,8 +253,8 @@ class GLMRows:
                     f(rows.y, scores) for f in (self.family.slope, self.family.curvature)
                 )
             else:
-                score_covariances = _score_covariances(rows.X, covariances[rows.tasks])
-                slope, bend = self.family.averaged(rows.y, scores, score_covariances)
+                of_scores = _padded_covariances(rows.X, covariances[rows.tasks])
+                slope, bend = self.family.averaged(rows.y, scores, of_scores)
             slopes[rows.tasks] = _summed(rows.X, slope * rows.weights[:, :, None])
             bend = bend * rows.weights[:, :, None, None]
             flipped = rows.X.swapaxes(1, 2)
@@ -286,8 +289,8 @@ class GLMRows:
         """Gradient by θ_i of ½ tr(A_i(θ_i) K_i) for given covariances K_i."""
         result = np.zeros((self.n_tasks, self.n_parameters))
         for rows, scores in self._scores(thetas):
-            score_covariances = _score_covariances(rows.X, covariances[rows.tasks])
-            slope = self.family.curvature_slope(rows.y, scores, score_covariances)
+            of_scores = _padded_covariances(rows.X, covariances[rows.tasks])
+            slope = self.family.curvature_slope(rows.y, scores, of_scores)
             result[rows.tasks] = _summed(rows.X, slope * rows.weights[:, :, None])
         return 0.5 / dispersion * result
 
@@ -300,16 +303,3 @@ class GLMRows:
 def _summed(X: Array, slope: Array) -> Array:
     """Sum columns times slopes over the rows of each task, flattened."""
     return np.asarray((X.swapaxes(1, 2) @ slope).reshape(len(X), -1))
-
-
-def _score_covariances(X: Array, covariances: Array) -> Array:
-    """Covariances of the scores of each row, (tasks, rows, scores, scores)."""
-    n_tasks, n_rows, p = X.shape
-    q = covariances.shape[1] // p
-    K = covariances.reshape(n_tasks, p, q, p, q)
-    result = np.empty((n_tasks, n_rows, q, q))
-    for k in range(q):
-        for m in range(k + 1):
-            block = np.sum((X @ K[:, :, k, :, m]) * X, axis=2)
-            result[:, :, k, m] = result[:, :, m, k] = block
-    return result

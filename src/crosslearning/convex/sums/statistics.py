@@ -107,7 +107,7 @@ class Statistics:
             rng = np.random.default_rng([self.seed, self.n_rows])
             fold = deal_folds(task, self.n_folds, rng)
         else:
-            fold = checked_folds(folds, len(task), self.n_folds)
+            fold = checked_codes(folds, len(task), self.n_folds, "folds")
         used = weights > 0
         if not used.all():
             rows, weights, task, fold = rows[used], weights[used], task[used], fold[used]
@@ -315,13 +315,12 @@ def checked_rows(X: ArrayLike, y: ArrayLike) -> Array:
             f"{features.shape} and {target.shape}."
         )
     rows = np.column_stack([features, target])
-    if not np.isfinite(rows.sum()):  # a sum first: it needs no array of flags
-        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-        if len(bad):
-            raise ValueError(
-                f"`X` and `y` must be finite; row {bad[0]} is not. Impute missing values, or drop "
-                "the row."
-            )
+    # A sum first: it needs no array of flags.
+    if not np.isfinite(rows.sum()) and not (finite := np.isfinite(rows).all(axis=1)).all():
+        bad = int(np.argmin(finite))
+        raise ValueError(
+            f"`X` and `y` must be finite; row {bad} is not. Impute missing values, or drop the row."
+        )
     return rows
 
 
@@ -346,20 +345,23 @@ def encode(tasks: ArrayLike, labels: ArrayLike | None, n_rows: int) -> tuple[NDA
             f"`tasks` must hold one label for each of the {n_rows} rows; got shape {array.shape}."
         )
     if labels is None:
-        names, codes = _unique(array, "tasks")
-        return names, codes.reshape(-1)
+        return _unique(array, "tasks")
     names, order = _unique(_plain(labels), "labels")
-    if len(names) != len(order) or array.dtype.kind not in "iu":
+    if len(names) != len(order):
+        raise ValueError(f"`labels` must be distinct; got {len(order)}, {len(names)} distinct.")
+    return names, order[checked_codes(array, n_rows, len(names), "tasks")]
+
+
+def checked_codes(codes: ArrayLike, n_rows: int, n: int, name: str) -> Indices:
+    """Numbers of the rows' folds, or positions of their tasks among labels."""
+    array = np.asarray(codes)
+    whole = array.shape == (n_rows,) and array.dtype.kind in "iu"
+    if not whole or (n_rows and not 0 <= array.min() <= array.max() < n):
         raise ValueError(
-            "With `labels`, which must be distinct, `tasks` must hold positions among them; got "
-            f"{len(order) - len(names)} repeated labels and tasks of type {array.dtype}."
+            f"`{name}` must hold a whole number from 0 to {n - 1} for each of the {n_rows} rows; "
+            f"got shape {array.shape}, dtype {array.dtype} and values such as {array.ravel()[:3]}."
         )
-    if n_rows and not 0 <= array.min() <= array.max() < len(names):
-        raise ValueError(
-            f"`tasks` must be from 0 to {len(names) - 1}, the last position in `labels`; got "
-            f"{array.min()} to {array.max()}."
-        )
-    return names, order[array]
+    return array.astype(np.intp, copy=False)
 
 
 def positions(sorted_labels: NDArray[Any], labels: NDArray[Any]) -> Indices | None:
@@ -369,22 +371,6 @@ def positions(sorted_labels: NDArray[Any], labels: NDArray[Any]) -> Indices | No
     where = np.searchsorted(sorted_labels, labels)
     present = sorted_labels[np.minimum(where, len(sorted_labels) - 1)] == labels
     return where if np.all(present) else None
-
-
-def checked_folds(folds: ArrayLike, n_rows: int, n_folds: int) -> Indices:
-    """Given folds of the rows."""
-    array = np.asarray(folds)
-    if array.shape != (n_rows,) or array.dtype.kind not in "iu":
-        raise ValueError(
-            f"`folds` must hold one whole number for each of the {n_rows} rows; got shape "
-            f"{array.shape} and dtype {array.dtype}."
-        )
-    if array.size and not 0 <= array.min() <= array.max() < n_folds:
-        raise ValueError(
-            f"`folds` must be from 0 to {n_folds - 1}; got {array.min()} to {array.max()}. Set "
-            "`n_folds` to their number."
-        )
-    return array.astype(np.intp, copy=False)
 
 
 def deal_folds(task: Indices, n_folds: int, rng: np.random.Generator) -> Indices:
@@ -419,9 +405,10 @@ def _unique(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], Indices]:
             "the row, or fill in the label."
         )
     try:
-        return np.unique(labels, return_inverse=True)
+        names, codes = np.unique(labels, return_inverse=True)
     except TypeError as problem:
         raise ValueError(
             f"Labels in `{name}` must be of one type; got several ({problem}). Convert them, for "
             "example to strings."
         ) from problem
+    return names, codes.reshape(-1)
