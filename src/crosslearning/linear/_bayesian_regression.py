@@ -12,8 +12,13 @@ from sklearn.base import clone
 from crosslearning.convex.evidence.gaussian import evidence_fit
 from crosslearning.convex.evidence.posterior import Gaussians
 from crosslearning.convex.families import Gaussian, Quantile, Student
-from crosslearning.convex.predict import central_interval, linear_scores, possible_ends
-from crosslearning.convex.residuals import conformal_quantile, summary
+from crosslearning.convex.predict import (
+    central_interval,
+    conformal_quantile,
+    linear_scores,
+    possible_ends,
+    summary,
+)
 from crosslearning.convex.solver.losses import quadratic_loss
 from crosslearning.convex.sums.rows import quadratic_forms
 from crosslearning.convex.sums.statistics import Statistics

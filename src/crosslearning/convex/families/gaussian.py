@@ -12,6 +12,8 @@ from scipy.special import betaln, expit, ndtri, stdtrit
 from crosslearning.convex.families.base import Family, OneScore
 from crosslearning.tether import Array
 
+_WIDEST = 1e4  # kernel of a quantile under which residuals far away bend the loss too
+
 
 @dataclass(frozen=True)
 class Gaussian(OneScore):
@@ -66,9 +68,6 @@ class Student(Gaussian):
     def precisions(self, squares: Array) -> Array:
         """Return the mean precision of rows whose squared errors, over σ², are known."""
         return np.asarray((self.df + 1.0) / (self.df + squares))
-
-
-_WIDEST = 1e4  # kernel of a quantile under which residuals far away bend the loss too
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,10 @@ _DECREASE = 1e-4  # Armijo's constant
 _ROUNDING = 1e-13  # relative error of a value
 _SMALLEST_STEP = 1e-6
 _STAYING = (1e-13, 1e-6, 1e-3, 1.0)  # weights on the present centre, in curvatures
+_PATIENCE = 0.1  # forces that change by more of their last change ask for a stronger envelope
+_STRONGER, _WEAKER, _WEAKEST = 10.0, 1e-2, 1e-8
+_PROGRESS = 0.9  # largest residual after a step in everything, in residuals before it
+_INNER = 0.5  # accuracy of the smooth problem, in changes of the forces
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -220,12 +224,6 @@ def _visible(point: SmoothPoint, E: Array, step: Array) -> Array:
     unseen = point.problem.unseen
     free = ~(E @ unseen).any(axis=1)
     return np.asarray(step - (step @ unseen * free) @ unseen.T)
-
-
-_PATIENCE = 0.1  # forces that change by more of their last change ask for a stronger envelope
-_STRONGER, _WEAKER, _WEAKEST = 10.0, 1e-2, 1e-8
-_PROGRESS = 0.9  # largest residual after a step in everything, in residuals before it
-_INNER = 0.5  # accuracy of the smooth problem, in changes of the forces
 
 
 @dataclass(frozen=True, eq=False)

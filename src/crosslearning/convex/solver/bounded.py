@@ -23,6 +23,8 @@ from crosslearning.convex.solver.problem import ConvexProblem
 from crosslearning.convex.solver.tethers import BlockTethers, Metric
 from crosslearning.tether import Array, Tether
 
+_LEAST_DAMPING = 0.1
+
 
 def bounded(
     loss: Loss,
@@ -84,9 +86,6 @@ def _coupling(metric: Metric, tether: Tether) -> BlockTethers:
 def _outside(metric: Metric, solution: ConvexSolution, n_tasks: int) -> ConvexSolution:
     thetas, center = solution.thetas[:n_tasks] @ metric.matrix.T, metric.matrix @ solution.center
     return replace(solution, thetas=thetas, center=center, forces=solution.forces[:n_tasks])
-
-
-_LEAST_DAMPING = 0.1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

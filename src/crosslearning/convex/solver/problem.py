@@ -29,6 +29,10 @@ _WARM = 50  # Newton steps from a similar solution, before another start is trie
 _FAR = 10.0  # residual, in tolerances, that asks for another start
 _SHARED = ("pooled", "separate", "_unseen", "_undetermined", "_balls")  # whatever the tolerance
 _ROUGH = 1e-7  # relative residual that is plenty for the end of a path
+_RANK = 1e-13  # eigenvalues of a Gram matrix below this share of the largest are rounding
+_TOL = 1e-10  # largest component of a gradient, relative to its size at 0
+_DECREASE = 1e-4  # Armijo's constant
+_ROUNDING = 1e-13  # relative error of a value
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -247,12 +251,6 @@ def _by_block(name: str, knob: PerBlock, blocks: tuple[str, ...]) -> list[float]
             "Omit a block to leave it free."
         )
     return [knob.get(block, _FREE[name]) for block in blocks]
-
-
-_RANK = 1e-13  # eigenvalues of a Gram matrix below this share of the largest are rounding
-_TOL = 1e-10  # largest component of a gradient, relative to its size at 0
-_DECREASE = 1e-4  # Armijo's constant
-_ROUNDING = 1e-13  # relative error of a value
 
 
 def independent(loss: Loss, intercept: slice, max_iter: int) -> Array:

@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike
 from crosslearning.tether import Array, Tether
 
 _RIGID = 1.0 - 1e-8  # a share of the way that stands for all of it
+_LEAST = 1e-2  # standard deviation that stands for none, relative to the largest
+_ZERO = 1e-13  # variances below this share of the largest are 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,10 +105,6 @@ def _lengths(rows: Array) -> Array:
     if rows.shape[1] == 1:
         return np.abs(rows[:, 0])
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))
-
-
-_LEAST = 1e-2  # standard deviation that stands for none, relative to the largest
-_ZERO = 1e-13  # variances below this share of the largest are 0
 
 
 @dataclass(frozen=True, eq=False)
