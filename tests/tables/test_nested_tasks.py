@@ -7,7 +7,7 @@ import pytest
 import crosslearning
 from crosslearning import CrossBayesianRidge, CrossClassifier, CrossRegressor
 from crosslearning.tables import TableModel, fit_files, fit_table
-from crosslearning.tables.labels import TaskLevels
+from crosslearning.tables.encoder import TaskLevels
 from crosslearning.tables.settings import FitSettings
 
 COLUMNS = ["district", "school"]
