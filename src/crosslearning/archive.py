@@ -194,8 +194,8 @@ def _read(kind: Any, value: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind[value.upper()]
     if origin is np.ndarray:
-        labels = args[1] != np.dtype[np.float64]
-        return _objects(value) if labels else np.array(value, dtype=np.float64)
+        (scalar,) = get_args(args[1])
+        return _objects(value) if scalar is Any else np.array(value, dtype=scalar)
     if is_dataclass(kind):
         stored = _stored(kind)
         return kind(**{stored[key][0]: _read(stored[key][1], part) for key, part in value.items()})

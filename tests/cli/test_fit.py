@@ -220,7 +220,7 @@ def test_options_from_a_file(table, tmp_path, capsys):
     assert [column["name"] for column in found["provenance"]["columns"]] == ["price"]
     assert not any("curves" in model["label"] for model in found["models"])
     figures = {path.name for path in (tmp_path / "crosslearning-shops" / "figures").iterdir()}
-    assert {"models.svg", "effect-1.svg", "calibration.svg"} < figures
+    assert {"models.svg", "effect-1.svg", "gains.svg"} < figures
     config.write_text("tsak = 1")
     assert main(["fit", table, "--config", str(config)]) == 2
     assert "'tsak' is not one. See --help." in capsys.readouterr().err

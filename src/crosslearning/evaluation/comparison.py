@@ -92,7 +92,7 @@ class Comparison:
 
     methods: tuple[str, ...]
     labels: NDArray[Any]
-    rows: NDArray[Any]
+    rows: NDArray[np.int64]
     scores: Array
     shares: Array
     runs: Array | None = None

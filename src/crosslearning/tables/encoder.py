@@ -17,8 +17,7 @@ from pandas.api.types import is_numeric_dtype
 
 from crosslearning.tables.columns import as_dates, as_numbers, as_text, has_days_first, mark_of
 from crosslearning.tasks import TaskIndex
-from crosslearning.tasks.labels import as_objects
-from crosslearning.tasks.nested import groups_of
+from crosslearning.tasks.labels import as_objects, groups_of
 
 _RARE = 10  # rows; levels with fewer are grouped,
 _RARE_SHARE = 0.02  # or with less than this share of the rows if that is less

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from crosslearning.convex.residuals import Coverage, Residuals, calibrated
+from crosslearning.convex.predict import Coverage, Residuals, calibrated
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import percent
 from crosslearning.evaluation.scores import Reliability, Scores, reliability

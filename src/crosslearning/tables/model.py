@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.archive import read_archive, to_json, write_archive
-from crosslearning.convex.residuals import Residuals
+from crosslearning.convex.predict import Residuals
 from crosslearning.convex.sums.columns import Curves
 from crosslearning.files import replacing, write_json
 from crosslearning.tables.columns import check_names, require_columns, time_values

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -193,11 +191,6 @@ def deal(
     group, place = np.divmod(number, n_folds)
     start = np.asarray(n_folds * uniform(codes, group, seed, FOLD), dtype=np.intp)
     return (place + start) % n_folds, uniform(codes, number, seed, ROW)
-
-
-def without(sums: Statistics, fold: int) -> Statistics:
-    """Add all other folds; a difference would leave rounding errors in columns of zeros."""
-    return reduce(add, [sums.fold(k) for k in range(sums.n_folds) if k != fold])
 
 
 def fitted(

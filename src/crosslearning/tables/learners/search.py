@@ -28,7 +28,7 @@ from crosslearning.tables.learners.candidates import (
     choices,
 )
 from crosslearning.tables.metrics import Metric, Predictions, plain_of
-from crosslearning.tables.rows import NotFittedError, Rows, Splits, fitted, predict_rows, without
+from crosslearning.tables.rows import NotFittedError, Rows, Splits, fitted, predict_rows
 
 Array = NDArray[np.float64]
 _WIDEST = 100  # features, beyond which curves are not tried by default
@@ -36,7 +36,7 @@ _COSTLY = 2e7  # tasks × coefficients³, beyond which a base is not tried if fi
 _WORTH = 2.0  # gain in log evidence for which means of tasks are tried
 _FEWEST_ROWS = 60  # for trees
 _CONSTANT = 1e-9  # share of the variance of a column that is within tasks, or between them
-_MOST_SUMS = 5e7  # numbers in the sums of tasks and folds; beyond, rows are summed again
+_MOST_SUMS = 5e7  # numbers in the sums of tasks and splits; beyond, rows are summed again
 _MOST_BLENDED = 200_000  # rows
 
 
@@ -137,7 +137,7 @@ class CrossValidation:
 
     def __init__(self, bases: Bases) -> None:
         self.bases, self.splits = bases, bases.splits
-        self.sums: dict[str, Statistics | None] = {}
+        self.sums: dict[tuple[str, int], Statistics] = {}
 
     def within(self, candidate: Candidate, moment: float) -> FoldPredictions | str | None:
         """Try a candidate; or why it failed; or None if there is no time for it until a moment."""
@@ -184,24 +184,13 @@ class CrossValidation:
             yield
 
     def _model(self, candidate: Candidate, rows: Rows, train: NDArray[np.intp], s: int) -> Any:
-        """Fit a linear model on the training part of a split, from sums of folds if possible."""
-        sums = None
+        """Fit a linear model on the training part of a split, whose sums ends of a base share."""
+        part, sums, key = rows.take(train), None, (candidate.base, s)
         if isinstance(candidate.estimator, CrossBayesianRidge) and not candidate.nested:
-            by_fold = self._sums_of(candidate.base, rows)
-            sums = None if by_fold is None else without(by_fold, s)
-        part = rows.take(train)
+            sums = self.sums.get(key) or part.sums()
+            if len(self.splits.parts) * sums.cells.scatters.size <= _MOST_SUMS:
+                self.sums[key] = sums
         return fitted(candidate.estimator, part, nested=candidate.nested, sums=sums)
-
-    def _sums_of(self, base: str, rows: Rows) -> Statistics | None:
-        """Sum rows by task and fold, if a base is the same in all splits and it is not too much."""
-        folds = self.splits.folds
-        if base not in self.sums:
-            n_folds = 0 if folds is None else int(folds.max()) + 1
-            size = rows.n_tasks * n_folds * (rows.X.shape[1] + 1) ** 2
-            fixed = "means" not in BLOCKS.get(base, ())
-            possible = folds is not None and fixed and size <= _MOST_SUMS
-            self.sums[base] = rows.sums(folds=folds, n_folds=n_folds) if possible else None
-        return self.sums[base]
 
 
 class CandidateSearch:
