@@ -21,7 +21,7 @@ from crosslearning.evaluation.scores import standard_error
 from crosslearning.evaluation.sentences import Measure, extremes
 from crosslearning.tables.effects import effects
 from crosslearning.tables.final import Compared, RowSummary
-from crosslearning.tables.forecast import BLOCKS
+from crosslearning.tables.forecast import BLOCKS, Score
 from crosslearning.tables.learners.candidates import over_tasks, paired
 from crosslearning.tables.metrics import Metric
 from crosslearning.tables.model import TableModel
@@ -37,7 +37,7 @@ class Fit:
 
     compared: Compared
     model: TableModel
-    held_out: records.Holdout | None
+    held_out: Score | None
     notes: Sequence[str]
     messages: tuple[str, ...]
     command: str
@@ -96,7 +96,7 @@ def _findings(fit: Fit, about: records.About) -> records.Findings:
         described_model=made.trials.described.label,
         comparison=verdicts.comparison_summary(verdict, comparison, trials, fit.metric, listed),
         gain_counts=_gain_counts(gains) if len(listed) < len(gains) else None,
-        holdout=fit.held_out,
+        holdout=_holdout(fit),
         differences=differences.task_differences(
             made.sharing, names, axes, about.target, rows.constant
         ),
@@ -250,9 +250,19 @@ def _chosen_model(fit: Fit) -> records.ChosenModel:
         name=trials.chosen.name,
         label=trials.chosen.label,
         why=verdicts.reason(fit.compared.trials, fit.compared.schema.words),
-        parts=trials.listed_parts,
+        parts=tuple(
+            records.Part(name=c.name, label=c.label, weight=w) for c, w in trials.listed_parts
+        ),
         task_means=any("means" in BLOCKS.get(base, ()) for base in bases),
     )
+
+
+def _holdout(fit: Fit) -> records.Holdout | None:
+    """Score on another table."""
+    if fit.held_out is None:
+        return None
+    scores = {fit.compared.trials.chosen.name: fit.held_out.score}
+    return records.Holdout(rows=fit.held_out.rows, scores=scores)
 
 
 def _center(fit: Fit) -> records.CenterSummary | None:

@@ -197,7 +197,7 @@ def reason(trials: Trials, words: str) -> str:
     next_best = max(others, key=lambda c: means[c.name])
     score, other = (number(abs(means[c.name])) for c in (chosen, next_best))
     if chosen.base == "blend":
-        parts = ", ".join(f"{p.weight:.0%} {p.label}" for p in trials.listed_parts)
+        parts = ", ".join(f"{weight:.0%} {c.label}" for c, weight in trials.listed_parts)
         why = f"its mean over tasks is {score}, and that of {next_best.label}, the best single "
         why += f"model of {len(others)}, {other}. It consists of {parts}; the weights for a part "
         why += "of the rows come from the others."
