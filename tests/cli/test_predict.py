@@ -11,7 +11,7 @@ import pytest
 
 from crosslearning.cli import main
 from crosslearning.tables import fit_table
-from crosslearning.tables.reading import files as table_files
+from crosslearning.tables import reading as table_files
 from tests.support.cli import check_failure
 from tests.support.tables import shops
 
@@ -89,7 +89,6 @@ def test_a_summary_as_json(folder, new, tmp_path, capsys):
     assert json.loads(captured.out) == {
         "rows": 4,
         "unknown": unknown,
-        "unknown_in_groups": 0,
         "unknown_categories": {"kind": {"pepper": 1}},
         "outside_range": {"rows": 1, "columns": {"price": 1}},
         "untested": None,
@@ -161,7 +160,7 @@ def test_a_reader_that_has_enough(folder, tmp_path):
             "none holds no fit of a table: it has no file",
         ),
         (["{folder}", "{new}", "--json"], "cannot both go to standard output. Name a file"),
-        (["{folder}", "{new}", "--coverage", "1"], "--coverage must lie between 0 and 1; got 1.0."),
+        (["{folder}", "{new}", "--coverage", "1"], "`coverage` must lie between 0 and 1; got 1.0."),
         (["{folder}", "{new}", "-o", "out.xls"], "must end in .csv, .tsv"),
         (["{folder}", "{new}", "-o", "none/out.csv"], "Cannot write none/out.csv"),
         (["{folder}", "{bad}"], "The table has no column 'price' for the model"),

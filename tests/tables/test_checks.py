@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from crosslearning.evaluation.calibration import reliability
+from crosslearning.evaluation.scores import reliability
 from crosslearning.tables import fit_table
-from crosslearning.tables.effects import effects
+from crosslearning.tables.describe import effects
 from crosslearning.tables.final import _reliability
 from crosslearning.tables.rows import Rows
 from tests.support.tables import shops

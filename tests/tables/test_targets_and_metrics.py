@@ -6,7 +6,7 @@ import pytest
 
 from crosslearning.convex.families import REGISTRY
 from crosslearning.tables import TableModel, fit_table
-from crosslearning.tables.columns.recognition import time_values
+from crosslearning.tables.columns import time_values
 from crosslearning.tables.rows import Splits, splits_of, time_starts
 from crosslearning.tables.settings import FAMILIES
 from tests.support.tables import classes, shops
@@ -38,8 +38,8 @@ def test_two_classes(binary):
     assert found["score"]["name"] == "log loss"
     assert found["score"]["baseline"] == pytest.approx(guess_of_shares(classes(["few", "many"])))
     assert [part["class"] for part in found["coefficients"]["predictors"]] == ["many"]
-    assert found["typical_error"]["what"] == "percent correct"
-    assert 50 < found["typical_error"]["value"] <= 100
+    assert found["score"]["error"] == "percent correct"
+    assert 50 < found["models"][0]["error"] <= 100
     predicted = binary.predict(shops())
     assert list(predicted) == ["prediction", "probability_few", "probability_many"]
     np.testing.assert_allclose(predicted.iloc[:, 1:].sum(axis=1), 1)

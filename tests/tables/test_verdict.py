@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from crosslearning.evaluation.comparison import Effect, Measure
 from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.sentences import Effect, Measure
 from crosslearning.tables.learners.candidates import Candidate, Choice, Trials, best_choice, choices
 from crosslearning.tables.verdict import (
     beyond_linear,
     compared,
-    labels_of,
     reason,
     sentence,
     verdict_of,
@@ -100,7 +99,7 @@ def test_what_curves_bring_is_not_credited_to_sharing():
     verdict = judged(made)
     assert made.chosen.name == "cross_splines"
     assert verdict.effect is Effect.UNDECIDED
-    assert labels_of(made)["pooled"] == "one pooled model with curves"
+    assert judged(made).labels["pooled"] == "one pooled model with curves"
     beyond = beyond_linear(made, comparison_of(made), ERROR)
     start = "With curves, the model is better than linear models chosen in the same way by 2.0"
     assert beyond.startswith(start)

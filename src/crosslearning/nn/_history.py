@@ -63,7 +63,7 @@ class History:
         """Draw the loss and the validation score of every epoch; needs the extra ``app``."""
         from crosslearning.report import plots
 
-        return plots.training(self)
+        return plots.training(self.epochs)
 
     def _repr_html_(self) -> str:
         from crosslearning.report import plots

@@ -15,9 +15,8 @@ from sklearn.base import clone
 
 from crosslearning.convex.predict import Coverage, Residuals, calibrated
 from crosslearning.convex.sums.statistics import Statistics
-from crosslearning.evaluation.calibration import Reliability, reliability
 from crosslearning.evaluation.numbers import percent
-from crosslearning.evaluation.scores import Scores
+from crosslearning.evaluation.scores import Reliability, Scores, reliability
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
 from crosslearning.linear.persistence import state_of
 from crosslearning.tables.differences import coefficient_table

@@ -16,7 +16,7 @@ from scipy.special import softmax
 from crosslearning.convex.families import family_of
 from crosslearning.convex.predict import Predictor, Residuals, possible_ends
 from crosslearning.convex.sums.columns import Curves
-from crosslearning.tables.columns.recognition import as_numbers, class_codes
+from crosslearning.tables.columns import as_numbers, class_codes
 from crosslearning.tables.learners.trees import Trees
 from crosslearning.tables.metrics import Predictions, metric_of
 

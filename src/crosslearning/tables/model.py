@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 import warnings
 from collections import Counter
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -17,19 +14,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.archive import read_archive, write_archive
+from crosslearning.archive import read_archive, to_json, write_archive
 from crosslearning.convex.predict import Residuals
 from crosslearning.convex.sums.columns import Curves
-from crosslearning.evaluation.records import to_json
-from crosslearning.tables.columns.encoder import TableEncoder
-from crosslearning.tables.columns.labels import (
-    TaskLevels,
-    kept_as_text,
-    of_another_kind,
-    recognised,
-    written_labels,
-)
-from crosslearning.tables.columns.recognition import check_names, require_columns, time_values
+from crosslearning.files import replacing, write_json
+from crosslearning.tables.columns import check_names, require_columns, time_values
+from crosslearning.tables.encoder import TableEncoder
 from crosslearning.tables.findings import Findings, Horizon
 from crosslearning.tables.forecast import (
     Basis,
@@ -43,16 +33,20 @@ from crosslearning.tables.forecast import (
     predictions,
     with_intervals,
 )
+from crosslearning.tables.labels import (
+    TaskLevels,
+    kept_as_text,
+    of_another_kind,
+    recognised,
+    written_labels,
+)
 from crosslearning.tables.learners.trees import Trees
 from crosslearning.tasks import TaskIndex
 from crosslearning.tasks.labels import as_objects
 
 _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
-_BESIDE = (_RESULTS, _COEFFICIENTS, "report.html", "estimator.npz")
 _KIND = "table model"
-_PARTS = (
-    "task", "target", "metric", "encoder", "rotation", "state", "residuals", "horizon", "levels",
-)  # fmt: skip
+_BESIDE = ("findings", "coefficients")  # the archive
 _CLASSES = (
     TableEncoder, Rotation, Basis, Curves, TaskMeans, Trees, Residuals, Horizon, TaskLevels,
 )  # fmt: skip
@@ -97,6 +91,8 @@ class TableModel:
         How far ahead models were tested, if they were tested on later rows.
     levels : TaskLevels, optional
         The task columns of groups within groups.
+    wrapper : dict, optional
+        Parameters and attributes of the scikit-learn estimator whose model it is, if it was saved.
     """
 
     task: str
@@ -110,6 +106,7 @@ class TableModel:
     coefficients: pd.DataFrame | None = None
     horizon: Horizon | None = None
     levels: TaskLevels | None = None
+    wrapper: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
         size = f"n_tasks={len(self._tasks.labels)}, n_columns={len(self.encoder.columns)}"
@@ -250,7 +247,7 @@ class TableModel:
         check_names(frame)
         require_columns(frame, [*self.task_columns, *self.encoder.columns], "the model")
         numbered = frame.reset_index(drop=True)
-        X = self.encoder.encode(numbered, strict=False)
+        X = self.encoder.encode(numbered)
         if self.rotation is not None:
             X = self.rotation.apply(X)
         return X, self._codes(numbered)
@@ -269,17 +266,6 @@ class TableModel:
         labels = self.written_labels(frame)
         new = labels[~is_in_fit(self.state, self._codes(frame))].astype(object)
         return dict(Counter(new.where(new.notna(), None)).most_common())
-
-    def count_in_groups(self, frame: pd.DataFrame) -> int:
-        """Count the rows of new tasks in groups that are in the fit."""
-        if self.levels is None:
-            return 0
-        codes = self._codes(frame)
-        return int(np.sum((codes >= 0) & ~is_in_fit(self.state, codes)))
-
-    def unknown_categories(self, frame: pd.DataFrame) -> dict[str, dict[str, int]]:
-        """Count the rows of each category that is new, by column."""
-        return self.encoder.unknown(frame)
 
     def untested(self, frame: pd.DataFrame) -> Untested | None:
         """Count the rows that lie later than any that models were tested on; None without them."""
@@ -307,28 +293,20 @@ class TableModel:
         """
         path = Path(folder)
         check_folder(path)
-        new = not path.exists()
+        content = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _BESIDE}
         try:
             path.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".", dir=path) as temporary:
-                parts = Path(temporary)
-                content = {name: getattr(self, name) for name in _PARTS}
-                write_archive(parts / _MODEL, _KIND, content, _CLASSES)
-                if self.findings is not None:
-                    (parts / _RESULTS).write_text(json.dumps(self.results, allow_nan=False) + "\n")
-                if self.coefficients is not None:
-                    self.coefficients.to_csv(parts / _COEFFICIENTS, index=False)
-                _forget_another(path, parts / _MODEL)
-                for part in sorted(parts.iterdir()):
-                    part.replace(path / part.name)
-        except BaseException as error:
-            if new:
-                with suppress(OSError):
-                    path.rmdir()
-            if isinstance(error, OSError):
-                why = error.strerror or error
-                raise OSError(f"Cannot write to {path}: {why}. Choose another folder.") from error
-            raise
+            write_archive(path / _MODEL, _KIND, content, _CLASSES)
+            for name in (_RESULTS, _COEFFICIENTS, "report.html"):  # of an earlier fit
+                (path / name).unlink(missing_ok=True)
+            if self.findings is not None:
+                write_json(path / _RESULTS, self.results)
+            if self.coefficients is not None:
+                with replacing(path / _COEFFICIENTS) as temporary:
+                    self.coefficients.to_csv(temporary, index=False)
+        except OSError as error:
+            why = error.strerror or error
+            raise OSError(f"Cannot write to {path}: {why}. Choose another folder.") from error
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
@@ -341,14 +319,6 @@ class TableModel:
                 "fit was saved to."
             )
         return cls(**read_archive(file, _KIND, _CLASSES))
-
-
-def _forget_another(folder: Path, model: Path) -> None:
-    """Remove what belongs to another model in a folder than this one."""
-    old = folder / _MODEL
-    if old.is_file() and old.read_bytes() != model.read_bytes():
-        for name in _BESIDE:
-            (folder / name).unlink(missing_ok=True)
 
 
 def check_folder(folder: str | os.PathLike[str]) -> None:

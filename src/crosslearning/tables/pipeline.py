@@ -21,7 +21,7 @@ from crosslearning.convex.sums.cells import Cells
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import count
 from crosslearning.evaluation.scores import Scores
-from crosslearning.tables.columns.recognition import require_columns
+from crosslearning.tables.columns import require_columns
 from crosslearning.tables.describe import Fit, describe
 from crosslearning.tables.engines import Collected, Engine, FrameTable
 from crosslearning.tables.final import (
@@ -48,7 +48,7 @@ from crosslearning.tables.learners.candidates import (
 )
 from crosslearning.tables.learners.search import Bases, CandidateSearch
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.reading.files import Files
+from crosslearning.tables.reading import Files
 from crosslearning.tables.rows import Rows, Splits, bounded
 from crosslearning.tables.schema import COMPARED, Schema
 from crosslearning.tables.settings import FitSettings
@@ -91,7 +91,7 @@ def fit(
         compared=compared,
         model=model,
         held_out=score,
-        notes=[*table.notes, *schema.notes, *compared.notes, *notes],
+        notes=[*schema.notes, *compared.notes, *notes],
         messages=tuple(dict.fromkeys(" ".join(str(w.message).split()) for w in caught)),
         command=command,
         python=settings.python(engine.function, table.source, held_out, trials.described.label),
@@ -326,7 +326,7 @@ def _check_held_out(held_out: HeldOut, schema: Schema) -> None:
     if isinstance(held_out, pd.DataFrame):
         header = held_out.head(0)
     else:
-        header = pd.DataFrame(columns=list(Files.of(str(held_out)).types))
+        header = pd.DataFrame(columns=Files.of(str(held_out)).columns)
         if schema.metric.name == "auc":
             raise ValueError(
                 "A held-out table that is read in chunks has no area under a curve. Use another "

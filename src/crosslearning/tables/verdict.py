@@ -5,32 +5,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.evaluation.comparison import Comparison
+from crosslearning.evaluation.comparison import (
+    Comparison,
+    Effect,
+    Measure,
+    cannot_tell,
+    than,
+)
 from crosslearning.evaluation.numbers import capital, count, joined, number
 from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.sentences import Effect, Measure, cannot_tell, than
-from crosslearning.tables.findings import ComparisonSummary, MethodScore, TaskScores, Verdict
+from crosslearning.tables.findings import Verdict
 from crosslearning.tables.forecast import BLOCKS
 from crosslearning.tables.learners.candidates import Candidate, Trials
-from crosslearning.tables.metrics import Metric
 
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
-_COMPARED = {"pooled": "pooled", "separate": "separate", "all": "cross"}  # choices, and methods
 _FEATURES = {"curved": "curves", "means": "task means", "trees": "boosted trees"}
 
 
 def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Comparison:
     """Compare the choice among all models with those among pooled and among separate models."""
-    names = _compared_choices(trials)
-    values = np.stack([trials.choices[name].scores for name in names])
-    scores = Scores([_COMPARED[name] for name in names], values, trials.scores.weights)
+    return _between(trials, _methods(trials), labels, rows)
+
+
+def _between(
+    trials: Trials, methods: dict[str, str], labels: NDArray[Any], rows: NDArray[Any]
+) -> Comparison:
+    """Compare choices, the last with the others, under the names of methods."""
+    values = np.stack([trials.choices[name].scores for name in methods])
+    scores = Scores(list(methods.values()), values, trials.scores.weights)
     return Comparison.of(scores, labels, rows, nested=len(trials.scores.weights) > 1)
 
 
-def _compared_choices(trials: Trials) -> list[str]:
+def _methods(trials: Trials) -> dict[str, str]:
+    """Choices that are compared, separate ones if they have the same learners, and their names."""
     made = trials.choices
     alike = made.get("paired") is made["all"]
-    return [name for name in _COMPARED if name in made and (alike or name != "separate")]
+    names = {"pooled": "pooled", "separate": "separate", "all": "cross"}
+    return {k: v for k, v in names.items() if k in made and (alike or k != "separate")}
 
 
 def against_separate(trials: Trials, comparison: Comparison) -> Comparison | None:
@@ -38,11 +49,12 @@ def against_separate(trials: Trials, comparison: Comparison) -> Comparison | Non
 
     That is the comparison of the chosen model unless it has boosted trees.
     """
-    if "separate" in comparison.methods or "separate" not in trials.choices:
-        return comparison if "separate" in comparison.methods else None
-    values = np.stack([trials.choices[name].scores for name in ("separate", "paired")])
-    scores = Scores(["separate", "cross"], values, trials.scores.weights)
-    return Comparison.of(scores, comparison.labels, comparison.rows, nested=comparison.nested)
+    if "separate" in comparison.methods:
+        return comparison
+    if "separate" not in trials.choices:
+        return None
+    methods = {"separate": "separate", "paired": "cross"}
+    return _between(trials, methods, comparison.labels, comparison.rows)
 
 
 def verdict_of(comparison: Comparison, trials: Trials) -> Verdict:
@@ -58,6 +70,7 @@ def verdict_of(comparison: Comparison, trials: Trials) -> Verdict:
         helped=helped,
         hurt=hurt,
         n_tasks=comparison.n_tasks,
+        labels={method: _label(trials, name) for name, method in _methods(trials).items()},
     )
 
 
@@ -122,14 +135,10 @@ def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Me
 
 def _than_separate(trials: Trials, alone: Comparison, score: Measure) -> str:
     """Compare sharing with separate models; without trees, if the chosen model has some."""
-    single, noun = _single(trials, "paired"), _noun(trials, "paired")
-    ahead = than(alone, "separate", _noun(trials, "separate"), score)
-    text = f"{noun} is {ahead}"
-    if single and single.end == "separate":
-        text = f"{noun} are the best choice"
+    noun, ahead = _noun(trials, "paired"), than(alone, "separate", _noun(trials, "separate"), score)
     if trials.choices["paired"] is trials.choices["all"]:
-        return capital(text)
-    return f"Without boosted trees, {text}"
+        return f"{capital(noun)} is {ahead}"
+    return f"Without boosted trees, {noun} is {ahead}"
 
 
 def beyond_linear(trials: Trials, comparison: Comparison, score: Measure) -> str | None:
@@ -139,33 +148,10 @@ def beyond_linear(trials: Trials, comparison: Comparison, score: Measure) -> str
     words = [word for block, word in _FEATURES.items() if block in blocks]
     if not words:
         return None
-    values = np.stack([trials.choices[name].scores for name in ("linear", "all")])
-    scores = Scores(["linear", "all"], values, trials.scores.weights)
-    against = Comparison.of(scores, comparison.labels, comparison.rows)
+    methods = {"linear": "linear", "all": "all"}
+    against = _between(trials, methods, comparison.labels, comparison.rows)
     ahead = than(against, "linear", "linear models chosen in the same way", score)
     return f"With {joined(words)}, the model is {ahead}."
-
-
-def comparison_summary(
-    verdict: Verdict, comparison: Comparison, trials: Trials, metric: Metric, some: NDArray[np.intp]
-) -> ComparisonSummary:
-    """Scores over all tasks, and those of some tasks."""
-    overall = comparison.summary.assign(score=lambda table: table["score"].map(metric.reported))
-    tasks = comparison.tasks.iloc[some]
-    tasks = tasks.assign(**{m: tasks[m].map(metric.reported) for m in comparison.methods})
-    methods: list[Any] = overall.reset_index(names="method").to_dict("records")
-    rows: list[Any] = tasks.reset_index().to_dict("records")
-    return ComparisonSummary(
-        **vars(verdict),
-        overall=tuple(MethodScore(**row) for row in methods),
-        tasks=tuple(TaskScores(**row) for row in rows),
-        labels=labels_of(trials),
-    )
-
-
-def labels_of(trials: Trials) -> dict[str, str]:
-    """Name the choices that are compared, by method."""
-    return {_COMPARED[name]: _label(trials, name) for name in _compared_choices(trials)}
 
 
 def _single(trials: Trials, name: str) -> Candidate | None:
@@ -189,23 +175,16 @@ def _noun(trials: Trials, name: str) -> str:
 
 def reason(trials: Trials, words: str) -> str:
     """Say why the chosen model was chosen."""
-    chosen, blend = trials.chosen, trials.choices["all"].predictions is not None
+    chosen = trials.chosen
     means = dict(zip(trials.names, trials.means, strict=True))
     others = [c for c in trials.candidates if c is not chosen and c.kept]
     if not others:
         return "It is the only model that was tried."
-    next_best = max(others, key=lambda c: means[c.name])
-    score, other = (number(abs(means[c.name])) for c in (chosen, next_best))
+    best = max(others, key=lambda c: means[c.name])
+    score, other = (number(abs(means[c.name])) for c in (chosen, best))
+    why = f"{capital(words)} its mean over tasks is {score}, and that of {best.label}, the best "
+    why += f"other model of {len(others)}, {other}."
     if chosen.base == "blend":
         parts = ", ".join(f"{weight:.0%} {c.label}" for c, weight in trials.listed_parts)
-        why = f"its mean over tasks is {score}, and that of {next_best.label}, the best single "
-        why += f"model of {len(others)}, {other}. It consists of {parts}; the weights for a part "
-        why += "of the rows come from the others."
-    elif blend:
-        why = f"a blend of the {len(trials.candidates)} models would give it at least nine tenths "
-        why += f"of the weight. Its mean over tasks is {score}; {next_best.label} has {other}."
-    else:
-        why = f"it has the best mean over tasks of {len(trials.candidates)} models: {score} "
-        why += f"against {other} for {next_best.label}, the next best. Of equal models the "
-        why += "simplest is chosen."
-    return f"{capital(words)} {why}"
+        why += f" It consists of {parts}; the weights for a part of the rows come from the others."
+    return why

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from crosslearning.tables.columns import as_text
 from crosslearning.tasks import TaskIndex
 from crosslearning.tasks.labels import as_objects, groups_of
 
@@ -51,7 +52,7 @@ def recognised(labels: pd.Series[Any], index: TaskIndex) -> NDArray[np.int64]:
     distinct = pd.Series(np.asarray(uniques), dtype=object)
     positions = index.encode(distinct)
     for k in np.flatnonzero(positions < 0):
-        candidates = (_position(reading, index) for reading in _readings(distinct[k], index))
+        candidates = (_position(reading, index) for reading in _readings(distinct[k]))
         positions[k] = next((position for position in candidates if position >= 0), -1)
     return np.append(positions, -1)[rows]
 
@@ -65,42 +66,30 @@ def of_another_kind(labels: pd.Series[Any], index: TaskIndex) -> bool:
     (True, False)
     """
     distinct = tidy(labels).dropna().unique()
-    kinds = {kind for label in index.labels for kind in _kinds(label)}
-    return len(distinct) > 0 and all(kinds.isdisjoint(_kinds(label)) for label in distinct)
+    ours, theirs = ({_number(label) is None for label in some} for some in (index.labels, distinct))
+    return bool(theirs) and ours.isdisjoint(theirs)
 
 
-def _kinds(label: object) -> set[str]:
-    """Return what a label may be taken for."""
-    if isinstance(label, str):
-        return {"text"} if _number(label) is None else {"text", "number"}
-    return {"number"} if isinstance(label, Real) else {type(label).__name__}
-
-
-def _readings(label: Any, index: TaskIndex) -> Iterator[Hashable]:
-    """Yield what a label may stand for: its text, its number, text of that number, a date."""
+def _readings(label: Any) -> Iterator[Hashable]:
+    """Yield what a label may stand for: its text, its number, text of that number."""
     yield str(label)
-    number: Any = label if isinstance(label, Real) else _number(label)
+    number = _number(label)
     yield number
     if isinstance(number, float) and number.is_integer():
         yield str(int(number))
-    if isinstance(label, Real):  # has lost the zeros that a code begins with
-        codes = [text for text in index.labels if isinstance(text, str) and _number(text) == label]
-        yield codes[0] if len(codes) == 1 else None
-    if isinstance(label, str) and isinstance(index.labels[0], datetime):
-        yield pd.to_datetime(label, errors="coerce")
 
 
 def _position(reading: Hashable, index: TaskIndex) -> int:
     return index.texts.get(reading, -1) if isinstance(reading, str) else index.position(reading)
 
 
-def _number(label: object) -> float | None:
-    """Convert text to a number; integers of any length exactly."""
+def _number(label: Any) -> Any:
+    """Convert a label to a number; integers of any length exactly, None if it is no number."""
+    if isinstance(label, Real):
+        return label
     for convert in (int, float):
-        try:
-            return convert(label) if isinstance(label, str) else None
-        except ValueError:
-            continue
+        with suppress(TypeError, ValueError):
+            return convert(label)
     return None
 
 
@@ -188,16 +177,11 @@ def _places(units: Codes, rows: Codes) -> Codes:
     return np.asarray(index.get_indexer(lookups), dtype=np.int64)
 
 
-def _text(label: Any) -> str:
-    """Write a label; a gap in its column makes decimals of whole numbers."""
-    return f"{label:.0f}" if isinstance(label, float) and label.is_integer() else str(label)
-
-
 def written_labels(frame: pd.DataFrame, columns: Sequence[str]) -> pd.Series[Any]:
     """Labels of rows as they are written, of several columns in one text."""
     if len(columns) == 1:
         return tidy(frame[columns[0]])
-    texts = [tidy(frame[name]).astype(object).map(_text, na_action="ignore") for name in columns]
+    texts = [tidy(frame[name]).astype(object).map(as_text, na_action="ignore") for name in columns]
     joined, *others = (text.fillna("no label") for text in texts)
     for other in others:
         joined = joined + _BETWEEN + other

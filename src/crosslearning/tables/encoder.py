@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -12,20 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
-from crosslearning.tables.columns.recognition import (
-    as_categories,
-    as_dates,
-    as_numbers,
-    has_days_first,
-)
-from crosslearning.tables.reading.numerals import mark_of
+from crosslearning.tables.columns import as_dates, as_numbers, as_text, has_days_first, mark_of
 
 _RARE = 10  # rows; levels with fewer are grouped,
 _RARE_SHARE = 0.02  # or with less than this share of the rows if that is less
 _MOST_LEVELS = 30  # of a column, including the group of rare ones
 _MISSING = "(missing)"
 _OTHER = "(other)"
-_MOST_SLIPS = 100  # texts in a column of numbers to remember
 _ROUNDING = 1e-9  # of a range: tolerance at its ends
 _AT_ONCE = 4096  # rows to stack
 PARTS = ("year", "month", "days")  # of a date
@@ -39,8 +32,7 @@ class TableEncoder:
     indicator per level (a single one for two levels); levels with fewer than 10 rows (or 2 % of a
     small table), those beyond the 30 most frequent, and new ones share one. Missing is a level of
     its own. A date becomes three numbers: year, month, and days since 1970. Numbers written as text
-    have decimal `marks`, also those of target and weights; `slips` are texts among them that are
-    missing values.
+    have decimal `marks`, also those of target and weights.
     """
 
     numbers: dict[str, float]
@@ -48,10 +40,9 @@ class TableEncoder:
     levels: dict[str, list[str | None]]
     dates: list[str]
     rare: dict[str, list[str]]
-    ranges: dict[str, list[float]] = field(default_factory=dict)
-    day_first: list[str] = field(default_factory=list)
-    marks: dict[str, str] = field(default_factory=dict)
-    slips: dict[str, list[str]] = field(default_factory=dict)
+    ranges: dict[str, list[float]]
+    day_first: list[str]
+    marks: dict[str, str]
 
     @classmethod
     def of(
@@ -60,11 +51,12 @@ class TableEncoder:
         numbers: Sequence[str],
         categories: Sequence[str],
         dates: Sequence[str] = (),
-        counts: Mapping[str, pd.Series[Any] | None] | None = None,
+        marked: Sequence[str] = (),
     ) -> TableEncoder:
-        """Learn medians, ranges and levels from rows; or levels from `counts` by column."""
-        medians, ranges, flagged, slips = {}, {}, [], {}
-        marks = _marks(frame, numbers)
+        """Learn medians, ranges and levels from rows, and decimal marks of `marked` columns too."""
+        medians, ranges, flagged, levels, rare = {}, {}, [], {}, {}
+        written = [n for n in (*numbers, *marked) if not is_numeric_dtype(frame[n].dtype)]
+        marks = {name: mark_of(frame[name]) for name in written}
         plain = ((name, as_numbers(frame[name], marks.get(name))) for name in numbers)
         day_first = [name for name in dates if has_days_first(frame[name])]
         of_dates = {f"{name} {part}" for name in dates for part in PARTS[:-1]}
@@ -74,19 +66,20 @@ class TableEncoder:
                 ranges[name] = [float(np.nanmin(column)), float(np.nanmax(column))]
             if np.isnan(column).any():
                 flagged.append(name)
-            if name in marks and len(odd := frame[name][np.isnan(column)].dropna()):
-                slips[name] = [str(text) for text in odd.unique()[:_MOST_SLIPS]]
-        levels, rare = {}, {}
         for name in categories:
-            by_level = (counts or {}).get(name)
-            by_level = counted(frame[name]) if by_level is None else by_level
-            levels[name] = _levels(by_level)
-            rare[name] = sorted(set(by_level.index) - set(levels[name]))
-        return cls(medians, flagged, levels, list(dates), rare, ranges, day_first, marks, slips)
-
-    def knowing(self, frame: pd.DataFrame, names: Sequence[str]) -> TableEncoder:
-        """Add the decimal marks of other columns of numbers: target and weights."""
-        return replace(self, marks=self.marks | _marks(frame, names))
+            counts = counted(frame[name])
+            levels[name] = _levels(counts)
+            rare[name] = sorted(set(counts.index) - set(levels[name]))
+        return cls(
+            numbers=medians,
+            flagged=flagged,
+            levels=levels,
+            dates=list(dates),
+            rare=rare,
+            ranges=ranges,
+            day_first=day_first,
+            marks=marks,
+        )
 
     def weights(self, frame: pd.DataFrame, name: str | None) -> NDArray[np.float64]:
         """Weights in a column of this name, or 1 for each row where there is none."""
@@ -125,15 +118,17 @@ class TableEncoder:
 
     def unread(self, frame: pd.DataFrame) -> dict[str, int]:
         """Count values that are not numbers, by column of numbers."""
-        gaps = {name: int(np.isnan(values).sum()) for name, values in self._numbers(frame)}
-        unread = {name: count - int(frame[name].isna().sum()) for name, count in gaps.items()}
-        return {name: count for name, count in unread.items() if count}
+        unread = {}
+        for name in self.plain:
+            numbers = as_numbers(frame[name], self.marks.get(name), strict=False)
+            if count := int((np.isnan(numbers) & frame[name].notna().to_numpy()).sum()):
+                unread[name] = count
+        return unread
 
     def outside(self, frame: pd.DataFrame) -> tuple[int, dict[str, int]]:
         """Count the rows with a value outside the range of the fit, in all and by column."""
         anywhere, by_column = np.zeros(len(frame), dtype=bool), {}
-        days = _days(frame, self.dates, self.day_first)
-        for name, values in chain(self._numbers(frame), days):
+        for name, values in self._numbers(frame):
             if name not in self.ranges:
                 continue
             low, high = self.ranges[name]
@@ -145,12 +140,11 @@ class TableEncoder:
                 anywhere |= outside
         return int(anywhere.sum()), by_column
 
-    def _numbers(
-        self, frame: pd.DataFrame, *, strict: bool = False
-    ) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    def _numbers(self, frame: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.float64]]]:
+        """Plain numbers, then the parts of dates."""
         for name in self.plain:
-            slips = self.slips.get(name, ()) if strict else None
-            yield name, as_numbers(frame[name], self.marks.get(name), slips)
+            yield name, as_numbers(frame[name], self.marks.get(name), strict=False)
+        yield from _days(frame, self.dates, self.day_first)
 
     @property
     def feature_names(self) -> list[str]:
@@ -166,16 +160,11 @@ class TableEncoder:
         levels = _encoded_levels(self.levels[column])
         return [f"{column}={_OTHER if level is None else level}" for level in levels]
 
-    def encode(self, frame: pd.DataFrame, *, strict: bool = True) -> NDArray[np.float64]:
-        """Encode the rows of a table as finite numbers.
-
-        If `strict`, no more than a few values of a column may be other than numbers, apart from
-        those that were among the numbers of the fit.
-        """
+    def encode(self, frame: pd.DataFrame) -> NDArray[np.float64]:
+        """Encode the rows of a table as finite numbers; what is no number counts as missing."""
         columns: list[NDArray[Any]] = []
         gaps = {}
-        plain = self._numbers(frame, strict=strict)
-        for name, values in chain(plain, _days(frame, self.dates, self.day_first)):
+        for name, values in self._numbers(frame):
             if name in self.flagged or np.isnan(values.sum()):
                 gaps[name] = np.isnan(values)
                 values = np.where(gaps[name], self.numbers[name], values)
@@ -200,11 +189,6 @@ def _side_by_side(columns: list[NDArray[Any]], n_rows: int) -> NDArray[np.float6
     return array
 
 
-def _marks(frame: pd.DataFrame, names: Iterable[str]) -> dict[str, str]:
-    """Decimal marks of numbers that are written as text."""
-    return {name: mark_of(frame[name]) for name in names if not is_numeric_dtype(frame[name].dtype)}
-
-
 def _days(
     frame: pd.DataFrame, dates: Sequence[str], day_first: Sequence[str]
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
@@ -219,8 +203,8 @@ def _days(
 def _factorized(column: pd.Series[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
     """Code of each row, and the value of each code as a string."""
     codes, uniques = pd.factorize(column, use_na_sentinel=False)
-    values = as_categories(pd.Series(uniques))
-    return codes, np.where(pd.isna(values), _MISSING, values)
+    texts = pd.Series(uniques).astype(object).map(as_text, na_action="ignore")
+    return codes, texts.where(texts.notna(), _MISSING).to_numpy(dtype=object)
 
 
 def counted(column: pd.Series[Any]) -> pd.Series[Any]:
