@@ -22,7 +22,7 @@ from torch import nn
 
 from crosslearning import Tether, project
 from crosslearning.federated import CrossLearning, client_app, parameters_of
-from crosslearning.nn import TaskModels, fit
+from crosslearning.nn import TaskModels
 from tests.support.flower_grid import LocalGrid, Node
 
 TASKS = ("east", "north", "west")
@@ -72,9 +72,14 @@ def run(members, rounds=ROUNDS, grid=None, **options):
 
 def fitted(rounds=ROUNDS, **tethers):
     models = TaskModels(make_model(), TASKS, **tethers)
-    data = {task: loader(task) for task in TASKS}
-    sgd = lambda parameters: torch.optim.SGD(parameters, lr=LR)  # noqa: E731
-    fit(models, data, nn.MSELoss(), sgd, rounds, project_every=STEPS, engine="loop")
+    optimizer = torch.optim.SGD(models.parameters(), lr=LR)
+    for _ in range(rounds):
+        for batches in zip(*map(loader, TASKS), strict=True):
+            optimizer.zero_grad()
+            for task, (x, y) in zip(TASKS, batches, strict=True):
+                nn.functional.mse_loss(models[task](x), y).backward()
+            optimizer.step()
+        models.project(step_size=LR * STEPS)
     return models
 
 

@@ -22,7 +22,7 @@ from crosslearning.convex.sums.passes import Expansion, Pass, Passed
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.tether import Array
 
-_MAX_PASSES = 30
+_MAX_PASSES = 50
 _CLOSE = 1e-6  # largest step of a parameter at the end, relative to the largest parameter
 _NEAR, _UNDECIDED = 0.5, 3  # step below which structures are compared, and for how many passes
 

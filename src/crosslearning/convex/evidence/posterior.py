@@ -41,7 +41,7 @@ class EvidenceStatus(Enum):
         "The iteration limit was reached before the evidence was at its maximum. Raise `max_iter`."
     )
     MAX_PASSES = (
-        "The parameters still moved after 30 passes over the rows: variances between the tasks are "
+        "The parameters still moved after 50 passes over the rows: variances between the tasks are "
         "approximate. Fit a sample of the tasks in memory to check them."
     )
 
