@@ -131,7 +131,7 @@ class TableModel:
     @cached_property
     def estimator(self) -> Any:
         """The fitted estimator, such as a CrossBayesianRidge; of a blend the heaviest."""
-        from crosslearning.linear.persistence import model_of  # needs scikit-learn, which is slow
+        from crosslearning.linear._estimator import model_of  # needs scikit-learn, which is slow
 
         model = model_of(main_part(self.state))
         if self.levels is not None:

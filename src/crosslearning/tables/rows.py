@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
-from crosslearning.linear.persistence import state_of
+from crosslearning.linear._estimator import state_of
 from crosslearning.tables.columns import is_date
 from crosslearning.tables.encoder import TaskLevels, task_or_group
 from crosslearning.tables.findings import Horizon

@@ -489,7 +489,7 @@ def _check_size(survey: Survey) -> None:
 
 def _refuse_in_chunks(settings: FitSettings) -> None:
     """Refuse options that need all rows in memory."""
-    possible = {"base": ("auto", "linear", "none"), "jobs": (1,), "quantile": (None,)}
+    possible = {"base": ("auto", "linear"), "jobs": (1,), "quantile": (None,)}
     wrong = [name for name, values in possible.items() if getattr(settings, name) not in values]
     wrong += ["family"] if _needs_rows(settings.family) else []
     if wrong:
