@@ -119,14 +119,6 @@ def test_a_validation_part_is_inside_the_training_part():
     assert len(validation) == pytest.approx(0.2 * len(train), rel=0.05)
 
 
-def test_a_given_split_is_returned_unless_a_part_is_split():
-    data = Codes(["a"] * 10, ["x"] * 10, range(10))
-    data.given_split = np.arange(3), np.arange(5, 10)
-    assert [part.tolist() for part in split(data, 0.5)] == [[0, 1, 2], [5, 6, 7, 8, 9]]
-    assert [len(part) for part in split(data, 0.5, within=np.arange(6))] == [3, 3]
-    assert len(split(data, train_fraction=0.4)[0]) == 1
-
-
 def test_nothing_is_split_into_nothing():
     assert [len(part) for part in split_codes([], [], [])] == [0, 0]
     data = Codes(["a"] * 3, ["x"] * 3, range(3))

@@ -23,8 +23,7 @@ def split(
     """Choose training and test images; return their sorted indices.
 
     Images of one group are in the same part, even across domains. As far as groups allow, the share
-    ``train`` of every category of every domain is in the training part. A split that the data
-    prescribe takes precedence.
+    ``train`` of every category of every domain is in the training part.
 
     Parameters
     ----------
@@ -38,7 +37,7 @@ def split(
         Share of the training images to keep of every category of every domain, at least one image.
         The test part stays the same, and smaller fractions are subsets of larger ones.
     within : array-like of int, optional
-        Split only these images, ignoring a prescribed split, as for a validation part.
+        Split only these images, as for a validation part.
 
     Examples
     --------
@@ -50,14 +49,11 @@ def split(
     (4462, 1128, set())
     >>> fit, validation = split(pictures, seed=1, within=train)
     """
-    if data.given_split is not None and within is None:
-        training, test = data.given_split
-    else:
-        rows = np.arange(len(data)) if within is None else np.sort(np.asarray(within, np.intp))
-        parts = split_codes(
-            data.domain_codes[rows], data.category_codes[rows], data.groups[rows], train, seed
-        )
-        training, test = rows[parts[0]], rows[parts[1]]
+    rows = np.arange(len(data)) if within is None else np.sort(np.asarray(within, np.intp))
+    parts = split_codes(
+        data.domain_codes[rows], data.category_codes[rows], data.groups[rows], train, seed
+    )
+    training, test = rows[parts[0]], rows[parts[1]]
     if not 0 < train_fraction <= 1:
         raise ValueError(
             "`train_fraction` is the share of the training images to keep and must be above 0 and "
