@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 OURS, BY_DOMAIN = "within ε of the centre", "within ε, a radius for each domain"
+HELD = "within ε of the pooled network"
 POOLED, SEPARATE, TUNED = "pooled (ε = 0)", "separate (ε = ∞)", "pooled, then fine-tuned"
 NAMES = {"pooled": POOLED, "cross": OURS, "separate": SEPARATE, "fine-tuned": TUNED}
 SCORES = ["validation", "validation_loss", "test", "test_loss"]
@@ -123,6 +124,14 @@ def with_baselines(runs: pd.DataFrame) -> pd.DataFrame:
     first = runs[runs["kind"] == "first step"]
     others = runs[(runs["kind"] == "pooled first") & (runs["method"] != OURS)]
     return pd.concat([first, others.merge(first[["images", "seed"]].drop_duplicates())])
+
+
+def held_centre(runs: pd.DataFrame) -> list[str]:
+    """Section of the runs whose centre stays where the pooled epochs left it."""
+    held = runs[runs["kind"] == "held centre"].assign(method=HELD)
+    radii = pd.concat([held, runs[runs["method"].isin([POOLED, TUNED])]])
+    best = chosen(pd.concat([radii, runs[runs["method"] == OURS]]).query("method != @OURS or kind != 'held centre'"))
+    return [compared(best, HELD), choices(best, HELD), path(radii, "fine-tuned"), domains(best)]
 
 
 TITLES = {0.3: "30 % of the training images", 1.0: "all images"}

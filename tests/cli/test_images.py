@@ -85,10 +85,8 @@ def test_train_has_defaults_for_images_of_anybody(monkeypatch):
     assert main(["train", "pictures", "--pooled-share", "0"]) == 0
     assert seen["settings"] == TrainingSettings(pooled_share=0.0)
     radii = ["--epsilon", "0.3", "--epsilon", "inf"]
-    assert main(["train", "pictures", *radii, "--weights", "w", "--only", "features"]) == 0
-    assert seen["settings"] == TrainingSettings(
-        epsilons=(0.3, math.inf), weights="w", only=("features",)
-    )
+    assert main(["train", "pictures", *radii]) == 0
+    assert seen["settings"] == TrainingSettings(epsilons=(0.3, math.inf))
     assert main(["train", "pictures", "--backbone", "x:y"]) == 0
     assert seen["settings"] == TrainingSettings(backbone="x:y", image_size=224)
     assert main(["train", "pictures32"]) == 0

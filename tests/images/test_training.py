@@ -92,26 +92,16 @@ def test_probabilities_of_test_images_are_checked(finished):
     assert_calibrated(results, sum(domain["test"] for domain in results["data"]["domains"]))
 
 
-def test_training_starts_from_weights_and_may_leave_parts_alone(tmp_path):
+def test_a_network_may_start_from_weights_and_have_frozen_parts(tmp_path):
     pytest.importorskip("torch", reason="the extra `torch` is not installed")
-    from safetensors.torch import save_file
-
-    from crosslearning.images.networks import network
     from crosslearning.nn import TaskModels
+    from tests.support.networks import half_frozen
 
-    weights = network(SMALL, 7)().state_dict()  # for seven categories: another classifier
-    save_file(weights, tmp_path / "weights.safetensors")
-    path = str(tmp_path / "weights.safetensors")
-    settings = replace(SMALL, epsilons=(0.02,), seeds=(0,), epochs=1, weights=path)
-    results = train(replace(settings, only=("classifier",)), Squares(), tmp_path / "out")
-    assert results["config"]["only"] == ["classifier"]
-    file = tmp_path / "out" / "models" / "epsilon-0.02-seed-0.safetensors"
-    models = TaskModels.load(file, network(SMALL, 3)())
+    model = "tests.support.networks:half_frozen"
+    settings = replace(SMALL, model=model, epsilons=(0.02,), seeds=(0,), epochs=1)
+    train(settings, Squares(), tmp_path)
+    start = half_frozen(3)
+    file = tmp_path / "models" / "epsilon-0.02-seed-0.safetensors"
+    models = TaskModels.load(file, half_frozen(3))
     for name, value in models["art"].state_dict().items():
-        assert value.equal(weights[name]) == name.startswith("features"), name
-    with pytest.raises(ValueError, match=r"`only` must name parts among feat.*; got \('head',\)"):
-        train(replace(settings, only=("head",)), Squares(), tmp_path / "none")
-    save_file({"other": weights["features.0.weight"]}, path)
-    with pytest.raises(ValueError, match="must hold a tensor with a name and shape of small_cnn"):
-        train(settings, Squares(), tmp_path / "none")
-    assert not (tmp_path / "none").exists()
+        assert value.equal(start.state_dict()[name]) == name.startswith("features"), name

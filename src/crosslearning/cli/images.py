@@ -104,13 +104,6 @@ def train(
             "columns image, domain and label, or pictures32, which is included."
         ),
     ],
-    weights: Annotated[
-        Path | None, typer.Option(help="Safetensors file with weights to start from.")
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(help="Part of the network to train, by its name; may be repeated."),
-    ] = None,
     backbone: Annotated[
         str | None,
         typer.Option(
@@ -145,8 +138,6 @@ def train(
     base = TrainingSettings(
         backbone=backbone,
         image_size=sizes[backbone is not None],
-        weights=None if weights is None else str(weights),
-        only=tuple(only or ()),
         baselines=baselines,
     )
     sweep(run, options.configure(base, seeds), images, options, out)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from crosslearning.images.domains import ImageDomains
 from crosslearning.images.settings import TrainingSettings
-from crosslearning.images.splits import split, split_codes
+from crosslearning.images.splits import split
 
 if TYPE_CHECKING:
     from crosslearning.images.batches import Augmentation, ImageBatches, channel_statistics
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Augmentation", "ImageBatches", "ImageDomains", "Predictions", "TrainingSettings",
-    "channel_statistics", "export", "features", "predict", "split", "split_codes", "train",
+    "channel_statistics", "export", "features", "predict", "split", "train",
 ]  # fmt: skip
 
 _WITH_TORCH = {

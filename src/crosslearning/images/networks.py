@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file
 from torch import nn
 
 from crosslearning.datasets import ImageData
@@ -58,7 +57,7 @@ def network(settings: TrainingSettings, n_categories: int) -> Callable[[], nn.Mo
             f"`model` must be {' or '.join(map(repr, _NAMES))}, or 'package.module:function'; "
             f"got {settings.model!r}."
         )
-    make = partial(_start, named_function(settings.model), settings, n_categories)
+    make = partial(named_function(settings.model), n_categories)
     module = build(make, 0)
     image = torch.zeros(1, 3, settings.image_size, settings.image_size)
     try:
@@ -75,31 +74,6 @@ def network(settings: TrainingSettings, n_categories: int) -> Callable[[], nn.Mo
             f"{settings.model} returns shape {shape[1:]} for an image."
         )
     return make
-
-
-def _start(function: Any, settings: TrainingSettings, n_categories: int) -> nn.Module:
-    """Make the network, load initial weights, and freeze what is not to be trained."""
-    module: nn.Module = function(n_categories)
-    if settings.weights:
-        expected = module.state_dict()
-        stored = load_file(settings.weights)
-        fitting = {
-            name: value
-            for name, value in stored.items()
-            if name in expected and value.shape == expected[name].shape
-        }
-        if not fitting:
-            raise ValueError(
-                f"{settings.weights} must hold a tensor with a name and shape of "
-                f"{settings.model_name}, such as {next(iter(expected), None)!r}; it holds none."
-            )
-        module.load_state_dict(fitting, strict=False)
-    for name, parameter in module.named_parameters() if settings.only else ():
-        parameter.requires_grad_(any(f"{name}.".startswith(f"{one}.") for one in settings.only))
-    if not any(parameter.requires_grad for parameter in module.parameters()):
-        names = ", ".join(dict.fromkeys(name.split(".")[0] for name, _ in module.named_children()))
-        raise ValueError(f"`only` must name parts among {names}; got {settings.only}.")
-    return module
 
 
 def default_epsilons(make: Callable[[], nn.Module]) -> tuple[float, ...]:

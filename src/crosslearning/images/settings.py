@@ -27,7 +27,7 @@ _RULES: list[tuple[str, str, Callable[[Any], bool]]] = [
 _NOT_SHARED = ("epsilons", "seeds", "baselines")
 _OF_TRAINING = (
     "model", "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay",
-    "schedule", "pooled_share", "augment", "flip", "weights", "only", "baselines",
+    "schedule", "pooled_share", "augment", "flip", "baselines",
 )  # fmt: skip
 
 
@@ -40,7 +40,8 @@ class TrainingSettings:
     model : str
         Network: a name in `crosslearning.nn.architectures`, ``"batchnorm_cnn"`` or
         ``"small_cnn"``, or ``"package.module:function"``, a function of the number of categories
-        that returns a torch module.
+        that returns a torch module. It may load weights, from which all domains start, and freeze
+        parts with ``requires_grad_(False)``.
     image_size, epochs, batch : int
         Height and width of the resized images, passes over the largest domain, and images per
         domain and step.
@@ -54,11 +55,6 @@ class TrainingSettings:
     augment, flip : bool
         Whether to shift and recolour training images at random, and whether to mirror half of
         them too; not where left and right matter.
-    weights : str, optional
-        A safetensors file with initial weights for all domains and the centre: tensors of the same
-        name and shape are used, and the others are initialised at random.
-    only : tuple of str
-        Parts of the network to train, by prefix of their names; by default all.
     baselines : bool or tuple of str
         Whether to train the usual alternatives too: pooled with shared BatchNorm statistics, own
         BatchNorm and the rest pooled (FedBN), own classifiers (FedPer), springs of three
@@ -95,8 +91,6 @@ class TrainingSettings:
     pooled_share: float = 0.75
     augment: bool = True
     flip: bool = True
-    weights: str | None = None
-    only: tuple[str, ...] = ()
     baselines: bool | tuple[str, ...] = False
     backbone: str | None = None
     epsilons: tuple[float, ...] | None = None
@@ -140,5 +134,4 @@ class TrainingSettings:
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that comparable runs share: all but radii, seeds and baselines."""
-        identity = {k: v for k, v in asdict(self).items() if k not in _NOT_SHARED}
-        return identity | {"only": list(self.only)}
+        return {k: v for k, v in asdict(self).items() if k not in _NOT_SHARED}

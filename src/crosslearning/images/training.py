@@ -53,7 +53,6 @@ def train(
     keep_models: bool = True,
     progress: Progress = lambda _: None,
     command: str = "",
-    more: Callable[[dict[str, Any]], dict[str, Any]] = lambda _: {},
 ) -> dict[str, Any]:
     """Train a network per domain for every radius and seed, and choose a radius.
 
@@ -78,8 +77,6 @@ def train(
         Called after each epoch with a dict: ``epsilon`` and ``seed`` of the run, its number
         ``run`` of ``runs``, and ``epoch`` of ``epochs``; with a backbone, first with the number of
         images ``embedded`` of ``images``.
-    more : callable, optional
-        Takes the results, and returns entries to add to them.
 
     Returns
     -------
@@ -104,7 +101,7 @@ def train(
     }
     if baselines:
         results["baselines"] = _results.baselines(runs, baselines)
-    content: dict[str, Any] = to_json(results | more(results), digits=6, infinity=True)
+    content: dict[str, Any] = to_json(results, digits=6, infinity=True)
     write_json(folder / "results.json", content)
     return content
 
