@@ -151,13 +151,3 @@ def test_linear_models_of_a_family_stay_if_there_was_time_for_trees_only():
     outcome = FoldPredictions(np.zeros(len(rows.y)), np.ones(len(rows.y)), 0.1)
     search.outcomes = dict.fromkeys([pooled, *trees(np.inf)], outcome)
     assert list(search._comparable()) == list(search.outcomes)
-
-
-def test_trees_of_each_task_alone_are_few_where_there_is_nothing_to_learn():
-    rng = np.random.default_rng(0)
-    codes = np.repeat(np.arange(6), 40)
-    rows = Rows(rng.normal(size=(240, 3)), rng.normal(size=240), codes, 6)
-    splits = splits_of(codes, 4, 0)
-    *_, parts = Boosting(rows, splits, "gaussian", 0).separate()
-    errors = [(rows.y[test] - p) ** 2 for (_, test), p in zip(splits.parts, parts, strict=True)]
-    assert np.concatenate(errors).mean() < 1.3 * rows.y.var()

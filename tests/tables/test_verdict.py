@@ -7,7 +7,7 @@ import pytest
 
 from crosslearning.evaluation.scores import Scores
 from crosslearning.evaluation.sentences import Effect, Measure
-from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate
+from crosslearning.tables.learners.candidates import Candidate
 from crosslearning.tables.learners.selection import choices
 from crosslearning.tables.learners.trials import Choice, Trials, best_choice
 from crosslearning.tables.verdict import (
@@ -140,10 +140,13 @@ def test_separate_models_that_were_not_fitted_are_not_spoken_of():
     verdict = judged(made)
     assert (verdict.effect, verdict.against) == (Effect.DIFFER, "pooled")
     assert text_of(made).endswith("Separate models of this kind were not fitted.")
-    everyone = [*made.candidates, SEPARATE_TREES]
-    fitted = choices(everyone, lambda some: Choice({some[-1].name: 1.0}, None))
-    assert fitted["separate"].weights == {"separate-trees": 1.0}
-    assert fitted["all"].weights != {"separate-trees": 1.0}  # compared with, not kept
+
+
+def test_separate_models_are_those_of_learners_that_have_them():
+    errors = {"pooled": 4 + NOISE, "cross": 1 - NOISE, "separate": 3.5 + NOISE}
+    made = trials(**errors, pooled_trees=2 + NOISE, cross_trees=1 - NOISE)
+    blends = choices(made.candidates, lambda some: Choice({c.name: 1.0 for c in some}, None))
+    assert blends["separate"].weights == {"separate": 1.0}
 
 
 def test_one_task_that_dominates_does_not_hide_all_others():

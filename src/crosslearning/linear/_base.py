@@ -16,11 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from crosslearning.convex.evidence.gaussian import evidence_fit
 from crosslearning.convex.evidence.laplace import laplace_fit
 from crosslearning.convex.families import Gaussian
+from crosslearning.convex.solver.augmented_lagrangian import ConvexSolution
 from crosslearning.convex.solver.losses import FamilyLoss, Loss, quadratic_loss
-from crosslearning.convex.solver.metric import learned_root, root_of
 from crosslearning.convex.solver.problem import BLOCKS, ConvexProblem, PerBlock, per_block
-from crosslearning.convex.solver.solution import ConvexSolution
-from crosslearning.convex.solver.tethers import BlockTethers
+from crosslearning.convex.solver.tethers import BlockTethers, learned_root, root_of
 from crosslearning.convex.sums.columns import Scaling
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import Data, TaskTable

@@ -15,17 +15,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.convex.evidence.gaussian import COVARIANCES
 from crosslearning.convex.evidence.laplace import laplace_fit, new_task_means, new_tasks
-from crosslearning.convex.evidence.nearest import Gaussians
-from crosslearning.convex.evidence.nested import NestedFit
 from crosslearning.convex.evidence.passes import laplace_passes
-from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus
+from crosslearning.convex.evidence.posterior import (
+    EvidenceFit,
+    EvidenceStatus,
+    Gaussians,
+    NestedFit,
+)
 from crosslearning.convex.evidence.search import SearchOptions
 from crosslearning.convex.families import AVERAGED, Family, Gaussian, Student
 from crosslearning.convex.predict import Predictor
+from crosslearning.convex.solver.augmented_lagrangian import ConvexSolution
 from crosslearning.convex.solver.bounded import bounded, bounded_tasks
 from crosslearning.convex.solver.losses import FamilyLoss, Loss, loss_of_pass, quadratic_loss
-from crosslearning.convex.solver.metric import Metric
-from crosslearning.convex.solver.solution import ConvexSolution
+from crosslearning.convex.solver.tethers import Metric
 from crosslearning.convex.sums.columns import Scaling
 from crosslearning.convex.sums.passes import Passed
 from crosslearning.convex.sums.rows import GLMRows

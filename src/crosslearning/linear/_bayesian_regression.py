@@ -10,12 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.evidence.gaussian import evidence_fit
-from crosslearning.convex.evidence.nearest import Gaussians
+from crosslearning.convex.evidence.posterior import Gaussians
 from crosslearning.convex.families import Gaussian, Quantile, Student
-from crosslearning.convex.predict import central_interval, linear_scores, possible_ends
-from crosslearning.convex.residuals import conformal_quantile, summary
+from crosslearning.convex.predict import (
+    central_interval,
+    conformal_quantile,
+    linear_scores,
+    possible_ends,
+    summary,
+)
 from crosslearning.convex.solver.losses import quadratic_loss
-from crosslearning.convex.sums.scores import quadratic_forms
+from crosslearning.convex.sums.rows import quadratic_forms
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
 from crosslearning.linear._bayesian import CrossBayesianModel

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from crosslearning.convex.families import OneScore
-from crosslearning.convex.sums.moments import Moments
-from crosslearning.convex.sums.scores import quadratic_forms
+from crosslearning.convex.sums.rows import Moments, quadratic_forms
 from crosslearning.convex.sums.table import TaskTable
 from crosslearning.tether import Array
 

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
-from crosslearning.convex.evidence.nested import NestedFit, nested_fit
-from crosslearning.convex.evidence.nested_laplace import nested_laplace_fit
+from crosslearning.convex.evidence.gaussian import nested_fit
+from crosslearning.convex.evidence.laplace import nested_laplace_fit
+from crosslearning.convex.evidence.marginal import Hierarchy, Marginal
+from crosslearning.convex.evidence.posterior import NestedFit
 from crosslearning.convex.families import LEARNED, Student
-from crosslearning.convex.solver.nested_bound import bounded_levels
+from crosslearning.convex.solver.bounded import bounded_levels
 from crosslearning.convex.sums.columns import Scaling
-from crosslearning.convex.sums.moments import Moments
-from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.rows import GLMRows, Moments
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear.summary import Inference
 from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, is_center
-from crosslearning.tasks.labels import as_objects
-from crosslearning.tasks.nested import (
+from crosslearning.tasks.labels import (
     Paths,
+    as_objects,
     codes_of,
     groups_of,
     has_levels,
@@ -146,7 +146,13 @@ class NestedTasks(Inference):
             rows = partial(data.products, dispersion=fit.noise_variance)
             products = rows(fit.means[0])
         precision = 1.0 / fit.center_variances
-        marginal = NestedMarginal(products, weights, fit.hierarchy, fit.level_variances, precision)
+        marginal = Marginal(
+            products=products,
+            task_weights=weights,
+            hierarchy=fit.hierarchy,
+            roots=np.sqrt(fit.level_variances),
+            precision=precision,
+        )
         solution = bounded_levels(
             marginal, self.epsilon_[::-1], rows, tol=_AIM, max_iter=self.max_iter
         )

@@ -8,14 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from crosslearning.convex.evidence.posterior import symmetric_root, task_covariances
+from crosslearning.convex.evidence.marginal import symmetric_root, task_covariances
 from crosslearning.convex.families import Gaussian
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear._estimator import checked_offset, checked_weights
 from crosslearning.linear._nested import NestedTasks
 from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, separate_labels
-from crosslearning.tasks.labels import TaskIndex, as_objects, check_tasks
-from crosslearning.tasks.nested import groups_of, has_levels, paths_like
+from crosslearning.tasks.labels import (
+    TaskIndex,
+    as_objects,
+    check_tasks,
+    groups_of,
+    has_levels,
+    paths_like,
+)
 from crosslearning.tether import Array, Indices
 
 

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.convex.sums.squared_error import SquaredError
 from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.convex.sums.table import SquaredError
 from crosslearning.evaluation.scoring import Predicted, scorer_of
 from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._cv import CrossLinearModelCV

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from crosslearning.convex.evidence.variance_law import VarianceLaw
+from crosslearning.convex.evidence.posterior import VarianceLaw
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.tasks.estimators import CENTER
 from crosslearning.tether import Array, Indices

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.convex.residuals import Coverage, Residuals, calibrated
+from crosslearning.convex.predict import Coverage, Residuals, calibrated
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.calibration import Reliability, reliability
 from crosslearning.evaluation.numbers import percent

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import crosslearning.tables.findings as records
-from crosslearning.convex.evidence.variance_law import VarianceLaw
+from crosslearning.convex.evidence.posterior import VarianceLaw
 from crosslearning.convex.families import family_of
 from crosslearning.tables.learners.features import Rotation
 

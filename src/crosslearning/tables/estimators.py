@@ -44,8 +44,7 @@ from crosslearning.tasks.estimators import (
     is_center,
     separate_labels,
 )
-from crosslearning.tasks.labels import as_objects
-from crosslearning.tasks.nested import has_levels, level_names, paths_like
+from crosslearning.tasks.labels import as_objects, has_levels, level_names, paths_like
 
 if TYPE_CHECKING:
     from crosslearning.report.plots import Plot

@@ -19,7 +19,7 @@ from crosslearning.tables.checks import Checks, RowSummary, baseline_predictions
 from crosslearning.tables.differences import coefficient_table
 from crosslearning.tables.engines import Engine
 from crosslearning.tables.forecast import blend, is_in_fit, predictions, targets_of
-from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate
+from crosslearning.tables.learners.candidates import Candidate
 from crosslearning.tables.learners.features import Rotation
 from crosslearning.tables.learners.spaces import Spaces
 from crosslearning.tables.learners.trials import Choice, Trials, over_tasks
@@ -114,24 +114,10 @@ class Compared:
         state["fitted"].pop("calibration_", None)  # intervals use the errors of held-out rows
         return state
 
-    @property
-    def _predictable(self) -> Trials:
-        """The trials without trees of each task, which are not kept."""
-        trials = self.trials
-        kept = [c for c in trials.candidates if c is not SEPARATE_TREES]
-        names = [c.name for c in kept]
-        return replace(
-            trials,
-            candidates=kept,
-            scores=trials.scores.of(names),
-            plain=trials.plain.of(names),
-            choices={k: c for k, c in trials.choices.items() if c.weights.keys() <= {*names}},
-        )
-
     def score_all(self, model: TableModel, frame: pd.DataFrame) -> Scored:
         """Score all candidates on rows of another table; the choice stays as it is."""
         assert self.spaces is not None
-        rows, metric, trials = self.spaces.rows, self.schema.metric, self._predictable
+        rows, metric, trials = self.spaces.rows, self.schema.metric, self.trials
         y, X, codes, frame = targets_of(model, frame)
         new, tasks = ~is_in_fit(model.state, codes), codes.copy()
         names = model.written_labels(frame[new]).astype(object)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from crosslearning.convex.residuals import Coverage
+from crosslearning.convex.predict import Coverage
 from crosslearning.evaluation.calibration import Reliability
 from crosslearning.evaluation.sentences import Effect, Remark
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from crosslearning.convex.families import family_of
-from crosslearning.convex.predict import Predictor, possible_ends
-from crosslearning.convex.residuals import Residuals
+from crosslearning.convex.predict import Predictor, Residuals, possible_ends
 from crosslearning.tables.columns.recognition import as_numbers, class_codes
 from crosslearning.tables.learners.features import Basis
 from crosslearning.tables.learners.trees import Trees

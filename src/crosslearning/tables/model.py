@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.archive import read_archive, write_archive
-from crosslearning.convex.residuals import Residuals
+from crosslearning.convex.predict import Residuals
 from crosslearning.convex.sums.columns import Curves
 from crosslearning.evaluation.records import to_json
 from crosslearning.tables.columns.encoder import TableEncoder

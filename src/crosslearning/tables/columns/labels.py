@@ -14,8 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.tasks import TaskIndex
-from crosslearning.tasks.labels import as_objects
-from crosslearning.tasks.nested import groups_of
+from crosslearning.tasks.labels import as_objects, groups_of
 
 Codes = NDArray[np.int64]
 _BETWEEN = " / "  # labels of a task

@@ -1,6 +1,5 @@
-"""Boosted trees: for all tasks alike, with the task as a category, or for each task alone."""
+"""Boosted trees: for all tasks alike, or with the task as a category."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,7 +17,6 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 _SIZES = ((7, 5), (31, 20))  # leaves of a tree, and fewest rows of a leaf
 _MOST_TREES, _PATIENCE = 500, 30
-_ALONE, _RATE_ALONE = (5, 10, 25), 0.1  # numbers of trees of each task alone, which may be many
 _SETTINGS: dict[str, Any] = {
     "learning_rate": 0.05,
     "bagging_fraction": 0.8,
@@ -64,19 +62,6 @@ class Boosting:
             self._curve(with_task, self._size(self._all), s)
             if s == n_splits - 1:
                 predictions += [self._predicted(with_task, k) for k in range(n_splits)]
-            yield predictions
-
-    def separate(self) -> Iterator[list[Array]]:
-        """Do the same by trees of each task alone, whose number is one for all tasks."""
-        by_number: list[list[Array]] = []  # predictions of each split
-        predictions: list[Array] = []
-        size, n_splits = self._size(self._all), len(self.splits.parts)
-        for s in range(n_splits):
-            by_number.append(self._alone(s, size))
-            if s == n_splits - 1:
-                losses = np.array([self._losses(k, part) for k, part in enumerate(by_number)])
-                best = np.argmin(losses.sum(axis=0) - losses, axis=1)  # on the other splits
-                predictions += [part[k] for part, k in zip(by_number, best, strict=True)]
             yield predictions
 
     def final(self, sds: Array, *, with_task: bool) -> Trees:
@@ -215,46 +200,6 @@ class Boosting:
         groups = () if part.levels is None else part.levels.group_codes[part.codes].T
         return np.column_stack([part.X, *groups, part.codes])
 
-    # Each task alone.
-
-    def _alone(self, split: int, size: tuple[int, int]) -> list[Array]:
-        """Predictions of the test part of a split, for each number of trees."""
-        train, test = self.splits.parts[split]
-        learned, tested = self.rows.take(train), self.rows.take(test)
-        data = self._data(learned, False)  # whose bins all tasks use
-        predictions = np.empty((len(_ALONE), len(test), *np.shape(_constant(learned, learned))))
-        tasks, begun = np.unique(tested.codes).tolist(), time.monotonic()
-        for done, code in enumerate(tasks, start=1):
-            of_task = np.flatnonzero(learned.codes == code)
-            part = learned.take(of_task)
-            at = np.flatnonzero(tested.codes == code)
-            if len(part.y) < 2 * size[1] or len(np.unique(part.y)) < 2:
-                predictions[:, at] = _constant(part, learned)
-            else:
-                grown = self._of_task(part, data.subset(of_task), size)
-                each = [grown.predict(tested.X[at], num_iteration=n, num_threads=1) for n in _ALONE]
-                predictions[:, at] = [_complete(one, part) for one in each]
-            left = (len(self.splits.parts) - split) * len(tasks) - done
-            check_deadline(left * (time.monotonic() - begun) / done)
-        return list(predictions)
-
-    def _of_task(self, part: Rows, data: Any, size: tuple[int, int]) -> Any:
-        """Grow trees of a few rows, without what costs more than growing them."""
-        import lightgbm as lgb
-
-        booster = lgb.Booster(self._settings(part, size) | {"learning_rate": _RATE_ALONE}, data)
-        for _ in range(_ALONE[-1]):
-            booster.update()
-        return booster
-
-    def _losses(self, split: int, each: list[Array]) -> list[float]:
-        """Losses of predictions of a test part: log loss, or squared error."""
-        y, classes = self.rows.y[self.splits.parts[split][1]], self.rows.classes
-        if classes is None:
-            return [float(np.square(y - one).sum()) for one in each]
-        at = np.arange(len(y)), np.searchsorted(classes, y)
-        return [-float(np.log(one[at]).sum()) for one in each]
-
 
 def _smallest(rows: Rows) -> float:
     """Smallest probability of a class."""
@@ -268,11 +213,3 @@ def _complete(predictions: Array, rows: Rows) -> Array:
 
 def _give_up_in_time(_: Any) -> None:
     check_deadline()
-
-
-def _constant(rows: Rows, everyone: Rows) -> Array:
-    """Mean, or shares of the classes, of rows of a task and one more like the others."""
-    both = rows, everyone
-    one, others = (r.y if r.classes is None else r.y[:, None] == r.classes for r in both)
-    values = np.append(one, [np.average(others, 0, everyone.row_weights)], axis=0)
-    return np.asarray(np.average(values, 0, np.append(rows.row_weights, 1.0)))

@@ -87,12 +87,6 @@ class Candidate:
         return _SEPARATE_BASE.get(self.base, self.base), family
 
 
-# Trees of each task alone are only compared with. All trees are grown as they are used.
-SEPARATE_TREES = Candidate(
-    "separate-trees", "separate boosted trees", "separate", None, "trees", kept=False
-)
-
-
 def trees(epsilon: float) -> list[Candidate]:
     """Return boosted trees without the task, and with it; the latter keep no bound but infinity."""
     pooled = Candidate("pooled-trees", "pooled boosted trees", "pooled", None, "trees")

@@ -14,7 +14,7 @@ from crosslearning.convex.deadline import OutOfTimeError, deadline
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
 from crosslearning.linear import CrossBayesianRidge
-from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate, End
+from crosslearning.tables.learners.candidates import Candidate, End
 from crosslearning.tables.learners.features import BLOCKS
 from crosslearning.tables.learners.selection import Selection, choices
 from crosslearning.tables.learners.spaces import Spaces
@@ -105,10 +105,8 @@ class CrossValidation:
     def _by_trees(
         self, candidate: Candidate, predictions: Array, sds: Array
     ) -> Iterator[tuple[Array, Array]]:
-        boosting, parts = self.spaces.boosting, self.splits.parts
-        alone, with_task = candidate.end == "separate", candidate.end == "cross"
-        steps = boosting.separate() if alone else boosting.held_out(with_task=with_task)
-        for done in steps:
+        parts = self.splits.parts
+        for done in self.spaces.boosting.held_out(with_task=candidate.end == "cross"):
             if done:
                 for (_, test), part, some in zip(parts, done, self.with_sds, strict=True):
                     predictions[test] = part
@@ -239,15 +237,7 @@ class CandidateSearch:
 
     def finish(self) -> Trials:
         """Choose among the candidates, and among those at each end."""
-        trials = self._trials()
-        used = [c for c in trials.candidates if c.name in trials.choices["all"].weights]
-        if any(c.separate_end == SEPARATE_TREES.learner for c in used):
-            self.progress(f"Trying {SEPARATE_TREES.label}", 1.0)
-            outcome = self.validation.within(SEPARATE_TREES, self._latest)
-            if isinstance(outcome, FoldPredictions):
-                self.outcomes[SEPARATE_TREES] = outcome
-                trials = self._trials()
-        return _with_blend(trials, self._selection)
+        return _with_blend(self._trials(), self._selection)
 
     @property
     def _selection(self) -> Selection:

@@ -84,15 +84,15 @@ def choices(
 ) -> dict[str, Choice]:
     """Choose among all candidates, and among those that a sentence compares them with.
 
-    Separate models are compared with only if every learner that is kept has them.
+    Separate models are compared with only if every learner that is kept, but for trees, has them.
     """
     ends = {end: [c for c in candidates if c.end == end] for end in ("pooled", "separate")}
     made = {"all": choice([c for c in candidates if c.kept])}
     if ends["pooled"]:
         made["pooled"] = choice(ends["pooled"])
     separate = {c.learner for c in ends["separate"]}
-    used = [c for c in candidates if c.name in made["all"].weights]
-    if ends["separate"] and all(c.separate_end in separate for c in used):
+    used = [c for c in candidates if c.name in made["all"].weights and c.base != "trees"]
+    if used and ends["separate"] and all(c.separate_end in separate for c in used):
         made["separate"] = choice(ends["separate"])
     linear = [c for c in candidates if c.base == "linear"]
     if len(linear) < len(candidates):

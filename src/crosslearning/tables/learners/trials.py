@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from crosslearning.evaluation.scores import Scores, nested
 from crosslearning.tables.findings import Part
-from crosslearning.tables.learners.candidates import SEPARATE_TREES, Candidate, End
+from crosslearning.tables.learners.candidates import Candidate, End
 
 Array = NDArray[np.float64]
 _ROUNDING = 1e-9  # relative to the best score; smaller differences are ties
@@ -120,10 +120,6 @@ class Trials:
         for reason in dict.fromkeys(self.failed.values()):
             labels = [label for label, why in self.failed.items() if why == reason]
             notes.append(f"left out, since {reason}: {_listed(labels)}")
-        fitted = any(c.end == "separate" for c in self.candidates)
-        if fitted and "separate" not in self.choices:
-            label = SEPARATE_TREES.label
-            notes.append(f"nothing is said about separate models: {label} would take too long")
         return notes
 
     def named(self, name: str) -> Candidate:
