@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 
 from crosslearning.evaluation import Comparison, Scores, sentences
 from crosslearning.evaluation.calibration import reliability
-from crosslearning.evaluation.numbers import count as counted
-from crosslearning.evaluation.numbers import radius_name
+from crosslearning.evaluation.numbers import count, radius_name
 from crosslearning.evaluation.numbers import spread as written
 from crosslearning.evaluation.records import to_json
 from crosslearning.evaluation.scores import best, mean
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import PARTS
 from crosslearning.wording import listed
+
+if TYPE_CHECKING:
+    import torch
 
 _VERSION = 1
 _NAMED = 5  # images that a note lists
@@ -62,9 +64,9 @@ class Runs:
 
         def counts(name: str) -> NDArray[np.int64]:
             dense = np.zeros((len(table), len(categories), len(categories)), np.int64)
-            for row, triples in zip(dense, table[name], strict=True):
-                truth, predicted, count = np.transpose(triples)
-                row[truth, predicted] = count
+            for row, images in zip(dense, table[name], strict=True):
+                truth, predicted, _ = np.transpose(images)
+                np.add.at(row, (truth.astype(int), predicted.astype(int)), 1)
             return dense.reshape(*map(len, axes), *dense.shape[1:])
 
         return cls(
@@ -86,19 +88,11 @@ class Runs:
         return np.asarray((radii > 0) & (self.distances.max(-1) > _EXCESS * radii))
 
 
-def count(truth: Any, predicted: Any) -> list[list[int]]:
-    """Return [truth, predicted, count] for every nonzero count."""
-    pairs = np.stack([np.asarray(truth), np.asarray(predicted)])
-    different, counts = np.unique(pairs, axis=1, return_counts=True)
-    table: list[list[int]] = np.vstack([different, counts]).T.tolist()
-    return table
-
-
-def confidences(truth: Any, scores: Any) -> list[list[float]]:
-    """Return the probability of each prediction, and 1 if it is correct, otherwise 0."""
+def outcomes(truth: torch.Tensor, scores: torch.Tensor) -> list[tuple[int, int, float]]:
+    """Return the category of each image, the predicted one, and its probability."""
     probabilities, predicted = scores.softmax(1).max(1)
-    correct = (predicted == truth).tolist()
-    return [[round(p, 6), int(c)] for p, c in zip(probabilities.tolist(), correct, strict=True)]
+    columns = truth, predicted, probabilities.double().round(decimals=6)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def by_category(counts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -151,8 +145,8 @@ def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> di
 def calibration(table: pd.DataFrame, epsilon: float) -> Any:
     """Whether the probabilities of test images hold at a radius, for the first seed."""
     rows = table[(table["epsilon"] == epsilon) & (table["seed"] == table["seed"].min())]
-    probabilities, correct = np.concatenate(rows["confidence"].map(np.array).to_list()).T
-    return to_json(reliability(probabilities, correct > 0))
+    truth, predicted, probabilities = np.concatenate(rows["test"].map(np.array).to_list()).T
+    return to_json(reliability(probabilities, truth == predicted))
 
 
 def chosen(runs: Runs) -> dict[str, Any]:
@@ -295,7 +289,7 @@ def _notes(runs: Runs, skipped: Sequence[str]) -> list[str]:
         notes.append(f"ε = {', '.join(map(radius_name, below))}: {text}")
     if skipped:
         some = listed(skipped, _NAMED)
-        notes.append(f"Skipped {counted(len(skipped), 'image')} that cannot be read: {some}")
+        notes.append(f"Skipped {count(len(skipped), 'image')} that cannot be read: {some}")
     return notes
 
 

@@ -20,7 +20,7 @@ from torch import nn
 from crosslearning.coupling import prox_gram, smallest_enclosing_ball
 from crosslearning.datasets import ImageData
 from crosslearning.exceptions import ConvergenceWarning
-from crosslearning.images._results import confidences, count
+from crosslearning.images._results import outcomes
 from crosslearning.images.networks import Normalised
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import divide
@@ -168,7 +168,8 @@ class HeadTraining:
                 "seed": self.seed,
                 "task": domain,
                 "images": [len(part[d]) for part in self.rows],
-                **self._scored(d, heads.thetas[d]),
+                "validation": self._outcomes(1, d, heads.thetas[d]),
+                "test": self._outcomes(2, d, heads.thetas[d]),
                 "distance": float(distances[d]),
                 "pull": float(heads.pull[d]),
             }
@@ -179,14 +180,9 @@ class HeadTraining:
         pairs = zip(thetas, self.parts[part], strict=True)
         return [objective([pair], theta[None], 0.0)[0] for theta, pair in pairs]
 
-    def _scored(self, domain: int, theta: torch.Tensor) -> dict[str, Any]:
-        (_, true), (_, truth) = pairs = [part[domain] for part in self.parts[1:]]
-        validation, test = (x @ theta[:-1] + theta[-1] for x, _ in pairs)
-        return {
-            "validation": count(true, validation.argmax(1)),
-            "test": count(truth, test.argmax(1)),
-            "confidence": confidences(truth, test),
-        }
+    def _outcomes(self, part: int, domain: int, theta: torch.Tensor) -> Any:
+        x, truth = self.parts[part][domain]
+        return outcomes(truth, x @ theta[:-1] + theta[-1])
 
     def _networks(self, heads: Heads, epsilon: float) -> TaskModels:
         module = Normalised(nn.Linear(len(self.mean), self.zeros.shape[-1]), self.mean, self.std)

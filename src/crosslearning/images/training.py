@@ -22,7 +22,7 @@ from crosslearning.evaluation.records import to_json
 from crosslearning.exceptions import ResolutionWarning
 from crosslearning.files import write_json
 from crosslearning.images import _results
-from crosslearning.images._results import Runs, confidences, count
+from crosslearning.images._results import Runs, outcomes
 from crosslearning.images.batches import Augmentation, ImageBatches, channel_statistics
 from crosslearning.images.folder import claim, describe_models, model_file
 from crosslearning.images.heads import HeadTraining
@@ -38,7 +38,7 @@ from crosslearning.images.splits import divide
 from crosslearning.nn import EpochRecord, TaskModels, evaluate, sweep
 
 _STEPS = 500  # between two checkpoints within an epoch
-_MEASURED = "images", "validation", "test", "confidence"
+_MEASURED = "images", "validation", "test"
 
 Progress = Callable[[dict[str, Any]], object]
 Trained = tuple[TrainingSettings, list[pd.DataFrame], dict[str, Runs]]
@@ -251,8 +251,7 @@ class _Seed:
         if folder is not None:
             models.save(model_file(folder, run["epsilon"], run["seed"]))
         images = [[len(part[domain]) for part in self.sources] for domain in self.data.domains]
-        (validation, _), (test, confidence) = (_count(models, part) for part in self.sources[1:])
-        rows = zip(images, validation, test, confidence, strict=True)
+        rows = zip(images, *(_outcomes(models, part) for part in self.sources[1:]), strict=True)
         return [dict(zip(_MEASURED, row, strict=True)) for row in rows]
 
     def _measure_together(self, *about: Any) -> list[dict[str, Any]]:
@@ -269,14 +268,13 @@ def _optimizer(settings: TrainingSettings, parameters: Iterable[Any]) -> torch.o
     return torch.optim.SGD(parameters, rate, settings.momentum, weight_decay=decay, fused=True)
 
 
-def _count(models: TaskModels, sources: dict[str, ImageBatches]) -> tuple[list[Any], list[Any]]:
-    """For each domain, counts of truths and predictions, and the probabilities of these."""
-    counts, probabilities = [], []
+def _outcomes(models: TaskModels, sources: dict[str, ImageBatches]) -> list[Any]:
+    """For each domain, the category of each image, the predicted one, and its probability."""
+    domains: list[Any] = []
 
     def note(output: torch.Tensor, target: torch.Tensor) -> float:
-        counts.append(count(target.cpu(), output.argmax(1).cpu()))
-        probabilities.append(confidences(target.cpu(), output.cpu()))
+        domains.append(outcomes(target.cpu(), output.cpu()))
         return 0.0
 
     evaluate(models, sources, note)
-    return counts, probabilities
+    return domains
