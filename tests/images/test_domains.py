@@ -203,14 +203,15 @@ def many(root, n=20):
 def test_a_group_file_keeps_images_together(tmp_path):
     root = many(tmp_path / "root")
     rows = [f"{domain}/x y/{k}.png,{k // 4}" for domain in "ab" for k in range(16)]
-    file = put(tmp_path, "groups.csv", "\n".join(["path,group", *rows]).encode())
-    data = ImageDomains(root, groups=file)
+    alone = ImageDomains(root)
+    put(root, "groups.csv", "\n".join(["path,group", *rows]).encode())
+    data = ImageDomains(root)
     assert len(set(data.groups)) == 4 + 8
     for seed in range(5):
         train, test = split(data, seed=seed)
         assert not set(data.groups[train]) & set(data.groups[test])
         assert len(test) == 8
-    assert ImageDomains(root).fingerprint != data.fingerprint
+    assert alone.fingerprint != data.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -222,9 +223,10 @@ def test_a_group_file_keeps_images_together(tmp_path):
     ],
 )
 def test_group_files_that_are_none(text, message, tmp_path):
-    file = put(tmp_path, "groups.csv", text.encode())
+    root = many(tmp_path / "root", 1)
+    put(root, "groups.csv", text.encode())
     with pytest.raises(ValueError, match=message):
-        ImageDomains(many(tmp_path / "root", 1), groups=file)
+        ImageDomains(root)
 
 
 @pytest.mark.parametrize("size", [0, -3])

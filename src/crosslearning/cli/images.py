@@ -4,7 +4,7 @@ import inspect
 import json
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -68,20 +68,11 @@ class ImageOptions:
     flip: Annotated[
         bool | None, typer.Option(help="Allow mirroring; disable it if left and right matter.")
     ] = None
-    groups: Annotated[
-        Path | None, typer.Option(help="CSV with columns path and group; a group is never split.")
-    ] = None
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Skip images that cannot be read.")
     ] = False
     quiet: Quiet = False
     as_json: AsJson = False
-
-    def about_files(self, *, shipped: bool) -> dict[str, Any]:
-        """Options of `ImageDomains`, refused for the packaged pictures."""
-        if shipped and (self.groups or self.skip_unreadable):
-            raise ValueError("--groups and --skip-unreadable need a folder of images. Omit them.")
-        return {"groups": self.groups, "skip_unreadable": self.skip_unreadable}
 
     def configure(self, base: "TrainingSettings", seeds: int | None) -> "TrainingSettings":
         """Return the settings, overridden by the given options."""
@@ -187,13 +178,14 @@ def sweep(
 ) -> None:
     """Load images, train, draw, and print."""
     require_torch()
-    about_files = options.about_files(shipped=images == _PICTURES)
+    if images == _PICTURES and options.skip_unreadable:
+        raise ValueError("--skip-unreadable needs a folder of images. Omit it.")
     from crosslearning import report
     from crosslearning.cli import image_tables
 
     shown = not (options.quiet or options.as_json)
     with progress_bars(show=shown) as bars:
-        data = _load(images, settings.image_size, about_files, bars)
+        data = _load(images, settings.image_size, options.skip_unreadable, bars)
     if shown:
         image_tables.print_counts(settings, data)
     about = {"name": Path(images).name, "command": shlex.join(["crosslearning", *sys.argv[1:]])}
@@ -213,8 +205,8 @@ def require_torch() -> None:
         raise missing("Training networks", "torch")
 
 
-def _load(images: str, size: int, options: Mapping[str, Any], bars: "Progress") -> "ImageData":
-    from crosslearning.datasets import load_pictures32
+def _load(images: str, size: int, skip_unreadable: bool, bars: "Progress") -> "ImageData":
+    from crosslearning.datasets import ImageData, load_pictures32
     from crosslearning.images import ImageDomains
 
     task = bars.add_task("Reading images", total=None, visible=False)
@@ -222,9 +214,10 @@ def _load(images: str, size: int, options: Mapping[str, Any], bars: "Progress") 
     def show(done: int, total: int) -> None:
         bars.update(task, completed=done, total=total, visible=done < total)
 
-    data = (
-        load_pictures32() if images == _PICTURES else ImageDomains(images, progress=show, **options)
-    )
+    if images == _PICTURES:
+        data: ImageData = load_pictures32()
+    else:
+        data = ImageDomains(images, progress=show, skip_unreadable=skip_unreadable)
     data.pixels(size, progress=show)
     return data
 

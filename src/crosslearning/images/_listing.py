@@ -133,8 +133,8 @@ def find_rows(root: Path, files: Sequence[Path]) -> list[ImageFile]:
                 "Parquet files of images must have the columns image, domain, and label or "
                 f"category; {path} has {', '.join(names)}. Rename its columns."
             )
-        columns = [_names(path, table, name) for name in ("domain", label)]
-        columns.append(table["group"].to_pylist() if "group" in names else [None] * len(table))
+        groups = table["group"].to_pylist() if "group" in names else [None] * len(table)
+        columns = _names(path, table, "domain"), _names(path, table, label), groups
         inside, status = path.name if path == root else path.relative_to(root), path.stat()
         for row, (domain, category, group) in enumerate(zip(*columns, strict=True)):
             rows.append(

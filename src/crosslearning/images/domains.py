@@ -32,18 +32,16 @@ class ImageDomains(ImageData):
     structs with ``bytes``, a column ``domain``, a column ``label`` or ``category`` and, if images
     belong together, a column ``group``.
 
-    A category may be missing from some domains. Other files, hidden files and empty folders are
-    ignored. Needs the extra ``torch``, and ``app`` for Parquet files. Attributes are those of
-    `ImageData`, and those below.
+    Images of one group are never split. In folders, ``groups.csv`` in ``root`` lists them if it
+    exists, with the columns ``path``, relative to ``root``, and ``group``; an image that is not
+    listed is a group of its own. A category may be missing from some domains. Other files, hidden
+    files and empty folders are ignored. Needs the extra ``torch``, and ``app`` for Parquet files.
+    Attributes are those of `ImageData`, and those below.
 
     Parameters
     ----------
     root : path
         Folder that contains the folders of the domains, or a Parquet file or a folder of some.
-    groups : path, optional
-        CSV file with the columns ``path``, relative to ``root``, and ``group``; by default
-        ``groups.csv`` in ``root``, if it exists. Images of one group are never split; an image
-        that is not listed is a group of its own.
     skip_unreadable : bool, default=False
         Whether to find and skip unreadable images, which takes as long as decoding all of them;
         otherwise `pixels` raises an error.
@@ -77,7 +75,6 @@ class ImageDomains(ImageData):
         self,
         root: str | Path,
         *,
-        groups: str | Path | None = None,
         skip_unreadable: bool = False,
         cache_dir: str | Path | None = None,
         progress: Progress | None = None,
@@ -95,10 +92,9 @@ class ImageDomains(ImageData):
         if not self._files:
             raise ValueError(f"At least one image must be readable; none in {root} is.")
         self.names = tuple(file.name for file in self._files)
-        file = root / "groups.csv" if groups is None else Path(groups)
         group = {file.name: file.group for file in files if file.group is not None}
-        if groups is not None or file.exists():
-            group |= _listing.read_groups(file, {file.name for file in files})
+        if (listed_groups := root / "groups.csv").exists():
+            group |= _listing.read_groups(listed_groups, {file.name for file in files})
         super().__init__(
             [file.domain for file in self._files],
             [file.category for file in self._files],

@@ -181,8 +181,6 @@ def export(
     target = Path(path)
     if target.suffix not in _WRITERS:
         raise ValueError(f"The file must end in .onnx or .safetensors; got {target.name!r}.")
-    if target.is_dir():
-        raise ValueError(f"{target} is a folder. Choose the name of a file.")
     about, models = open_models(Path(folder))
     if task is not None and task not in models:
         names = ", ".join(about["domains"])
