@@ -170,7 +170,7 @@ with the domains. {seeds} seeds:"""
 ALEXNET = """## The paper's network, {part}
 
 AlexNet with hidden layers of 256, 4.9 million parameters, images of 64 px, within ε from the first
-step; 8 epochs of Adam with a cosine schedule from 0.0005, 16 images of each domain in a step (the
+step; 6 epochs of Adam with a cosine schedule from 0.0005, 16 images of each domain in a step (the
 paper: 224 px, 30 epochs of SGD, one image of each domain, a constant 0.001). {seeds} seed:"""
 
 
