@@ -81,12 +81,6 @@ class Runs:
             pulls=array("pull"),
         )
 
-    @property
-    def unresolved(self) -> NDArray[np.bool_]:
-        """Runs whose radius is too small for the precision of the weights."""
-        radii = np.array(self.epsilons)[:, None]
-        return np.asarray((radii > 0) & (self.distances.max(-1) > _EXCESS * radii))
-
 
 def outcomes(truth: torch.Tensor, scores: torch.Tensor) -> list[tuple[int, int, float]]:
     """Return the category of each image, the predicted one, and its probability."""
@@ -102,13 +96,8 @@ def by_category(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def by_domain(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Mean accuracy over the categories of each domain that have images."""
+    """Mean accuracy over the categories of each domain that have images, as in the paper."""
     return mean(by_category(counts), 1.0, axis=-1)
-
-
-def macro(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Mean over categories, then over domains, as in the paper."""
-    return mean(by_domain(counts), 1.0, axis=-1)
 
 
 def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> dict[str, Any]:
@@ -195,7 +184,8 @@ def baselines(runs: Runs, others: Mapping[str, Runs]) -> list[dict[str, Any]]:
     springs = [name for name in others if name.startswith("spring")]
     kept = {name: one for name, one in others.items() if name not in springs}
     if springs:
-        kept["spring"] = others[max(springs, key=lambda one: macro(others[one].validation).mean())]
+        validation = {name: by_domain(others[name].validation).mean() for name in springs}
+        kept["spring"] = others[max(springs, key=lambda name: validation[name])]
     accuracies = {name: by_domain(one.test)[0] for name, one in kept.items()}
     cross, paired = _places(runs).get("cross"), None
     if cross is not None:
@@ -283,8 +273,9 @@ def common_mistakes(
 
 
 def _notes(runs: Runs, skipped: Sequence[str]) -> list[str]:
-    notes = []
-    if below := [e for e, of in zip(runs.epsilons, runs.unresolved, strict=True) if of.any()]:
+    notes, distances = [], runs.distances.max((1, 2))
+    pairs = zip(runs.epsilons, distances, strict=True)
+    if below := [e for e, distance in pairs if e > 0 and distance > _EXCESS * e]:
         text = "too small for float32; distances are those of rounding."
         notes.append(f"ε = {', '.join(map(radius_name, below))}: {text}")
     if skipped:
@@ -297,11 +288,13 @@ def _point(
     runs: Runs, place: tuple[int, ...], summary: Callable[[NDArray[np.float64]], Any]
 ) -> dict[str, Any]:
     """Accuracies and distances at a radius, over its seeds or for one of them."""
-    counts = {"validation": runs.validation[place], "test": runs.test[place]}
-    accuracies = {part: by_domain(tables) for part, tables in counts.items()}
+    accuracies = {
+        "validation": by_domain(runs.validation[place]),
+        "test": by_domain(runs.test[place]),
+    }
     return {
         "epsilon": runs.epsilons[place[0]],
-        **{part: summary(macro(tables)) for part, tables in counts.items()},
+        **{part: summary(values.mean(-1)) for part, values in accuracies.items()},
         "distance": runs.distances[place].max(-1).mean(),
         "domains": [
             {

@@ -133,7 +133,6 @@ class HeadTraining:
 
         self.parts = [list(map(pair, part)) for part in self.rows]
         self.zeros = torch.zeros(len(data.domains), vectors.shape[1] + 1, len(data.categories))
-
         self.ridge, self.start, self.separate = self._ends()
         self.radius = smallest_enclosing_ball(self.separate.flatten(1).numpy())[1]
 
