@@ -112,7 +112,8 @@ def test_every_chart_is_drawn(page):
     sizes = page.execute_script(
         "return [...document.querySelectorAll('figure.chart')].map((figure) => "
         "[...figure.querySelectorAll('svg.marks')].map((drawing) => "
-        "[drawing.clientWidth, drawing.querySelectorAll('.mark-group [role=graphics-symbol]').length]))"
+        "[drawing.clientWidth, "
+        "drawing.querySelectorAll('.mark-group [role=graphics-symbol]').length]))"
     )
     assert len(sizes) == 17
     for ((width, marks),) in sizes:
