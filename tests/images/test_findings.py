@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from crosslearning.evaluation.records import to_json
+from crosslearning.archive import to_json
 from crosslearning.images._results import (
     Runs,
     assemble,

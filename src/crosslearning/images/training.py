@@ -17,8 +17,8 @@ import pandas as pd
 import torch
 
 import crosslearning
+from crosslearning.archive import to_json
 from crosslearning.datasets import ImageData
-from crosslearning.evaluation.records import to_json
 from crosslearning.exceptions import ResolutionWarning
 from crosslearning.files import write_json
 from crosslearning.images import _results

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from crosslearning.evaluation.records import to_json
+from crosslearning.archive import to_json
 from crosslearning.files import write_json
 from crosslearning.images.settings import TrainingSettings
 
