@@ -24,7 +24,7 @@ from crosslearning.evaluation.scores import standard_error
 from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.encoder import counted
 from crosslearning.tables.final import Compared
-from crosslearning.tables.forecast import BLOCKS, predictions
+from crosslearning.tables.forecast import BLOCKS, Score, predictions
 from crosslearning.tables.learners.candidates import over_tasks, paired
 from crosslearning.tables.model import TableModel
 
@@ -44,7 +44,7 @@ class Fit:
 
     compared: Compared
     model: TableModel
-    held_out: records.Holdout | None
+    held_out: Score | None
     notes: Sequence[str]
     messages: tuple[str, ...]
     command: str
@@ -106,7 +106,7 @@ def _findings(fit: Fit) -> records.Findings:
         described_model=trials.described.label,
         verdict=verdict,
         comparison=comparison.some(listed),
-        holdout=fit.held_out,
+        holdout=_holdout(fit.held_out),
         differences=differences.task_differences(made.sharing, model, target, rows.constant),
         tasks=_tasks(made, some),
         coefficients=differences.coefficients(described, model, some),
@@ -244,9 +244,15 @@ def _chosen_model(fit: Fit) -> records.ChosenModel:
         name=trials.chosen.name,
         label=trials.chosen.label,
         why=verdicts.reason(trials, fit.compared.schema.words),
-        parts=trials.listed_parts,
+        parts=tuple(
+            records.Part(name=c.name, label=c.label, weight=w) for c, w in trials.listed_parts
+        ),
         task_means=any("means" in BLOCKS.get(base, ()) for base in bases),
     )
+
+
+def _holdout(score: Score | None) -> records.Holdout | None:
+    return None if score is None else records.Holdout(rows=score.rows, score=score.score)
 
 
 def _tasks(made: Compared, some: NDArray[np.intp]) -> tuple[records.TaskRow, ...]:
