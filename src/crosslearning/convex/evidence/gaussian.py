@@ -31,8 +31,7 @@ from crosslearning.convex.evidence.point import EvidencePoint
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, Fit, NestedFit
 from crosslearning.convex.evidence.search import Parameters, Search, SearchOptions
 from crosslearning.convex.families import Student
-from crosslearning.convex.sums.rows import GLMRows, Moments
-from crosslearning.convex.sums.statistics import checked_weights
+from crosslearning.convex.sums.rows import GLMRows, Moments, checked_weights
 from crosslearning.tether import Array, Flags, Indices
 
 COVARIANCES = ("auto", "block", "diagonal", "full", "levels", "pooled", "separate")
@@ -268,15 +267,16 @@ def robust_fit(
     """Fit rows with real targets and Student noise: with the bound as evidence, and its moments."""
     row_weights = task_weights[rows.tasks] * (rows.weights > 0)
     squares, bound = _robust_squares(rows.y - rows.offset[:, 0]), -np.inf
-    fit: EvidenceFit | NestedFit | None = None
+    fit: EvidenceFit | NestedFit
+    start: EvidenceFit | None = None
     for n in range(_MAX_ROUNDS):
         moments, settings = rows.moments(family.precisions(squares)), options._asdict()
         if groups is None:
-            fit = evidence_fit(moments, task_weights=task_weights, start=fit, **settings)
-            thetas, covariances = fit.thetas, fit.task_posteriors(moments)[0]
+            fit = start = evidence_fit(moments, task_weights=task_weights, start=start, **settings)
+            thetas, covariances = start.thetas, start.task_posteriors(moments)[0]
         else:
-            fit = nested_fit(moments, groups, task_weights=task_weights, **settings)
-            thetas, covariances = fit.means[0], fit.covariances[0]
+            fit = nested = nested_fit(moments, groups, task_weights=task_weights, **settings)
+            thetas, covariances = nested.means[0], nested.covariances[0]
         previous, bound = bound, fit.log_evidence + float(row_weights @ _charge(family.df, squares))
         if n + 1 >= _STRUCTURE_ROUNDS:
             options = options._replace(covariance=fit.structure)

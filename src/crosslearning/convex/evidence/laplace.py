@@ -31,8 +31,7 @@ from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint
 from crosslearning.convex.evidence.posterior import EvidenceFit, Gaussians, NestedFit
 from crosslearning.convex.evidence.search import Optimum, SearchOptions
 from crosslearning.convex.families import AVERAGED, Family, Gaussian, Student
-from crosslearning.convex.sums.rows import GLMRows, Moments
-from crosslearning.convex.sums.statistics import checked_weights
+from crosslearning.convex.sums.rows import GLMRows, Moments, checked_weights
 from crosslearning.tether import Array
 
 Average = Callable[[Array, Array], Array]  # products, given means and covariances of parameters
