@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.special import softmax
 
-from crosslearning.linear.persistence import model_of
+from crosslearning.linear._estimator import model_of
 from crosslearning.tables import fit_table, predict_table
 from tests.support.tables import classes, shops
 

@@ -18,13 +18,13 @@ import crosslearning.tables.differences as differences
 import crosslearning.tables.findings as records
 import crosslearning.tables.verdict as verdicts
 from crosslearning.archive import from_json, to_json
-from crosslearning.evaluation.comparison import Comparison, Measure, extreme
+from crosslearning.evaluation.comparison import Comparison, Measure, Remark, extreme
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.scores import standard_error
 from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.encoder import counted
 from crosslearning.tables.final import Compared
-from crosslearning.tables.forecast import BLOCKS, predictions
+from crosslearning.tables.forecast import BLOCKS, Score, predictions
 from crosslearning.tables.learners.candidates import over_tasks, paired
 from crosslearning.tables.model import TableModel
 
@@ -44,7 +44,7 @@ class Fit:
 
     compared: Compared
     model: TableModel
-    held_out: records.Holdout | None
+    held_out: Score | None
     notes: Sequence[str]
     messages: tuple[str, ...]
     command: str
@@ -74,7 +74,6 @@ def describe(fit: Fit) -> records.Findings:
 def _findings(fit: Fit) -> records.Findings:
     model, made, trials = fit.model, fit.compared, fit.compared.trials
     schema, rows, described = made.schema, made.rows, made.described
-    names, axes = model.encoder.feature_names, getattr(model.rotation, "axes", None)
     measure = Measure(fit.metric.words, percent=fit.metric.name == "accuracy")
     comparison = verdicts.compared(trials, schema.labels[rows.compared], rows.counts[rows.compared])
     verdict = verdicts.verdict_of(comparison, trials)
@@ -107,21 +106,21 @@ def _findings(fit: Fit) -> records.Findings:
         described_model=trials.described.label,
         verdict=verdict,
         comparison=comparison.some(listed),
-        holdout=fit.held_out,
+        holdout=_holdout(fit.held_out),
         differences=differences.task_differences(made.sharing, model, target, rows.constant),
         tasks=_tasks(made, some),
-        coefficients=differences.coefficients(described, names, axes, some),
-        center=differences.center_summary(made.sharing, model) if axes is None else None,
+        coefficients=differences.coefficients(described, model, some),
+        center=differences.center_summary(made.sharing, model) if model.rotation is None else None,
         constant_within_tasks=tuple(rows.constant),
         epsilon=differences.bound_of(described),
-        effects=effects(model, schema.survey.sample, rows.constant) if axes is None else (),
+        effects=effects(model, schema.survey.sample, rows.constant),
         calibration=made.checks.calibration,
         predicted=made.checks.predicted,
         reliability=made.checks.reliability,
     )
 
 
-def _remarks(fit: Fit, comparison: Comparison, measure: Measure) -> tuple[records.Remark, ...]:
+def _remarks(fit: Fit, comparison: Comparison, measure: Measure) -> tuple[Remark, ...]:
     """Say which tasks gain and lose most over separate models of the same learners."""
     alone = verdicts.against_separate(fit.compared.trials, comparison) or comparison
     shared = "with this model" if alone is comparison else "cross-learned"
@@ -245,9 +244,15 @@ def _chosen_model(fit: Fit) -> records.ChosenModel:
         name=trials.chosen.name,
         label=trials.chosen.label,
         why=verdicts.reason(trials, fit.compared.schema.words),
-        parts=trials.listed_parts,
+        parts=tuple(
+            records.Part(name=c.name, label=c.label, weight=w) for c, w in trials.listed_parts
+        ),
         task_means=any("means" in BLOCKS.get(base, ()) for base in bases),
     )
+
+
+def _holdout(score: Score | None) -> records.Holdout | None:
+    return None if score is None else records.Holdout(rows=score.rows, score=score.score)
 
 
 def _tasks(made: Compared, some: NDArray[np.intp]) -> tuple[records.TaskRow, ...]:
@@ -276,10 +281,10 @@ def effects(
 
     At the centre and in some tasks, for the columns with the largest effects at the centre. For
     classes it is the effect on the probability of the last one. Tasks cannot differ in the effect
-    of a column whose features are `constant` within all of them.
+    of a column whose features are `constant` within all of them. Very many columns have none.
     """
     grids = _grids(model, frame)
-    if not grids:
+    if not grids or model.rotation is not None:
         return ()
     ends = np.cumsum([0, *map(len, grids.values())])
     parts = {name: slice(*pair) for name, pair in zip(grids, pairwise(ends), strict=True)}

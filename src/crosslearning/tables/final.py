@@ -18,9 +18,8 @@ from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import percent
 from crosslearning.evaluation.scores import Reliability, Scores, reliability
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
-from crosslearning.linear.persistence import state_of
+from crosslearning.linear._estimator import state_of
 from crosslearning.tables.differences import coefficient_table
-from crosslearning.tables.engines import Engine
 from crosslearning.tables.findings import Prediction
 from crosslearning.tables.forecast import Rotation, blend
 from crosslearning.tables.learners.candidates import Candidate, Trials
@@ -102,7 +101,11 @@ def _state_of(model: Any) -> dict[str, Any]:
 
 
 def fit_to_sums(
-    engine: Engine, schema: Schema, total: Statistics, ends: NDArray[Any], candidate: Candidate
+    schema: Schema,
+    total: Statistics,
+    ends: NDArray[Any],
+    pass_over: Callable[..., Any],
+    candidate: Candidate,
 ) -> Any:
     """Fit a linear model to sums of all rows, or by passes over them."""
     model = clone(candidate.estimator)
@@ -111,7 +114,7 @@ def fit_to_sums(
         model.fit_statistics(total, tasks=tasks, learn_from=_LEARNED)
     else:
         about = ends.max() if isinstance(model, CrossBayesianGLM) else schema.classes
-        model.fit_passes(total, partial(engine.pass_over, schema), about, learn_from=_LEARNED)
+        model.fit_passes(total, partial(pass_over, schema), about, learn_from=_LEARNED)
     model.tasks_ = schema.labels
     return model if schema.classes is not None else bounded(model, ends)
 

@@ -34,8 +34,7 @@ from crosslearning.tables.final import (
     fit_to_rows,
     fit_to_sums,
 )
-from crosslearning.tables.findings import Holdout
-from crosslearning.tables.forecast import BLOCKS, Rotation, Scorer, forecast
+from crosslearning.tables.forecast import BLOCKS, Rotation, Score, Scorer, forecast
 from crosslearning.tables.learners.candidates import (
     Candidate,
     Choice,
@@ -180,7 +179,7 @@ class _Comparison:
             rows=rows,
             checks=checks,
             notes=[*notes, *rows.notes],
-            fit=cache(partial(fit_to_sums, self.engine, schema, total, collected.ends)),
+            fit=cache(partial(fit_to_sums, schema, total, collected.ends, self.engine.pass_over)),
         )
 
     def _searched(
@@ -203,7 +202,11 @@ class _Comparison:
         )
         first, *linear = self._linear(rows.X.shape[1], rotated=rotated)
         search.first(first)
-        search.more([*(trees(settings.epsilon) if bases.trees else []), *linear], share=(0.1, 0.5))
+        robust = [c for c in linear if c.family == "robust" and not settings.single_family]
+        plain = [c for c in linear if c not in robust]
+        search.more([*(trees(settings.epsilon) if bases.trees else []), *plain], share=(0.1, 0.4))
+        if robust and search.has_outliers():
+            search.more(robust, share=(0.4, 0.5))
         others = self._completed(
             based(schema.target.kind, family, bases.blocks, settings.epsilon, bases.n_scores)
         )
@@ -334,7 +337,7 @@ def _check_held_out(held_out: HeldOut, schema: Schema) -> None:
     require_columns(header, [*tasks, *schema.encoder.columns], "the model", table)
 
 
-def _scored(model: TableModel, compared: Compared, held_out: HeldOut) -> tuple[Holdout, list[str]]:
+def _scored(model: TableModel, compared: Compared, held_out: HeldOut) -> tuple[Score, list[str]]:
     """Score the chosen model on another table, chunk by chunk if it is read from files."""
     weights, notes = compared.schema.settings.weights, []
     table: Files | FrameTable
@@ -358,4 +361,4 @@ def _scored(model: TableModel, compared: Compared, held_out: HeldOut) -> tuple[H
             f"No task of the held-out table can be scored by {scorer.metric.words}: it has "
             f"{count(scorer.rows, 'row')} with a target{why}. Hold out another table{remedy}."
         )
-    return Holdout(rows=scorer.score.rows, score=scorer.score.score), notes
+    return scorer.score, notes

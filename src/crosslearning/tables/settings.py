@@ -24,7 +24,7 @@ FAMILIES = (
     "auto", "gaussian", "student", "poisson", "negative-binomial", "gamma", "tweedie", "quantile",
     "ordinal",
 )  # fmt: skip
-BASES = ("auto", "linear", "splines", "boosting", "none")
+BASES = ("auto", "linear", "splines", "boosting")
 _WIDTH = 92
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -104,8 +104,8 @@ class FitSettings:
     group: str | None = option("Column of groups that are held out as a whole.", None, column=True)
     folds: int = option("Number of folds.", 5, check=(lambda value: value >= 2, "at least 2"))
     base: str = option(
-        "What is tried besides linear models: splines, boosting (boosted trees), linear or "
-        "none (no others), or auto (all of these and means of tasks, where they may help).",
+        "What is tried besides linear models: splines, boosting (boosted trees), linear (no "
+        "others), or auto (all of these and means of tasks, where they may help).",
         "auto",
         choices=BASES,
     )
@@ -131,8 +131,8 @@ class FitSettings:
     def _conflicts_of_columns(self) -> Iterator[str]:
         """Say which columns have two roles."""
         tasks, target = self.task, self.target
-        if not tasks:
-            yield "Option task must name at least one column; got none."
+        if len(set(tasks)) != max(len(tasks), 1):
+            yield f"Option task must name at least one column, each once; got {list(tasks)}."
         if target in tasks:
             yield f"Task and target must be two columns; got {target!r} for both."
         for name in ("time", "group", "features"):

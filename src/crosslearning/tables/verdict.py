@@ -185,6 +185,6 @@ def reason(trials: Trials, words: str) -> str:
     why = f"{capital(words)} its mean over tasks is {score}, and that of {best.label}, the best "
     why += f"other model of {len(others)}, {other}."
     if chosen.base == "blend":
-        parts = ", ".join(f"{part.weight:.0%} {part.label}" for part in trials.listed_parts)
+        parts = ", ".join(f"{weight:.0%} {c.label}" for c, weight in trials.listed_parts)
         why += f" It consists of {parts}; the weights for a part of the rows come from the others."
     return why

@@ -21,7 +21,6 @@ from crosslearning.linear import (
     CrossBayesianLogisticRegression,
     CrossBayesianRidge,
 )
-from crosslearning.tables.findings import Part
 
 Array = NDArray[np.float64]
 End = Literal["pooled", "levels", "cross", "separate"]
@@ -310,10 +309,10 @@ class Trials:
         return self.choices["all"].weights
 
     @property
-    def listed_parts(self) -> tuple[Part, ...]:
+    def listed_parts(self) -> list[tuple[Candidate, float]]:
         """These models with their weights, the heaviest first."""
         parts = sorted(self.parts.items(), key=lambda part: -part[1])
-        return tuple(Part(name=n, label=self.named(n).label, weight=w) for n, w in parts)
+        return [(self.named(name), weight) for name, weight in parts]
 
     @property
     def described(self) -> Candidate:

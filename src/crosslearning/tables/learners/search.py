@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from scipy.stats import kurtosis
 from sklearn.base import clone
 
 from crosslearning.convex.deadline import OutOfTimeError, deadline
@@ -34,10 +35,10 @@ Array = NDArray[np.float64]
 _WIDEST = 100  # features, beyond which curves are not tried by default
 _COSTLY = 2e7  # tasks × coefficients³, beyond which a base is not tried if fits are iterated
 _WORTH = 2.0  # gain in log evidence for which means of tasks are tried
+_HEAVY = 0.0  # excess kurtosis of errors, beyond which robust models are tried
 _FEWEST_ROWS = 60  # for trees
 _CONSTANT = 1e-9  # share of the variance of a column that is within tasks, or between them
 _MOST_SUMS = 5e7  # numbers in the sums of tasks and splits; beyond, rows are summed again
-_MOST_BLENDED = 200_000  # rows
 
 
 class Bases:
@@ -245,6 +246,12 @@ class CandidateSearch:
             else:
                 self.outcomes[candidate] = outcome
 
+    def has_outliers(self) -> bool:
+        """Whether errors of held-out rows, the smallest so far, have heavier tails than normal."""
+        y, each = self.rows.y, [one.predictions for one in self.outcomes.values()]
+        errors = min((y - one for one in each), key=lambda one: float(np.nansum(one**2)))
+        return bool(kurtosis(errors, nan_policy="omit") > _HEAVY)
+
     def worth(self, candidates: Sequence[Candidate], helps: Callable[[Any], bool]) -> bool:
         """Whether to try candidates, by a test of an estimator for which there may be no time."""
         try:
@@ -320,7 +327,7 @@ class CandidateSearch:
         scored = np.zeros(len(self.rows.y), dtype=bool)
         scored[np.concatenate([test for _, test in self.parts])] = True
         usable = {c: one for c, one in predictions.items() if np.isfinite(one[scored]).all()}
-        if len(usable) < 2 or len(self.parts) < 2 or len(scored) > _MOST_BLENDED:
+        if len(usable) < 2 or len(self.parts) < 2:
             return None
         cross = np.array([c.end == "cross" for c in usable])
         everyone = np.stack(list(usable.values()))
