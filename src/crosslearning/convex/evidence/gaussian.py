@@ -245,10 +245,11 @@ def robust_fit(
     """Fit rows with real targets and Student noise: with the bound as evidence, and its moments."""
     row_weights = task_weights[rows.tasks] * (rows.weights > 0)
     squares, bound = _robust_squares(rows.y - rows.offset[:, 0]), -np.inf
-    optimum: Optimum[EvidencePoint] | None = None
+    last: Optimum[EvidencePoint] | None = None
     for n in range(_MAX_ROUNDS):
         moments = rows.moments(family.precisions(squares))
-        optimum = _optimum(GaussianData.of(moments, task_weights, groups), options, optimum)
+        data = GaussianData.of(moments, task_weights, groups)
+        optimum = last = _optimum(data, options, last)
         point = optimum.point
         previous, bound = bound, point.value + float(row_weights @ _charge(family.df, squares))
         if n + 1 >= _STRUCTURE_ROUNDS:
