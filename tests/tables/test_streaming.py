@@ -228,7 +228,7 @@ def test_of_many_tasks_the_ends_and_some_are_listed(tmp_path, monkeypatch):
     }
     listed = [row["task"] for row in found["tasks"]]
     assert 40 < len(listed) <= 60
-    assert [row["task"] for row in found["comparison"]["tasks"]] == listed
+    assert found["comparison"]["labels"] == listed
     (predictor,) = found["coefficients"]["predictors"]
     assert len(predictor["tasks"]) == len(predictor["intercepts"]) == len(listed)
     distances = model.state["fitted"]["distances_"]
