@@ -130,7 +130,7 @@ def workers(folder: Path) -> dict[int, float]:
     """Largest difference of parameters between files in chunks and Dask, by number of workers."""
     import distributed
 
-    from crosslearning.tables import dask, fit_files
+    from crosslearning.tables import fit_files
 
     path = made(folder, 100_000, 3, 300, part=20_000)
     given = {"task": "task", "target": "y"}
@@ -141,7 +141,7 @@ def workers(folder: Path) -> dict[int, float]:
             distributed.LocalCluster(**options, dashboard_address="127.0.0.1:0") as local,
             distributed.Client(local),
         ):
-            fitted = dask.fit_files(path, **given).state["fitted"]
+            fitted = fit_files(path, **given, scheduler="current").state["fitted"]
         names = ("coef_", "intercept_", "covariance_", "task_covariances_")
         found[n] = max(float(np.abs(fitted[k] - expected[k]).max()) for k in names)
     return found

@@ -1,22 +1,27 @@
-"""One file of NumPy arrays and JSON; nothing in it can run code."""
+"""Values as files that cannot run code: archives of arrays, and records as JSON."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import date, datetime
+from enum import Enum
+from functools import cache, partial
+from math import isfinite, isinf
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pandas as pd
 
 from crosslearning.files import replacing
 
-__all__ = ["read_archive", "write_archive"]
+__all__ = ["from_json", "read_archive", "to_json", "write_archive"]
 
+T = TypeVar("T")
 _FORMAT = "crosslearning 1"
 _LARGE = 2**23  # bytes; compressing more takes long and saves little
 _PLAIN = (str, bool, int, float, type(None))
@@ -136,3 +141,68 @@ _TAGGED: dict[type, tuple[str, Callable[[Any], list[Any]], Callable[[list[Any]],
     pd.DataFrame: ("table", _frame_parts, _frame),
 }
 _BUILDERS = {tag: build for tag, _, build in _TAGGED.values()}
+
+
+def to_json(value: Any, *, digits: int = 10, infinity: bool = False) -> Any:
+    """Turn a record, or anything that records hold, into what JSON has.
+
+    An enum becomes its name in lower case, and what is unknown a string. Numbers are rounded to so
+    many significant digits, which keeps files small. NaN becomes null, and so does infinity, unless
+    it is to be kept as "inf". A field is omitted while it has its default. An underscore at the end
+    of a field's name, which avoids a keyword, is dropped.
+
+    >>> to_json({"epsilon": np.array([0.1 + 0.2, np.inf]), 7: None}, infinity=True)
+    {'epsilon': [0.3, 'inf'], '7': None}
+    """
+    again = partial(to_json, digits=digits, infinity=infinity)
+    if is_dataclass(value):
+        parts = [(field, getattr(value, field.name)) for field in fields(value)]
+        kept = [(f.name, v) for f, v in parts if f.default is MISSING or v is not f.default]
+        return {name.removesuffix("_"): again(part) for name, part in kept}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): again(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [again(part) for part in value]
+    if isinstance(value, float):
+        written = str(value) if infinity and isinf(value) else None
+        return float(f"{value:.{digits}g}") if isfinite(value) else written
+    if isinstance(value, Enum):
+        return value.name.lower()
+    return value if isinstance(value, str | bool | int | None) else str(value)
+
+
+def from_json(cls: type[T], data: Any) -> T:
+    """Build a record of a class from what `to_json` returned.
+
+    Fields that are missing raise a `TypeError`, and unknown ones a `KeyError`; numbers and texts
+    are taken as they are.
+    """
+    record: T = _read(cls, data)
+    return record
+
+
+def _read(kind: Any, value: Any) -> Any:
+    """Read a value of a type."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):  # of a type and None
+        (kind,) = set(args) - {NoneType}
+        return None if value is None else _read(kind, value)
+    if origin is tuple:  # of any length
+        return tuple(_read(args[0], part) for part in value)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind[value.upper()]
+    if origin is np.ndarray:
+        (scalar,) = get_args(args[1])
+        return _objects(value) if scalar is Any else np.array(value, dtype=scalar)
+    if is_dataclass(kind) and isinstance(kind, type):
+        stored = _stored(kind)
+        return kind(**{stored[key][0]: _read(stored[key][1], part) for key, part in value.items()})
+    return value
+
+
+@cache
+def _stored(kind: Any) -> dict[str, tuple[str, Any]]:
+    """Names and types of the fields of a record, by key."""
+    return {name.removesuffix("_"): (name, hint) for name, hint in get_type_hints(kind).items()}

@@ -1,12 +1,10 @@
 """The command line: what it prints, what it writes, how it fails."""
 
-import gzip
 import json
 import os
 import subprocess
 import sys
 
-import pandas as pd
 import pytest
 from click.shell_completion import ShellComplete
 from typer.main import get_command
@@ -209,28 +207,12 @@ def test_shell_completion():
         (["--kind", "cl"], ["classification"]),
         (["--base", "spl"], ["splines"]),
         (["--metric", "poi"], ["poisson-deviance"]),
-        (["--target", "s"], ["ses", "school"]),
-        (["--features", "size,s"], ["size,ses", "size,school"]),
-        (["--task", "x"], []),
     ],
 )
-def test_completion_of_options(words, offered, tmp_path):
-    """Values, and the columns of the table that is named before."""
-    table = tmp_path / "pupils.csv.gz"
-    with gzip.open(table, "wt") as file:
-        file.write("ses;school;math\n0,1;a;1\n")
-    command, parameters = get_command(app), ["fit", str(table)]
-    asked = ShellComplete(command, {}, "crosslearning", "_COMPLETE")
-    found = asked.get_completions([*parameters, *words[:-1]], words[-1])
-    assert [item.value for item in found] == offered
-
-
-def test_completion_without_a_table_offers_no_columns(tmp_path):
-    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "t.parquet")
+def test_completion_of_options(words, offered):
     asked = ShellComplete(get_command(app), {}, "crosslearning", "_COMPLETE")
-    for table, offered in ((str(tmp_path / "none.csv"), []), (str(tmp_path / "t.parquet"), ["a"])):
-        found = asked.get_completions(["fit", table, "--task"], "")
-        assert [item.value for item in found] == offered
+    found = asked.get_completions(["fit", "pupils.csv", *words[:-1]], words[-1])
+    assert [item.value for item in found] == offered
     found = asked.get_completions(["data", "export"], "p")
     assert [item.value for item in found] == ["pictures32"]
 

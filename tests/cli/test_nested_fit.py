@@ -36,7 +36,6 @@ def test_several_task_columns_from_fit_to_prediction(tmp_path, monkeypatch, caps
     assert main(["predict", "model", "new.csv", "-o", "predicted.csv", "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
     assert {one["task"] for one in summary["unknown"]} == {"0 / 7", "9 / 0"}
-    assert summary["unknown_in_groups"] == 1
     assert pd.read_csv("predicted.csv")["std"].is_monotonic_increasing
     assert main([*fit, "--task", "district", "--task", "district"]) == 2
     assert "Task columns must differ" in capsys.readouterr().err

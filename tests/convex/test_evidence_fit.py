@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from crosslearning.convex.evidence.gaussian import evidence_fit
 from crosslearning.convex.evidence.posterior import EvidenceStatus
 from crosslearning.convex.families import Gaussian
-from crosslearning.convex.sums.moments import Moments
-from crosslearning.convex.sums.scores import quadratic_forms, score_covariances
+from crosslearning.convex.sums.rows import Moments, quadratic_forms, score_covariances
 from crosslearning.convex.sums.statistics import Statistics
 from tests.support.evidence_oracles import (
     Rows,

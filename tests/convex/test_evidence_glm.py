@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from crosslearning.convex.evidence.gaussian import evidence_fit
-from crosslearning.convex.evidence.laplace import laplace_fit
+from crosslearning.convex.evidence.laplace import laplace_fit, nearest_gaussians
 from crosslearning.convex.evidence.mode import LaplaceData
-from crosslearning.convex.evidence.nearest import nearest_gaussians
-from crosslearning.convex.evidence.posterior import EvidenceStatus
+from crosslearning.convex.evidence.posterior import EvidenceStatus, Gaussians
 from crosslearning.convex.families import (
     Bernoulli,
     Gamma,
@@ -20,7 +19,7 @@ from crosslearning.convex.families import (
     Student,
     Tweedie,
 )
-from crosslearning.convex.sums.scores import score_covariances
+from crosslearning.convex.sums.rows import score_covariances
 from tests.support.evidence_oracles import Rows, glm_rows, log_evidence, new_tasks_of
 from tests.support.families import FAMILIES, named, targets
 
@@ -74,12 +73,14 @@ def test_the_mode_is_that_of_a_general_optimiser(family):
         thetas = beta + deltas * root
         scores = np.einsum("rp,rpq->rq", rows.X, thetas[rows.tasks].reshape(len(rows.y), 3, -1))
         logs = family.log_density(rows.y, rows.offset + scores, 1.0)
-        prior = np.sum(point.precision * beta**2) + np.sum(data.task_weights[:, None] * deltas**2)
+        prior = np.sum(point.marginal.precision * beta**2) + np.sum(
+            data.task_weights[:, None] * deltas**2
+        )
         return -np.sum(data.task_weights[rows.tasks] * rows.weights * logs) + 0.5 * prior
 
     best = minimize(negative, np.zeros(4 * p), method="BFGS", options={"gtol": 1e-6})
     assert point.mode.value == pytest.approx(-best.fun, abs=1e-6)
-    np.testing.assert_allclose(point.mode.beta, best.x[:p], atol=1e-3)
+    np.testing.assert_allclose(point.beta, best.x[:p], atol=1e-3)
     np.testing.assert_allclose(
         point.thetas, best.x[:p] + best.x[p:].reshape(3, p) * root, atol=1e-3
     )
@@ -218,7 +219,7 @@ def averaged(rows, point):
     def average(thetas, covariances):
         return rows.products(thetas, point.dispersion, covariances)
 
-    return nearest_gaussians(point.marginal, point.precision, average)
+    return Gaussians.of(nearest_gaussians(point.marginal, average))
 
 
 @pytest.mark.parametrize("family", [Bernoulli(), Poisson()], ids=named)
@@ -288,7 +289,7 @@ def test_the_bound_never_falls_and_tends_to_the_gaussian_evidence(monkeypatch):
     options = {"covariance": "diagonal", "tol": 1e-9}
     bounds = []
     for rounds in range(1, 8):
-        monkeypatch.setattr("crosslearning.convex.evidence._robust._MAX_ROUNDS", rounds)
+        monkeypatch.setattr("crosslearning.convex.evidence.gaussian._MAX_ROUNDS", rounds)
         fit = fitted(X, y, tasks, n_tasks, family=Student(), **options).posterior
         bounds.append(fit.log_evidence)
         assert fit.status is EvidenceStatus.MAX_ITER

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crosslearning.convex.evidence.gaussian import GaussianData
-from crosslearning.convex.evidence.marginal import Marginal, ThinMarginal
-from crosslearning.convex.evidence.scoring import Structured, groups
+from crosslearning.convex.evidence.marginal import ThinLevel
+from crosslearning.convex.evidence.search import Structured, groups
 from tests.support.evidence_oracles import (
     Rows,
     flat_columns,
@@ -141,9 +141,9 @@ def test_few_rows_and_many_columns_take_the_smaller_side(kind):
     root = random_root(kind, p)
     group = groups("block", np.arange(p), np.zeros(p, dtype=int), intercept=True)
     point = data.at(root, 1.5)
-    assert isinstance(point.marginal, ThinMarginal)
-    marginal = Marginal(data.moments.products, root, weights)
-    wide = data.point(marginal, point.precision)
+    assert isinstance(point.marginal.levels[0], ThinLevel)
+    vars(data)["_factors"] = None
+    wide = data.at(root, 1.5)
     for name in ("value", "slope_of_covariance", "slope_of_ratio"):
         unit = np.abs(getattr(wide, name)).max()
         np.testing.assert_allclose(
@@ -157,8 +157,8 @@ def test_few_rows_and_many_columns_take_the_smaller_side(kind):
         (point.expected(each), wide.expected(each)),
         (point.observed(each), wide.observed(each)),
         (point.between(group), wide.between(group)),
-        (point.residuals, wide.residuals),
-        (point.marginal.information, marginal.information),
+        (point.marginal.residuals[0], wide.marginal.residuals[0]),
+        (point.marginal.information[0], wide.marginal.information[0]),
     ]
     for thin, full in pairs:
         np.testing.assert_allclose(thin, full, atol=1e-8 * np.abs(full).max())

@@ -7,7 +7,7 @@ import pytest
 from statsmodels.regression.mixed_linear_model import MixedLM, MixedLMParams
 
 from crosslearning.convex.evidence.gaussian import GaussianData, evidence_fit
-from crosslearning.convex.evidence.scoring import Structured, maximise
+from crosslearning.convex.evidence.search import Structured, maximise
 from crosslearning.datasets import load_hsb82
 from tests.support.evidence_oracles import Rows
 

@@ -11,10 +11,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from crosslearning import CrossBayesianLogisticRegression
+from crosslearning.convex.evidence.laplace import nearest_gaussians
 from crosslearning.convex.evidence.mode import LaplaceData
-from crosslearning.convex.evidence.nearest import Gaussians, nearest_gaussians
+from crosslearning.convex.evidence.posterior import Gaussians
 from crosslearning.convex.families import Bernoulli, Multinomial
-from crosslearning.convex.sums.scores import score_covariances
+from crosslearning.convex.sums.rows import score_covariances
 from tests.support.evidence_oracles import glm_rows
 
 SD = 5.0  # of the prior of coefficients
@@ -51,7 +52,7 @@ def test_averages_over_separable_classes_are_near_the_exact_integral(n_classes):
     """The latter by importance sampling, from twice the covariance at the mode."""
     rows, point = separable(n_classes)
     family, q, sds = rows.family, n_classes - 1, np.repeat([SD, 10.0], n_classes - 1)
-    at_mode = Gaussians.of(point.marginal, point.precision)
+    at_mode = Gaussians.of(point.marginal)
     z = np.random.default_rng(1).normal(size=(100_000, 2 * q))
     thetas = at_mode.thetas + z @ np.linalg.cholesky(2.0 * at_mode.covariances[0]).T
     p = probabilities(family, rows.X @ thetas.reshape(-1, 2, q))
@@ -67,7 +68,7 @@ def test_averages_over_separable_classes_are_near_the_exact_integral(n_classes):
     def average(thetas, covariances):
         return rows.products(thetas, 1.0, covariances)
 
-    nearest = nearest_gaussians(point.marginal, point.precision, average)
+    nearest = Gaussians.of(nearest_gaussians(point.marginal, average))
     errors = [np.abs(predicted(family, new, own) - exact).max() for own in (nearest, at_mode)]
     assert errors[0] < min(0.04, 0.5 * errors[1])
 

@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 from statsmodels.regression.mixed_linear_model import MixedLM
 
-from crosslearning.convex.evidence.gaussian import GaussianData, evidence_fit
-from crosslearning.convex.evidence.hierarchy import Hierarchy, NestedMarginal
-from crosslearning.convex.evidence.nested import NestedData, nested_fit
-from crosslearning.convex.evidence.scoring import Structured
+from crosslearning.convex.evidence.gaussian import GaussianData, evidence_fit, nested_fit
+from crosslearning.convex.evidence.marginal import Hierarchy, Marginal
+from crosslearning.convex.evidence.search import Structured
 from tests.support.nested import NestedRows
 
 VARIANCES, PRECISION = np.array([[0.5, 0.2], [0.0, 0.7]]), np.array([0.8, 0.3])
@@ -24,7 +23,13 @@ def rows():
 @pytest.fixture(scope="module")
 def marginal(rows):
     ones = np.ones(len(rows.parent))
-    return NestedMarginal(rows.moments.products, ones, rows.hierarchy, VARIANCES, PRECISION)
+    return Marginal(
+        products=rows.moments.products,
+        task_weights=ones,
+        hierarchy=rows.hierarchy,
+        roots=np.sqrt(VARIANCES),
+        precision=PRECISION,
+    )
 
 
 def test_the_evidence_is_that_of_a_multivariate_normal(rows, marginal):
@@ -45,32 +50,27 @@ def test_posteriors_are_those_of_the_joint_normal(rows, marginal, task):
     of_task = of_group + (rows.tasks == task)[:, None] * rows.X * VARIANCES[0]
     prior = np.diag(1.0 / PRECISION)
     levels = ((0, task, of_task, 2), (1, group, of_group, 1), (2, 0, of_center, 0))
+    covariances = [marginal.task_posteriors[0], *(each for each, _ in marginal.group_posteriors)]
     for level, unit, shared, n in levels:
         mean = shared.T @ np.linalg.solve(V, rows.y)
-        np.testing.assert_allclose(marginal.means[level][unit, :, 0], mean, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(marginal.means[level][unit], mean, rtol=1e-9, atol=1e-12)
         own = prior + np.diag(VARIANCES[2 - n :].sum(axis=0)) if n else prior
         expected = own - shared.T @ np.linalg.solve(V, shared)
-        np.testing.assert_allclose(marginal.covariances[level][unit], expected, atol=1e-12)
+        np.testing.assert_allclose(covariances[level][unit], expected, atol=1e-12)
 
 
 def test_average_information_is_a_quadratic_form(rows, marginal):
     vectors = np.random.default_rng(1).normal(size=(len(rows.parent), 2, 3))
     f = np.einsum("np,npk->nk", rows.X, vectors[rows.tasks])
+    information = marginal.average_information(lambda part: vectors[part], 3)
     expected = f.T @ np.linalg.solve(rows.covariance(VARIANCES, PRECISION), f)
-    np.testing.assert_allclose(marginal.average_information(vectors), expected, rtol=1e-10)
+    np.testing.assert_allclose(information, expected, rtol=1e-10)
 
 
 def test_slopes_are_derivatives(rows):
     weights = np.linspace(0.5, 1.5, len(rows.parent))
     flat = np.array([False, True])
-    tasks = GaussianData(rows.moments, weights, flat)
-    data = NestedData(
-        products=rows.moments.products,
-        task_weights=weights,
-        hierarchy=rows.hierarchy,
-        flat=flat,
-        value=lambda marginal: tasks.value(marginal, marginal.center, marginal.precision),
-    )
+    data = GaussianData(rows.moments, weights, flat, rows.hierarchy)
     group = np.array([[0, 1], [2, 3], [4, 4]])
 
     def at(variances):

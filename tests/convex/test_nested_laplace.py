@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from crosslearning.convex.evidence.hierarchy import Hierarchy
-from crosslearning.convex.evidence.laplace import laplace_fit
-from crosslearning.convex.evidence.nested_laplace import nested_laplace_fit
+from crosslearning.convex.evidence.laplace import laplace_fit, nested_laplace_fit
+from crosslearning.convex.evidence.marginal import Hierarchy
 from crosslearning.convex.families import (
     Bernoulli,
     Gamma,

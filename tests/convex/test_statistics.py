@@ -233,10 +233,10 @@ def test_bad_input_is_named():
     _raises("number 0 is missing", tasks=np.array([None, "a"] * 4, dtype=object))
     _raises("of one type", tasks=np.array([1, "a"] * 4, dtype=object))
     _raises("smallest value -1.0", sample_weight=np.full(8, -1.0))
-    _raises("from 0 to 1; got 0 to 2", folds=np.array([0, 2] * 4), n_folds=2)
-    _raises("one whole number for each", folds=np.zeros(8), n_folds=2)
+    _raises("from 0 to 1 for each", folds=np.array([0, 2] * 4), n_folds=2)
+    _raises("a whole number from 0 to 1", folds=np.zeros(8), n_folds=2)
     _raises("from 0 to 0", labels=["a"], tasks=np.array([0, 1] * 4))
-    _raises("1 repeated labels", labels=["a", "a"])
+    _raises("must be distinct; got 2, 1 distinct", labels=["a", "a"])
     _raises("at least 1", n_folds=0)
 
 

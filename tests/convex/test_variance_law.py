@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chi2
 
 from crosslearning.convex.evidence.gaussian import evidence_fit
-from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.sums.rows import Moments
 
 
 def one_way(seed, n_tasks=12, size=8, sd=1.0, noise=1.0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crosslearning.evaluation import Comparison
-from crosslearning.evaluation.sentences import Measure, Remark, extremes, verdict
+from crosslearning.evaluation.comparison import Measure, Remark, extreme, verdict
 from tests.support.comparisons import NAN, comparison_of, with_gain
 
 LOSS = Measure("log loss")
@@ -104,17 +104,20 @@ def test_another_method_may_be_better():
 
 def test_who_gains_and_who_loses_most():
     comparison = comparison_of([-9.0] * 4, [-3.0, -5.0, -4.0, NAN], [-2.0, -1.0, -6.0, -1.0])
-    assert extremes(comparison, "school", LOSS) == (
-        Remark("School 1 gains most", "log loss 5.000 alone, 1.000 cross-learned (5 rows)."),
-        Remark("School 2 loses most", "log loss 4.000 alone, 6.000 cross-learned (5 rows)."),
+    assert extreme(comparison, 1, "school", LOSS) == Remark(
+        "School 1 gains most", "log loss 5.000 alone, 1.000 cross-learned (5 rows)."
+    )
+    assert extreme(comparison, -1, "school", LOSS) == Remark(
+        "School 2 loses most", "log loss 4.000 alone, 6.000 cross-learned (5 rows)."
     )
     few = dataclasses.replace(comparison, rows=np.array([9, 2, 1, 9]))  # luck is not worth telling
-    assert [remark.lead for remark in extremes(few, "school", LOSS)] == ["School 0 gains most"]
+    assert extreme(few, 1, "school", LOSS).lead == "School 0 gains most"
+    assert extreme(few, -1, "school", LOSS) is None
     better = comparison_of([-9.0, -0.5, -9.0], [-3.0, -5.0, -4.0], [-2.0, -1.0, -4.0])
-    assert extremes(better, "school", LOSS)[0].text == (
+    assert extreme(better, 1, "school", LOSS).text == (
         "log loss 5.000 alone, 1.000 cross-learned, 0.5000 pooled (5 rows)."
     )
-    (remark, *_) = extremes(comparison, "a", LOSS, shared="with the blend")
+    remark = extreme(comparison, 1, "a", LOSS, shared="with the blend")
     assert "1.000 with the blend" in remark.text
     same = comparison_of([-9.0], [-3.0], [-3.0])
-    assert extremes(same, "school", LOSS) == ()
+    assert extreme(same, 1, "school", LOSS) is None

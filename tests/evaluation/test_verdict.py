@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import binom, ttest_1samp
 
 from crosslearning.evaluation import Comparison, Scores
-from crosslearning.evaluation.sentences import Effect, Measure, verdict
+from crosslearning.evaluation.comparison import Effect, Measure, verdict
 from tests.support.comparisons import METHODS, comparison_of, with_gain
 
 LOSS = Measure("log loss")

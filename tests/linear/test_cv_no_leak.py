@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from crosslearning.evaluation.sentences import Effect
+from crosslearning.evaluation.comparison import Effect
 from crosslearning.linear import CrossLogisticRegressionCV, CrossRidgeCV
 
 LEVEL = 0.05  # of false verdicts, "helps" and "hurts" together, by Student's t test

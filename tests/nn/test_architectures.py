@@ -57,18 +57,3 @@ def test_statistics_of_batchnorm_belong_to_each_task():
 
 def test_linear_starts_at_zero():
     assert not any(parameter.any() for parameter in architectures.linear(3, 2).parameters())
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: alexnet256(0), "`num_classes` must be a whole number"),
-        (lambda: alexnet256(65, dropout=1.0), "`dropout` must be at least 0 and below 1"),
-        (lambda: architectures.small_cnn(3, width=1.5), "`width` must be a whole number"),
-        (lambda: architectures.mlp(3, 2, hidden=(4, -1)), "`hidden` must be a whole number"),
-        (lambda: architectures.linear(True, 2), "`in_features` must be a whole number"),
-    ],
-)
-def test_refused(build, message):
-    with pytest.raises(ValueError, match=message):
-        build()

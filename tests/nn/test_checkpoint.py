@@ -80,7 +80,7 @@ def assert_resumes(path, interrupt_at=3 * 11 + 2, **options):
         train(path, interrupt_at, **options)
     found, again = train(path, **options)
     assert_equal_states(snapshot(expected), snapshot(found))
-    columns = ["step", "loss", "learning_rate", "stationarity", "score"]
+    columns = ["step", "loss", "learning_rate", "score"]
     np.testing.assert_array_equal(history.epochs[columns], again.epochs[columns])
     assert history.tasks.equals(again.tasks)
     assert history.best_epoch == again.best_epoch
@@ -176,7 +176,6 @@ OTHERS = {
     "seed": ({"seed": 1}, "seed is 0 there and 1 here"),
     "sizes": ({"data": rows((13, 8, 6))}, r"rows is \[13, 8, 5\] there and \[13, 8, 6\] here"),
     "batches": ({"batch_size": 2}, "rows per task and step is 4 there and 2 here; steps per"),
-    "project_every": ({"project_every": 2}, "project_every is 1 there and 2 here"),
     "validation": ({"validation": rows()}, r"validation rows is None there and \[13, 8, 5\] here"),
     "epochs": ({"epochs": 1}, "`epochs` is 1, but 2 are done"),
 }  # fmt: skip

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow  # processes of torch.distributed
 ROOT = Path(__file__).parents[2]
 TOGETHER = ["projection_is_bit_equal", "training"]
 ON_2 = [
-    *TOGETHER, "frozen", "shared", "local_tasks", "start", "file", "not_finite", "loss_not_finite",
+    *TOGETHER, "shared", "local_tasks", "start", "file", "not_finite", "loss_not_finite",
     "vmap", "uneven_batches", "stops_together", "mesh_is_checked", "sharded", "sharded_not_finite",
     "shard_is_checked", "data_elsewhere",
     "checkpoint", "sharded_checkpoint",

@@ -8,11 +8,9 @@ import altair as alt
 from crosslearning.cli import main
 from crosslearning.paper.gaussian import experiment as gaussian
 from crosslearning.report import write
-from crosslearning.report.chapter import Figure
-from crosslearning.report.checks import partial_effect
-from crosslearning.report.page import chapter
-from crosslearning.report.plots import export
-from crosslearning.report.reading import read
+from crosslearning.report.page import chapter, read
+from crosslearning.report.plots import Figure, export
+from crosslearning.report.tasks import partial_effect
 from crosslearning.tables.findings import PartialEffect
 from tests.support.html_page import Page
 from tests.support.report_results import images_results, save, table_results
@@ -51,7 +49,7 @@ def test_a_long_page_has_a_list_of_contents(table_page):
     targets = [a["href"] for tag, a in table_page.elements if tag == "a"]
     named = [a["id"] for tag, a in table_page.elements if tag == "h3"]
     assert targets == [f"#{name}" for name in named]
-    assert len(set(named)) == len(named) == 7
+    assert len(set(named)) == len(named) == 6
 
 
 def test_chapters_come_in_a_stated_order(tmp_path):

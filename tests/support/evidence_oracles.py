@@ -7,8 +7,7 @@ from scipy.linalg import block_diag, null_space
 from scipy.stats import multivariate_normal
 
 from crosslearning.convex.evidence.laplace import new_tasks
-from crosslearning.convex.sums.moments import Moments
-from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.rows import GLMRows, Moments
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from crosslearning.convex.evidence.hierarchy import Hierarchy
-from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.evidence.marginal import Hierarchy
+from crosslearning.convex.sums.rows import Moments
 
 
 class NestedRows:

@@ -12,15 +12,14 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 from crosslearning.tables import fit_table
-from crosslearning.tables.columns.encoder import TableEncoder
-from crosslearning.tables.columns.recognition import (
-    as_categories,
+from crosslearning.tables.columns import (
     as_numbers,
     column_of,
     time_values,
 )
-from crosslearning.tables.columns.roles import features_of, target_of
+from crosslearning.tables.encoder import TableEncoder, counted
 from crosslearning.tables.settings import FitSettings
+from crosslearning.tables.target import features_of, target_of
 from tests.support.tables import shops
 
 ROWS = 100
@@ -39,7 +38,7 @@ TYPES = {
     "few rows": (["a", "b", "c"], "category", ""),
     "text": ([f"text {i}" for i in range(ROWS)], "unusable", "it is text"),
     "few levels of digits and a word": ([*"1234567890" * 10, "n/k"], "category", ""),
-    "numbers that nobody can read": ([f"{i} kg" for i in range(99)], "unusable", "as in '0 kg'"),
+    "numbers with units": ([f"{i} kg" for i in range(99)], "unusable", "it is text"),
     "ISO dates": (["2024-05-17", "2024-06-18"] * 50, "date", ""),
     "ISO times": (["2024-05-17T12:30:00", "2024-06-18 08:00"] * 50, "date", ""),
     "German dates": (["17.05.2024", "1.6.24"] * 50, "date", ""),
@@ -47,11 +46,10 @@ TYPES = {
     "time stamps": (pd.date_range("2024", periods=ROWS), "date", ""),
     "date objects": ([dt.date(2024, 1, 1), None] * 50, "date", ""),
     "a constant date": (["2024-05-17"] * ROWS, "date", "it is constant"),
-    "currency and thousands": (["$1,200.50", "-$3", "(12)", "€ 5"] * 25, "number", ""),
+    "currency and thousands": (["$1,200.50", "-$3", "€ 5"] * 25, "number", ""),
     "percents": (["12 %", "3.5%"] * 50, "number", ""),
     "leading zeros": (["01", "1"] * 50, "category", ""),
     "phone numbers": (["555 123", "555 124"] * 50, "category", ""),
-    "long codes": ([10**24 + 1, 10**24 + 2] * 50, "category", ""),
     "long codes as text": (["1" * 25, "2" * 25] * 50, "category", ""),
     "lists": ([[1]] * ROWS, "unusable", "neither"),
     "complex numbers": ([1j, 2] * 50, "unusable", "neither"),
@@ -60,8 +58,6 @@ TYPES = {
     "nothing": ([None] * ROWS, "unusable", "it is empty"),
     "row numbers": (np.arange(ROWS)[::-1] + 1, "number", "it numbers the rows"),
     "row numbers with gaps": (np.delete(np.arange(105), [3, 5, 7, 8, 9]), "number", "it numbers"),
-    "ids in order": (np.cumsum(np.arange(ROWS) % 7 + 1), "number", "it numbers"),
-    "sizes in order": (np.arange(ROWS) ** 3, "number", ""),
     "sizes in any order": (np.arange(ROWS) * 37 % 101 * 11, "number", ""),
     "a short count": (np.arange(10), "number", ""),
 }
@@ -96,11 +92,9 @@ def test_values_of_any_kind_become_numbers_or_strings():
     assert as_numbers(pd.Series(["1", "2.5", None])).tolist()[:2] == [1, 2.5]
     assert as_numbers(pd.Series(pd.Categorical([3, 4]))).tolist() == [3, 4]
     for values in (["a", None], pd.Categorical(["a", None]), pd.array(["a", None], dtype="string")):
-        strings = as_categories(pd.Series(values))
-        assert strings[0] == "a"
-        assert np.isnan(strings[1])
-    assert as_categories(pd.Series(pd.Categorical([1, 2]))).tolist() == ["1", "2"]
-    assert as_categories(pd.Series([1010, 2020.5, np.nan])).tolist()[:2] == ["1010", "2020.5"]
+        assert counted(pd.Series(values)).to_dict() == {"a": 1, "(missing)": 1}
+    assert counted(pd.Series(pd.Categorical([1, 2]))).to_dict() == {"1": 1, "2": 1}
+    assert list(counted(pd.Series([1010, 2020.5, np.nan])).index) == ["(missing)", "1010", "2020.5"]
 
 
 TARGETS = {
@@ -169,8 +163,7 @@ def test_features_that_are_asked_for():
     ("wanted", "message"),
     [
         (["prise"], "no column 'prise' for the features. Did you mean 'price'"),
-        (["shop"], "'shop' is the task and cannot"),
-        (["price", "sales"], "'sales' is the target and cannot"),
+        (["price", "shop"], "features must not name the task or the target; got 'shop'"),
         (["day"], "No column besides task and target can be a feature .*day: it is constant"),
         (["note"], "'note' cannot be a feature: it is text"),
         (["one"], "No column besides task and target can be a feature .*one: it is constant"),
@@ -254,8 +247,8 @@ def test_categories_never_seen_are_told_from_rare_ones():
 
 
 def test_numbers_lose_their_marks():
-    values = ["$1,200.50", "-$3", "(12)", "€ 5", "7 %", "1'000", None, "2e3"]
-    expected = [1200.5, -3, -12, 5, 7, 1000, np.nan, 2000]
+    values = ["$1,200.50", "-$3", "€ 5", "7 %", "1'000", None, "2e3"]
+    expected = [1200.5, -3, 5, 7, 1000, np.nan, 2000]
     np.testing.assert_array_equal(as_numbers(pd.Series(values)), expected)
 
 

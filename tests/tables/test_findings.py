@@ -1,6 +1,7 @@
 """What a fit finds: results, coefficients, and how much tasks differ."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,20 +10,21 @@ import pytest
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.differences import coefficient_table, task_differences
-from crosslearning.tables.learners.features import Rotation
+from crosslearning.tables.forecast import Rotation
 from tests.support.tables import classes, shops
 
 
 def test_results_say_what_was_found(regression):
     found = regression.results
     assert found == json.loads(json.dumps(found, allow_nan=False))
-    assert (found["kind"], found["version"], found["title"]) == ("table", 4, "sales by shop")
+    assert (found["kind"], found["version"], found["title"]) == ("table", 5, "sales by shop")
     assert (found["target_kind"], found["target_rule"]) == ("regression", "numbers with decimals")
-    methods = [row["method"] for row in found["comparison"]["overall"]]
-    assert methods == ["pooled", "separate", "cross"]
+    comparison = found["comparison"]
+    assert comparison["methods"] == ["pooled", "separate", "cross"]
+    assert comparison["labels"] == ["s0", "s1", "s2", "s3"]
     assert [row["task"] for row in found["tasks"]] == ["s0", "s1", "s2", "s3"]
     assert "epsilon" not in found  # no bound was given
-    assert found["score"]["baseline"] > found["comparison"]["overall"][0]["score"] > 0
+    assert found["score"]["baseline"] > -np.mean(comparison["scores"][0]) > 0
     assert len(found["notes"]) == 4
     provenance = found["provenance"]
     assert (found["size"]["rows"], provenance["dropped"], provenance["seed"]) == (120, 0, 0)
@@ -108,18 +110,26 @@ def test_the_spread_of_tasks_is_recovered():
     given = {"base": "linear", "family": "gaussian", "folds": 2}
     found = fit_table(frame, task="g", target="y", **given)
     told = found.results["differences"]
-    features = {row["what"]: row for row in told["features"]}
-    assert told["level"]["low"] < 2 < told["level"]["high"]
-    assert features["x"]["low"] < 0.5 < features["x"]["high"]
-    assert features["z"]["sd"] < 0.1
+    (tasks_differ,) = told["levels"]
+    level, x, *others = tasks_differ["shown"]
+    assert (tasks_differ["name"], tasks_differ["units"]) == ("g", 100)
+    assert level == tasks_differ["level"]
+    assert level["low"] < 2 < level["high"]
+    assert x["low"] < 0.5 < x["high"]
+    assert all(row["sd"] < 0.1 for row in others)
     assert told["noise"] == pytest.approx(1, abs=0.05)
-    assert [row["what"] for row in told["shown"][:2]] == ["level", "x"]
+    assert (level["what"], x["what"]) == ("level", "x")
     assert told["unit"] == "y"
-    assert told["epsilon"] is None
     effects = {effect["feature"]: effect for effect in found.results["effects"]}
     line = np.polyfit(effects["x"]["grid"], effects["x"]["center"], 1)
     assert line[0] == pytest.approx(1, abs=0.2)
     assert len(effects["x"]["tasks"]) <= 60
+
+
+def table_of(*columns):
+    """A table with these columns of numbers, as far as differences between tasks need it."""
+    encoder = SimpleNamespace(feature_names=list(columns))
+    return SimpleNamespace(encoder=encoder, rotation=None, task="g", task_columns=["g"])
 
 
 def test_a_variance_that_columns_share_is_told_once():
@@ -130,7 +140,7 @@ def test_a_variance_that_columns_share_is_told_once():
     X[:, 2] = tasks  # constant within tasks
     y = np.sum(slopes[:, :2] * X[:, :2], axis=1) + 2 * slopes[:, 2] + rng.normal(size=600)
     model = CrossBayesianRidge(covariance="block").fit(X, y, tasks=tasks)
-    found = task_differences(model, ["a", "b", "c"], None, "y", ["c"])
+    (found,) = task_differences(model, table_of("a", "b", "c"), "y", ["c"]).levels
     level, shared = found.shown
     assert (level.what, shared.what) == ("level", "the effect of every column")
     assert shared.columns == ("a", "b")
@@ -143,7 +153,7 @@ def test_few_tasks_give_no_interval():
     x = rng.normal(size=60)
     y = x + 5 * tasks + rng.normal(size=60)
     model = CrossBayesianRidge(covariance="levels").fit(x[:, None], y, tasks=tasks)
-    found = task_differences(model, ["x"], None, "y", [])
+    (found,) = task_differences(model, table_of("x"), "y", []).levels
     assert found.level.sd > 0
     assert (found.level.low, found.level.high) == (None, None)
     assert [row.what for row in found.shown] == ["level"]
@@ -160,7 +170,7 @@ def test_more_columns_than_rows():
     assert model.rotation is not None
     found = model.results
     (part,) = found["coefficients"]["predictors"]
-    assert len(part["center"]) == len(found["differences"]["features"]) == 400
+    assert len(part["center"]) == 400
     again = model.predict(frame.head(3))
     Z = (model.encoder.encode(frame.head(3)) - model.rotation.mean) / model.rotation.scale
     expected = [Z[i] @ np.array(part["tasks"])[i] + part["intercepts"][i] for i in range(3)]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.special import ndtri
 
-from crosslearning.convex.residuals import Residuals, calibrated
+from crosslearning.convex.predict import Residuals, calibrated
 from crosslearning.tables import TableModel, fit_files, fit_table
 
 TRAINED = 2_400

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from crosslearning.linear import CrossBayesianLogisticRegression
-from crosslearning.linear.persistence import state_of
+from crosslearning.linear._estimator import state_of
 from crosslearning.tables import TableModel, fit_table
-from crosslearning.tables.columns.roles import target_of
 from crosslearning.tables.forecast import blend, predictions
 from crosslearning.tables.settings import FitSettings
+from crosslearning.tables.target import target_of
 
 GRADES = ["poor", "fair", "good"]  # not in the order of the alphabet
 GIVEN = {"task": "shop", "target": "rating", "folds": 2, "base": "linear", "time_budget": 600.0}

@@ -9,7 +9,7 @@ import pytest
 
 from crosslearning.cli import main
 from crosslearning.tables import TableModel, engines, fit_files, fit_table, schema
-from crosslearning.tables.reading import files as table_files
+from crosslearning.tables import reading as table_files
 from crosslearning.tables.rows import bounded
 from tests.support.chunked_tables import assert_same, scores, shops, sold, written
 
@@ -148,7 +148,6 @@ def test_days_come_first_in_every_chunk_if_they_do_in_one(tmp_path, monkeypatch)
         frame.reset_index(drop=True), **FEW_FOLDS, family="gaussian", base="linear"
     )
     monkeypatch.setattr(table_files, "_NUMBERS", 300)
-    monkeypatch.setattr(table_files, "_BLOCK", 2000)
     model = fit_files(tmp_path / "shops.csv", **FEW_FOLDS)
     assert model.encoder == expected.encoder
     assert model.encoder.day_first == ["day"]
@@ -162,7 +161,7 @@ def test_days_come_first_in_every_chunk_if_they_do_in_one(tmp_path, monkeypatch)
 def test_a_class_that_is_rare_is_one(tmp_path, monkeypatch):
     frame = sold("two", 200, 4)
     frame.loc[199, "sales"] = "never"
-    monkeypatch.setattr("crosslearning.tables.survey._SAMPLE", 50)
+    monkeypatch.setattr("crosslearning.tables.schema._SAMPLE", 50)
     model = fit_files(written(frame, tmp_path / "x"), **FEW_FOLDS, features=["size"])
     assert model.classes.tolist() == ["high", "low", "never"]
     flags = frame.assign(sales=frame["sales"] == "high")

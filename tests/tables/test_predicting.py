@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.special import softmax
 
-from crosslearning.linear.persistence import model_of
+from crosslearning.linear._estimator import model_of
 from crosslearning.tables import fit_table, predict_table
 from tests.support.tables import classes, shops
 
@@ -83,13 +83,13 @@ def test_tables_that_cannot_be_predicted(regression, change, message):
         regression.predict(frame.drop(columns=absent))
 
 
-def test_predictions_are_put_beside_the_table_as_it_is_written(regression, tmp_path):
+def test_predictions_are_put_beside_the_table(regression, tmp_path):
     path = tmp_path / "new.csv"
     path.write_text("id,shop,price,kind\n007,s0,1.50,tea\n008,s7,NA,\n")
     for source in (path, path.open("rb")):
-        predicted = predict_table(regression, source, verbatim=True)
+        predicted = predict_table(regression, source)
         assert predicted.table["id"].tolist() == ["007", "008"]
-        assert predicted.table["price"].tolist() == ["1.50", "NA"]
+        assert predicted.table["price"][0] == 1.5
         assert list(predicted.table)[-4:] == ["prediction", "lower", "upper", "std"]
         assert predicted.unknown == {"s7": 1}
         assert predicted.score is None
@@ -145,15 +145,11 @@ def test_numbers_may_stand_for_labels_of_text():
     assert model.unknown_tasks(frame.astype({"shop": int}).replace({"shop": {3: 8}})) == {8: 30}
 
 
-@pytest.mark.parametrize(
-    "label", [lambda k: k, str, lambda k: f"0{k}", lambda k: k + 0.5, lambda k: f"2024-01-0{k}"]
-)
+@pytest.mark.parametrize("label", [lambda k: k, str, lambda k: k + 0.5])
 def test_labels_of_another_type_are_recognised(label):
     frame = shops()
     labels = 1 + np.arange(120) % 4
     frame["shop"] = [label(k) for k in labels]
-    if label(1) == "2024-01-01":
-        frame["shop"] = pd.to_datetime(frame["shop"])
     model = fit_table(frame, **QUICK)
     expected = model.predict(frame)
     others = [frame["shop"].astype(object), frame["shop"].astype(str)]
@@ -185,7 +181,7 @@ def test_a_table_with_the_target_is_scored(regression, binary):
 
 def test_categories_never_seen_are_counted(regression):
     frame = shops().head(3).assign(kind=["tea", "cocoa", "cocoa"])
-    assert regression.unknown_categories(frame) == {"kind": {"cocoa": 2}}
+    assert regression.encoder.unknown(frame) == {"kind": {"cocoa": 2}}
 
 
 def test_numbers_outside_the_range_of_the_fit_are_counted(regression):

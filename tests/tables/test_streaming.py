@@ -13,11 +13,11 @@ from crosslearning.cli import main
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import fit_files, fit_table, predict_files, read_table
+from crosslearning.tables import reading as table_files
 from crosslearning.tables.engines import Collected
 from crosslearning.tables.learners.candidates import candidates
-from crosslearning.tables.learners.sums import compare_by_sums
-from crosslearning.tables.reading import files as table_files
-from crosslearning.tables.reading.files import Files, is_large
+from crosslearning.tables.pipeline import compare_by_sums
+from crosslearning.tables.reading import Files, is_large
 from crosslearning.tables.rows import Rows, deal
 from tests.support.chunked_tables import assert_same, damaged, scores, shops, written
 
@@ -56,7 +56,6 @@ def test_csv_is_understood_as_in_memory(tmp_path, monkeypatch):
     text = frame.to_csv(index=False, sep=";", decimal=",").replace(";a\n", "; a\n")
     (tmp_path / "shops.csv").write_text(text)
     monkeypatch.setattr(table_files, "_NUMBERS", 1000)
-    monkeypatch.setattr(table_files, "_BLOCK", 5000)
     model = fit_files(tmp_path / "shops.csv", task="shop", target="sales", folds=2)
     parquet = fit_files(written(frame, tmp_path / "some"), task="shop", target="sales", folds=2)
     assert model.state["fitted"]["tasks_"].tolist() == list(range(12))
@@ -117,13 +116,13 @@ def test_folds_begin_anywhere():
 
 
 @pytest.mark.usefixtures("little_room")
-def test_row_numbers_and_rare_levels_are_told_from_all_rows(tmp_path, monkeypatch):
+def test_columns_are_recognised_from_a_sample(tmp_path, monkeypatch):
     frame = shops(3000).assign(number=np.arange(3000))
-    frame.loc[:11, "kind"] = "seldom"
-    monkeypatch.setattr("crosslearning.tables.survey._SAMPLE", 200)
+    frame.loc[1234, "kind"] = "seldom"
+    monkeypatch.setattr("crosslearning.tables.schema._SAMPLE", 200)
     model = fit_files(written(frame, tmp_path / "x"), task="shop", target="sales", folds=2)
     assert "column number left out: it numbers the rows" in model.results["notes"]
-    assert model.encoder.levels["kind"] == ["a", "b", "c", "seldom"]
+    assert model.encoder.levels["kind"] == ["a", "b", "c"]
     note = "columns were recognised from 200 rows drawn at random, and medians in place of gaps"
     assert note in model.results["notes"]
 
@@ -132,8 +131,8 @@ def test_row_numbers_and_rare_levels_are_told_from_all_rows(tmp_path, monkeypatc
     ("how", "said"),
     [
         ("truncated", "part-2.parquet: "),
-        ("schema", "'size' is "),
-        ("lacking", "'size' is None in "),
+        ("schema", "Failed to parse string: 'large'"),
+        ("lacking", "must have the same columns; it lacks 'size'"),
         ("label", "it has none in 1 row: 200 (the first below the header is 1)"),
         ("infinite", "'size' must hold finite numbers; got inf in 1 row: 200 "),
     ],
@@ -147,13 +146,19 @@ def test_an_error_names_the_file_and_nothing_is_written(tmp_path, capsys, how, s
     assert not out.exists()
 
 
-def test_text_among_numbers_names_the_row(tmp_path, monkeypatch):
+def test_text_among_numbers_is_missing_as_in_memory(tmp_path, monkeypatch):
     lines = ["shop,size,sales", *(f"s{k % 3},{k}.5,{k * k % 7}" for k in range(500))]
     lines[400] = "s1,many,3"
     (tmp_path / "shops.csv").write_text("\n".join(lines) + "\n")
+    options = {"task": "shop", "target": "sales", "family": "gaussian", "base": "linear"}
+    memory = fit_table(read_table(tmp_path / "shops.csv"), **options)
     monkeypatch.setattr(table_files, "_HEAD", 1000)
-    with pytest.raises(ValueError, match=r"shops.csv: row 400 .* invalid value 'many'"):
-        fit_files(tmp_path / "shops.csv", task="shop", target="sales")
+    monkeypatch.setattr(table_files, "_NUMBERS", 300)
+    chunks = fit_files(tmp_path / "shops.csv", **options)
+    assert chunks.encoder.numbers == memory.encoder.numbers
+    assert chunks.encoder.flagged == ["size"]
+    note = "column size: values that are not numbers count as missing: 'many'"
+    assert note in chunks.results["notes"]
 
 
 @pytest.mark.usefixtures("little_room")
@@ -166,7 +171,7 @@ def test_what_needs_all_rows_is_refused(tmp_path):
         fit_files(folder, **given, time="day", group="kind")
     with pytest.raises(ValueError, match="no area under a curve"):
         fit_files(folder, task="shop", target="kind", metric="auc", held_out=folder)
-    with pytest.raises(ValueError, match="No file matches"):
+    with pytest.raises(ValueError, match="No Parquet or CSV file matches"):
         fit_files(tmp_path / "*.parquet", **given)
 
 
@@ -255,7 +260,6 @@ def test_predictions_in_chunks_are_those_in_memory(tmp_path, monkeypatch, suffix
     else:
         path = written(frame, tmp_path / "data", parts=2)
     monkeypatch.setattr(table_files, "_NUMBERS", 6 * 91)
-    monkeypatch.setattr(table_files, "_BLOCK", 9000)
     out = tmp_path / f"out{suffix}"
     predicted = predict_files(model, path, out)
     expected = model.predict(frame)

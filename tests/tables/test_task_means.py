@@ -10,9 +10,8 @@ import pytest
 from crosslearning import CrossBayesianRidge
 from crosslearning.convex.families import Multinomial
 from crosslearning.tables import TableModel, fit_table
-from crosslearning.tables.forecast import _members
-from crosslearning.tables.learners.features import TaskMeans
-from crosslearning.tables.learners.spaces import Spaces
+from crosslearning.tables.forecast import TaskMeans, _members
+from crosslearning.tables.learners.search import Bases
 from crosslearning.tables.rows import Rows, fitted, splits_of
 
 # However busy the machine is: what there is no time for is not tried.
@@ -95,7 +94,7 @@ def test_means_of_a_split_do_not_know_its_test_rows():
     train, test = splits.parts[1]
     other = Rows(rows.X.copy(), rows.y, codes, 12)
     other.X[test, 0] = rows.X[np.roll(test, 1), 0]  # mean, spread and knots stay
-    one, two = (Spaces(own, splits, "auto", "gaussian", 0) for own in (rows, other))
+    one, two = (Bases(own, splits, "auto", "gaussian", 0) for own in (rows, other))
     assert (one.blocks["means"] == "means").sum() == 1  # sizes do not vary within tasks
     np.testing.assert_allclose(one.of("means", 1).X[train], two.of("means", 1).X[train])
     assert np.abs(one.of("means", None).X - two.of("means", None).X)[train].max() > 0.1
@@ -106,9 +105,9 @@ def test_means_that_are_the_same_in_all_tasks_are_no_features():
     codes = frame["g"].str[1:].astype(int).to_numpy()
     year = frame.groupby("g").cumcount().to_numpy(dtype=float)  # as in a balanced panel
     rows = Rows(np.column_stack([frame["x"], year]), frame["y"].to_numpy(), codes, 12)
-    spaces = Spaces(rows, splits_of(codes, 4, 0), "auto", "gaussian", 0)
-    assert spaces.of("means", None).X.shape == (len(frame), 3)
-    assert np.isfinite(fitted(CrossBayesianRidge(), spaces.of("means", None)).log_evidence_)
+    bases = Bases(rows, splits_of(codes, 4, 0), "auto", "gaussian", 0)
+    assert bases.of("means", None).X.shape == (len(frame), 3)
+    assert np.isfinite(fitted(CrossBayesianRidge(), bases.of("means", None)).log_evidence_)
 
 
 @pytest.mark.slow

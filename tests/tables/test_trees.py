@@ -1,4 +1,4 @@
-"""Boosted trees as a learner: with and without the task, alone and stored."""
+"""Boosted trees as a learner: with and without the task, and stored."""
 
 import numpy as np
 import pandas as pd
@@ -7,8 +7,7 @@ import pytest
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.learners.boosting import Boosting
 from crosslearning.tables.learners.candidates import candidates, trees
-from crosslearning.tables.learners.search import CandidateSearch, FoldPredictions
-from crosslearning.tables.learners.spaces import Spaces
+from crosslearning.tables.learners.search import Bases, CandidateSearch, FoldPredictions
 from crosslearning.tables.metrics import METRICS
 from crosslearning.tables.rows import Rows, Splits, splits_of
 
@@ -128,12 +127,12 @@ def test_without_lightgbm_a_note_says_that_trees_were_not_tried(monkeypatch):
     def missing(purpose, *_):
         raise ImportError(f"{purpose} needs lightgbm")
 
-    monkeypatch.setattr("crosslearning.tables.learners.spaces.require", missing)
+    monkeypatch.setattr("crosslearning.tables.learners.search.require", missing)
     rows = steps()
-    spaces = Spaces(rows, splits_of(rows.codes, 4, 0), "auto", "gaussian", 0)
-    assert not spaces.trees
-    assert "splines" in spaces.blocks
-    assert spaces.notes == ["boosted trees were not tried: Growing boosted trees needs lightgbm"]
+    bases = Bases(rows, splits_of(rows.codes, 4, 0), "auto", "gaussian", 0)
+    assert not bases.trees
+    assert "splines" in bases.blocks
+    assert bases.notes == ["boosted trees were not tried: Growing boosted trees needs lightgbm"]
 
 
 def test_classes_have_a_smallest_probability():
@@ -148,8 +147,8 @@ def test_classes_have_a_smallest_probability():
 def test_linear_models_of_a_family_stay_if_there_was_time_for_trees_only():
     rows = steps()
     splits = splits_of(rows.codes, 4, 0)
-    spaces = Spaces(rows, splits, "linear", "student", 0)
-    search = CandidateSearch(spaces, splits, METRICS["mse"])
+    bases = Bases(rows, splits, "linear", "student", 0)
+    search = CandidateSearch(bases, METRICS["mse"])
     pooled, *_ = candidates("regression", "student", rows.X.shape, only=True, epsilon=np.inf)
     outcome = FoldPredictions(np.zeros(len(rows.y)), np.ones(len(rows.y)), 0.1)
     search.outcomes = dict.fromkeys([pooled, *trees(np.inf)], outcome)

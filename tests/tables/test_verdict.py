@@ -5,15 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from crosslearning.evaluation.comparison import Effect, Measure
 from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.sentences import Effect, Measure
-from crosslearning.tables.learners.candidates import Candidate
-from crosslearning.tables.learners.selection import choices
-from crosslearning.tables.learners.trials import Choice, Trials, best_choice
+from crosslearning.tables.learners.candidates import Candidate, Choice, Trials, best_choice, choices
 from crosslearning.tables.verdict import (
     beyond_linear,
     compared,
-    labels_of,
     reason,
     sentence,
     verdict_of,
@@ -84,9 +81,9 @@ def test_tasks_differ_where_separate_models_may_do_as_well():
     assert judged(gains).effect is Effect.DIFFER
     assert ", and better than separate models by 0.1000 " in text_of(gains)
     close = trials(pooled=9 + NOISE, cross=3.1 - 9 * NOISE, separate=3 + 9 * NOISE)
-    kept = replace(close, kept=close.candidates[1])
-    scored = {**close.choices, "all": Choice({"cross": 1.0}, close.scores.of(["cross"]).values[0])}
-    assert ", but worse than separate models by 0.1000 " in text_of(replace(kept, choices=scored))
+    cross = Choice({"cross": 1.0}, close.scores.of(["cross"]).values[0])
+    made = replace(close, choices={**close.choices, "all": cross, "paired": cross})
+    assert ", but worse than separate models by 0.1000 " in text_of(made)
 
 
 def test_what_curves_bring_is_not_credited_to_sharing():
@@ -102,7 +99,7 @@ def test_what_curves_bring_is_not_credited_to_sharing():
     verdict = judged(made)
     assert made.chosen.name == "cross_splines"
     assert verdict.effect is Effect.UNDECIDED
-    assert labels_of(made)["pooled"] == "one pooled model with curves"
+    assert judged(made).labels["pooled"] == "one pooled model with curves"
     beyond = beyond_linear(made, comparison_of(made), ERROR)
     start = "With curves, the model is better than linear models chosen in the same way by 2.0"
     assert beyond.startswith(start)
@@ -133,20 +130,29 @@ def test_a_blend_is_compared_with_blends_of_the_ends_of_its_learners():
     assert "50% cross-learned, 50% cross-learned with curves" in reason(made, "on rows")
 
 
-def test_separate_models_that_were_not_fitted_are_not_spoken_of():
+def test_sharing_is_compared_with_separate_models_of_learners_that_have_them():
     errors = {"pooled": 4 + NOISE, "cross": 3 - NOISE, "separate": 3.5 + NOISE}
     made = trials(**errors, pooled_trees=2 + NOISE, cross_trees=1 - NOISE)
-    assert "separate" not in made.choices
+    assert made.choices["paired"].weights == {"cross": 1.0}
+    assert comparison_of(made).methods == ("pooled", "cross")
+    verdict = judged(made)
+    assert (verdict.effect, verdict.against) == (Effect.HELPS, "pooled")
+    assert verdict.gain == pytest.approx(1.0)
+    worse = trials(
+        **errors | {"separate": 3 + NOISE}, pooled_trees=2 + NOISE, cross_trees=1 - NOISE
+    )
+    assert judged(worse).effect is Effect.DIFFER
+    assert "Without boosted trees, cross-learning is as good as separate models." in text_of(worse)
+    plain = trials(**errors, pooled_trees=9 + NOISE, cross_trees=9 - NOISE)
+    assert plain.choices["paired"] is plain.choices["all"]
+    assert comparison_of(plain).methods == ("pooled", "separate", "cross")
+
+
+def test_separate_models_that_were_not_fitted_are_not_spoken_of():
+    made = trials(pooled=4 + NOISE, cross=3 - NOISE)
     verdict = judged(made)
     assert (verdict.effect, verdict.against) == (Effect.DIFFER, "pooled")
     assert text_of(made).endswith("Separate models of this kind were not fitted.")
-
-
-def test_separate_models_are_those_of_learners_that_have_them():
-    errors = {"pooled": 4 + NOISE, "cross": 1 - NOISE, "separate": 3.5 + NOISE}
-    made = trials(**errors, pooled_trees=2 + NOISE, cross_trees=1 - NOISE)
-    blends = choices(made.candidates, lambda some: Choice({c.name: 1.0 for c in some}, None))
-    assert blends["separate"].weights == {"separate": 1.0}
 
 
 def test_one_task_that_dominates_does_not_hide_all_others():
@@ -154,23 +160,6 @@ def test_one_task_that_dominates_does_not_hide_all_others():
     made = trials(pooled=5 + NOISE + large, levels=4 - NOISE + large / 2, separate=9 + large)
     assert text_of(made).startswith("Sharing helps: the model with common slopes and a level per")
     assert "uncertain in the mean, but 20 of 20 tasks are better off" in text_of(made)
-
-
-def test_a_held_out_table_decides_what_is_said():
-    made = trials(pooled=5 + NOISE, levels=2 + NOISE, cross=3 - NOISE, separate=4 + NOISE)
-
-    def keeping(name):
-        scores = made.scores.of([name]).values[0]
-        chosen = dict(made.choices) | {"all": Choice({name: 1.0}, scores)}
-        return replace(made, kept=made.named(name), choices=chosen)
-
-    assert text_of(keeping("cross")) == (
-        "On the held-out table, the model that is kept loses: cross-learning is worse than common "
-        "slopes, a level per task by 1.000 ± 0.036 in mean squared error (3.000 against 2.000; "
-        "standard error paired over 20 tasks)."
-    )
-    text = text_of(keeping("levels"))
-    assert text.startswith("On the held-out table, sharing helps: the model with common slopes and")
 
 
 def test_without_a_model_that_shares_nothing_is_said_about_sharing():

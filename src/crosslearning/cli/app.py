@@ -1,36 +1,35 @@
-"""The command ``crosslearning``, and how it reports errors."""
+"""The command ``crosslearning``, its part ``report``, and how it reports errors."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import crosslearning
-from crosslearning.cli import data, reproduce
-from crosslearning.cli.common import show_help_if_alone
-from crosslearning.cli.demo import demo
+from crosslearning.cli import demo, reproduce
+from crosslearning.cli.common import AsJson, Formats, Quiet, show_help_if_alone
 from crosslearning.cli.fit import fit
 from crosslearning.cli.images import train
 from crosslearning.cli.predict import export, predict
-from crosslearning.cli.report import report
 from crosslearning.extras import missing
 
 # The base class of typer's own errors, wherever this version defines it.
 _CommandError: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(pretty_exceptions_enable=False)
-app.command(epilog="Example: crosslearning demo --out demo")(demo)
+app.command(epilog="Example: crosslearning demo --out demo")(demo.demo)
 app.command(epilog="Example: crosslearning fit pupils.csv --task school --target math")(fit)
 app.command(epilog="Example: crosslearning predict crosslearning-pupils new.csv -o out.csv")(
     predict
 )
-app.add_typer(data.app, name="data")
+app.add_typer(demo.data_app, name="data")
 app.command(epilog="Example: crosslearning export crosslearning-train --task art -o art.pt2")(
     export
 )
-app.command(epilog="Example: crosslearning report crosslearning-pupils --open")(report)
 app.add_typer(reproduce.app, name="reproduce")
 app.command(epilog="Example: crosslearning train pictures32 --epsilon 0.3 --out trained")(train)
 
@@ -54,6 +53,38 @@ def root(
 ) -> None:
     """Train related tasks together, each with its own model, near a common centre."""
     show_help_if_alone(context)
+
+
+@app.command(epilog="Example: crosslearning report crosslearning-pupils --open")
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of results, or of folders of results.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Page to write; report.html in the folder by default."),
+    ] = None,
+    formats: Formats = None,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a report on results as one HTML page that works offline.
+
+    The folder's own results come first, then those of its subfolders by name.
+    """
+    from crosslearning.report import write
+
+    try:
+        page = write(folder, out=out, formats=formats or ())
+    except OSError as error:
+        raise OSError(
+            f"Cannot write the report: {error}. Choose another file with --out."
+        ) from error
+    if as_json:
+        typer.echo(json.dumps({"report": str(page)}))
+    elif not quiet:
+        typer.echo(f"Report  {page}")
+    if show:
+        typer.launch(page.resolve().as_uri())
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

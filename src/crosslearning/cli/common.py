@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import inspect
+import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import MISSING, Field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+
+from crosslearning.tables.settings import FitSettings, checked
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-_HEADER = 1 << 16  # bytes
 Command = Callable[..., None]
+_FIT_OPTIONS = {option.metadata["flag"] or option.name: option for option in fields(FitSettings)}
 
 
 class Format(StrEnum):
@@ -86,28 +88,63 @@ def one_of(*values: str) -> Callable[[str], list[str]]:
     return lambda incomplete: [value for value in values if value.startswith(incomplete)]
 
 
-def columns(context: typer.Context, incomplete: str) -> list[str]:
-    """Offer the columns of the text or Parquet file that comes before the option."""
-    before, comma, start = incomplete.rpartition(",")
-    # An option without its value ends the parsing: arguments are left over.
-    table = context.params.get("table") or next(iter(context.args), "")
+def _is_list(option: Field[Any]) -> bool:
+    return str(option.type).startswith("tuple")
+
+
+def fit_parameters() -> list[inspect.Parameter]:
+    """Return the settings of a fit as parameters that Typer understands."""
+    return [_parameter(*item) for item in _FIT_OPTIONS.items()]
+
+
+def _parameter(flag: str, option: Field[Any]) -> inspect.Parameter:
+    about, kind, default = option.metadata, get_type_hints(FitSettings)[option.name], option.default
+    if _is_list(option):
+        kind, default = list[str] | None, MISSING if default is MISSING else None
+    names = (f"--{flag.replace('_', '-')}",) if kind is bool else ()
+    complete = one_of(*about["choices"])
+    return inspect.Parameter(
+        flag,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if default is MISSING else default,
+        annotation=Annotated[
+            kind, typer.Option(*names, help=about["help"], autocompletion=complete)
+        ],
+    )
+
+
+def options_from_file(context: typer.Context, path: Path | None) -> Path | None:
+    """Read options that are not on the command line from a file."""
+    if path is None:
+        return None
     try:
-        names = _header(Path(table))
-    except (OSError, ValueError, ImportError):
-        return []
-    return [before + comma + name for name in names if name.startswith(start)]
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or f"it is not TOML: {error}"
+        raise ValueError(f"Cannot read {path}: {reason}. Check the file.") from error
+    values = {name.replace("-", "_"): value for name, value in content.items()}
+    flags = [(flag, option.name) for option in context.command.params for flag in option.opts]
+    names = {flag[2:].replace("-", "_"): name for flag, name in flags if flag.startswith("--")}
+    if unknown := sorted(set(values) - (names.keys() - {"config"})):
+        raise ValueError(
+            f"{path} must hold options of the command; {unknown[0]!r} is not one. See --help."
+        )
+    for name in values.keys() & _FIT_OPTIONS.keys():
+        values[name] = checked(_FIT_OPTIONS[name], values[name])
+    context.default_map = {names[name]: value for name, value in values.items()}
+    return path
 
 
-def _header(path: Path) -> list[str]:
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rb") as stream:
-        line = stream.readline(_HEADER)
-    if line.startswith(b"PAR1"):
-        import pyarrow.parquet as pq
-
-        return list(pq.read_schema(path).names)
-    text = line.decode("utf-8-sig")
-    return next(csv.reader([text.strip()], delimiter=max(",;\t|", key=text.count)))
+def fit_options(values: dict[str, Any]) -> dict[str, Any]:
+    """Name options as a fit does; split lists of columns, but not of tasks, at commas."""
+    options = {}
+    for flag, option in _FIT_OPTIONS.items():
+        value = values[flag]
+        if _is_list(option) and value is not None and flag != "task":
+            value = [name.strip() for item in value for name in item.split(",")]
+        if value is not None:
+            options[option.name] = value
+    return options
 
 
 @contextmanager

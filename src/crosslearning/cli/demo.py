@@ -1,4 +1,4 @@
-"""The command ``crosslearning demo``: three examples on packaged data in one report."""
+"""The commands about packaged data: ``demo``, three examples in one report, and ``data``."""
 
 import json
 from collections.abc import Callable
@@ -7,10 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from crosslearning.cli.common import AsJson, Quiet, spinner, warnings_in_a_line
+from crosslearning.cli.common import (
+    AsJson,
+    Quiet,
+    one_of,
+    show_help_if_alone,
+    spinner,
+    warnings_in_a_line,
+    writing,
+)
 from crosslearning.cli.images import describe, require_torch
 
 Say = Callable[[str], object]
+data_app = typer.Typer()
 
 _SETTINGS: dict[str, Any] = {
     "image_size": 32,
@@ -68,19 +77,14 @@ def _schools(folder: Path, seed: int, say: Say) -> str:
     model.save(folder)
     findings = model.findings
     assert findings is not None  # unlike those of a stored model
-    sentences = [findings.sentence]
-    level = findings.differences.level
-    if level.low is not None:
-        sentences.append(
-            f"Schools differ in their level by a standard deviation of {level.sd:.2g} "
-            f"({level.low:.2g} to {level.high:.2g})."
-        )
-    sentences += [f"{remark.lead}: {remark.text}" for remark in findings.remarks[:1]]
-    return " ".join(sentences)
+    remarks = [f"{remark.lead}: {remark.text}" for remark in findings.remarks[:1]]
+    return " ".join([findings.sentence, *remarks])
 
 
 def _pictures(folder: Path, seed: int, say: Say) -> str:
+    """Say how many of 100 test pictures, 25 of each kind, each training names correctly."""
     from crosslearning.datasets import load_pictures32
+    from crosslearning.evaluation.numbers import radius_name
     from crosslearning.images import TrainingSettings, train
 
     settings = TrainingSettings(**_SETTINGS, seeds=(seed,))
@@ -97,13 +101,6 @@ def _pictures(folder: Path, seed: int, say: Say) -> str:
         progress=lambda now: say(f"Pictures: {describe(now)}"),
         command=f"crosslearning train pictures32 {options} --seed {seed}",
     )
-    return _named(results)
-
-
-def _named(results: dict[str, Any]) -> str:
-    """State how many of 100 test pictures, 25 of each kind, each training names correctly."""
-    from crosslearning.evaluation.numbers import radius_name
-
     by_method = {row["method"]: row for row in results["comparison"]}
     named = {method: f"{100 * row['test']['mean']:.0f}" for method, row in by_method.items()}
     return (
@@ -135,3 +132,67 @@ def _print(learned: dict[str, str], page: Path) -> None:
         console.print(Text.assemble((f"{name.capitalize()}  ", "bold"), sentence), "")
     # Soft wrapping keeps the path in one piece.
     console.print(Text.assemble(("Report  ", "bold"), str(page)), soft_wrap=True)
+
+
+@data_app.callback(invoke_without_command=True, epilog="Example: crosslearning data list")
+def data(context: typer.Context) -> None:
+    """List or export the packaged data sets."""
+    show_help_if_alone(context)
+
+
+@data_app.command("list", epilog="Example: crosslearning data list --json")
+def list_(as_json: AsJson = False) -> None:
+    """List the data sets with their rows or images, tasks and licence."""
+    from crosslearning.datasets.export import LOADERS, describe
+
+    data_sets = [describe(name) for name in LOADERS]
+    if as_json:
+        typer.echo(json.dumps(data_sets, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("Name", "Rows", "Tasks", "Licence", box=None)
+    for row in data_sets:
+        tasks = f"{row['tasks']} ({row['task']})"
+        table.add_row(row["name"], f"{row['rows']:,}", tasks, row["licence"])
+    Console().print(table, highlight=False)
+
+
+@data_app.command(
+    epilog="Example: crosslearning data export pictures32 pictures, "
+    "crosslearning data export hsb82 pupils --format parquet"
+)
+def export(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="hsb82, ames or pictures32.", autocompletion=one_of("hsb82", "ames", "pictures32")
+        ),
+    ],
+    folder: Annotated[Path, typer.Argument(help="New folder for the files and their notices.")],
+    file_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="csv or parquet for a table, png or jpeg for pictures.",
+            autocompletion=one_of("csv", "parquet", "png", "jpeg"),
+            show_default=False,
+        ),
+    ] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a data set to a new folder: a table as one file, pictures as domain/category/*.png.
+
+    The file groups.csv next to the pictures keeps the same drawing on one side of a split, and
+    states source and licence of each picture.
+    """
+    from crosslearning.datasets.export import export as write
+
+    with writing(folder, option=""):
+        path = write(name, folder, file_format)
+    if as_json:
+        typer.echo(json.dumps({"name": name, "path": str(path)}))
+    elif not quiet:
+        typer.echo(f"Wrote {path}; origin and licence: {folder / 'NOTICES.md'}")

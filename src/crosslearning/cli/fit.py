@@ -2,77 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import shlex
 import sys
-import tomllib
-from collections.abc import Collection
-from dataclasses import MISSING, Field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from crosslearning.cli import common
 from crosslearning.cli.common import AsJson, Formats, Quiet
 from crosslearning.cli.fit_output import print_fit
-from crosslearning.tables.settings import FitSettings, checked
 
 if TYPE_CHECKING:
     from crosslearning.tables import TableModel
 
-_OPTIONS = {option.metadata["flag"] or option.name: option for option in fields(FitSettings)}
 
-
-def _is_list(option: Field[Any]) -> bool:
-    return str(option.type).startswith("tuple")
-
-
-def _parameter(flag: str, option: Field[Any]) -> inspect.Parameter:
-    """Return an option as a parameter that Typer understands."""
-    about, kind, default = option.metadata, get_type_hints(FitSettings)[option.name], option.default
-    if _is_list(option):
-        kind, default = list[str] | None, MISSING if default is MISSING else None
-    names = (f"--{flag.replace('_', '-')}",) if kind is bool else ()
-    complete = common.columns if about["column"] else common.one_of(*about["choices"])
-    return inspect.Parameter(
-        flag,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if default is MISSING else default,
-        annotation=Annotated[
-            kind, typer.Option(*names, help=about["help"], autocompletion=complete)
-        ],
-    )
-
-
-def _from_file(context: typer.Context, path: Path | None) -> Path | None:
-    """Read options that are not on the command line from a file."""
-    if path is None:
-        return None
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or f"it is not TOML: {error}"
-        raise ValueError(f"Cannot read {path}: {reason}. Check the file.") from error
-    names = {
-        flag.lstrip("-").replace("-", "_"): str(option.name)
-        for option in context.command.params
-        for flag in option.opts
-        if flag.startswith("--") and option.name != "config"
-    }
-    values = {name.replace("-", "_"): value for name, value in content.items()}
-    if unknown := sorted(set(values) - set(names)):
-        raise ValueError(
-            f"{path} must hold options of the command; {unknown[0]!r} is not one. See --help."
-        )
-    for name in values.keys() & _OPTIONS.keys():
-        values[name] = checked(_OPTIONS[name], values[name])
-    context.default_map = {names[name]: value for name, value in values.items()}
-    return path
-
-
-@common.with_options([_parameter(*item) for item in _OPTIONS.items()], after=1)
+@common.with_options(common.fit_parameters(), after=1)
 def fit(
     table: Annotated[
         str,
@@ -82,7 +28,7 @@ def fit(
         ),
     ],
     holdout: Annotated[
-        str | None, typer.Option(help="Another table on which to score the models.")
+        str | None, typer.Option(help="Another table on which to score the chosen model.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -96,7 +42,7 @@ def fit(
         Path | None,
         typer.Option(
             help="TOML file of options that are not given here, such as task = 'school'.",
-            callback=_from_file,
+            callback=common.options_from_file,
             is_eager=True,
         ),
     ] = None,
@@ -144,33 +90,15 @@ def _fitted(
 ) -> TableModel:
     """Fit a table in memory, or in chunks if it is large or on the workers of a scheduler."""
     from crosslearning import tables
-    from crosslearning.tables.reading.files import is_large
+    from crosslearning.tables.reading import is_large
 
-    shared = {"command": shlex.join(["crosslearning", *sys.argv[1:]]), "progress": say}
+    options = common.fit_options(values)
+    options |= {"command": shlex.join(["crosslearning", *sys.argv[1:]]), "progress": say}
     if scheduler is not None or (table != "-" and is_large(table)):
-        options = _fit_options(values, ()) | shared
         return tables.fit_files(table, scheduler=scheduler, held_out=holdout, **options)
-    # A name may have commas: only the header tells.
-    text = {*(values["category"] or ()), *_fit_options(values, ()).get("categories", ())}
+    text = options.get("categories", ())
     frame = tables.read_table(sys.stdin.buffer if table == "-" else table, text=text)
     held_out: Any = holdout
     if holdout is not None and not is_large(holdout):
         held_out = tables.read_table(holdout, text=text)
-    options = _fit_options(values, frame.columns) | shared
     return tables.fit_table(frame, held_out=held_out, **options)
-
-
-def _fit_options(values: dict[str, Any], header: Collection[str]) -> dict[str, Any]:
-    """Name options as a fit does; split lists of columns at commas, except names in the header."""
-    options = {}
-    for flag, option in _OPTIONS.items():
-        value = values[flag]
-        # Names of task columns may have commas; the option is repeated for more than one.
-        if _is_list(option) and value is not None and flag != "task":
-            parts = (
-                [item] if item in header else map(str.strip, item.split(",")) for item in value
-            )
-            value = [name for part in parts for name in part]
-        if value is not None:
-            options[option.name] = value
-    return options

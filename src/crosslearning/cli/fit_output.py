@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 _TIE = 1e-6  # of the score
 _COEFFICIENTS = 10  # that are printed
-_NARROW = 13  # letters of a heading
 
 
 def print_fit(fitted: TableModel, folder: Path, page: Path) -> None:
@@ -60,30 +58,20 @@ def _print_models(console: Console, findings: Findings) -> None:
 
     from crosslearning.evaluation.numbers import number
 
-    rows, name, on_holdout = findings.models, findings.score.name, findings.scored_on_holdout
-    signs = any((row.difference or 0.0) < 0 for row in rows)  # some are better than the chosen
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column("", overflow="fold")
-    titles = [name, "difference" if signs else "worse by"]
-    if on_holdout:
-        titles = [fill(f"held-out {name}", _NARROW), titles[1], "in the\nfolds"]
-    elif findings.holdout:
-        titles.append("held out")
-    for title in titles:
+    for title in (findings.score.name, "worse by"):
         table.add_column(title, justify="right", no_wrap=True)
-    for row in rows:
-        cells = [number(row.score), _difference(row, signs)]
-        if on_holdout:
-            cells.append(number(row.folds))
-        elif findings.holdout:
-            scores = findings.holdout.scores
-            cells.append(number(scores[row.name]) if row.name in scores else "")
-        table.add_row(row.label, *cells)
+    for row in findings.models:
+        table.add_row(row.label, number(row.score), _difference(row))
     console.print("", table, sep="\n")
     console.print(f"({findings.score.explanation})\n")
+    if held_out := findings.holdout:
+        score = f"{findings.score.name} {number(held_out.score)}"
+        console.print(f"On the {held_out.rows:,} rows of the held-out table: {score}\n")
 
 
-def _difference(row: ModelScore, signs: bool) -> str:
+def _difference(row: ModelScore) -> str:
     """Compare a model with the chosen one."""
     from crosslearning.evaluation.numbers import number
 
@@ -92,30 +80,26 @@ def _difference(row: ModelScore, signs: bool) -> str:
         return "chosen" if row.chosen else "–"
     if abs(gap) <= _TIE * abs(row.score):
         return "as good"
-    size = f"{number(abs(gap), 3)} ± {number(row.difference_error, 2)}"
-    if not signs:
-        return size
-    return f"worse: {size}" if gap > 0 else f"better: {size}"
+    return f"{number(gap, 3)} ± {number(row.difference_error, 2)}"
 
 
 def _print_differences(console: Console, findings: Findings) -> None:
     """Print how much tasks differ, in the columns where they differ most."""
-    from crosslearning.evaluation.numbers import in_brackets, number
+    from crosslearning.evaluation.numbers import interval, number
 
-    differences, within = findings.differences, ""
-    about = f"standard deviations, in {differences.unit}"
-    levels = []
-    for group in differences.outer:
-        levels.append((f"Groups by {group.name}{within}", group.shown))
-        within = f" within groups by {group.name}"
-    for who, shown in (*levels, (f"Tasks{within}", differences.shown)):
-        parts = [
-            f"{row.what} {number(row.sd, 3)}{in_brackets(row.low, row.high)}" for row in shown[:4]
-        ]
+    levels, within = findings.differences.levels, ""
+    for level in levels:
+        who = f"Tasks{within}" if level is levels[-1] else f"Groups by {level.name}{within}"
+        parts = []
+        for row in level.shown[:4]:
+            ends = "" if row.low is None else f" ({interval(row.low, row.high)})"
+            parts.append(f"{row.what} {number(row.sd, 3)}{ends}")
+        about = f"differ (standard deviations, in {findings.differences.unit})"
         if parts:
-            console.print(f"{who} differ ({about}): {', '.join(parts)}")
-        elif differences.outer:
+            console.print(f"{who} {about}: {', '.join(parts)}")
+        elif len(levels) > 1:
             console.print(f"{who} do not differ")
+        within = f" within groups by {level.name}"
 
 
 def _print_center(console: Console, findings: Findings) -> None:
@@ -138,7 +122,7 @@ def _print_center(console: Console, findings: Findings) -> None:
         if row in some or row.feature == "(intercept)":
             name = row.feature if row.class_ is None else f"{row.feature}, {row.class_}"
             ends = interval(row.low, row.high)
-            sds = [number(part.sd, 3) for part in row.between]
+            sds = [number(sd, 3) for sd, *_ in row.between]
             shown.add_row(name, number(row.estimate), number(row.std_error, 2), ends, *sds)
     console.print(shown)
     if len(some) < len(rows):

@@ -16,7 +16,7 @@ from crosslearning.wording import listed
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from crosslearning.images import Predictions
     from crosslearning.tables import Predicted
@@ -73,44 +73,39 @@ def predict(
         raise ValueError(
             "The table and --json cannot both go to standard output. Name a file with --out."
         )
+    of_images = any((folder / "models").glob("seed-*.json"))  # written by `crosslearning train`
     predicted: Any
-    summary: Callable[..., dict[str, Any]]
-    remarks: Callable[..., Iterator[str]]
-    if any((folder / "models").glob("seed-*.json")):  # written by `crosslearning train`
-        _refuse("images", "tables", **{"--coverage": coverage})
+    if of_images:
+        _refuse("tables, not for images", **{"--coverage": coverage})
         predicted = _predict_images(folder, table, task, top or 1, hidden=quiet or as_json)
-        summary, remarks = _image_summary, _image_remarks
     else:
-        _refuse("tables", "images", **{"--task": task, "--top": top})
+        _refuse("images, not for tables", **{"--task": task, "--top": top})
         with warnings_in_a_line(show=not quiet):
             predicted = _predict_table(folder, table, coverage, out)
-        summary, remarks = _summary, _remarks
     if predicted.table is not None:
         with _until_closed():
             write_table(predicted.table, sys.stdout.buffer if to_stdout else out)
             sys.stdout.buffer.flush()
     if as_json:
-        typer.echo(json.dumps(summary(predicted, out), indent=2))
+        summary = (_image_summary if of_images else _summary)(predicted)
+        typer.echo(json.dumps({**summary, "file": out}, indent=2))
     elif not quiet:
-        for line in remarks(predicted):
+        for line in (_image_remarks if of_images else _remarks)(predicted):
             typer.echo(line, err=True)
         if not to_stdout:
             rows = predicted.rows if predicted.table is None else len(predicted.table)
             typer.echo(f"{rows:,} predictions in {out}")
 
 
-def _refuse(what: str, other: str, **options: Any) -> None:
+def _refuse(purpose: str, **options: Any) -> None:
     if names := [name for name, value in options.items() if value is not None]:
-        raise ValueError(f"{names[0]} is for {other}, not for {what}.")
+        raise ValueError(f"{names[0]} is for {purpose}.")
 
 
 def _predict_table(folder: Path, tables: list[str], coverage: float | None, out: str) -> Predicted:
     """Predict a table; a large one is written in chunks."""
-    from crosslearning.tables import TableModel, is_text, predict_files, predict_table
-    from crosslearning.tables.reading.files import is_large
-    from crosslearning.tables.reading.tables import refuse_overwriting
-
-    verbatim = out == "-" or is_text(Path(out))
+    from crosslearning.tables import TableModel, predict_files, predict_table
+    from crosslearning.tables.reading import is_large, refuse_overwriting, separator_of
 
     try:
         model = TableModel.load(folder)
@@ -124,20 +119,20 @@ def _predict_table(folder: Path, tables: list[str], coverage: float | None, out:
             f"--coverage is for intervals, but this model predicts the {model.predicts}. Fit two "
             "quantiles: they are the ends of an interval."
         )
-    coverage = 0.9 if coverage is None else coverage
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(f"--coverage must lie between 0 and 1; got {coverage}.")
     if len(tables) > 1:
         raise ValueError(f"Only one table can be predicted at a time; got {len(tables)}.")
+    options = {} if coverage is None else {"coverage": coverage}
     if tables[0] != "-" and is_large(tables[0]):
         with _until_closed():
-            target: Any = sys.stdout.buffer if out == "-" else out
-            return predict_files(model, tables[0], target, coverage=coverage)
+            return predict_files(
+                model, tables[0], sys.stdout.buffer if out == "-" else out, **options
+            )
         raise typer.Exit
     if out != "-":
+        separator_of(out)  # refuses names of no format
         refuse_overwriting(out, tables)
     source = sys.stdin.buffer if tables[0] == "-" else tables[0]
-    return predict_table(model, source, coverage=coverage, verbatim=verbatim)
+    return predict_table(model, source, **options)
 
 
 def _predict_images(
@@ -165,30 +160,27 @@ def _until_closed() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _summary(predicted: Predicted, out: str) -> dict[str, Any]:
-    from crosslearning.evaluation.records import to_json
+def _summary(predicted: Predicted) -> dict[str, Any]:
+    from crosslearning.archive import to_json
 
     unknown = predicted.unknown.most_common()
     return {
         "rows": predicted.rows,
         "unknown": [{"task": to_json(label), "rows": rows} for label, rows in unknown],
-        "unknown_in_groups": predicted.in_groups,
         "unknown_categories": predicted.categories,
         "outside_range": {"rows": predicted.outside_rows, "columns": predicted.outside},
         "untested": predicted.untested and predicted.untested._asdict(),
         "not_numbers": predicted.unread,
         "score": predicted.score and to_json(predicted.score._asdict()),
-        "file": out,
     }
 
 
-def _image_summary(predicted: Predictions, out: str) -> dict[str, Any]:
+def _image_summary(predicted: Predictions) -> dict[str, Any]:
     return {
         "images": len(predicted.table),
         "by_centre": predicted.by_centre,
         "unreadable": predicted.unreadable,
         "accuracy": predicted.accuracy,
-        "file": out,
     }
 
 
@@ -210,8 +202,7 @@ def _remarks(predicted: Predicted) -> Iterator[str]:
     if rows := predicted.unknown.total():
         belong = "row belongs" if rows == 1 else "rows belong"
         named = _counted(predicted.unknown)
-        by = "their group or the centre" if predicted.in_groups else "the centre"
-        yield f"{rows:,} {belong} to no known task; predicted by {by}: {named}"
+        yield f"{rows:,} {belong} to no known task; predicted by {predicted.fallback}: {named}"
     for column, values in predicted.categories.items():
         yield f"Unknown values of {column}: {_counted(values)}"
     if rows := predicted.outside_rows:

@@ -4,13 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from crosslearning.evaluation._compare import compare
     from crosslearning.evaluation.comparison import Comparison
     from crosslearning.evaluation.scores import Scores
+    from crosslearning.evaluation.scoring import compare
 
 __all__ = ["Comparison", "Scores", "compare"]
 
-_MODULES = {"Comparison": "comparison", "Scores": "scores", "compare": "_compare"}
+_MODULES = {"Comparison": "comparison", "Scores": "scores", "compare": "scoring"}
 
 
 def __getattr__(name: str) -> Any:

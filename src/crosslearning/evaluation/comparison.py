@@ -1,8 +1,9 @@
-"""Whether sharing helps, which tasks, and by how much."""
+"""Whether sharing helps, which tasks, and by how much: as values, and in sentences."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,10 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import bdtr, stdtr, stdtrit
 
-from crosslearning.evaluation import sentences
-from crosslearning.evaluation.numbers import count
+from crosslearning.evaluation.numbers import count, named, number
 from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.sentences import Effect
 from crosslearning.tasks.labels import as_objects
 from crosslearning.tether import Array
 
@@ -22,7 +21,21 @@ if TYPE_CHECKING:
 
 _LEVEL = 0.05  # of a two-sided test
 _ENDS = ("pooled", "separate")
-_ROUNDING = 1e-6  # of the largest score; smaller differences neither help nor hurt
+_FEWEST = 3  # rows of a task whose gain is worth telling
+_ROUNDING = 1e-6  # of a score; smaller gains are none
+_NAMES = {"pooled": "one pooled model", "separate": "separate models", "cross": "cross-learned"}
+
+
+class Effect(Enum):
+    """What a comparison says about sharing; the best rival decides."""
+
+    NOTHING = "nothing to compare"  # no task has a score of every method
+    HELPS = "sharing helps"  # significantly better than the best rival
+    DIFFER = "tasks differ"  # significantly better than one pooled model, not than separate ones
+    POOL = "one model for all does as well"  # a tie, or significantly better than separate ones
+    SAME = "sharing makes no difference"  # exactly as good as another method, or as all
+    HURTS = "sharing does not help"  # significantly worse, or a tie with better separate models
+    UNDECIDED = "cannot tell whether sharing helps"
 
 
 class Paired(NamedTuple):
@@ -79,7 +92,7 @@ class Comparison:
 
     methods: tuple[str, ...]
     labels: NDArray[Any]
-    rows: NDArray[Any]
+    rows: NDArray[np.int64]
     scores: Array
     shares: Array
     runs: Array | None = None
@@ -101,6 +114,15 @@ class Comparison:
         names = tuple(map(str, scores.settings))
         return cls(names, as_objects(labels), np.asarray(rows), by_task, shares, runs, nested)
 
+    def some(self, tasks: NDArray[np.intp]) -> Comparison:
+        """Return the comparison of some of the tasks."""
+        parts = {name: getattr(self, name)[tasks] for name in ("labels", "rows", "shares")}
+        return replace(self, scores=self.scores[:, tasks], **parts)
+
+    def gains(self, rival: str) -> Array:
+        """Return the gain of each task over a rival, 0 where it has no scores."""
+        return self._of(self.subject) - self._of(rival)
+
     @property
     def tasks(self) -> pd.DataFrame:
         """One row per task: ``rows``, and the score of each method."""
@@ -121,6 +143,11 @@ class Comparison:
             records[name] = (self.score(name), *self.paired(name)[:2], *self.served(name))
         columns = ["score", "gain", "standard_error", "helped", "hurt"]
         return pd.DataFrame.from_dict(records, orient="index", columns=columns)
+
+    @property
+    def unit(self) -> str:
+        """What differences are paired by."""
+        return "task" if self.runs is None else "run"
 
     @property
     def subject(self) -> str:
@@ -165,7 +192,7 @@ class Comparison:
 
     def served(self, rival: str) -> tuple[int, int]:
         """Return for how many tasks the method is better than a rival, and for how many worse."""
-        gains = self._of(self.subject) - self._of(rival)
+        gains = self.gains(rival)
         rounding = _ROUNDING * np.nanmax(np.abs(self._of(rival)), initial=0.0)
         return int(np.sum(gains > rounding)), int(np.sum(gains < -rounding))
 
@@ -196,7 +223,11 @@ class Comparison:
         if not self.paired(rival).n:
             return Effect.NOTHING
         if self.ties(rival):
-            return self._effect_of_tie(rival)
+            others = [name for name in self.methods[:-1] if name in _ENDS and not self.ties(name)]
+            if rival not in _ENDS or not others:
+                return Effect.SAME
+            sure = rival == "separate" and self._beats("pooled")
+            return Effect.POOL if rival == "pooled" else Effect.HURTS if sure else Effect.UNDECIDED
         if sign := self.verdict(rival):
             return Effect.HELPS if sign > 0 else Effect.HURTS
         if rival == "pooled" and self._beats("separate"):
@@ -205,21 +236,12 @@ class Comparison:
             return Effect.DIFFER
         return Effect.UNDECIDED
 
-    def _effect_of_tie(self, rival: str) -> Effect:
-        """Tell one pooled model, separate models and others apart, which are as good."""
-        others = [name for name in self.methods[:-1] if name in _ENDS and not self.ties(name)]
-        if rival not in _ENDS or not others:
-            return Effect.SAME
-        if rival == "pooled":
-            return Effect.POOL
-        return Effect.HURTS if self._beats("pooled") else Effect.UNDECIDED
-
     def _beats(self, rival: str) -> bool:
         return rival in self.methods and self.verdict(rival) > 0
 
     def sentence(self) -> str:
         """Say in words whether sharing helps, and how certain that is."""
-        return self.words or sentences.verdict(self)
+        return self.words or verdict(self)
 
     def plot(self) -> Plot:
         """Draw the score of every method; needs the extra ``app``."""
@@ -242,3 +264,180 @@ class Comparison:
     def _of(self, method: str) -> Array:
         """Scores of the tasks; 0 for those without weight."""
         return np.where(self.shares > 0, self.scores[self.methods.index(method)], 0.0)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A sentence with a lead."""
+
+    lead: str
+    text: str
+
+
+class Measure(NamedTuple):
+    """What scores are called, and whether they are shares, which are written in per cent."""
+
+    words: str
+    percent: bool = False
+
+
+def verdict(comparison: Comparison, score: Measure | None = None) -> str:
+    """Say whether sharing helps compared with the best rival, and how certain that is.
+
+    `score` names the scores; negative scores are errors, written without a sign.
+    """
+    effect, rival = comparison.effect, comparison.best_rival
+    if effect is Effect.NOTHING:
+        return f"No {comparison.unit} has scores for all methods: there is nothing to compare."
+    name, verb = _NAMES.get(rival, rival), "are" if rival == "separate" else "is"
+    if effect is Effect.SAME:
+        return f"Sharing makes no difference: {name}, the best alternative, {verb} as good."
+    if comparison.ties(rival):
+        return _of_tie(comparison, score)
+    amount = size(comparison, rival, score)
+    if effect is Effect.HELPS:
+        return f"Sharing helps: cross-learning is better than {name} by {amount}."
+    if effect is Effect.HURTS:
+        start = "Sharing as done here does not help" if rival in _NAMES else "Sharing is not enough"
+        return f"{start}: {name} {verb} better by {amount}."
+    word = "better" if comparison.paired(rival).gain > 0 else "worse"
+    if effect is Effect.POOL:
+        return (
+            f"One model for all does as well: cross-learning is better than separate models, but "
+            f"{word} than {name} only by {amount}{chance(comparison, rival)}."
+        )
+    if effect is Effect.DIFFER:
+        return (
+            "Tasks differ: cross-learning is better than one pooled model by "
+            f"{size(comparison, 'pooled', score)}, but {word} than separate models only by "
+            f"{size(comparison, rival, score, again=True)}{chance(comparison, rival)}."
+        )
+    return (
+        f"{cannot_tell(comparison, rival)}: cross-learning is {word} "
+        f"than {name}, the best alternative, by {amount}."
+    )
+
+
+def _of_tie(comparison: Comparison, score: Measure | None) -> str:
+    """Compare pooled with separate models, since cross-learning is as good as the better."""
+    if comparison.effect is Effect.POOL:
+        return (
+            "One model for all does as well: cross-learning is exactly as good, and better than "
+            f"separate models by {size(comparison, 'separate', score)}"
+            f"{chance(comparison, 'separate')}."
+        )
+    doubt = comparison.effect is Effect.UNDECIDED
+    start = cannot_tell(comparison, "pooled") if doubt else "Sharing does not help"
+    return (
+        f"{start}: cross-learning is exactly as good as separate models, which are better than one "
+        f"pooled model by {size(comparison, 'pooled', score)}."
+    )
+
+
+def than(
+    comparison: Comparison,
+    rival: str,
+    name: str,
+    score: Measure | None,
+    *,
+    sure: bool = False,
+    again: bool = False,
+) -> str:
+    """Write "better than" or "worse than" a rival and by how much; unless `sure`, if by chance."""
+    gain = comparison.paired(rival).gain
+    if abs(gain) <= _ROUNDING * abs(comparison.score(rival)):
+        return f"as good as {name}"
+    doubt = "" if sure else chance(comparison, rival)
+    word = "better" if gain > 0 else "worse"
+    return f"{word} than {name} by {size(comparison, rival, score, again=again)}{doubt}"
+
+
+def cannot_tell(comparison: Comparison, rival: str) -> str:
+    """Say that so many tasks or runs do not decide whether sharing helps."""
+    n, unit = comparison.paired(rival).n, comparison.unit
+    who = f"One {unit}" if n == 1 else f"These {n:,} {unit}s"
+    return f"{who} cannot tell whether sharing helps"
+
+
+def chance(comparison: Comparison, rival: str) -> str:
+    """Say that a difference may be chance, if it may."""
+    sure = comparison.paired(rival).sure or comparison.verdict(rival)
+    return "" if sure else ", which may be chance"
+
+
+def size(comparison: Comparison, rival: str, score: Measure | None, *, again: bool = False) -> str:
+    """Write a gain with its standard error and its unit; more briefly `again` in a sentence."""
+    pairs, percent = comparison.paired(rival), score is not None and score.percent
+    if percent:
+        gain, error = f"{abs(100 * pairs.gain):.1f}", f"{100 * pairs.standard_error:.1f}"
+    else:
+        gain, error = number(abs(pairs.gain)), number(pairs.standard_error, 2)
+    if pairs.n > 1:
+        gain += f" ± {error}"
+    caveat = _caveat(comparison, rival, 100.0 if percent else 1.0)
+    if score is None:
+        return f"{gain} in score ({caveat})" if caveat else f"{gain} in score"
+    if percent:
+        gain += " points"
+    mine, other = (_written(comparison.score(m), score) for m in (comparison.subject, rival))
+    details = [f"{mine} against {other}"]
+    if not again:
+        gain += f" in {score.words}"
+    if not again and pairs.n > 1:
+        details.append(f"standard error paired over {pairs.n:,} {comparison.unit}s")
+    if caveat:
+        details.append(caveat)
+    return f"{gain} ({'; '.join(details)})"
+
+
+def _caveat(comparison: Comparison, rival: str, unit: float) -> str:
+    """Explain a verdict that differs from what the mean and its standard error suggest."""
+    pairs, sure = comparison.paired(rival), comparison.verdict(rival)
+    helped, hurt = comparison.served(rival)
+    most = f"{max(helped, hurt):,} of {comparison.n_tasks:,} tasks are "
+    most += "better off" if helped > hurt else "worse off"
+    if sure and not pairs.sure:
+        return f"uncertain in the mean, but {most}"
+    if sure or pairs.n < 2 or abs(pairs.gain) <= 1.96 * pairs.standard_error:
+        return ""
+    if pairs.sure:
+        return f"but {most}"
+    ends = (unit * (abs(pairs.gain) + sign * pairs.half_width) for sign in (-1, 1))
+    return f"95 % interval by Student's t: {' to '.join(number(end, 2) for end in ends)}"
+
+
+def _written(value: float, score: Measure) -> str:
+    return f"{100 * value:.1f} %" if score.percent else number(abs(value))
+
+
+def extreme(
+    comparison: Comparison,
+    sign: int,
+    kind: str,
+    score: Measure,
+    row: str = "row",
+    shared: str = "cross-learned",
+) -> Remark | None:
+    """Say which task gains most over its separate model or, if `sign` is -1, loses most.
+
+    Tasks with very few rows do so by luck and are not considered. `kind` says what a task is, such
+    as a school, `row` what a row is, such as an image, and `shared` what the method is.
+    """
+    if "separate" not in comparison.methods or comparison.subject == "separate":
+        return None
+    scores = dict(zip(comparison.methods, comparison.scores, strict=True))
+    alone, cross = scores["separate"], comparison.scores[-1]
+    telling = ~np.isnan(cross - alone) & (comparison.rows >= _FEWEST)
+    gains = np.where(telling, sign * (cross - alone), 0.0)
+    k = int(gains.argmax())
+    if gains[k] <= 0:
+        return None
+    before, after = _written(alone[k], score), _written(cross[k], score)
+    text = f"{score.words} {before} alone, {after} {shared}"
+    if "pooled" in scores and scores["pooled"][k] > cross[k]:  # to be had without cross-learning
+        text += f", {_written(scores['pooled'][k], score)} pooled"
+    rows, verb = int(comparison.rows[k]), "gains" if sign > 0 else "loses"
+    return Remark(
+        lead=f"{named(kind, comparison.labels[k])} {verb} most",
+        text=f"{text} ({rows:,} {row if rows == 1 else f'{row}s'}).",
+    )

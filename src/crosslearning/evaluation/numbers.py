@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
-    "capital", "count", "duration", "in_brackets", "interval", "joined", "named", "number",
+    "capital", "count", "duration", "interval", "joined", "named", "number",
     "percent", "points", "radius", "radius_name", "spread",
 ]  # fmt: skip
 
@@ -56,15 +56,6 @@ def interval(low: float | None, high: float | None) -> str:
     ('0.250 to 1', '–')
     """
     return "–" if low is None or high is None else f"{number(low, 3)} to {number(high, 3)}"
-
-
-def in_brackets(low: float | None, high: float | None) -> str:
-    """Write an interval after a number, and nothing if there is none.
-
-    >>> in_brackets(0.25, 1), in_brackets(None, None)
-    (' (0.250 to 1)', '')
-    """
-    return "" if low is None else f" ({interval(low, high)})"
 
 
 def percent(share: float | None) -> str:

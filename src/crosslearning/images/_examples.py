@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from crosslearning.archive import to_json
 from crosslearning.datasets import ImageData
-from crosslearning.evaluation.calibration import reliability
-from crosslearning.evaluation.records import to_json
+from crosslearning.evaluation.scores import reliability
 from crosslearning.images._folder import model_file
 from crosslearning.images.embedding import features
 from crosslearning.images.predicting import network_of, open_models

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.evaluation import Comparison, Scores, sentences
+from crosslearning.archive import to_json
+from crosslearning.evaluation.comparison import Comparison, Measure, extreme, verdict
 from crosslearning.evaluation.numbers import count, radius_name
 from crosslearning.evaluation.numbers import spread as written
-from crosslearning.evaluation.records import to_json
-from crosslearning.evaluation.scores import best
+from crosslearning.evaluation.scores import Scores, best
 from crosslearning.files import replacing, write_json
 from crosslearning.images._runs import Runs, by_category, by_domain, macro, over_images
 from crosslearning.images.settings import TrainingSettings
@@ -25,7 +25,7 @@ from crosslearning.wording import listed
 _VERSION = 1
 _NAMED = 5  # images that a note lists
 _ENDS = {"pooled": 0.0, "separate": math.inf}
-_ACCURACY = sentences.Measure("test accuracy", percent=True)
+_ACCURACY = Measure("test accuracy", percent=True)
 _WINNERS = {0.0: "Pooling", math.inf: "Separate training"}
 
 
@@ -33,7 +33,7 @@ def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> di
     """Compute the content of ``results.json``; `data` describes the images."""
     choice, paired = chosen(runs), compared(runs)
     at_choice = runs.test[runs.epsilons.index(choice["epsilon"])].sum(0)
-    remark = paired and sentences.extreme(paired, 1, "domain", _ACCURACY, "test image")
+    remark = paired and extreme(paired, 1, "domain", _ACCURACY, "test image")
     images = [
         {"domain": domain, "images": sum(counts), **dict(zip(PARTS, counts, strict=True))}
         for domain, counts in zip(runs.domains, runs.images.tolist(), strict=True)
@@ -167,7 +167,7 @@ def statement(runs: Runs) -> str:
         between = runs.epsilons[_places(runs)["cross"]]
         if between != epsilon:
             parts.append(f"Of the radii between 0 and ∞, ε = {radius_name(between)} is best.")
-        parts.append(sentences.verdict(paired, _ACCURACY))
+        parts.append(verdict(paired, _ACCURACY))
     if choice["best_on_test"] != epsilon:
         place, hindsight = radius_name(choice["best_on_test"]), written(choice["best_test"])
         parts.append(f"The best on the test images, in hindsight, is ε = {place}: {hindsight}.")

@@ -7,10 +7,9 @@ from typing import Any
 import altair as alt
 
 from crosslearning.evaluation.numbers import number
-from crosslearning.report.chapter import Chapter, Figure, Number
-from crosslearning.report.drawing import Spec, chart, level, spec, tips
-from crosslearning.report.reading import Results
-from crosslearning.report.style import CROSS, INK, SOFT, VALUE
+from crosslearning.report.drawing import CROSS, INK, SOFT, VALUE, Spec, chart, level, spec, tips
+from crosslearning.report.page import Chapter, Number, Results
+from crosslearning.report.plots import Figure
 
 _KEY = "Line: closed form. Points: simulated."
 
@@ -80,17 +79,14 @@ def _view(content: dict[str, Any]) -> tuple[float, float]:
 
 def _levels(content: dict[str, Any], top: float) -> list[alt.Chart]:
     """Draw the errors of separate and pooled means, labelled on the right."""
-    pooled, separate = content["consensus"], content["agnostic"]
-    close, charts = abs(pooled - separate) < 0.1 * top, []
-    lower = "pooled" if pooled < separate else "separate"
-    for method, name, error in (
-        ("pooled", "one pooled mean", pooled),
-        ("separate", "separate means", separate),
-    ):
+    errors = {"pooled": content["consensus"], "separate": content["agnostic"]}
+    charts = []
+    for method, error in errors.items():
         if error <= top:
+            name = "one pooled mean" if method == "pooled" else "separate means"
             place = {"level": error, "end": content["curve"][-1]["max_gap"]}
-            text, above = f"{name} {number(error, 3)}", not (close and method == lower)
-            charts += level(method, text, place, left=False, above=above)
+            above = error == max(errors.values())
+            charts += level(method, f"{name} {number(error, 3)}", place, left=False, above=above)
     return charts
 
 

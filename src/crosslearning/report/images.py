@@ -11,12 +11,21 @@ from typing import Any
 import altair as alt
 
 from crosslearning.evaluation.numbers import count, percent, points, radius, spread
-from crosslearning.report.chapter import Chapter, Figure, Number
-from crosslearning.report.checks import reliability
-from crosslearning.report.drawing import Records, Spec, beside, chart, spec, tips
+from crosslearning.report.drawing import (
+    CROSS,
+    INK,
+    METHODS,
+    Records,
+    Spec,
+    beside,
+    chart,
+    spec,
+    tips,
+)
+from crosslearning.report.page import Chapter, Number, Results
 from crosslearning.report.paths import accuracy_lines, accuracy_path
-from crosslearning.report.reading import Results
-from crosslearning.report.style import CROSS, INK, METHODS
+from crosslearning.report.plots import Figure
+from crosslearning.report.table import reliability
 
 _NAMES = {"pooled": "pooled", "cross": "cross-learned", "separate": "separate"}
 _PAPER = {"consensus": "pooled", "agnostic": "separate"}  # the paper's names

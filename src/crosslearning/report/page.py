@@ -2,21 +2,68 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from crosslearning.archive import from_json
 from crosslearning.extras import require
 from crosslearning.files import default_cache_dir, replacing
-from crosslearning.report.chapter import Chapter
-from crosslearning.report.plots import export
-from crosslearning.report.reading import Results, invalid, read
+from crosslearning.report.plots import Figure, export
+from crosslearning.tables.findings import VERSION, Findings
 
+_VERSIONS = {"table": VERSION, "images": 1}
 _PAPER = ("gaussian", "accuracy", "domains", "improvement")  # figures
+
+
+class Results(NamedTuple):
+    """The results in one file: findings of a table, else a dictionary."""
+
+    kind: str
+    path: Path
+    content: Any
+
+
+@dataclass(frozen=True)
+class Number:
+    """A key figure: name, value, explanation, (name, value) pairs to compare it with, next step."""
+
+    name: str
+    value: str
+    note: str
+    others: tuple[tuple[str, str], ...] = ()
+    words: bool = False
+    command: str | None = None
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """What the template of a kind shows: the answer, the results, and details made from these."""
+
+    kind: str
+    title: str
+    subtitle: str
+    sentence: str
+    numbers: tuple[Number, ...]
+    content: Any
+    details: dict[str, Any]
+    remarks: list[dict[str, str]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def figures(self) -> Iterator[Figure]:
+        """Return the figures of the details, alone or in a list."""
+        for part in self.details.values():
+            for one in part if isinstance(part, list) else [part]:
+                if isinstance(one, Figure):
+                    yield one
 
 
 def write(
@@ -61,19 +108,29 @@ def write(
     """
     require("The report", "altair", "jinja2", "vl_convert")
     folder, formats = Path(folder), list(formats)
-    page = folder if out is None else Path(out)
-    if out is None or page.is_dir():
-        page /= "report.html"
     parts = [(results, chapter(results)) for results in read(folder)]
-    text = _render([one for _, one in parts])
-    page.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(page) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    page = _write([one for _, one in parts], folder if out is None else Path(out))
     for results, one in parts if formats else ():
         place = page.parent / "figures" / results.path.parent.relative_to(folder)
         place.mkdir(parents=True, exist_ok=True)
         for figure in one.figures():
             export(figure, place, formats)
+    return page
+
+
+def write_findings(findings: Findings, out: str | os.PathLike[str]) -> Path:
+    """Write a report on the findings of a fit that is in memory."""
+    require("The report", "altair", "jinja2", "vl_convert")
+    return _write([chapter(Results("table", Path(out), findings))], Path(out))
+
+
+def _write(chapters: list[Chapter], page: Path) -> Path:
+    """Write a page to a file, or to ``report.html`` in a folder."""
+    page = page / "report.html" if page.is_dir() else page
+    text = _render(chapters)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(page) as temporary:
+        temporary.write_text(text, encoding="utf-8")
     return page
 
 
@@ -113,12 +170,17 @@ def chapter(results: Results) -> Chapter:
     from crosslearning.report.images import images
     from crosslearning.report.table import table
 
+    kind, content = results.kind, results.content
     try:
+        if kind == "table" and isinstance(content, dict):
+            results = results._replace(content=from_json(Findings, content))
         with debug_mode(False):  # to check every chart against the schema takes half of the time
-            return {"gaussian": gaussian, "table": table, "images": images}[results.kind](results)
+            return {"gaussian": gaussian, "table": table, "images": images}[kind](results)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise invalid(results.path, results.kind, why) from error
+        raise ValueError(
+            f"{results.path} does not contain valid {kind} results ({type(error).__name__}: "
+            f"{error}). Create the results again with this version of crosslearning."
+        ) from error
 
 
 def _render(chapters: list[Chapter]) -> str:
@@ -126,7 +188,7 @@ def _render(chapters: list[Chapter]) -> str:
 
     from crosslearning import __version__
     from crosslearning.evaluation import numbers
-    from crosslearning.report.style import CONFIG
+    from crosslearning.report.drawing import CONFIG
 
     environment = Environment(
         loader=PackageLoader("crosslearning.report"),
@@ -175,3 +237,57 @@ def _bundle() -> str:
         with replacing(stored) as temporary:
             temporary.write_text(bundle, encoding="utf-8")
     return bundle
+
+
+def read(folder: Path) -> list[Results]:
+    """Return the results of a folder, then those of its subfolders by name."""
+    if not folder.is_dir():
+        raise ValueError(f"There is no folder {folder}. Pass the one with the results.")
+    below = sorted(path for path in folder.iterdir() if path.is_dir())
+    results_of = [results for place in [folder, *below] for results in _in(place)]
+    if not results_of:
+        raise ValueError(
+            f"{folder} and its subfolders have neither results.json nor gaussian.json. Create "
+            "results first, for example with `crosslearning fit` or `crosslearning demo`."
+        )
+    return results_of
+
+
+def _in(folder: Path) -> Iterator[Results]:
+    path = folder / "gaussian.json"
+    if path.is_file():
+        yield Results("gaussian", path, _content(path) | {"curve": _curve(folder / "gaussian.csv")})
+    path = folder / "results.json"
+    if path.is_file():
+        content = _content(path)
+        kind, version = content.get("kind"), content.get("version")
+        if (kind, version) not in list(_VERSIONS.items()):
+            expected = " or ".join(f"{kind!r}, version {n}" for kind, n in _VERSIONS.items())
+            raise ValueError(
+                f"{path} must be results of {expected}; got {kind!r}, version {version!r}. "
+                "Create the results again with this version of crosslearning."
+            )
+        yield Results(str(kind), path, content)
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        # NaN is not JSON, and a chart cannot show it.
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}. Create the results again.") from error
+    if not isinstance(content, dict):
+        raise ValueError(
+            f"{path} must be a JSON object; got {type(content).__name__}. Create the results again."
+        )
+    return content
+
+
+def _curve(path: Path) -> list[dict[str, float]]:
+    """Read the rows of a CSV file of numbers."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = csv.DictReader(file)
+            return [{name: float(text) for name, text in row.items()} for row in rows]
+    except (ValueError, TypeError, csv.Error, OSError) as error:
+        raise ValueError(f"{path} cannot be read: {error}. Create the results again.") from error

@@ -10,8 +10,23 @@ from typing import Any
 import altair as alt
 
 from crosslearning.evaluation.numbers import radius as written
-from crosslearning.report.drawing import Records, Spec, beside, chart, level, short, spec, tips
-from crosslearning.report.style import CROSS, INK, METHODS, SERIES, SHORT, SOFT, VALUE
+from crosslearning.report.drawing import (
+    CROSS,
+    INK,
+    METHODS,
+    SERIES,
+    SHORT,
+    SOFT,
+    VALUE,
+    Records,
+    Spec,
+    beside,
+    chart,
+    level,
+    short,
+    spec,
+    tips,
+)
 
 _HEIGHT = 300
 _NAME, _FORM = "test accuracy", ".1%"
@@ -92,24 +107,17 @@ def accuracy_path(
     """
     axis, placed, base = _base(points)
     banded = points[0]["low"] is not None
-    tooltip = [
-        *tips(label="ε", score=(_NAME, _FORM)),
-        *(tips(low=("low", _FORM), high=("high", _FORM)) if banded else []),
-    ]
-    near = alt.selection_point(
-        on="pointerover", nearest=True, fields=["place"], empty=False, clear="pointerout"
-    )
-    size = alt.condition(near, alt.value(110), alt.value(28))
+    tooltip = tips(label="ε", score=(_NAME, _FORM))
+    if banded:
+        tooltip += tips(low=("low", _FORM), high=("high", _FORM))
     band = base.mark_area(color=CROSS, opacity=0.14).encode(y="low:Q", y2="high:Q")
     layers = [
         *_baselines(baselines),
         *([band] if banded else []),
         base.mark_line(color=CROSS, strokeWidth=2.5).encode(y=_accuracy()),
-        base.mark_circle(color=CROSS, opacity=1)
-        .encode(y=_accuracy(), size=size, tooltip=tooltip)
-        .add_params(near),
+        base.mark_circle(color=CROSS, opacity=1, size=50).encode(y=_accuracy(), tooltip=tooltip),
         *_choice(placed, axis.place(chosen), axis),
-        *_levels(levels, placed, axis.place(chosen)),
+        *_levels(levels, placed),
     ]
     about = f"{_NAME} against the radius ε, which was chosen as {written(chosen)}"
     return spec(about, *layers, height=_HEIGHT)
@@ -134,22 +142,14 @@ def _baselines(rows: Records) -> list[Any]:
     ]
 
 
-def _levels(levels: dict[str, float], placed: Records, chosen: float) -> list[alt.Chart]:
-    """Name each level at the end and on the side where curve and choice are not."""
-    heights = [*levels.values(), *(point["score"] for point in placed)]
-    reach = max(heights) - min(heights)
-    crowded = max(levels.values(), default=0.0) - min(levels.values(), default=0.0) < 0.12 * reach
-    width = placed[-1]["place"] - placed[0]["place"]
+def _levels(levels: dict[str, float], placed: Records) -> list[alt.Chart]:
+    """Name each level at the end where the curve does not begin at it."""
     charts = []
     for method, value in levels.items():
-        end = max(placed[0], placed[-1], key=lambda point: abs(point["score"] - value))
-        above = value == max(levels.values()) if crowded else end["score"] < value
-        if abs(end["place"] - chosen) < 0.3 * width and value > max(heights) - 0.2 * reach:
-            above &= value - end["score"] < 0.2 * reach  # the choice is named above the chart
-        above |= value == min(heights)  # the axis is below
-        place = {"level": value, "place": end["place"]}
-        text = f"{method} {value:.1%}"
-        charts += level(method, text, place, left=end is placed[0], above=above)
+        left = method == "separate"
+        place = {"level": value, "place": placed[0 if left else -1]["place"]}
+        above = value == max(levels.values())
+        charts += level(method, f"{method} {value:.1%}", place, left=left, above=above)
     return charts
 
 

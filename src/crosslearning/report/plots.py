@@ -17,15 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from crosslearning.evaluation.numbers import number
 from crosslearning.extras import require
 from crosslearning.files import replacing
-from crosslearning.report.chapter import Figure
 
 if TYPE_CHECKING:
     from crosslearning.evaluation import Comparison
     from crosslearning.linear.path import CrossPath
-    from crosslearning.nn import History
     from crosslearning.tables.findings import Findings
 
 _NEEDED = ("altair", "vl_convert")
@@ -33,6 +30,16 @@ _COEFFICIENTS = 12  # of a model, as many as fit on a screen
 _STROKES = 400  # of a coefficient; more would hide each other
 _WIDTH, _NARROW = 640, 480
 _SCALE = 2.0  # pixels of a PNG per pixel of the page
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its name as a file, its caption and, for export, the meaning of its marks."""
+
+    name: str
+    caption: str
+    spec: dict[str, Any]
+    key: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +90,7 @@ class Plot:
 
 def plot(figure: Figure) -> Plot:
     """Return a chart that stands alone: with the page's light colours, its caption and width."""
-    from crosslearning.report.style import CONFIG, INK, SOFT
+    from crosslearning.report.drawing import CONFIG, INK, SOFT
 
     # Without a style sheet, outlines would be drawn over the letters.
     text = {**CONFIG["text"], "stroke": None}
@@ -122,34 +129,27 @@ def html(sentence: str, table: pd.DataFrame, draw: Any) -> str:
 def comparison(compared: Comparison) -> Plot:
     """Draw the score of every method, with a bar of one standard error of the difference."""
     require("A plot", *_NEEDED)
-    from crosslearning.report.models import model_errors
+    from crosslearning.report.table import model_errors
 
-    scores = {method: compared.score(method) for method in compared.methods}
-    errors = max(scores.values()) <= 0  # scores that are negative errors
-    rows = []
-    for method, score in sorted(scores.items(), key=lambda pair: -pair[1]):
-        pairs, value = compared.paired(method), abs(score) if errors else score
-        last = method == compared.subject
-        rows.append(
-            {
-                "label": method,
-                "lines": method,
-                "kind": method if method in ("pooled", "separate", "cross") else "levels",
-                "chosen": last,
-                "far": False,
-                "score": value,
-                "at": value,
-                "low": value - pairs.standard_error,
-                "high": value + pairs.standard_error,
-                "text": number(value),
-                "difference": pairs.gain,
-                "difference_error": pairs.standard_error,
-            }
-        )
+    summary = compared.summary.sort_values("score", ascending=False)
+    errors = summary["score"].max() <= 0  # scores that are negative errors
+    rows = [
+        {
+            "label": method,
+            "kind": method if method in ("pooled", "separate", "cross") else "levels",
+            "chosen": method == compared.subject,
+            "score": abs(score) if errors else score,
+            "difference": gain,
+            "difference_error": error,
+        }
+        for method, score, gain, error, *_ in summary.itertuples()
+    ]
     name = "error" if errors else "score"
     key = f"Bars: one standard error of the difference from {compared.subject}."
     caption = f"Mean {name} of every method, on held-out rows"
-    return plot(Figure("comparison", caption, model_errors(rows, name=name, right=errors), key))
+    return plot(
+        Figure("comparison", caption, model_errors(rows, name=name, right=bool(errors)), key)
+    )
 
 
 def path(solutions: CrossPath, coefficient: int | None) -> Plot:
@@ -187,7 +187,7 @@ def path(solutions: CrossPath, coefficient: int | None) -> Plot:
 def coefficients(model: Any) -> Plot:
     """Draw the coefficients of every task of a linear model around those of the centre."""
     require("A plot", *_NEEDED)
-    from crosslearning.report.parameters import strips
+    from crosslearning.report.tasks import strips
 
     features = [str(name) for name in getattr(model, "feature_names_in_", ())]
     features = features or [f"x{k}" for k in range(model.coef_.shape[-1])]
@@ -233,7 +233,7 @@ def table(findings: Findings) -> str:
 def table_models(findings: Findings) -> Plot:
     """Draw the errors of all models that were tried on a table."""
     require("A plot", *_NEEDED)
-    from crosslearning.report.models import models
+    from crosslearning.report.table import models
 
     return plot(models(findings))
 
@@ -241,7 +241,7 @@ def table_models(findings: Findings) -> Plot:
 def table_tasks(findings: Findings | None) -> Plot:
     """Draw the coefficients of every task of a table around the centre, as the report does."""
     require("A plot", *_NEEDED)
-    from crosslearning.report.parameters import coefficients
+    from crosslearning.report.tasks import coefficients
 
     if findings is None:
         raise ValueError(
@@ -253,12 +253,12 @@ def table_tasks(findings: Findings | None) -> Plot:
     return plot(Figure("tasks", figures[0].caption, _stacked(charts), figures[0].key))
 
 
-def training(history: History) -> Plot:
-    """Draw the loss and the validation score of every epoch."""
+def training(epochs: pd.DataFrame) -> Plot:
+    """Draw the loss and the validation score of every epoch, the columns of a table."""
     require("A plot", *_NEEDED)
     from crosslearning.report import paths
 
-    epochs = history.epochs.reset_index()[["epoch", "loss", "score"]].astype(object)
-    rows = epochs.where(epochs.notna(), None).to_dict("records")
-    chart = paths.training([{str(name): value for name, value in row.items()} for row in rows])
-    return plot(Figure("training", "Training loss and validation score, mean over tasks", chart))
+    table = epochs.reset_index()[["epoch", "loss", "score"]].astype(object)
+    rows: Any = table.where(table.notna(), None).to_dict("records")
+    caption = "Training loss and validation score, mean over tasks"
+    return plot(Figure("training", caption, paths.training(rows)))

@@ -1,26 +1,50 @@
-"""The chapter on a table: models of many tasks."""
+"""The chapter on a table: the models that were tried, their predictions, and how tasks differ."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from textwrap import wrap
+from typing import Any
 
+import altair as alt
+
+from crosslearning.archive import to_json
 from crosslearning.evaluation.numbers import capital, count, number
-from crosslearning.evaluation.records import to_json
-from crosslearning.report.chapter import Chapter, Number
-from crosslearning.report.checks import checks, effects
-from crosslearning.report.models import COLUMNS, differences, models
-from crosslearning.report.parameters import coefficients, parameter_map
-from crosslearning.report.reading import Results
-from crosslearning.report.tasks import listed, task_figures
+from crosslearning.report.drawing import (
+    CROSS,
+    GAIN,
+    INK,
+    METHODS,
+    SOFT,
+    VALUE,
+    Records,
+    Spec,
+    beside,
+    chart,
+    names,
+    short,
+    spec,
+    tips,
+)
+from crosslearning.report.page import Chapter, Number, Results
+from crosslearning.report.plots import Figure
+from crosslearning.report.tasks import coefficients, effects, listed, task_figures
 from crosslearning.tables.findings import Findings, ModelScore
+
+_COLUMNS = 20  # whose differences are drawn
+_LINE = 28  # letters of a name of a model
+_FAR = 4  # times the median distance from the best; models beyond would compress the axis
+_COLOURS = {**METHODS, "levels": SOFT}
+_HEIGHT = 280
+_UNIT = alt.Scale(domain=[0, 1], nice=False)
 
 
 def table(results: Results) -> Chapter:
     """Build the chapter on which model to use, who gains, and how tasks differ."""
     findings: Findings = results.content
     size, chosen, command = findings.size, findings.chosen_model, _predict(results.path.parent)
-    remarks, tasks = [to_json(remark) for remark in findings.remarks], listed(findings)
+    remarks = [to_json(remark) for remark in findings.remarks]
     if findings.beyond_linear:
         remarks.insert(0, {"lead": "Beyond linear models", "text": findings.beyond_linear})
     return Chapter(
@@ -42,11 +66,9 @@ def table(results: Results) -> Chapter:
             "models": models(findings),
             "checks": checks(findings),
             "differences": differences(findings),
-            "hidden_columns": max(len(findings.differences.shown) - COLUMNS - 1, 0),
             "coefficients": coefficients(findings),
             "effects": effects(findings),
-            **task_figures(findings, tasks),
-            "map": parameter_map(findings, tasks),
+            **task_figures(findings, listed(findings)),
             "predict": command and f"{command} --out predicted.csv",
         },
     )
@@ -54,43 +76,203 @@ def table(results: Results) -> Chapter:
 
 def _predict(folder: Path) -> str | None:
     """Return the command that predicts with the model in a folder, if it has one."""
-    if not any(folder.glob("model.*")):
+    if not (folder / "model.npz").is_file():
         return None
     return f"crosslearning predict {shlex.quote(str(folder))} new.csv"
 
 
 def _error(findings: Findings) -> Number:
     """Return the expected error and those of the alternatives, in units of the target."""
-    typical, score = findings.typical_error, findings.score
     best: dict[str, ModelScore] = {}  # of each kind
     for model in findings.models:
-        if not model.chosen:
-            best.setdefault(model.kind, model)
+        best.setdefault("chosen" if model.chosen else model.kind, model)
+    value = number(best.pop("chosen").error, 3)
     others = tuple((model.label, number(model.error, 3)) for model in best.values())
-    notes = []
-    if not typical.percent_correct:
-        notes.append(f"{typical.what}, in units of {typical.unit}")
-    if _may_rank_differently(findings):
-        sure = ", which also counts how sure a prediction was" if score.metric == "log-loss" else ""
-        notes.append(f"models are chosen by {score.name}{sure}, and may rank differently here")
-    name, value = "Typical error of a prediction", number(typical.value, 3)
-    if typical.percent_correct:
-        name, value = "Predictions that are correct", f"{value} %"
-    return Number(name, value, capital("; ".join(notes)), others)
-
-
-def _may_rank_differently(findings: Findings) -> bool:
-    """Whether a model that was not chosen has a better typical error, by another metric."""
-    typical, sign = findings.typical_error, 1 if findings.typical_error.percent_correct else -1
-    values = [sign * model.error for model in findings.models if model.error is not None]
-    better = typical.value is not None and max(values) > sign * typical.value
-    return better and not findings.scored_on_holdout and findings.score.metric != "mse"
+    if findings.target_kind == "classification":
+        note = f"Models are chosen by {findings.score.name}, and may rank differently here"
+        return Number("Predictions that are correct", f"{value} %", note, others)
+    note = capital(f"{findings.score.error}, in units of {findings.target}")
+    if findings.holdout:
+        note += f"; {findings.score.name} on the {count(findings.holdout.rows, 'row')} of the "
+        note += f"held-out table: {number(findings.holdout.score)}"
+    return Number("Typical error of a prediction", value, note, others)
 
 
 def _helped(findings: Findings) -> Number:
     """Return how many tasks do better than with what the sentence compares with."""
-    comparison, labels = findings.comparison, findings.comparison.labels
-    note = f"do better with {labels['cross']} than with {labels[comparison.against]}; "
-    note += f"{comparison.hurt:,} do worse"
-    helped = f"{comparison.helped:,} of {comparison.n_tasks:,}"
+    verdict = findings.verdict
+    note = f"do better with {verdict.labels['cross']} than with {verdict.labels[verdict.against]}; "
+    note += f"{verdict.hurt:,} do worse"
+    helped = f"{verdict.helped:,} of {verdict.n_tasks:,}"
     return Number("Tasks helped by sharing", helped, note)
+
+
+def models(findings: Findings) -> Figure:
+    """Draw the errors of all models tried."""
+    tried = [to_json(model) for model in findings.models if model.difference is not None]
+    tried.sort(key=lambda row: row["difference"])
+    name, right = findings.score.name, not findings.score.greater_is_better
+    key = "Bars: one standard error of the difference from the chosen model."
+    chart = model_errors(tried, name=name, right=right)
+    return Figure("models", f"{capital(name)} of every model, on held-out rows", chart, key)
+
+
+def _placed(row: dict[str, Any], far: bool, right: bool) -> dict[str, Any]:
+    """Place a model and its bar on the axis; a far one, with an arrow, belongs at its end."""
+    at, error, text = row["score"] or 0.0, row["difference_error"] or 0.0, number(row["score"])
+    if far:
+        text = f"{text} →" if right else f"← {text}"
+    return {
+        **row,
+        "lines": "\n".join(wrap(row["label"], _LINE)),
+        "far": far,
+        "at": at,
+        "low": max(at - error, min(at, 0.0)),
+        "high": at + error,
+        "text": f"{text} · chosen" if row["chosen"] else text,
+    }
+
+
+def model_errors(tried: Records, *, name: str, right: bool = True) -> Spec:
+    """Draw the error of each model, with a bar of one standard error of the difference.
+
+    Rows have `label`, `kind`, `chosen`, `score`, `difference`, `difference_error` and perhaps
+    `seconds`, in the order to show. Those far behind are at the edge, on the `right` or the left.
+    """
+    behind = [row["difference"] for row in tried if row["difference"] > 0] or [0.0]
+    limit = _FAR * behind[len(behind) // 2]
+    models = [_placed(row, row["difference"] > limit, right) for row in tried]
+    seconds = {"seconds": ("seconds", ".2~f")} if "seconds" in models[0] else {}
+    near = [row for row in models if not row["far"]]
+    start, end = min(row["low"] for row in near), max(row["high"] for row in near)
+    room = (end - start) or abs(end) or 1.0  # on the right for the text
+    scale = alt.Scale(domain=[start - 0.06 * room, end + 0.5 * room], nice=False, zero=False)
+    colours = alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values()))
+    base = chart(models).encode(
+        y=names("lines", labelExpr="split(datum.label, '\\n')", labelLimit=190, labelFontSize=12),
+        x=alt.X("at:Q", scale=scale, axis=short(orient="top", grid=False)),
+        color=alt.Color("kind:N", scale=colours, legend=None),
+        tooltip=tips(
+            label="model",
+            score=(name, VALUE),
+            difference=("worse than the chosen model by", GAIN),
+            difference_error=("standard error", VALUE),
+            **seconds,
+        ),
+    )
+    drawn, ink = base.transform_filter(~alt.datum.far), alt.value(INK)
+    chosen = chart([row for row in models if row["chosen"]]).encode(x="at:Q")
+    shape = alt.condition("datum.kind == 'levels'", alt.value("cross"), alt.value("circle"))
+    dot: Any = {"filled": True, "size": 90, "opacity": 1}
+    ring = drawn.transform_filter(alt.datum.chosen).mark_point(size=240, strokeWidth=2)
+    text = drawn.mark_text(align="left", dx=10)
+    layers = [
+        chosen.mark_rule(color=INK, strokeDash=[3, 3]),
+        drawn.mark_rule(strokeWidth=3, opacity=0.45).encode(x="low:Q", x2="high:Q"),
+        drawn.mark_point(**dot).encode(shape=shape),
+        ring.encode(color=ink),
+        text.encode(x="high:Q", text="text:N", color=ink),
+    ]
+    if len(near) < len(models):
+        far = base.transform_filter(alt.datum.far).encode(x=alt.value("width" if right else 0))
+        layers += [
+            far.mark_point(**dot).encode(shape=shape),
+            far.mark_text(**beside(left=right, gap=10)).encode(text="text:N", color=ink),
+        ]
+    return spec(f"{name} of every model tried", *layers, height=34 * len(models))
+
+
+def differences(findings: Findings) -> Figure | None:
+    """Draw the standard deviations between tasks with their intervals, if there are any."""
+    stored, unit = findings.differences, findings.differences.unit
+    nested = len(stored.levels) > 1
+    rows = [
+        {
+            **to_json(row),
+            "what": f"{row.what} ({level.name})" if nested else row.what,
+            "columns": ", ".join(row.columns),
+        }
+        for level in stored.levels
+        for row in level.shown[: _COLUMNS + 1]
+    ]
+    if not rows:
+        return None
+    base = chart(rows).encode(
+        y=names("what", [row["what"] for row in rows], labelLimit=190),
+        x=alt.X("sd:Q", axis=short(orient="top"), scale=alt.Scale(zero=True)),
+        tooltip=tips(
+            what=" ",
+            sd=(f"standard deviation, in {unit}", VALUE),
+            low=("at least", VALUE),
+            high=("at most", VALUE),
+            center=("effect at the centre", VALUE),
+            columns="columns",
+        ),
+    )
+    bar = base.mark_rule(color=CROSS, strokeWidth=4, opacity=0.4).encode(x="low:Q", x2="high:Q")
+    dots = base.mark_point(filled=True, size=90, opacity=1, color=CROSS)
+    about = f"Standard deviation between {findings.task} models, of the level and of each effect"
+    caption = f"Standard deviation between tasks, in units of {unit}"
+    return Figure("differences", caption, spec(about, bar, dots, height=28 * len(rows)))
+
+
+def checks(findings: Findings) -> list[Figure]:
+    """Draw predictions, intervals and probabilities against what was so."""
+    figures = []
+    if findings.predicted:
+        rows = [{**to_json(row), "task": str(row.task)} for row in findings.predicted]
+        caption = f"Actual against predicted {findings.target}, on held-out rows"
+        figures.append(Figure("predicted", caption, predicted_actual(rows, kind=findings.task)))
+    if reliable := findings.reliability:
+        bins = to_json(reliable.bins)
+        figures.append(reliability(bins, findings.target, reliable.class_, kind="rows"))
+    return figures
+
+
+def predicted_actual(points: Records, *, kind: str) -> Spec:
+    """Draw held-out rows with `actual`, `predicted` and `task`."""
+    values = [row[name] for row in points for name in ("actual", "predicted")]
+    low, high = min(values), max(values)
+    scale = alt.Scale(domain=[low, high], nice=True, zero=False)
+    base = chart(points).encode(
+        x=alt.X("predicted:Q", scale=scale, axis=short(title="predicted", grid=False)),
+        y=alt.Y("actual:Q", scale=scale, axis=short(title="actual")),
+        tooltip=tips(task=kind, actual=("actual", VALUE), predicted=("predicted", VALUE)),
+    )
+    dots = base.mark_point(filled=True, size=22, opacity=0.35, color=CROSS)
+    about = "Actual against predicted values of held-out rows"
+    return spec(about, dots, _diagonal(low, high, scale), height=_HEIGHT)
+
+
+def _diagonal(low: float, high: float, scale: alt.Scale) -> Any:
+    ends = chart([{"x": low, "y": low}, {"x": high, "y": high}])
+    line = ends.mark_line(color=SOFT, strokeDash=[5, 4], strokeWidth=1.5)
+    return line.encode(x=alt.X("x:Q", scale=scale), y=alt.Y("y:Q", scale=scale))
+
+
+def reliability(bins: Records, target: str, label: Any, *, kind: str) -> Figure:
+    """Draw how often a value of the target, or the predicted one, was true, by probability."""
+    event = f"the predicted {target}" if label is None else f"{target} = {label}"
+    titles = {
+        "predicted": "predicted",
+        "observed": "observed",
+        "low": "at least",
+        "high": "at most",
+    }
+    axis: dict[str, Any] = {"format": "%", "values": [0, 0.25, 0.5, 0.75, 1]}
+    base = chart(bins).encode(
+        x=alt.X("predicted:Q", scale=_UNIT, axis=alt.Axis(title="predicted", grid=False, **axis)),
+        y=alt.Y("observed:Q", scale=_UNIT, axis=alt.Axis(title="observed", **axis)),
+        tooltip=tips(**{name: (title, ".1%") for name, title in titles.items()}, count=(kind, ",")),
+    )
+    size = alt.Size("count:Q", scale=alt.Scale(range=[30, 200]), legend=None)
+    drawn = spec(
+        f"Observed against predicted probabilities of held-out {kind}",
+        _diagonal(0, 1, _UNIT),
+        base.mark_line(color=CROSS, strokeWidth=2),
+        base.mark_rule(color=CROSS, strokeWidth=3, opacity=0.4).encode(y="low:Q", y2="high:Q"),
+        base.mark_point(filled=True, opacity=1, color=CROSS).encode(size=size),
+        height=_HEIGHT,
+    )
+    caption = f"How often {event} was true, by its predicted probability"
+    return Figure("reliability", caption, drawn)

@@ -1,44 +1,54 @@
-"""The tasks of a table one by one, sorted by gain: rows to sort, and charts of their scores."""
+"""The tasks of a table one by one: their scores, coefficients, and effects of columns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import altair as alt
+import numpy as np
 
-from crosslearning.evaluation.numbers import joined
-from crosslearning.evaluation.records import to_json
-from crosslearning.report.chapter import Figure
-from crosslearning.report.drawing import Records, Spec, chart, short, spec, tips
-from crosslearning.report.style import CROSS, GAIN, GAINS, METHODS, SOFT, VALUE
-from crosslearning.tables.findings import Findings, TaskRow
+from crosslearning.report.drawing import (
+    CROSS,
+    GAIN,
+    GAINS,
+    INK,
+    SOFT,
+    VALUE,
+    Records,
+    Spec,
+    chart,
+    names,
+    short,
+    spec,
+    tips,
+)
+from crosslearning.report.plots import Figure
+from crosslearning.tables.findings import Findings, PartialEffect, Predictor, TaskRow
 
-_EITHER_END = 20
 _MOST_ROWS = 1000
-_MARKS = {"separate": "Circle", "cross": "Dot", "pooled": "Diamond"}
-_SHAPES = {"pooled": "diamond", "separate": "circle", "cross": "circle"}
+_FEATURES, _CLASSES, _STROKES = 20, 6, 5000  # that are drawn
+_LINE = 22  # characters of labels that fit side by side
+_FEW = 6  # values, each of which has a tick
 
 
 def listed(findings: Findings) -> list[dict[str, Any]]:
     """Return the rows of the tasks by descending gain, unscored ones last."""
+    comparison, against = findings.comparison, findings.verdict.against
     sign = 1 if findings.score.greater_is_better else -1
-    comparison = findings.comparison
-    fitted = {key_of(task.task): task for task in findings.tasks}
     rows = []
-    for task in comparison.tasks:
-        scores = {method: getattr(task, method) for method in comparison.labels}
-        cross, rival = scores["cross"], scores[comparison.against]
-        described = fitted.get(key_of(task.task))
+    for k, task in enumerate(findings.tasks):
+        values = dict(zip(comparison.methods, comparison.scores[:, k].tolist(), strict=True))
+        gain = values["cross"] - values[against]
         rows.append(
             {
                 "task": task.task,
                 "rows": task.rows,
-                **scores,
+                **{m: sign * value if np.isfinite(value) else None for m, value in values.items()},
                 "label": str(task.task),
-                "gain": None if cross is None or rival is None else sign * (cross - rival),
-                "distance": described and described.distance,
-                "force": 0.0 if described is None else _force(described, findings.epsilon),
+                "gain": gain if np.isfinite(gain) else None,
+                "distance": task.distance,
+                "force": _force(task, findings.epsilon),
             }
         )
     return sorted(rows, key=lambda row: (row["gain"] is None, -(row["gain"] or 0.0)))
@@ -51,109 +61,32 @@ def _force(task: TaskRow, epsilon: float | None) -> float:
     return max((task.force or 0.0) - task.distance, 0.0)
 
 
-def key_of(label: Any) -> tuple[str, Any]:
-    """Return a key that distinguishes 1, True and "1"."""
-    return type(label).__name__, label
-
-
 def task_figures(findings: Findings, tasks: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the charts of the tasks, the rows of their table, and those at their bound."""
-    labels, half = findings.comparison.labels, _MOST_ROWS // 2
-    scored = [
-        {name: task[name] for name in ("label", "rows", *labels, "gain")}
-        for task in tasks
-        if task["gain"] is not None and None not in [task[method] for method in labels]
-    ]
+    """Return the chart of the gains, the rows of the table of tasks, and those at their bound."""
+    half, scored = _MOST_ROWS // 2, [task for task in tasks if task["gain"] is not None]
     at_bound = [task for task in tasks if task["force"] > 0]
     return {
-        "dumbbells": _dumbbells(findings, scored) if scored else [],
-        "gains": _gains(findings, scored) if scored else [],
+        "gains": _gains(findings, scored) if scored else None,
         "rows": tasks if len(tasks) <= _MOST_ROWS else tasks[:half] + tasks[-half:],
         "n_tasks": len(tasks),
         "at_bound": sorted(at_bound, key=lambda task: -task["force"]),
     }
 
 
-def _dumbbells(findings: Findings, tasks: list[dict[str, Any]]) -> list[Figure]:
-    """Draw all tasks, or those with the largest and smallest gains if there are too many."""
-    parts = {"All, sorted by gain": tasks}
-    if len(tasks) > 2 * _EITHER_END:
-        parts = {
-            f"The {_EITHER_END} that gain most": tasks[:_EITHER_END],
-            f"The {_EITHER_END} that lose most or gain least": tasks[-_EITHER_END:],
-        }
-    labels, against = findings.comparison.labels, findings.comparison.against
-    scores = [task[method] for part in parts.values() for task in part for method in labels]
-    room = 0.04 * (max(scores) - min(scores) or 1.0)
-    domain = (min(scores) - room, max(scores) + room)
-    words = {"name": findings.score.name, "kind": findings.task, "against": against}
-    key = " ".join(f"{mark}: {labels[m]}." for m, mark in _MARKS.items() if m in labels)
-    return [
-        Figure(f"tasks-{k}", caption, dumbbells(part, domain, labels, **words), key)
-        for k, (caption, part) in enumerate(parts.items(), 1)
-    ]
-
-
-def dumbbells(
-    tasks: Records,
-    domain: tuple[float, float],
-    labels: Mapping[str, str],
-    *,
-    name: str,
-    kind: str,
-    against: str,
-) -> Spec:
-    """Draw the scores of models of tasks, in their order, and the gain over one of them."""
-    scale = alt.Scale(domain=list(domain), zero=False, nice=False)
-    label = alt.Axis(labelLimit=150, grid=True, gridDash=[1, 3])
-    base = chart(tasks).encode(
-        y=alt.Y("label:N", sort=None, title=None, axis=label),
-        tooltip=tips(
-            label=kind,
-            rows=("rows", ","),
-            **{method: (label, VALUE) for method, label in labels.items()},
-            gain=(f"gain over {against}", GAIN),
-        ),
-    )
-
-    def at(method: str) -> alt.X:
-        return alt.X(f"{method}:Q", scale=scale, axis=short(orient="top"))
-
-    def point(method: str) -> Any:
-        look: Any = {
-            "shape": _SHAPES[method],
-            "color": METHODS[method],
-            "filled": method == "cross",
-        }
-        return base.mark_point(size=75, opacity=1, strokeWidth=1.8, **look).encode(x=at(method))
-
-    rule = base.mark_rule(color=CROSS, strokeWidth=3, opacity=0.45)
-    return spec(
-        f"{name} of {joined(list(labels.values()))}, by {kind}",
-        rule.encode(x=at(against), x2="cross:Q"),
-        *(point(method) for method in _SHAPES if method in labels),
-        height=19 * len(tasks),
-    )
-
-
-def _gains(findings: Findings, tasks: list[dict[str, Any]]) -> list[Figure]:
-    """Draw gains against sizes; if some tasks stand for very many, a histogram of all gains."""
-    kind, bins = findings.task, findings.gain_counts or ()
-    everyone = sum(part.count for part in bins)
-    some = f" ({len(tasks):,} of {everyone:,})" if bins else ""
-    rival = findings.comparison.labels[findings.comparison.against]
+def _gains(findings: Findings, tasks: list[dict[str, Any]]) -> Figure:
+    """Draw gains against sizes."""
+    kind, n_compared = findings.task, findings.size.compared
+    some = f" ({len(tasks):,} of {n_compared:,})" if len(tasks) < n_compared else ""
+    rival = findings.verdict.labels[findings.verdict.against]
     caption = f"Gain over {rival}, by size of the {kind}{some}; above 0, sharing helps"
-    figures = [Figure("gains", caption, gains(tasks, kind=kind))]
-    if bins:
-        caption = f"Distribution of the gains of all {everyone:,}; right of 0, sharing helps"
-        # The sign of the middle of a bin is its colour.
-        rows = [{**to_json(part), "gain": part.low + part.high} for part in bins]
-        figures.append(Figure("gain-counts", caption, gain_counts(rows, kind=kind)))
-    return figures
+    return Figure("gains", caption, gains(tasks, findings.verdict.labels, kind=kind))
 
 
-def gains(tasks: Records, *, kind: str) -> Spec:
-    """Draw the gains of tasks against their numbers of rows."""
+def gains(tasks: Records, labels: Mapping[str, str], *, kind: str) -> Spec:
+    """Draw the gains of tasks against their numbers of rows; `labels` name what is compared."""
+    scores = {method: (label, VALUE) for method, label in labels.items()}
+    names = ("label", "rows", *labels, "gain")
+    tasks = [{name: task[name] for name in names} for task in tasks]
     sizes = [task["rows"] for task in tasks]
     wide = max(sizes) > 20 * max(min(sizes), 1)
     points = chart(tasks).encode(
@@ -165,21 +98,143 @@ def gains(tasks: Records, *, kind: str) -> Spec:
         ),
         y=alt.Y("gain:Q", axis=short()),
         **GAINS,
-        tooltip=tips(label=kind, rows=("rows", ","), gain=("gain", GAIN)),
+        tooltip=tips(label=kind, rows=("rows", ","), **scores, gain=("gain", GAIN)),
     )
     zero = chart([{"gain": 0}]).mark_rule(color=SOFT).encode(y="gain:Q")
     dots = points.mark_point(filled=True, size=45, opacity=0.75)
     return spec(f"Gain against the rows of each {kind}", zero, dots, height=280)
 
 
-def gain_counts(bins: Records, *, kind: str) -> Spec:
-    """Draw a histogram of gains; bins are rows with `low`, `high`, `gain` and `count`."""
-    bars = chart(bins).encode(
-        x=alt.X("low:Q", scale=alt.Scale(nice=False, zero=False), axis=short(grid=False)),
-        x2="high:Q",
-        y=alt.Y("count:Q", axis=short(), scale=alt.Scale(zero=True)),
-        y2=alt.Y2(datum=0),
-        color=GAINS["color"],
-        tooltip=tips(low=("gain from", GAIN), high=("to", GAIN), count=(kind, ",")),
+class _Parameter(NamedTuple):
+    """A parameter at the centre and in the tasks."""
+
+    name: str
+    center: float
+    tasks: Sequence[float]
+
+    @property
+    def width(self) -> float:
+        """Difference between the largest and the smallest of the tasks."""
+        return max(self.tasks) - min(self.tasks)
+
+
+def coefficients(findings: Findings) -> list[Figure]:
+    """Draw the coefficients that differ most between tasks, and the intercept separately."""
+    labels = [str(task.task) for task in findings.tasks]
+    figures: list[Figure] = []
+    for predictor in findings.coefficients.predictors[:_CLASSES]:
+        for caption, rows in _captions(predictor, findings).items():
+            if rows:
+                name = f"coefficients-{len(figures) + 1}"
+                figures.append(_strips(name, caption, rows, labels, findings.task))
+    return figures
+
+
+def _captions(predictor: Predictor, findings: Findings) -> dict[str, list[_Parameter]]:
+    """Name the parameters to draw together."""
+    about = "" if predictor.class_ is None else f" of class {predictor.class_}"
+    tasks = zip(*predictor.tasks, strict=True)
+    columns = zip(findings.coefficients.features, predictor.center, tasks, strict=True)
+    rows = [
+        _Parameter(*column) for column in columns if column[0] not in findings.constant_within_tasks
+    ]
+    rows.sort(key=lambda row: (-row.width, -abs(row.center)))
+    most = "that differ most" if rows and rows[0].width > 0 else "that are largest"
+    some = f": the {_FEATURES} of {len(rows)} {most}" if len(rows) > _FEATURES else ""
+    intercept = _Parameter("intercept", predictor.center_intercept, predictor.intercepts)
+    return {f"Coefficients{about}{some}": rows[:_FEATURES], f"Intercept{about}": [intercept]}
+
+
+def _strips(
+    name: str, caption: str, parameters: list[_Parameter], labels: list[str], kind: str
+) -> Figure:
+    # Too many strokes overlap and slow the page down.
+    step = -(-len(parameters) * len(labels) // _STROKES)
+    if step > 1:
+        caption += f" (one task in {step} is shown)"
+    values = [
+        {"feature": parameter.name, "label": label, "value": value}
+        for parameter in parameters
+        for label, value in list(zip(labels, parameter.tasks, strict=True))[::step]
+    ]
+    centers = [{"feature": parameter.name, "value": parameter.center} for parameter in parameters]
+    key = f"A stroke for each {kind}, a diamond for the centre; standardised features."
+    return Figure(name, caption, strips(values, centers, kind=kind), key)
+
+
+def strips(values: Records, centers: Records, *, kind: str) -> Spec:
+    """Draw coefficients of the tasks as strokes, and of the centre as a diamond.
+
+    Rows have `feature` and `value`, those of tasks a `label`; centers are in the order to show.
+    """
+    feature = names("feature", [row["feature"] for row in centers])
+    axis = short(orient="top", tickCount=6)
+    value = alt.X("value:Q", axis=axis, scale=alt.Scale(zero=False))
+    strokes = chart(values).mark_tick(thickness=1.5, size=22, opacity=0.45, color=CROSS)
+    hover = tips(label=kind, feature="feature", value=("coefficient", VALUE))
+    middle = tips(feature="feature", value=("centre", VALUE))
+    return spec(
+        f"Coefficients of every {kind} around those of the centre",
+        strokes.encode(y=feature, x=value, tooltip=hover),
+        _diamond(centers, 110).encode(y=feature, x=value, tooltip=middle),
+        height=(38 if len(centers) < 6 else 28) * len(centers),
     )
-    return spec(f"Histogram of the gains of each {kind}", bars.mark_rect(), height=180)
+
+
+def _diamond(place: Records, size: int) -> Any:
+    """Mark the centre."""
+    look: Any = {"shape": "diamond", "filled": True, "color": INK, "opacity": 1}
+    return chart(place).mark_point(size=size, **look)
+
+
+def effects(findings: Findings) -> list[Figure]:
+    """Draw partial effects on a common vertical axis."""
+    drawn, kind = findings.effects, findings.task
+    values = [
+        value for effect in drawn for line in (effect.center, *effect.lines) for value in line
+    ]
+    return [
+        Figure(
+            f"effect-{k}",
+            effect.feature,
+            partial_effect(effect, (min(values), max(values)), kind=kind),
+            f"Predicted {effect.what}. Thick: the centre. Thin: each {kind}.",
+        )
+        for k, effect in enumerate(drawn, 1)
+    ]
+
+
+def partial_effect(effect: PartialEffect, domain: tuple[float, float], *, kind: str) -> Spec:
+    """Draw the centre as a thick line and the tasks as thin ones; categories as strokes."""
+    grid = list(effect.grid)
+    angle = -40 if sum(len(str(value)) + 1 for value in grid) > _LINE else 0
+    x = alt.X("x:N", sort=None, title=None, axis=alt.Axis(labelLimit=80, labelAngle=angle))
+    thin: dict[str, Any] = {"type": "tick", "thickness": 1.5, "orient": "horizontal"}
+    thick: dict[str, Any] = {"type": "point", "shape": "diamond", "size": 110, "filled": True}
+    if all(isinstance(value, int | float) for value in grid):
+        ticks: dict[str, Any] = {"values": grid} if len(grid) <= _FEW else {"tickCount": 4}
+        scale = alt.Scale(nice=False, zero=False)
+        x = alt.X("x:Q", scale=scale, axis=short(grid=False, **ticks))
+        thin, thick = {"type": "line", "strokeWidth": 1}, {"type": "line", "strokeWidth": 3}
+    axis = short(tickCount=4)
+    if effect.probability:
+        axis = alt.Axis(title=None, format=".0%", tickCount=4)
+    y = alt.Y("y:Q", scale=alt.Scale(domain=list(domain), nice=False), axis=axis)
+    tasks = list(zip(map(str, effect.tasks), effect.lines, strict=True))
+    parts = [
+        (tasks, thin | {"color": CROSS, "opacity": 0.4}),
+        ([("centre", effect.center)], thick | {"color": INK, "opacity": 1}),
+    ]
+    tooltip = tips(task=kind, x=effect.feature, y=(effect.what, VALUE))
+    # Lists are shorter than a row for every point.
+    layers = [
+        chart([{"task": task, "x": grid, "y": list(values)} for task, values in lines])
+        .transform_flatten(["x", "y"])
+        .mark_point()
+        .properties(mark=mark)
+        .encode(x=x, y=y, detail="task:N", tooltip=tooltip)
+        for lines, mark in parts
+        if lines
+    ]
+    about = f"Partial effect of {effect.feature} on {effect.what}: every {kind} and the centre"
+    return spec(about, *layers, height=180)

@@ -7,12 +7,7 @@ if TYPE_CHECKING:
     from crosslearning.tables.fitting import fit_files, fit_table
     from crosslearning.tables.model import TableModel, check_folder
     from crosslearning.tables.prediction import Predicted, predict_files, predict_table
-    from crosslearning.tables.reading.tables import (
-        is_text,
-        read_table,
-        read_verbatim,
-        write_table,
-    )
+    from crosslearning.tables.reading import read_table, write_table
     from crosslearning.tables.settings import FitSettings
 
 _PLACES = {
@@ -22,16 +17,14 @@ _PLACES = {
     "check_folder": "model",
     "fit_files": "fitting",
     "fit_table": "fitting",
-    "is_text": "reading.tables",
     "predict_files": "prediction",
     "predict_table": "prediction",
-    "read_table": "reading.tables",
-    "read_verbatim": "reading.tables",
-    "write_table": "reading.tables",
+    "read_table": "reading",
+    "write_table": "reading",
 }
 __all__ = [
-    "FitSettings", "Predicted", "TableModel", "check_folder", "fit_files", "fit_table", "is_text",
-    "predict_files", "predict_table", "read_table", "read_verbatim", "write_table",
+    "FitSettings", "Predicted", "TableModel", "check_folder", "fit_files", "fit_table",
+    "predict_files", "predict_table", "read_table", "write_table",
 ]  # fmt: skip
 
 

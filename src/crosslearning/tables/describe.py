@@ -2,46 +2,49 @@
 
 import platform
 import time as clock
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 import crosslearning
 import crosslearning.tables.differences as differences
 import crosslearning.tables.findings as records
 import crosslearning.tables.verdict as verdicts
-from crosslearning.evaluation.comparison import Comparison
+from crosslearning.archive import from_json, to_json
+from crosslearning.evaluation.comparison import Comparison, Measure, Remark, extreme
 from crosslearning.evaluation.numbers import number
-from crosslearning.evaluation.records import from_json, to_json
 from crosslearning.evaluation.scores import standard_error
-from crosslearning.evaluation.sentences import Measure, extremes
-from crosslearning.tables.checks import RowSummary
-from crosslearning.tables.effects import effects
-from crosslearning.tables.final import Compared, Scored
-from crosslearning.tables.learners.features import BLOCKS
-from crosslearning.tables.learners.trials import over_tasks, paired
-from crosslearning.tables.metrics import Metric
+from crosslearning.tables.columns import as_numbers
+from crosslearning.tables.encoder import counted
+from crosslearning.tables.final import Compared
+from crosslearning.tables.forecast import BLOCKS, Score, predictions
+from crosslearning.tables.learners.candidates import over_tasks, paired
 from crosslearning.tables.model import TableModel
 
+Array = NDArray[np.float64]
 _MOST_TASKS = 2000  # that are listed one by one
-_AT_ENDS = 40  # of the tasks with the smallest and with the largest gains and distances
+_AT_ENDS = 40  # of these, those with the smallest and with the largest gains
 _LIBRARIES = ("numpy", "pandas", "scikit-learn", "scipy")
+# Partial effects: of so many columns and tasks, at so many values, averaged over so many rows.
+_COLUMNS, _LINES, _GRID, _ROWS = 12, 30, 21, 40
+_NUMBERS = 2**22  # features to predict from at most; many columns leave fewer rows
+_CENTRAL = (0.025, 0.975)  # quantiles of a column
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fit:
-    """A fit to be described.
-
-    `held_out` are scores on another table: of all models, or, if it was read in chunks, of one.
-    """
+    """A fit to be described; `held_out` is the score of the model on another table."""
 
     compared: Compared
     model: TableModel
-    held_out: Scored | records.Holdout | None
+    held_out: Score | None
     notes: Sequence[str]
     messages: tuple[str, ...]
     command: str
@@ -49,17 +52,7 @@ class Fit:
     started: float
 
     @property
-    def on_holdout(self) -> bool:
-        """Whether the scores that decide are those on another table."""
-        return isinstance(self.held_out, Scored)
-
-    @property
-    def scored(self) -> Scored:
-        """The scores that decide the verdict: those on another table, or on held-out rows."""
-        return self.held_out if isinstance(self.held_out, Scored) else self.compared.scored
-
-    @property
-    def metric(self) -> Metric:
+    def metric(self) -> Any:
         """What models were chosen by."""
         return self.compared.schema.metric
 
@@ -73,74 +66,66 @@ class Fit:
 
 def describe(fit: Fit) -> records.Findings:
     """Return findings with the numbers that their file has: rounded, None for those not finite."""
-    record: records.Findings = from_json(records.Findings, to_json(_findings(fit, _about(fit))))
-    return record
+    findings = _findings(fit)
+    stored: records.Findings = from_json(records.Findings, to_json(findings))
+    return replace(stored, comparison=findings.comparison)  # with the labels of the table
 
 
-def _findings(fit: Fit, about: records.About) -> records.Findings:
-    model, made, (trials, labels, counts, *_) = fit.model, fit.compared, fit.scored
+def _findings(fit: Fit) -> records.Findings:
+    model, made, trials = fit.model, fit.compared, fit.compared.trials
+    schema, rows, described = made.schema, made.rows, made.described
     measure = Measure(fit.metric.words, percent=fit.metric.name == "accuracy")
-    comparison = verdicts.compared(trials, labels, counts)
+    comparison = verdicts.compared(trials, schema.labels[rows.compared], rows.counts[rows.compared])
     verdict = verdicts.verdict_of(comparison, trials)
-    gains, rows, described = _gains(comparison, verdict.against), made.rows, made.described
-    shown = listed = _tasks_to_list(gains, described.distances_[rows.compared])
-    if fit.on_holdout:  # which may have other tasks
-        shown = _tasks_to_list(gains, np.zeros(len(gains)))
-        listed = np.arange(len(rows.compared))[:_MOST_TASKS]
-    some, names = rows.compared[listed], model.encoder.feature_names
-    axes = getattr(model.rotation, "axes", None)
-    coef, intercept = differences.standardised(described, axes)
-    place, explained = differences.places(coef, intercept)
-    both = np.append(some, len(coef) - 1)  # and the centre
+    listed = _tasks_to_list(comparison, verdict.against)
+    some = rows.compared[listed]
+    target = model.predicts if model.quantile is None else f"the {model.predicts}"
     return records.Findings(
-        **vars(about),
+        kind="table",
+        version=records.VERSION,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        title=f"{model.predicts} by {' in '.join(reversed(model.task_columns))}",
+        target=target,
+        task=model.task,
+        estimator=type(described).__name__,
+        target_kind=schema.target.kind,
+        target_rule=schema.target.why,
+        family=schema.target.family if schema.target.kind == "regression" else None,
+        horizon=model.horizon,
+        notes=_notes(fit),
+        warnings=fit.messages,
+        python=fit.python,
+        provenance=_provenance(fit),
         sentence=_useless(fit) + verdicts.sentence(verdict, comparison, trials, measure),
         beyond_linear=verdicts.beyond_linear(trials, comparison, measure),
-        remarks=extremes(comparison, model.task, measure, shared="with this model"),
-        size=_size(rows),
+        remarks=_remarks(fit, comparison, measure),
+        size=_size(rows.counts, len(rows.compared)),
         score=_score(fit),
         models=_models(fit),
-        typical_error=_typical_error(fit),
         chosen_model=_chosen_model(fit),
-        described_model=made.trials.described.label,
-        comparison=verdicts.comparison_summary(verdict, comparison, trials, fit.metric, shown),
-        gain_counts=_gain_counts(gains) if len(shown) < len(gains) else None,
-        holdout=_holdout(fit),
-        differences=differences.task_differences(
-            made.sharing, names, axes, about.target, rows.constant
-        ),
-        tasks=_tasks(made, some, place),
-        coefficients=differences.coefficients(described, coef[both], intercept[both], names),
-        center=_center(fit),
+        described_model=trials.described.label,
+        verdict=verdict,
+        comparison=comparison.some(listed),
+        holdout=_holdout(fit.held_out),
+        differences=differences.task_differences(made.sharing, model, target, rows.constant),
+        tasks=_tasks(made, some),
+        coefficients=differences.coefficients(described, model, some),
+        center=differences.center_summary(made.sharing, model) if model.rotation is None else None,
         constant_within_tasks=tuple(rows.constant),
-        explained=explained,
         epsilon=differences.bound_of(described),
-        effects=_effects(fit),
+        effects=effects(model, schema.survey.sample, rows.constant),
         calibration=made.checks.calibration,
         predicted=made.checks.predicted,
         reliability=made.checks.reliability,
     )
 
 
-def _about(fit: Fit) -> records.About:
-    model, target = fit.model, fit.compared.schema.target
-    return records.About(
-        kind="table",
-        version=records.VERSION,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        title=f"{model.predicts} by {' in '.join(reversed(model.task_columns))}",
-        target=model.predicts if model.quantile is None else f"the {model.predicts}",
-        task=model.task,
-        estimator=type(fit.compared.described).__name__,
-        target_kind=target.kind,
-        target_rule=target.why,
-        family=target.family if target.kind == "regression" else None,
-        horizon=model.horizon,
-        notes=_notes(fit),
-        warnings=fit.messages,
-        python=fit.python,
-        provenance=_provenance(fit),
-    )
+def _remarks(fit: Fit, comparison: Comparison, measure: Measure) -> tuple[Remark, ...]:
+    """Say which tasks gain and lose most over separate models of the same learners."""
+    alone = verdicts.against_separate(fit.compared.trials, comparison) or comparison
+    shared = "with this model" if alone is comparison else "cross-learned"
+    both = (extreme(alone, sign, fit.model.task, measure, shared=shared) for sign in (1, -1))
+    return tuple(remark for remark in both if remark is not None)
 
 
 def _notes(fit: Fit) -> tuple[str, ...]:
@@ -149,9 +134,9 @@ def _notes(fit: Fit) -> tuple[str, ...]:
     survey, features = schema.survey, schema.features
     without = {"task": survey.unlabelled, "target": survey.dropped - survey.unlabelled}
     notes = [
-        f"{count:,} {'row' if count == 1 else 'rows'} without a {what} left out"
-        for what, count in without.items()
-        if count
+        f"{n:,} {'row' if n == 1 else 'rows'} without a {what} left out"
+        for what, n in without.items()
+        if n
     ]
     notes += [f"column {column.name} left out: {column.reason}" for column in features.ignored]
     notes += [column.note for column in features.used if column.note]
@@ -183,7 +168,8 @@ def _provenance(fit: Fit) -> records.Provenance:
 
 def _useless(fit: Fit) -> str:
     """Say that no model is better than the baseline, if none is."""
-    best, baseline = fit.metric.reported(float(fit.scored.trials.means.max())), fit.scored.baseline
+    baseline = fit.compared.rows.baseline
+    best = fit.metric.reported(float(fit.compared.trials.means.max()))
     if best < baseline if fit.metric.error else best > baseline:
         return ""
     return (
@@ -191,13 +177,21 @@ def _useless(fit: Fit) -> str:
     )
 
 
+def _size(counts: NDArray[np.int64], n_compared: int) -> records.Size:
+    return records.Size(
+        tasks=len(counts),
+        compared=n_compared,
+        rows=counts.sum(),
+        smallest=counts.min(),
+        largest=counts.max(),
+    )
+
+
 def _score(fit: Fit) -> records.Score:
     """Return the metric, and what the baseline and the choice of a model score by it."""
-    metric, baseline, words = fit.metric, fit.scored.baseline, fit.scored.words
+    metric, baseline, words = fit.metric, fit.compared.rows.baseline, fit.compared.schema.words
     nested = metric.reported(fit.compared.trials.nested_score)
-    choice = f"models were chosen {fit.compared.schema.words}"
-    if not fit.on_holdout:
-        choice = "choosing the model without the rows that it is scored on gives " + number(nested)
+    error = "percent correct" if fit.model.classes is not None else "root mean squared error"
     return records.Score(
         metric=metric.name,
         name=metric.words,
@@ -206,14 +200,15 @@ def _score(fit: Fit) -> records.Score:
         nested=nested,
         rows=words,
         explanation=f"{words}, mean over tasks; predicting {fit.baseline_name} gives "
-        f"{number(baseline)}; {choice}",
+        f"{number(baseline)}; choosing the model without the rows that it is scored on gives "
+        f"{number(nested)}",
+        error=error if metric.quantile is None else metric.words,
     )
 
 
 def _models(fit: Fit) -> tuple[records.ModelScore, ...]:
     """Everything that was tried, best first."""
-    trials, in_folds = fit.scored.trials, fit.compared.trials
-    folds = dict(zip(in_folds.names, in_folds.means, strict=True))
+    trials = fit.compared.trials
     means, values, reported = trials.means, trials.scores.by_task, fit.metric.reported
     errors, best = _errors(fit), trials.names.index(trials.chosen.name)
     order = np.argsort(means[best] - means, kind="stable").tolist()
@@ -224,7 +219,6 @@ def _models(fit: Fit) -> tuple[records.ModelScore, ...]:
             kind=candidate.end,
             score=reported(float(means[k])),
             error=errors[k],
-            folds=reported(float(folds[candidate.name])) if fit.on_holdout else None,
             standard_error=standard_error(trials.scores, k),
             difference=float(means[best] - means[k]),
             difference_error=paired(values[best], values[k])[1],
@@ -235,105 +229,130 @@ def _models(fit: Fit) -> tuple[records.ModelScore, ...]:
     )
 
 
-def _errors(fit: Fit) -> NDArray[np.float64]:
+def _errors(fit: Fit) -> Array:
     """Typical errors of models in units of the target, or percentages that are correct."""
-    means = over_tasks(fit.scored.trials.plain)
+    means = over_tasks(fit.compared.trials.plain)
     if fit.model.classes is not None:
         return 100.0 * means
     return -means if fit.metric.quantile is not None else np.sqrt(np.maximum(-means, 0.0))
 
 
-def _typical_error(fit: Fit) -> records.TypicalError:
-    trials, classes = fit.scored.trials, fit.model.classes is not None
-    what = "percent correct" if classes else "root mean squared error"
-    return records.TypicalError(
-        value=_errors(fit)[trials.names.index(trials.chosen.name)],
-        what=what if fit.metric.quantile is None else fit.metric.words,
-        unit=fit.model.target,
-        percent_correct=classes,
-    )
-
-
 def _chosen_model(fit: Fit) -> records.ChosenModel:
-    trials = fit.scored.trials
+    trials = fit.compared.trials
     bases = [trials.named(name).base for name in trials.parts]
     return records.ChosenModel(
         name=trials.chosen.name,
         label=trials.chosen.label,
-        why=verdicts.reason(fit.compared.trials, fit.compared.schema.words),
-        parts=trials.listed_parts,
+        why=verdicts.reason(trials, fit.compared.schema.words),
+        parts=tuple(
+            records.Part(name=c.name, label=c.label, weight=w) for c, w in trials.listed_parts
+        ),
         task_means=any("means" in BLOCKS.get(base, ()) for base in bases),
     )
 
 
-def _holdout(fit: Fit) -> records.Holdout | None:
-    """Scores on another table."""
-    if not isinstance(fit.held_out, Scored):
-        return fit.held_out
-    trials, _, counts, *_ = fit.held_out
-    scores = map(fit.metric.reported, trials.means.tolist())
-    return records.Holdout(rows=counts.sum(), scores=dict(zip(trials.names, scores, strict=True)))
+def _holdout(score: Score | None) -> records.Holdout | None:
+    return None if score is None else records.Holdout(rows=score.rows, score=score.score)
 
 
-def _center(fit: Fit) -> records.CenterSummary | None:
-    """Summarise the centre, unless its features are principal axes."""
-    model, sharing = fit.model, fit.compared.sharing
-    if model.rotation is not None:
-        return None
-    levels = model.task_columns if len(sharing.groups_) else [model.task]
-    return differences.center_summary(sharing, model.encoder.feature_names, levels)
-
-
-def _size(rows: RowSummary) -> records.Size:
-    counts = rows.counts
-    return records.Size(
-        tasks=len(counts),
-        compared=len(rows.compared),
-        rows=counts.sum(),
-        smallest=counts.min(),
-        largest=counts.max(),
-    )
-
-
-def _effects(fit: Fit) -> tuple[records.PartialEffect, ...]:
-    """Partial effects of columns, unless these are too many."""
-    sample, constant = fit.compared.schema.survey.sample, fit.compared.rows.constant
-    return effects(fit.model, sample, constant) if fit.model.rotation is None else ()
-
-
-def _tasks(
-    made: Compared, some: NDArray[np.intp], place: NDArray[np.float64]
-) -> tuple[records.TaskRow, ...]:
+def _tasks(made: Compared, some: NDArray[np.intp]) -> tuple[records.TaskRow, ...]:
     model = made.described
-    columns = (model.tasks_, made.rows.counts, model.distances_, model.forces_, place)
+    columns = (model.tasks_, made.rows.counts, model.distances_, model.forces_)
     return tuple(
-        records.TaskRow(task=label, rows=rows, distance=distance, force=force, place=tuple(at))
-        for label, rows, distance, force, at in zip(*(c[some] for c in columns), strict=True)
+        records.TaskRow(task=label, rows=rows, distance=distance, force=force)
+        for label, rows, distance, force in zip(*(c[some] for c in columns), strict=True)
     )
 
 
-def _gains(comparison: Comparison, rival: str) -> NDArray[np.float64]:
-    """Gain of each task over a rival, 0 where it has no scores."""
-    gains = comparison.scores[-1] - comparison.scores[comparison.methods.index(rival)]
-    return np.where(np.isfinite(gains), gains, 0.0)
-
-
-def _tasks_to_list(gains: NDArray[np.float64], distances: NDArray[np.float64]) -> NDArray[np.intp]:
+def _tasks_to_list(comparison: Comparison, rival: str) -> NDArray[np.intp]:
     """Tasks to list one by one: all, or of many those at the ends and some of the others."""
-    n_tasks = len(distances)
-    if n_tasks <= _MOST_TASKS:
-        return np.arange(n_tasks)
-    orders = np.argsort(gains), np.argsort(distances)
-    ends = [part for order in orders for part in (order[:_AT_ENDS], order[-_AT_ENDS:])]
-    evenly = np.linspace(0, n_tasks - 1, _MOST_TASKS - 4 * _AT_ENDS).astype(np.intp)
-    return np.unique(np.concatenate([*ends, evenly]))
+    gains = comparison.gains(rival)
+    if len(gains) <= _MOST_TASKS:
+        return np.arange(len(gains))
+    order = np.argsort(gains)
+    evenly = np.linspace(0, len(gains) - 1, _MOST_TASKS - 2 * _AT_ENDS).astype(np.intp)
+    return np.unique(np.concatenate([order[:_AT_ENDS], order[-_AT_ENDS:], evenly]))
 
 
-def _gain_counts(gains: NDArray[np.float64]) -> tuple[records.GainCount, ...]:
-    """Histogram of gains without its tails, whose tasks are listed."""
-    low, high = np.quantile(gains, [0.005, 0.995])
-    counts, edges = np.histogram(gains, bins=60, range=(low, high))
-    return tuple(
-        records.GainCount(low=a, high=b, count=count)
-        for a, b, count in zip(edges[:-1], edges[1:], counts.tolist(), strict=True)
-    )
+def effects(
+    model: TableModel, frame: pd.DataFrame, constant: Collection[str] = ()
+) -> tuple[records.PartialEffect, ...]:
+    """Predictions as one column changes, averaged over rows of the table.
+
+    At the centre and in some tasks, for the columns with the largest effects at the centre. For
+    classes it is the effect on the probability of the last one. Tasks cannot differ in the effect
+    of a column whose features are `constant` within all of them. Very many columns have none.
+    """
+    grids = _grids(model, frame)
+    if not grids or model.rotation is not None:
+        return ()
+    ends = np.cumsum([0, *map(len, grids.values())])
+    parts = {name: slice(*pair) for name, pair in zip(grids, pairwise(ends), strict=True)}
+    X = _encoded(model, frame, grids, ends[-1])
+    center = _averaged(model, X, -1)
+    largest = sorted(grids, key=lambda name: -np.ptp(center[parts[name]]))[:_COLUMNS]
+    labels, classes = model._tasks.labels, model.classes
+    drawn = range(0, len(labels), -(-len(labels) // _LINES))
+    what = model.predicts if classes is None else f"probability of {model.target} = {classes[-1]}"
+    found = []
+    for name in largest:
+        differ = not set(model.encoder.features_of(name)) <= set(constant)
+        tasks = drawn if differ else ()
+        found.append(
+            records.PartialEffect(
+                feature=name,
+                what=what,
+                probability=classes is not None,
+                grid=tuple(grids[name]),
+                center=tuple(center[parts[name]]),
+                tasks=tuple(labels[task] for task in tasks),
+                lines=tuple(tuple(_averaged(model, X[parts[name]], task)) for task in tasks),
+            )
+        )
+    return tuple(found)
+
+
+def _grids(model: TableModel, frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """Values of each column: few numbers as they are, others evenly spaced; frequent levels."""
+    grids: dict[str, list[Any]] = {}
+    for name in model.encoder.plain:
+        values = as_numbers(frame[name])
+        values = values[np.isfinite(values)]
+        low, high = np.quantile(values, _CENTRAL)
+        distinct = np.unique(values[(values >= low) & (values <= high)])
+        many = len(distinct) > _GRID
+        grids[name] = (np.linspace(low, high, _GRID) if many else distinct).tolist()
+    for name, levels in model.encoder.levels.items():
+        counts = counted(frame[name]).sort_values(ascending=False, kind="stable")
+        grids[name] = [level for level in counts.index if level in levels][:_COLUMNS]
+    return {name: grid for name, grid in grids.items() if len(grid) > 1}
+
+
+def _encoded(
+    model: TableModel, frame: pd.DataFrame, grids: dict[str, list[Any]], n_points: int
+) -> Array:
+    """Features of some rows for each value of a grid, one column after the other."""
+    most = np.clip(_NUMBERS // (n_points * len(model.encoder.feature_names)), 1, _ROWS)
+    n_rows = min(int(most), len(frame))
+    frame = frame.iloc[np.linspace(0, len(frame) - 1, n_rows).astype(np.intp)]
+    nobody = np.full(n_points * n_rows, None, dtype=object)
+    rows: dict[str, NDArray[Any]] = dict.fromkeys(model.task_columns, nobody)
+    for name in model.encoder.columns:
+        values = frame[name].to_numpy(dtype=object)
+        if name in model.encoder.numbers:
+            values = as_numbers(frame[name], model.encoder.marks.get(name), strict=False)
+        rows[name] = np.tile(values, n_points).reshape(n_points, n_rows)
+    start = 0
+    for name, grid in grids.items():
+        rows[name][start : start + len(grid)] = np.array(grid, dtype=object)[:, np.newaxis]
+        start += len(grid)
+    table = pd.DataFrame({name: column.ravel() for name, column in rows.items()})
+    return model.encode(table)[0].reshape(n_points, n_rows, -1)
+
+
+def _averaged(model: TableModel, X: Array, task: int) -> Array:
+    """Mean predictions of a task over the rows of each value of a grid; -1 is the centre."""
+    rows = X.reshape(-1, X.shape[-1])
+    values = predictions(model.state, rows, np.full(len(rows), task))
+    values = values if model.classes is None else values[:, -1]
+    return np.asarray(values.reshape(X.shape[:-1]).mean(axis=1))

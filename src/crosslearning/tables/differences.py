@@ -1,7 +1,6 @@
 """How tasks differ in a linear model: coefficients, their standard deviations, and a map."""
 
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,12 +8,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import crosslearning.tables.findings as records
-from crosslearning.convex.evidence.variance_law import VarianceLaw
+from crosslearning.convex.evidence.posterior import VarianceLaw
 from crosslearning.convex.families import family_of
-from crosslearning.tables.learners.features import Rotation
+from crosslearning.tables.forecast import Rotation
+from crosslearning.tables.model import TableModel
 
 Array = NDArray[np.float64]
-_Differences = tuple[records.Difference, ...]
 _MOST_LINES = 1_000_000  # of a file of coefficients
 _FEWEST = 2.0  # degrees of freedom of an interval
 
@@ -64,22 +63,19 @@ def _thresholds(model: Any) -> pd.DataFrame:
     return pd.DataFrame({"task": "(centre)", "feature": names, "coefficient": [*values]})
 
 
-def standardised(model: Any, axes: Array | None) -> tuple[Array, Array]:
-    """Coefficients per standard deviation of a feature, and intercepts at the features' means.
+def coefficients(estimator: Any, model: TableModel, some: NDArray[np.intp]) -> records.Coefficients:
+    """List parameters of some tasks, for more than two classes by class.
 
-    `axes` turn the features of the model into those of the table. The centre comes last.
+    Coefficients are per standard deviation of a feature of the table, and intercepts those at the
+    means of the features.
     """
-    coef, intercept = _with_center(model, "coef_"), _with_center(model, "intercept_")[..., 0]
-    scaled = coef * model.feature_scale_ if axes is None else coef @ axes.T
-    return scaled, intercept + coef @ model.feature_mean_
-
-
-def coefficients(
-    model: Any, coef: Array, intercept: Array, names: list[str]
-) -> records.Coefficients:
-    """List standardised parameters by feature; for more than two classes, by class."""
-    n_scores = coef.shape[1]
-    classes = model.classes_[-n_scores:] if _by_class(model) else [None]
+    both = np.append(some, len(estimator.tasks_))  # and the centre
+    coef = _with_center(estimator, "coef_")[both]
+    intercept = _with_center(estimator, "intercept_")[both, :, 0] + coef @ estimator.feature_mean_
+    coef = (
+        coef * estimator.feature_scale_ if model.rotation is None else coef @ model.rotation.axes.T
+    )
+    classes = estimator.classes_[-coef.shape[1] :] if _by_class(estimator) else [None]
     columns = zip(classes, coef.swapaxes(0, 1).tolist(), intercept.T.tolist(), strict=True)
     predictors = [
         records.Predictor(
@@ -91,91 +87,77 @@ def coefficients(
         )
         for label, slopes, levels in columns
     ]
-    return records.Coefficients(features=tuple(names), predictors=tuple(predictors))
-
-
-def places(coef: Array, intercept: Array) -> tuple[Array, float]:
-    """Project tasks onto the plane through the centre that shows most of their differences.
-
-    Also return the share of the squared differences that it shows.
-    """
-    everyone = np.hstack([coef.reshape(len(coef), -1), intercept])
-    left, sizes, _ = np.linalg.svd(everyone[:-1] - everyone[-1], full_matrices=False)
-    total = float(np.sum(sizes**2))
-    return left[:, :2] * sizes[:2], float(np.sum(sizes[:2] ** 2)) / total if total > 0 else 1.0
+    features = tuple(model.encoder.feature_names)
+    return records.Coefficients(features=features, predictors=tuple(predictors))
 
 
 def task_differences(
-    model: Any, names: list[str], axes: Array | None, target: str, constant: list[str]
+    estimator: Any, model: TableModel, target: str, constant: list[str]
 ) -> records.TaskDifferences:
     """How much tasks differ in each coefficient, per standard deviation of its column.
 
     With 95 % intervals, those of :meth:`CrossBayesianRidge.summary`, unless too few tasks determine
-    them. Columns with a common variance are listed once among those `shown`, the largest first and
-    without `constant` columns. Tasks within groups have the differences of groups as well.
+    them. Columns with a common variance are listed once, the largest first and without `constant`
+    columns. Tasks within groups have the differences of groups as well.
     """
-    center = np.reshape(model.center_coef_ * model.feature_scale_, (-1, model.n_features_in_))[-1]
+    axes = getattr(model.rotation, "axes", None)
+    center = estimator.center_coef_ * estimator.feature_scale_
+    center = np.reshape(center, (-1, estimator.n_features_in_))[-1]
     center = center if axes is None else axes @ center
-    *outer, (level, features, shown) = (
-        _differences(deviations, names, center, constant) for deviations in _deviations(model, axes)
+    names, units = _levels(estimator, model)
+    levels = tuple(
+        _differences(name, n, deviations, model.encoder.feature_names, center, constant)
+        for name, n, deviations in zip(names, units, _deviations(estimator, axes), strict=True)
     )
-    family = family_of(vars(model))
-    logarithmic, classes = family.link == "log", family.link == "logit"
+    family = family_of(vars(estimator))
+    logarithmic, noisy = family.link == "log", family.link == "identity" and family.has_dispersion
     scale = f"the logarithm of {target}" if logarithmic else target
     return records.TaskDifferences(
-        level=level,
-        features=features,
-        shown=shown,
-        noise=model.noise_sd_ if family.link == "identity" and family.has_dispersion else None,
-        unit="log-odds" if classes else scale,
-        factor=np.exp(level.sd) if logarithmic else None,
-        epsilon=bound_of(model),
-        outer=tuple(
-            records.GroupDifferences(name=name, groups=len(groups), level=level, shown=shown)
-            for name, groups, (level, _, shown) in zip(
-                model.level_names_[:-1], model.groups_, outer, strict=True
-            )
-        ),
+        levels=levels,
+        noise=estimator.noise_sd_ if noisy else None,
+        unit="log-odds" if family.link == "logit" else scale,
+        factor=np.exp(levels[-1].level.sd) if logarithmic else None,
     )
 
 
-def center_summary(model: Any, names: list[str], levels: Sequence[str]) -> records.CenterSummary:
-    """Summarise the centre of a model of these columns, whose tasks and groups are `levels`."""
+def _levels(estimator: Any, model: TableModel) -> tuple[list[str], list[int]]:
+    """Columns by which tasks differ, outermost first, and how many groups or tasks there are."""
+    groups = [len(names) for names in estimator.groups_]
+    columns = model.task_columns if groups else [model.task]
+    return columns, [*groups, len(estimator.tasks_)]
+
+
+def center_summary(estimator: Any, model: TableModel) -> records.CenterSummary:
+    """Summarise the centre of an estimator of the columns of a table."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about intervals that are missing
-        frame = model.summary().frame
+        frame = estimator.summary().frame
+    names = [*model.encoder.feature_names, "(intercept)"]
     classes = [key[0] for key in frame.index] if frame.index.nlevels > 1 else [None] * len(frame)
-    features = [*names, "(intercept)"] * (len(frame) // (len(names) + 1))
-    values = frame.to_numpy().tolist()
     coefficients = (
         records.CenterCoefficient(
-            feature=feature,
-            class_=label,
+            feature=names[k % len(names)],
+            class_=classes[k],
             estimate=row[0],
             std_error=row[1],
             low=row[2],
             high=row[3],
-            between=tuple(
-                records.Deviation(sd=row[k], low=row[k + 1], high=row[k + 2])
-                for k in range(4, len(row), 3)
-            ),
+            between=tuple(tuple(row[j : j + 3]) for j in range(4, len(row), 3)),
         )
-        for feature, label, row in zip(features, classes, values, strict=True)
+        for k, row in enumerate(frame.to_numpy().tolist())
     )
+    levels, _ = _levels(estimator, model)
     return records.CenterSummary(levels=tuple(levels), coefficients=tuple(coefficients))
 
 
 def _differences(
-    deviations: Array, names: list[str], center: Array, constant: list[str]
-) -> tuple[records.Difference, _Differences, _Differences]:
-    """Differences at one level: of intercepts, of each column, and those to show.
-
-    The columns of `deviations` are standard deviations, and the ends of their intervals.
-    """
+    name: str, units: int, deviations: Array, names: list[str], center: Array, constant: list[str]
+) -> records.LevelDifferences:
+    """Differences at one level; columns of `deviations` are standard deviations and intervals."""
     sds = deviations[:, 0]
     groups: dict[str, list[int]] = {}  # of columns with a common variance
-    for j, name in enumerate(names):
-        if name not in constant and sds[j] > 0:
+    for j, column in enumerate(names):
+        if column not in constant and sds[j] > 0:
             groups.setdefault(f"{sds[j]:.9g}", []).append(j)
 
     def difference(what: str, row: int, **about: Any) -> records.Difference:
@@ -183,16 +165,19 @@ def _differences(
         ends = (low, high) if np.isfinite(high) and sd > 0 else (None, None)
         return records.Difference(what=what, sd=sd, low=ends[0], high=ends[1], **about)
 
-    def of_columns(what: str, columns: list[int]) -> records.Difference:
-        listed, effect = tuple(names[j] for j in columns), center[columns[0]]
-        return difference(what, columns[0], columns=listed, center=effect)
-
     every = sum(map(len, groups.values()))
-    largest = sorted(groups.values(), key=lambda group: -sds[group[0]])
-    shared = tuple(of_columns(_words(group, names, every), group) for group in largest)
+    shared = tuple(
+        difference(
+            _words(group, names, every),
+            group[0],
+            columns=tuple(names[j] for j in group),
+            center=center[group[0]],
+        )
+        for group in sorted(groups.values(), key=lambda group: -sds[group[0]])
+    )
     level = difference("level", -1)
-    features = tuple(of_columns(name, [j]) for j, name in enumerate(names))
-    return level, features, (level, *shared) if level.sd > 0 else shared
+    shown = (level, *shared) if level.sd > 0 else shared
+    return records.LevelDifferences(name=name, units=units, level=level, shown=shown)
 
 
 def _words(group: list[int], names: list[str], n_different: int) -> str:

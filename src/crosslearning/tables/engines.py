@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from crosslearning.convex.sums.passes import Pass, PassSums
 from crosslearning.convex.sums.statistics import Statistics
-from crosslearning.tables.reading.files import Files
+from crosslearning.tables.reading import Files
 from crosslearning.tables.rows import Rows
-from crosslearning.tables.schema import Schema
+from crosslearning.tables.schema import Schema, Survey, columns_to_read
 from crosslearning.tables.settings import FitSettings
-from crosslearning.tables.survey import Survey, columns_to_read
 
 ROOM = 2**16  # rows of files, or of a cluster, that are kept in memory
 _AT_ONCE = 8  # sums, or surveys, that are merged in one step
@@ -37,8 +36,7 @@ class FrameTable:
     """A data frame, which is one chunk; if it is a part of a table, errors name its number."""
 
     n_rows = None
-    text_labels = text_as_categories = False
-    notes = ()
+    text_labels = False
 
     def __init__(self, frame: pd.DataFrame, part: int | None = None) -> None:
         self.frame, self.part = frame.reset_index(drop=True), part
@@ -84,12 +82,11 @@ class Engine:
     table: Table
     progress: Callable[[str], object] = lambda _: None
     n_passes: int = 0
-    module = "crosslearning.tables"
 
     @property
     def function(self) -> str:
         """The function that fits the table."""
-        return f"{self.module}.fit_{'files' if isinstance(self.table, Files) else 'table'}"
+        return "fit_files" if isinstance(self.table, Files) else "fit_table"
 
     @property
     def room(self) -> float:
@@ -99,8 +96,7 @@ class Engine:
     def survey(self, settings: FitSettings) -> Survey:
         """Look at all rows of the columns that may be needed."""
         columns = columns_to_read(self.table.columns, settings)
-        survey = Survey(settings, self.room, self.table.text_as_categories)
-        return self._looked_at(columns, survey)
+        return self._looked_at(columns, Survey(settings, self.room))
 
     def _looked_at(self, columns: list[str], survey: Survey) -> Survey:
         """Add all rows to a survey of none."""
@@ -153,8 +149,6 @@ class ClusterEngine(Engine):
     the tasks of a part, and are merged on the workers by ranges of tasks. The work of a lost worker
     is repeated.
     """
-
-    module = "crosslearning.tables.dask"
 
     def __init__(self, table: Table, parts: list[Any], progress: Callable[[str], object]) -> None:
         super().__init__(table, progress)

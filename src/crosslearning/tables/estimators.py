@@ -8,10 +8,8 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from hashlib import sha256
 from numbers import Integral
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -28,10 +26,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from crosslearning.archive import read_archive, write_archive
+from crosslearning.archive import from_json, to_json
 from crosslearning.evaluation import Comparison
-from crosslearning.evaluation.records import from_json, to_json
-from crosslearning.tables.columns.recognition import require_columns
+from crosslearning.tables.columns import require_columns
 from crosslearning.tables.findings import Findings
 from crosslearning.tables.fitting import fit_table
 from crosslearning.tables.model import TableModel
@@ -44,14 +41,11 @@ from crosslearning.tasks.estimators import (
     is_center,
     separate_labels,
 )
-from crosslearning.tasks.labels import as_objects
-from crosslearning.tasks.nested import has_levels, level_names, paths_like
+from crosslearning.tasks.labels import as_objects, has_levels, level_names, paths_like
 
 if TYPE_CHECKING:
     from crosslearning.report.plots import Plot
 
-_MODEL, _RESULTS, _ESTIMATOR = "model.npz", "results.json", "estimator.npz"
-_KIND = "table estimator"
 _CANDIDATE = ["name", "label", "end", "score", "standard_error", "chosen"]
 
 
@@ -209,26 +203,17 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         return models.rename(columns={"kind": "end"})[_CANDIDATE]
 
     @property
-    def comparison_(self) -> Comparison | dict[str, Any]:
+    def comparison_(self) -> Comparison:
         """The choice among all models, compared with that among pooled and separate models."""
-        record, size = self._findings.comparison, self._findings.size
-        if len(record.tasks) < size.compared:  # only some of the tasks are listed
-            listed: dict[str, Any] = to_json(record)
-            return listed
-        methods = tuple(row.method for row in record.overall)
-        sign = 1.0 if self._findings.score.greater_is_better else -1.0
-        values = [[getattr(task, method) for task in record.tasks] for method in methods]
-        scores = sign * np.array(values, dtype=np.float64)
-        texts = map(to_json, self._fitted._tasks.labels)
-        originals = {repr(text): label for text, label in zip(texts, self.tasks_, strict=True)}
-        return Comparison(
-            methods=methods,
-            labels=as_objects([originals[repr(task.task)] for task in record.tasks]),
-            rows=np.array([task.rows for task in record.tasks]),
-            scores=scores,
-            shares=np.where(np.isfinite(scores).all(axis=0), 1.0, 0.0),
-            stated=record.effect,
-            words=self._findings.sentence,
+        findings = self._findings
+        texts = [repr(to_json(label)) for label in self._fitted._tasks.labels]
+        originals = dict(zip(texts, self.tasks_, strict=True))
+        labels = [originals[repr(to_json(label))] for label in findings.comparison.labels]
+        return replace(
+            findings.comparison,
+            labels=as_objects(labels),
+            stated=findings.verdict.effect,
+            words=findings.sentence,
         )
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -237,26 +222,19 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         The commands ``crosslearning predict`` and ``crosslearning report`` read it, too. An
         earlier fit in the folder is replaced; a folder with anything else is refused.
         """
-        self._fitted.save(folder)
         names = ("n_features_in_", "feature_names_in_", "classes_")
-        content = {
-            "model": _digest(Path(folder)),
-            "parameters": self.get_params(deep=False),
-            "fitted": {name: getattr(self, name) for name in names if hasattr(self, name)},
-        }
-        write_archive(Path(folder) / _ESTIMATOR, _KIND, content)
+        fitted = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        wrapper = {"parameters": self.get_params(deep=False), "fitted": fitted}
+        replace(self._fitted, wrapper=wrapper).save(folder)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the findings as one HTML page that works offline, and return its path.
 
         In a folder, the page is ``report.html``. This needs the extra ``app``.
         """
-        from crosslearning.report import write
+        from crosslearning.report.page import write_findings
 
-        text = json.dumps(to_json(self._findings))
-        with TemporaryDirectory() as folder:
-            Path(folder, _RESULTS).write_text(text, encoding="utf-8")
-            return write(folder, out=path)
+        return write_findings(self._findings, path)
 
     def plot(self) -> Plot:
         """Draw the errors of all models that were tried; needs the extra ``app``."""
@@ -311,7 +289,7 @@ class CrossRegressor(TaskRegressor, CrossTable):
         ``score`` (errors are positive), ``standard_error``, and whether it was ``chosen``.
     comparison_ : Comparison
         The choice among all models, as "cross", compared with the same choice among pooled and
-        among separate models. With more than 2,000 tasks, a dict of what was recorded of it.
+        among separate models. Of more than 2,000 tasks it has some.
     sentence_ : str
         Whether sharing helps, and by how much.
     tasks_ : array of shape (n_tasks,)
@@ -403,13 +381,6 @@ class CrossClassifier(TaskClassifier, CrossTable):
         predictions = self._predictions(X, tasks)
         return predictions[[f"probability_{label}" for label in self.classes_]].to_numpy()
 
-    def predict_log_proba(
-        self, X: ArrayLike, tasks: ArrayLike | str | None = None
-    ) -> NDArray[np.float64]:
-        """Logarithms of `predict_proba`."""
-        smallest = np.finfo(np.float64).tiny
-        return np.asarray(np.log(np.maximum(self.predict_proba(X, tasks), smallest)))
-
     def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
         return self.predict_proba(X, tasks)
 
@@ -440,29 +411,21 @@ def load(folder: str | os.PathLike[str]) -> CrossRegressor | CrossClassifier:
     CrossRegressor or CrossClassifier
         Its predictions are those of the estimator that was saved.
     """
-    path = Path(folder)
-    model = TableModel.load(path)
-    if (path / _RESULTS).is_file():
-        stored = json.loads((path / _RESULTS).read_text(encoding="utf-8"))
+    model, results = TableModel.load(folder), Path(folder, "results.json")
+    if results.is_file():
+        stored = json.loads(results.read_text(encoding="utf-8"))
         model = replace(model, findings=from_json(Findings, stored))
     names = as_objects(list(model.encoder.columns))
     fitted = {"n_features_in_": len(names), "feature_names_in_": names}
     if model.classes is not None:
         fitted["classes_"] = model.classes
     task_column = model.task if model.levels is None else model.task_columns
-    state: dict[str, Any] = {"parameters": {"task_column": task_column}, "fitted": fitted}
-    if (path / _ESTIMATOR).is_file():
-        saved = read_archive(path / _ESTIMATOR, _KIND)
-        state = saved if saved["model"] == _digest(path) else state  # else it is of another fit
+    by_command: dict[str, Any] = {"parameters": {"task_column": task_column}, "fitted": fitted}
+    state = model.wrapper or by_command
     kind = CrossRegressor if model.classes is None else CrossClassifier
     estimator = kind(**state["parameters"])
     estimator.__dict__.update(state["fitted"], model_=model)
     return estimator
-
-
-def _digest(folder: Path) -> str:
-    """Identify the model in a folder."""
-    return sha256((folder / _MODEL).read_bytes()).hexdigest()
 
 
 def _named_labels(tasks: Any, table: pd.DataFrame) -> dict[str, Any]:

@@ -1,52 +1,44 @@
-"""The models that were compared, and those that are kept, fitted to all rows."""
+"""The models that were compared, what their predictions of held-out rows say, and the final fit."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from crosslearning.convex.predict import Coverage, Residuals, calibrated
 from crosslearning.convex.sums.statistics import Statistics
-from crosslearning.evaluation.numbers import count
-from crosslearning.evaluation.scores import Scores
+from crosslearning.evaluation.numbers import percent
+from crosslearning.evaluation.scores import Reliability, Scores, reliability
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
-from crosslearning.linear.persistence import state_of
-from crosslearning.tables.checks import Checks, RowSummary, baseline_predictions
+from crosslearning.linear._estimator import state_of
 from crosslearning.tables.differences import coefficient_table
-from crosslearning.tables.engines import Engine
-from crosslearning.tables.forecast import blend, is_in_fit, predictions, targets_of
-from crosslearning.tables.learners.candidates import Candidate
-from crosslearning.tables.learners.features import Rotation
-from crosslearning.tables.learners.spaces import Spaces
-from crosslearning.tables.learners.trials import Choice, Trials, over_tasks
-from crosslearning.tables.metrics import Metric, Predictions, plain_of
+from crosslearning.tables.findings import Prediction
+from crosslearning.tables.forecast import Rotation, blend
+from crosslearning.tables.learners.candidates import Candidate, Trials
+from crosslearning.tables.learners.search import Bases
+from crosslearning.tables.metrics import Metric, Predictions
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.rows import bounded, bounds_of, fitted
+from crosslearning.tables.rows import Rows, Splits, bounded, bounds_of, fitted
 from crosslearning.tables.schema import Schema
-from crosslearning.tasks.labels import as_objects
 
+Array = NDArray[np.float64]
 _LEARNED = 2**14  # tasks that are enough for variances
-
-
-class Scored(NamedTuple):
-    """Trials whose scores decide the verdict; their tasks, rows, score of a guess, and words."""
-
-    trials: Trials
-    labels: NDArray[Any]
-    counts: NDArray[np.int64]
-    baseline: float
-    words: str
+_MOST_SHOWN = 2_000  # predictions
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Compared:
     """Models compared on held-out rows, checks of the chosen one, and how to fit any to all rows.
 
-    `fit` remembers what it fitted. `spaces` are there if all rows are in memory, and `rotation` if
+    `fit` remembers what it fitted. `bases` are there if all rows are in memory, and `rotation` if
     features are so many that models are those of their principal axes.
     """
 
@@ -56,7 +48,7 @@ class Compared:
     checks: Checks
     notes: list[str]
     fit: Callable[[Candidate], Any]
-    spaces: Spaces | None = None
+    bases: Bases | None = None
     rotation: Rotation | None = None
 
     @property
@@ -69,14 +61,6 @@ class Compared:
         """The estimator that says how much tasks differ."""
         return self.fit(self.trials.spreading)
 
-    @property
-    def scored(self) -> Scored:
-        """Scores on held-out rows."""
-        some, rows, schema = self.rows.compared, self.rows, self.schema
-        return Scored(
-            self.trials, schema.labels[some], rows.counts[some], rows.baseline, schema.words
-        )
-
     def model(self) -> TableModel:
         """Fit the chosen model to all rows."""
         schema, names = self.schema, self.schema.encoder.feature_names
@@ -87,85 +71,41 @@ class Compared:
             metric=schema.metric.name,
             encoder=schema.encoder,
             rotation=self.rotation,
-            state=self.state(self.trials.parts),
+            state=self._state(),
             residuals=self.checks.residuals,
             coefficients=coefficient_table(self.described, names, self.rotation),
             horizon=schema.horizon,
         )
 
-    def state(self, weights: dict[str, float]) -> dict[str, Any]:
-        """Return what predictions of a model, or of a blend of several, need."""
-        used = [(c, weights[c.name]) for c in self.trials.candidates if c.name in weights]
-        states = [self._state(c) for c, _ in used]
-        bases = {c.base for c, _ in used if c.estimator is not None} - {"linear"}
+    def _state(self) -> dict[str, Any]:
+        """Return what predictions of the chosen model need, which may be a blend of several."""
+        weights = self.trials.parts
+        used = [c for c in self.trials.candidates if c.name in weights]
+        states = [_state_of(self.fit(c)) for c in used]
+        bases = {c.base for c in used if c.estimator is not None} - {"linear"}
         if not bases and len(used) == 1:
             return states[0]
-        assert self.spaces is not None  # which all but single linear models are fitted in
-        basis = self.spaces.final(bases) if bases else None
-        seen = [basis.seen(c.base) if basis and c.base in bases else None for c, _ in used]
-        parts = [(w, columns, one) for (_, w), columns, one in zip(used, seen, states, strict=True)]
-        return blend(parts, basis)
-
-    def _state(self, candidate: Candidate) -> dict[str, Any]:
-        if candidate.estimator is None:
-            trees: dict[str, Any] = self.fit(candidate)
-            return trees
-        state = state_of(self.fit(candidate))
-        state["fitted"].pop("calibration_", None)  # intervals use the errors of held-out rows
-        return state
-
-    def score_all(self, model: TableModel, frame: pd.DataFrame) -> Scored:
-        """Score all candidates on rows of another table; the choice stays as it is."""
-        assert self.spaces is not None
-        rows, metric, trials = self.spaces.rows, self.schema.metric, self.trials
-        y, X, codes, frame = targets_of(model, frame)
-        new, tasks = ~is_in_fit(model.state, codes), codes.copy()
-        names = model.written_labels(frame[new]).astype(object)
-        numbers, others = pd.factorize(names, use_na_sentinel=False)
-        labels = as_objects([*self.schema.labels, *others])
-        tasks[new] = len(self.schema.labels) + numbers
-        weights = model.encoder.weights(frame, self.schema.settings.weights)
-        metrics = (metric, plain_of(metric, rows.classes))
-
-        def scores(parts: dict[str, float]) -> list[NDArray[np.float64]]:
-            shares = predictions(self.state(parts), X, codes)
-            predicted = Predictions.of(shares, rows.classes)
-            return [m.of_tasks(y, predicted, weights, tasks, len(labels))[0] for m in metrics]
-
-        choices = {
-            name: Choice(choice.weights, np.asarray(scores(choice.weights)[:1]))
-            for name, choice in trials.choices.items()
-        }
-        blended = {"blend": trials.choices["all"].weights}
-        values = np.stack([scores(blended.get(name, {name: 1.0})) for name in trials.names], axis=1)
-        weight = np.bincount(tasks, weights, len(labels)).astype(np.float64)[np.newaxis]
-        by_metric, plain = (Scores(trials.names, one[:, np.newaxis], weight) for one in values)
-        if over_tasks(by_metric).max() == -np.inf:
-            raise unscored(metric, len(y))
-        guessed = baseline_predictions(rows, len(y), metric)
-        guess, _ = metric.of_tasks(y, guessed, weights, tasks, len(labels))
-        return Scored(
-            replace(trials, scores=by_metric, plain=plain, choices=choices, kept=trials.chosen),
-            labels,
-            np.bincount(tasks, minlength=len(labels)),
-            metric.reported(float(np.nanmean(guess))),
-            f"on the {count(len(y), 'row')} of the held-out table",
-        )
+        assert self.bases is not None  # which all but single linear models are fitted in
+        basis = self.bases.final(bases) if bases else None
+        seen = [basis.seen(c.base) if basis and c.base in bases else None for c in used]
+        each = zip(used, seen, states, strict=True)
+        return blend([(weights[c.name], columns, state) for c, columns, state in each], basis)
 
 
-def unscored(metric: Metric, n_rows: int) -> ValueError:
-    """Say that a held-out table has nothing to score by."""
-    why, remedy = "", ""
-    if n_rows:
-        why, remedy = ", and perhaps too few classes", ", or choose another metric"
-    return ValueError(
-        f"No task of the held-out table can be scored by {metric.words}: it has "
-        f"{count(n_rows, 'row')} with a target{why}. Hold out another table{remedy}."
-    )
+def _state_of(model: Any) -> dict[str, Any]:
+    if isinstance(model, dict):  # trees
+        return model
+    state = state_of(model)
+    state["fitted"].pop("calibration_", None)  # intervals use the errors of held-out rows
+    return state
 
 
 def fit_to_sums(
-    engine: Engine, schema: Schema, total: Statistics, ends: NDArray[Any], candidate: Candidate
+    schema: Schema,
+    total: Statistics,
+    ends: NDArray[Any],
+    pass_over: Callable[..., Any],
+    candidate: Candidate,
 ) -> Any:
     """Fit a linear model to sums of all rows, or by passes over them."""
     model = clone(candidate.estimator)
@@ -174,23 +114,152 @@ def fit_to_sums(
         model.fit_statistics(total, tasks=tasks, learn_from=_LEARNED)
     else:
         about = ends.max() if isinstance(model, CrossBayesianGLM) else schema.classes
-        model.fit_passes(total, partial(engine.pass_over, schema), about, learn_from=_LEARNED)
+        model.fit_passes(total, partial(pass_over, schema), about, learn_from=_LEARNED)
     model.tasks_ = schema.labels
     return model if schema.classes is not None else bounded(model, ends)
 
 
-def fit_to_rows(spaces: Spaces, trials: Trials, labels: NDArray[Any], candidate: Candidate) -> Any:
+def fit_to_rows(bases: Bases, trials: Trials, labels: NDArray[Any], candidate: Candidate) -> Any:
     """Fit a linear model to all rows in memory; of trees, return what predictions need."""
     if candidate.estimator is not None:
-        rows = spaces.of(candidate.base, None)
+        rows = bases.of(candidate.base, None)
         return fitted(candidate.estimator, rows, labels, nested=candidate.nested)
     sds, attributes = np.zeros(2), {"tasks_": labels, "structure_": "trees"}
-    if spaces.rows.classes is not None:
-        attributes["classes_"] = spaces.rows.classes
+    if bases.rows.classes is not None:
+        attributes["classes_"] = bases.rows.classes
     else:
-        attributes["bounds_"] = bounds_of(spaces.rows.counted)
+        attributes["bounds_"] = bounds_of(bases.rows.counted)
         # Errors of trees that do not know the task are also those of new tasks.
         in_fit, new = (trials.sds[name] for name in (candidate.name, "pooled-trees"))
         sds = np.array([np.nanmean(in_fit), np.nanmean(new)])
-    attributes["trees_"] = spaces.boosting.final(sds, with_task=candidate.end == "cross")
-    return {"class": "Trees", "parameters": {"family": spaces.family}, "fitted": attributes}
+    attributes["trees_"] = bases.boosting.final(sds, with_task=candidate.end == "cross")
+    return {"class": "Trees", "parameters": {"family": bases.family}, "fitted": attributes}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RowSummary:
+    """Rows per task, score of the baseline, features constant within tasks, tasks compared."""
+
+    counts: NDArray[np.int64]
+    baseline: float
+    constant: list[str]
+    fingerprint: str
+    compared: NDArray[np.intp]
+
+    @classmethod
+    def of_rows(cls, rows: Rows, splits: Splits, metric: Metric, names: list[str]) -> RowSummary:
+        """Look at rows in memory; `names` are those of the features, if they are columns."""
+        first = np.zeros(rows.n_tasks, dtype=np.intp)  # row of each task
+        first[rows.codes[::-1]] = np.arange(len(rows.codes))[::-1]
+        varies = np.any(rows.X[:, : len(names)] != rows.X[first[rows.codes], : len(names)], axis=0)
+        return cls(
+            counts=np.bincount(rows.codes, minlength=rows.n_tasks),
+            baseline=baseline_score(rows, splits, metric),
+            constant=np.array(names, dtype=object)[~varies].tolist(),
+            fingerprint=_fingerprint(rows.X, rows.codes, pd.util.hash_array(rows.y)),
+            compared=np.arange(rows.n_tasks),
+        )
+
+    @classmethod
+    def of_sums(
+        cls, total: Statistics, names: list[str], baseline: float, tasks: NDArray[np.intp]
+    ) -> RowSummary:
+        """Look at sums of all rows, of which the rows of some tasks were scored."""
+        squares = np.einsum("nfjj->j", total.cells.scatters)[:-1]
+        return cls(
+            counts=total.counts,
+            baseline=baseline,
+            constant=np.array(names, dtype=object)[squares == 0].tolist(),
+            fingerprint=_fingerprint(total.cells.counts, total.cells.means),
+            compared=tasks,
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """Say if some tasks decided for all."""
+        some, of = len(self.compared), len(self.counts)
+        return [f"models were compared on {some:,} of {of:,} tasks"] if some < of else []
+
+
+def _fingerprint(*arrays: NDArray[Any]) -> str:
+    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+
+
+def baseline_score(rows: Rows, splits: Splits, metric: Metric) -> float:
+    """Score of predicting the mean, quantile or class frequencies of training rows."""
+    by_split = []
+    for train, test in splits.parts:
+        part = rows.take(test)
+        predictions = _baseline(rows.take(train), len(test), metric)
+        weights = part.row_weights
+        by_split.append(metric.of_tasks(part.y, predictions, weights, part.codes, rows.n_tasks))
+    scores, weights = (np.stack(part) for part in zip(*by_split, strict=True))
+    by_task = Scores(["baseline"], scores[np.newaxis], weights).by_task
+    return metric.reported(float(np.nanmean(by_task)))
+
+
+def _baseline(rows: Rows, n_rows: int, metric: Metric) -> Predictions:
+    y, weights = rows.counted, rows.row_weights[rows.row_weights > 0]
+    if metric.quantile is not None:
+        how: Any = {} if rows.weights is None else {"weights": weights, "method": "inverted_cdf"}
+        value = np.asarray(np.quantile(y, metric.quantile, **how))
+    elif rows.classes is None:
+        value = np.asarray(np.average(y, weights=weights))
+    else:
+        counts = np.maximum(weights @ (y[:, np.newaxis] == rows.classes), 0.5)
+        value = counts / counts.sum()
+    return Predictions.of(np.repeat(value[np.newaxis], n_rows, axis=0), rows.classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checks:
+    """Errors, coverage of intervals and examples, of numbers; reliability, of classes; notes."""
+
+    residuals: Residuals | None = None
+    calibration: tuple[Coverage, ...] = ()
+    predicted: tuple[Prediction, ...] = ()
+    reliability: Reliability | None = None
+    notes: tuple[str, ...] = ()
+
+
+def check_trials(
+    trials: Trials, rows: Rows, splits: Splits, labels: Sequence[Any], seed: int
+) -> Checks:
+    """Check the predictions of the chosen model on held-out rows."""
+    predictions, sds = (of[trials.chosen.name] for of in (trials.predictions, trials.sds))
+    if rows.classes is not None:
+        return Checks(reliability=_reliability(rows, predictions))
+    usable = np.isfinite(predictions) & np.isfinite(sds) & (rows.row_weights > 0)
+    if getattr(trials.chosen.estimator, "family", None) == "quantile":
+        at_most = rows.y[usable] <= predictions[usable]
+        share = percent(np.average(at_most, weights=rows.row_weights[usable]))
+        return Checks(notes=(f"{share} of the held-out targets are at most their prediction",))
+    tests = [test[usable[test]] for _, test in splits.parts]
+    parts = [(rows.take(test), predictions[test], sds[test]) for test in tests if len(test)]
+    return check_intervals(parts, labels, seed)
+
+
+def check_intervals(
+    parts: list[tuple[Rows, Array, Array]], labels: Sequence[Any], seed: int
+) -> Checks:
+    """Check intervals; `parts` are rows, means and standard deviations of each split."""
+    y = np.concatenate([rows.y for rows, *_ in parts])
+    means = np.concatenate([means for _, means, _ in parts])
+    codes = np.concatenate([rows.codes for rows, *_ in parts])
+    some = np.sort(np.random.default_rng(seed).permutation(len(y))[:_MOST_SHOWN])
+    numbers = [(rows.y, means, sds) for rows, means, sds in parts]
+    residuals, coverage = calibrated(numbers, 0.0 if y.min() >= 0 else -np.inf)
+    shown = (Prediction(actual=y[k], predicted=means[k], task=labels[codes[k]]) for k in some)
+    return Checks(residuals=residuals, calibration=tuple(coverage), predicted=tuple(shown))
+
+
+def _reliability(rows: Rows, shares: Array) -> Reliability:
+    """Check probabilities of two classes for the second, of more for the predicted one.
+
+    They are NaN for rows that were not held out.
+    """
+    classes, usable = np.asarray(rows.classes), np.isfinite(shares).all(axis=1)
+    shares, true = shares[usable], np.searchsorted(classes, rows.y[usable])
+    if len(classes) == 2:
+        return reliability(shares[:, 1], true == 1, classes[1])
+    return reliability(shares.max(axis=1), true == shares.argmax(axis=1))

@@ -1,7 +1,7 @@
 """What was found in a table: records of what ``results.json`` holds.
 
-Errors are positive. None stands for what is undefined, such as the score of a task without
-held-out rows. Imports are few, so that stored models predict at once.
+Errors are positive, but in a comparison, where greater is better. None stands for what is
+undefined, such as the score of a task without held-out rows.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from crosslearning.convex.residuals import Coverage
-from crosslearning.evaluation.calibration import Reliability
-from crosslearning.evaluation.sentences import Effect, Remark
+from crosslearning.convex.predict import Coverage
+from crosslearning.evaluation.comparison import Comparison, Effect, Remark
+from crosslearning.evaluation.scores import Reliability
 
-VERSION = 4
+VERSION = 5
 Label: TypeAlias = Any  # of a task, class or level: text, a number or a boolean
 Numbers: TypeAlias = tuple[float, ...]
 
@@ -34,7 +34,8 @@ class Size:
 class Score:
     """The metric, by which models are chosen, and its value for a baseline and for the choice.
 
-    `rows` says on which rows.
+    `rows` says on which rows, and `error` what the errors of models are: in units of the target, or
+    the percentage that is correct.
     """
 
     metric: str
@@ -44,14 +45,14 @@ class Score:
     nested: float | None
     rows: str
     explanation: str
+    error: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelScore:
-    """A model that was tried, and how much worse it is than the chosen one.
+    """A model that was tried, its typical error, and how much worse it is than the chosen one.
 
-    `kind` is one of pooled, levels, cross and separate. `error` is the typical error. If scores are
-    those on another table, `folds` is the score in the folds.
+    `kind` is one of pooled, levels, cross and separate.
     """
 
     name: str
@@ -59,22 +60,11 @@ class ModelScore:
     kind: str
     score: float | None
     error: float | None
-    folds: float | None = None
     standard_error: float | None
     difference: float | None
     difference_error: float | None
     seconds: float
     chosen: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class TypicalError:
-    """Error of the chosen model in units of the target, or the percentage that it gets right."""
-
-    value: float | None
-    what: str
-    unit: str
-    percent_correct: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +106,8 @@ class Verdict:
     """What comparing the choice among all models with that among models at one end says of sharing.
 
     `gain` is over the end `against`, with its standard error paired over tasks; `helped` and `hurt`
-    count the tasks, of `n_tasks`, for which the choice is better and worse.
+    count the tasks, of `n_tasks`, for which the choice is better and worse. `labels` name the
+    choices by method.
     """
 
     effect: Effect
@@ -126,70 +117,25 @@ class Verdict:
     helped: int
     hurt: int
     n_tasks: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class MethodScore:
-    """Score of a choice, and what the choice among all models gains over it."""
-
-    method: str
-    score: float | None
-    gain: float | None
-    standard_error: float | None
-    helped: int
-    hurt: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskScores:
-    """Scores of a task: the choices among pooled, among separate and among all models."""
-
-    task: Label
-    rows: int
-    pooled: float | None = None
-    separate: float | None = None
-    cross: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComparisonSummary(Verdict):
-    """A verdict, and the scores that it rests on; `labels` name the choices by method."""
-
-    overall: tuple[MethodScore, ...]
-    tasks: tuple[TaskScores, ...]
     labels: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GainCount:
-    """A bin of a histogram of gains."""
-
-    low: float
-    high: float
-    count: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class Holdout:
-    """Rows of the held-out table, and scores on it by name of the model."""
+    """Rows of the held-out table, and the score of the chosen model on it."""
 
     rows: int
-    scores: Mapping[str, float | None]
+    score: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRow:
-    """A task of the described model.
-
-    Rows, distance to the centre, force of the bound, and place on the map of tasks: in the plane
-    through the centre that shows most of the differences between tasks.
-    """
+    """A task of the described model: rows, distance to the centre, and force of the bound."""
 
     task: Label
     rows: int
     distance: float | None
     force: float | None
-    place: Numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,34 +155,30 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupDifferences:
-    """How much groups of tasks differ, by a column of this name; the largest differences first."""
+class LevelDifferences:
+    """How much tasks, or groups of tasks, differ, by a column of this name.
+
+    `shown` are the differences that are not 0, the largest first, after that of the level.
+    """
 
     name: str
-    groups: int
+    units: int
     level: Difference
     shown: tuple[Difference, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskDifferences:
-    """How much tasks differ, in `unit`; `shown` has the largest differences first.
-
-    Of tasks within groups, these are differences within a group, and `outer` has those of groups,
-    outermost first.
+    """How much tasks differ, in `unit`: groups within groups, outermost first, and tasks last.
 
     `noise` is the standard deviation within tasks, if the target has one. `factor` is that of one
-    standard deviation of the level if the unit is a logarithm.
+    standard deviation of the level of tasks if the unit is a logarithm.
     """
 
-    level: Difference
-    features: tuple[Difference, ...]
-    shown: tuple[Difference, ...]
+    levels: tuple[LevelDifferences, ...]
     noise: float | None
     unit: str
     factor: float | None
-    epsilon: float | None
-    outer: tuple[GroupDifferences, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,19 +204,10 @@ class Coefficients:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deviation:
-    """A standard deviation between the units of a level, and its 95 % interval if there is one."""
-
-    sd: float | None
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class CenterCoefficient:
     """A coefficient of the centre, its standard error and 95 % interval, in units of the table.
 
-    `between` has a standard deviation for each level.
+    `between` has a standard deviation and its 95 % interval for each level, None if unknown.
     """
 
     feature: str
@@ -283,7 +216,7 @@ class CenterCoefficient:
     std_error: float | None
     low: float | None
     high: float | None
-    between: tuple[Deviation, ...]
+    between: tuple[tuple[float | None, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -346,8 +279,13 @@ class Provenance:
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
-    """What was fitted, how, and what was noticed on the way; `python` repeats the fit."""
+class Findings:
+    """All that was found in a table.
+
+    `comparison` has the choice among all models as "cross", and those among pooled and among
+    separate models; of very many tasks it lists some, as `tasks` and `coefficients` do, which are
+    those of the described model. `epsilon` is its bound, if there is one. `python` repeats the fit.
+    """
 
     kind: str
     version: int
@@ -364,42 +302,24 @@ class About:
     warnings: tuple[str, ...]
     python: str
     provenance: Provenance
-
-
-@dataclass(frozen=True, kw_only=True)
-class Findings(About):
-    """All that was found.
-
-    Of very many tasks, `gain_counts` are those of all, and other records list some. `tasks` and
-    `coefficients` are those of the described model, `epsilon` is its bound, if there is one, and
-    `explained` the share of the differences between tasks that the map shows.
-    """
-
     sentence: str
     beyond_linear: str | None
     remarks: tuple[Remark, ...]
     size: Size
     score: Score
     models: tuple[ModelScore, ...]
-    typical_error: TypicalError
     chosen_model: ChosenModel
     described_model: str
-    comparison: ComparisonSummary
-    gain_counts: tuple[GainCount, ...] | None = None
+    verdict: Verdict
+    comparison: Comparison
     holdout: Holdout | None = None
     differences: TaskDifferences
     tasks: tuple[TaskRow, ...]
     coefficients: Coefficients
     center: CenterSummary | None = None
     constant_within_tasks: tuple[str, ...]
-    explained: float
     epsilon: float | None = None
     effects: tuple[PartialEffect, ...]
     calibration: tuple[Coverage, ...] = ()
     predicted: tuple[Prediction, ...] = ()
     reliability: Reliability | None = None
-
-    @property
-    def scored_on_holdout(self) -> bool:
-        """Whether scores are those on another table; if that was read in chunks, they are not."""
-        return self.models[0].folds is not None

@@ -14,7 +14,7 @@ from crosslearning.extras import require
 from crosslearning.tables.engines import ClusterEngine, Engine, FrameTable
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.pipeline import fit
-from crosslearning.tables.reading.files import Files
+from crosslearning.tables.reading import Files
 from crosslearning.tables.settings import FitSettings, with_options
 
 Progress = Callable[[str, float], object]
@@ -64,7 +64,7 @@ def fit_table(
     >>> from crosslearning.tables import fit_table
     >>> pupils = load_hsb82().frame.head(400)
     >>> model = fit_table(pupils, task="school", target="math", features=["ses"], base="linear")
-    >>> model.results["target_kind"], model.results["comparison"]["effect"]
+    >>> model.results["target_kind"], model.results["verdict"]["effect"]
     ('regression', 'undecided')
     >>> model.predict(pupils.head(2)).columns.tolist()
     ['prediction', 'lower', 'upper', 'std']
@@ -99,13 +99,13 @@ def fit_files(
 ) -> TableModel:
     """Fit a table that is read in chunks, as :func:`fit_table` does one in memory.
 
-    It is read twice: to learn labels, levels and gaps and to draw a sample, from which columns are
+    It is read twice: to learn the labels of tasks and to draw a sample, from which columns are
     recognised; and to sum the rows of each task and fold. If there are at most 65,536 rows, they
     are kept in memory, and the fit is that of :func:`fit_table`. Otherwise memory holds the sums
-    and two chunks, and models are linear. Those of numbers, and their mean squared errors, follow
+    and a chunk, and models are linear. Those of numbers, and their mean squared errors, follow
     from the sums. Classes and counts, and other metrics, are compared on the rows of some tasks,
-    and the best model takes some 10 more passes. Medians, which replace missing values, and moments
-    that rows are divided at are those of the sample.
+    and the best model takes some 10 more passes. Levels, medians, which replace missing values, and
+    moments that rows are divided at are those of the sample.
 
     Parameters
     ----------
@@ -127,9 +127,7 @@ def fit_files(
     settings, report = FitSettings.of(options), progress or (lambda *_: None)
     if scheduler is not None:
         require("Fitting on a cluster", "dask", "distributed")
-    target = None if settings.kind == "classification" else settings.target
-    text = [*settings.task, *settings.categories]
-    files = Files.of(str(source), text=text, target=target)
+    files = Files.of(str(source), text=[*settings.task, *settings.categories])
     engine = Engine(files, lambda text: report(text, 0.2))
     if scheduler is not None:
         parts = [replace(files, paths=(one,), first=k) for k, one in enumerate(files.paths)]
@@ -148,11 +146,9 @@ def _client(address: str | None) -> Iterator[None]:
 
     try:
         client = Client(address, timeout="10s")
-    except OSError as error:
-        raise OSError(f"No scheduler answers at {address}. Check the address.") from error
-    except ValueError as error:
-        raise ValueError(
-            f"The address of a scheduler is such as tcp://10.0.0.1:8786; got {address!r}."
+    except (OSError, ValueError) as error:
+        raise OSError(
+            f"No scheduler answers at {address}. An address is such as tcp://10.0.0.1:8786."
         ) from error
     with client:
         yield

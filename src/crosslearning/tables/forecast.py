@@ -1,10 +1,11 @@
-"""Predictions of a stored model, which may be a blend, and their scores.
+"""Predictions of a stored model: its features, its members if it is a blend, and its scores.
 
 Scikit-learn is not imported, which would take longer than most predictions.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,10 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from crosslearning.convex.families import family_of
-from crosslearning.convex.predict import Predictor, possible_ends
-from crosslearning.convex.residuals import Residuals
-from crosslearning.tables.columns.recognition import as_numbers, class_codes
-from crosslearning.tables.learners.features import Basis
+from crosslearning.convex.predict import Predictor, Residuals, possible_ends
+from crosslearning.convex.sums.columns import Curves
+from crosslearning.tables.columns import as_numbers, class_codes
 from crosslearning.tables.learners.trees import Trees
 from crosslearning.tables.metrics import Predictions, metric_of
 
@@ -25,18 +25,138 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
+BLOCKS = {  # of columns that learners see, by base
+    "means": ("linear", "means"),
+    "splines": ("linear", "curved"),
+    "splines-means": ("linear", "curved", "means"),
+    "trees": ("trees",),  # of no linear model
+}
+_MOST_AXES = 300
+_ROUNDING = 1e-10  # of the largest singular value
 _SMALLEST = 1e-12  # probability of a class
+
+
+@dataclass(frozen=True, eq=False)
+class Rotation:
+    """Standardised features to their principal axes.
+
+    If tasks differ in all coefficients by one variance, nothing is lost with all axes: the prior is
+    the same in every direction, and the rows carry no information about the others.
+    """
+
+    mean: Array
+    scale: Array
+    axes: Array
+
+    @classmethod
+    def of(cls, X: Array) -> Rotation | None:
+        """Return the axes if features are many, or more than rows; else None."""
+        n_rows, n_features = X.shape
+        if n_features <= min(_MOST_AXES, n_rows):
+            return None
+        mean, scale = X.mean(axis=0), X.std(axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        _, sizes, axes = np.linalg.svd((X - mean) / scale, full_matrices=False)
+        kept = min(_MOST_AXES, int(np.count_nonzero(sizes > _ROUNDING * sizes[0])))
+        return cls(mean, scale, axes[:kept].T.copy())
+
+    def apply(self, X: Array) -> Array:
+        """Return the features in the axes."""
+        return np.asarray((X - self.mean) / self.scale @ self.axes)
+
+
+@dataclass(frozen=True, eq=False)
+class TaskMeans:
+    """Means of some columns in each task.
+
+    Their coefficients tell how tasks with a higher mean differ (Mundlak, 1978), while those of the
+    columns tell what happens within a task. The expected mean of a new task, given a row of it, is
+    `center` + `shares` (row - `center`), by regression of means on rows; `spread` is the covariance
+    of the rest.
+    """
+
+    columns: NDArray[np.int64]
+    values: Array
+    center: Array
+    shares: Array
+    spread: Array
+
+    @classmethod
+    def of(cls, Z: Array, codes: Codes, weights: Array, n_tasks: int) -> TaskMeans:
+        """Take the means of all columns; those of a task without weight are NaN."""
+        used = weights > 0
+        Z, codes, weights = Z[used], codes[used], weights[used]
+        counts = np.bincount(codes, weights, n_tasks)
+        totals = np.transpose([np.bincount(codes, weights * z, n_tasks) for z in Z.T])
+        means = np.full_like(totals, np.nan)
+        means[counts > 0] = totals[counts > 0] / counts[counts > 0, None]
+        weights = weights / weights.sum()
+        center = weights @ Z
+        apart, of_tasks = Z - center, means[codes] - center
+        between, total = weights @ of_tasks**2, weights @ apart**2
+        shares = np.divide(between, total, out=0.0 * total, where=total > 0)
+        rest = of_tasks - shares * apart
+        return cls(np.arange(Z.shape[1]), means, center, shares, (rest.T * weights) @ rest)
+
+    def take(self, columns: NDArray[np.int64]) -> TaskMeans:
+        """Return the means of some columns."""
+        each = self.values[:, columns], self.center[columns], self.shares[columns]
+        return TaskMeans(self.columns[columns], *each, self.spread[np.ix_(columns, columns)])
+
+    def apply(self, Z: Array, codes: Codes) -> Array:
+        """Means of the task of each row; the code -1 is a new task."""
+        means = np.where(codes[:, None] < 0, np.nan, self.values[codes])
+        expected = self.center + self.shares * (Z[:, self.columns] - self.center)
+        return np.where(np.isnan(means), expected, means)
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Standardised columns, then curves of them, and means of tasks.
+
+    Stored by the order of the fields, so that new ones come last.
+    """
+
+    mean: Array
+    scale: Array
+    curves: list[Curves]
+    means: TaskMeans | None = None
+
+    def apply(self, X: Array, codes: Codes) -> Array:
+        """Columns for linear models, in the order of `blocks`."""
+        Z = (X - self.mean) / self.scale
+        parts = [Z, *(curves(Z[:, curves.column]) for curves in self.curves)]
+        parts += [] if self.means is None else [self.means.apply(Z, codes)]
+        return np.hstack(parts)
+
+    @property
+    def blocks(self) -> NDArray[np.str_]:
+        """What each column is."""
+        curved = sum(curves.coef.shape[2] for curves in self.curves)
+        means = 0 if self.means is None else len(self.means.columns)
+        return np.repeat(["linear", "curved", "means"], [len(self.mean), curved, means])
+
+    def seen(self, base: str) -> NDArray[np.intp]:
+        """Positions of the columns of a base."""
+        return np.flatnonzero(np.isin(self.blocks, BLOCKS[base]))
+
+    def guessed(self, columns: NDArray[np.intp]) -> Array:
+        """Covariance of what some columns of a new task leave open: its means."""
+        at = np.flatnonzero(self.blocks == "means")
+        covariance = np.zeros((len(self.blocks), len(self.blocks)))
+        if self.means is not None:
+            covariance[np.ix_(at, at)] = self.means.spread
+        return covariance[np.ix_(columns, columns)]
 
 
 def blend(parts: list[tuple[float, Any, dict[str, Any]]], basis: Basis | None) -> dict[str, Any]:
     """State of several models: weight, columns and state of each.
 
-    Columns are positions in the output of the basis, or None for the features themselves. Files
-    that lack `geometric` hold blends of probabilities themselves.
+    Columns are positions in the output of the basis, or None for the features themselves.
     """
     first = parts[0][2]["fitted"]
     shared = {name: first[name] for name in ("tasks_", "classes_") if name in first}
-    return {"class": "Blend", "fitted": shared, "parts": parts, "basis": basis, "geometric": True}
+    return {"class": "Blend", "fitted": shared, "parts": parts, "basis": basis}
 
 
 def blended(weights: Array, predictions: Array) -> Array:
@@ -53,32 +173,18 @@ def blended(weights: Array, predictions: Array) -> Array:
 
 def main_part(state: dict[str, Any]) -> dict[str, Any]:
     """State of the model with the largest weight."""
-    if "parts" not in state:
-        return state
-    heaviest: dict[str, Any] = max(state["parts"], key=lambda part: part[0])[2]
+    heaviest: dict[str, Any] = max(_parts(state), key=lambda part: part[0])[2]
     return heaviest
 
 
 def count_trees(state: dict[str, Any]) -> int:
     """Count the trees that a prediction goes through."""
-    parts = [part for *_, part in state["parts"]] if "parts" in state else [state]
-    return sum(part["fitted"]["trees_"].size for part in parts if "trees_" in part["fitted"])
+    fitted = [part["fitted"] for *_, part in _parts(state)]
+    return sum(one["trees_"].size for one in fitted if "trees_" in one)
 
 
-class _Member(NamedTuple):
-    """A model of a blend: its weight in each row, features, tasks, and bounds of predictions."""
-
-    weights: Array
-    X: Array
-    codes: Codes
-    predictor: Predictor | Trees
-    bounds: Array
-    classes: list[Any]
-
-    def probabilities(self, classes: list[Any]) -> Array:
-        """Probabilities of classes, which a model of ordered ones has in another order."""
-        places = [self.classes.index(label) for label in classes]
-        return self.predictor.probabilities(self.X, self.codes)[:, places]
+def _parts(state: dict[str, Any]) -> list[tuple[float, Any, dict[str, Any]]]:
+    return state.get("parts", [(1.0, None, state)])
 
 
 def is_in_fit(state: dict[str, Any], codes: Codes) -> NDArray[np.bool_]:
@@ -93,15 +199,18 @@ def predictions(state: dict[str, Any], X: Array, codes: Codes) -> Array:
     in known groups.
     """
     members = _members(state, X, codes)
-    if "classes_" in state["fitted"]:
-        classes = state["fitted"]["classes_"].tolist()
-        shares = [m.probabilities(classes) for m in members]
-        if state.get("geometric"):
-            return blended(np.stack([m.weights for m in members]), np.stack(shares))
-        parts = [m.weights[:, None] * share for m, share in zip(members, shares, strict=True)]
-    else:
-        parts = [m.weights * np.clip(m.predictor.means(m.X, m.codes), *m.bounds) for m in members]
-    return np.asarray(sum(parts))
+    weights = np.stack([member.weights for member in members])
+    if "classes_" not in state["fitted"]:
+        each = [np.clip(m.predictor.means(m.X, m.codes), *_bounds(m.attributes)) for m in members]
+        return blended(weights, np.stack(each))
+    classes = state["fitted"]["classes_"].tolist()
+    shares = [m.predictor.probabilities(m.X, m.codes) for m in members]
+    if len(members) == 1:
+        return shares[0]
+    # A model of ordered classes has them in another order.
+    places = [[list(m.attributes["classes_"]).index(c) for c in classes] for m in members]
+    each = [share[:, place] for share, place in zip(shares, places, strict=True)]
+    return blended(weights, np.stack(each))
 
 
 def forecast(state: dict[str, Any], X: Array, codes: Codes) -> tuple[Array, Array]:
@@ -109,7 +218,7 @@ def forecast(state: dict[str, Any], X: Array, codes: Codes) -> tuple[Array, Arra
     mean, sd = np.zeros(len(X)), np.zeros(len(X))
     for member in _members(state, X, codes):
         means, sds = member.predictor.moments(member.X, member.codes)
-        mean += member.weights * np.clip(means, *member.bounds)
+        mean += member.weights * np.clip(means, *_bounds(member.attributes))
         sd += member.weights * sds
     return mean, sd
 
@@ -129,35 +238,45 @@ def with_intervals(
     return {"prediction": mean, "lower": lower, "upper": upper, "std": std}
 
 
+class _Member(NamedTuple):
+    """A model of a blend: its weight in each row, features, tasks, predictor and attributes."""
+
+    weights: Array
+    X: Array
+    codes: Codes
+    predictor: Predictor | Trees
+    attributes: dict[str, Any]
+
+
 def _members(state: dict[str, Any], X: Array, codes: Codes) -> list[_Member]:
     """Models of a blend, perhaps of one.
 
     New tasks are predicted without separate models if there are others, and new tasks in known
     groups without models of tasks that know no groups, if others do.
     """
-    parts = state.get("parts", [(1.0, None, state)])
-    basis: Basis | None = state.get("basis")
+    parts, basis = _parts(state), state.get("basis")
     by_task = np.where(is_in_fit(state, codes), codes, -1)
     Z = X if basis is None else basis.apply(X, by_task)
     weights = np.array([weight for weight, *_ in parts])
     structure = np.array([part["fitted"]["structure_"] for *_, part in parts])
     nested = np.array(["groups_" in part["fitted"] for *_, part in parts])
-    for_new_tasks = _without(structure == "separate", weights)
-    for_groups = for_new_tasks
+    for_groups = for_new_tasks = _without(structure == "separate", weights)
     if nested.any():
         for_groups = _without(~nested & ~np.isin(structure, ("pooled", "trees")), weights)
     members = []
     for k, (weight, columns, part) in enumerate(parts):
         attributes = _attributes(part)
-        covariance = None if basis is None or columns is None else basis.guessed(columns)
-        features = X if covariance is None else Z[:, columns]
+        covariance = None if columns is None else basis.guessed(columns)
         trees: Trees | None = attributes.get("trees_")
-        predictor = Predictor.of(attributes, covariance) if trees is None else trees
         by_row = np.where(codes < 0, for_new_tasks[k], for_groups[k])
-        by_row = np.where(by_task < 0, by_row, weight)
-        at = codes if nested[k] else by_task
-        classes = list(attributes.get("classes_", ()))
-        members.append(_Member(by_row, features, at, predictor, _bounds(attributes), classes))
+        member = _Member(
+            weights=np.where(by_task < 0, by_row, weight),
+            X=X if columns is None else Z[:, columns],
+            codes=codes if nested[k] else by_task,
+            predictor=Predictor.of(attributes, covariance) if trees is None else trees,
+            attributes=attributes,
+        )
+        members.append(member)
     return members
 
 
@@ -202,18 +321,26 @@ class Scorer:
 
     def add(self, frame: pd.DataFrame) -> None:
         """Score some rows; an area under a curve cannot be added up from chunks."""
-        target = self.model.target
-        if target not in frame.columns or not frame[target].notna().any():
+        model = self.model
+        if model.target not in frame.columns or not frame[model.target].notna().any():
             return
-        y, X, codes, rows = targets_of(self.model, frame)
-        predicted = Predictions.of(predictions(self.model.state, X, codes), self.model.classes)
-        new = ~is_in_fit(self.model.state, codes)
-        names = self.model.written_labels(rows[new]).astype(object).map(str)  # or "None"
+        rows = frame[frame[model.target].notna()].reset_index(drop=True)
+        mark = model.encoder.marks.get(model.target)
+        y: NDArray[Any]
+        if model.classes is None:
+            y = as_numbers(rows[model.target], mark)
+            rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
+        else:
+            y = model.classes[class_codes(rows[model.target], model.classes, mark)]
+        X, codes = model.encode(rows)
+        predicted = Predictions.of(predictions(model.state, X, codes), model.classes)
+        new = ~is_in_fit(model.state, codes)
+        names = model.written_labels(rows[new]).astype(object).map(str)  # or "None"
         codes[new] = [self.new.setdefault(n, self.n_tasks + len(self.new)) for n in names]
         n_tasks = self.n_tasks + len(self.new)
         self.sums.resize(n_tasks, refcheck=False)
         self.weights.resize(n_tasks, refcheck=False)
-        row_weights = self.model.encoder.weights(rows, self.weighted)
+        row_weights = model.encoder.weights(rows, self.weighted)
         scores, weights = self.metric.of_tasks(y, predicted, row_weights, codes, n_tasks)
         self.sums += np.where(np.isfinite(scores), scores * weights, 0.0)
         self.weights += np.where(np.isfinite(scores), weights, 0.0)
@@ -227,17 +354,3 @@ class Scorer:
             return None
         score = float(np.mean(self.sums[scored] / self.weights[scored])) if scored.any() else np.nan
         return Score(self.metric.words, self.metric.reported(score), self.rows)
-
-
-def targets_of(
-    model: TableModel, frame: pd.DataFrame
-) -> tuple[NDArray[Any], Array, Codes, pd.DataFrame]:
-    """Targets, features and numbers of tasks of the rows that have a target, and these rows."""
-    rows, classes = frame[frame[model.target].notna()].reset_index(drop=True), model.classes
-    mark = model.encoder.marks.get(model.target)
-    if classes is None:
-        y = as_numbers(rows[model.target], mark)
-        rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
-    else:
-        y = classes[class_codes(rows[model.target], classes, mark)]
-    return y, *model.encode(rows), rows

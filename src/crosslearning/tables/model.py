@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
-import warnings
 from collections import Counter
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -17,40 +13,38 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.archive import read_archive, write_archive
-from crosslearning.convex.residuals import Residuals
+from crosslearning.archive import read_archive, to_json, write_archive
+from crosslearning.convex.predict import Residuals
 from crosslearning.convex.sums.columns import Curves
-from crosslearning.evaluation.records import to_json
-from crosslearning.tables.columns.encoder import TableEncoder
-from crosslearning.tables.columns.labels import (
+from crosslearning.files import replacing, write_json
+from crosslearning.tables.columns import check_names, require_columns, time_values
+from crosslearning.tables.encoder import (
+    TableEncoder,
     TaskLevels,
     kept_as_text,
-    of_another_kind,
     recognised,
     written_labels,
 )
-from crosslearning.tables.columns.recognition import check_names, require_columns, time_values
 from crosslearning.tables.findings import Findings, Horizon
 from crosslearning.tables.forecast import (
+    Basis,
+    Rotation,
     Score,
     Scorer,
+    TaskMeans,
     forecast,
     is_in_fit,
     main_part,
     predictions,
     with_intervals,
 )
-from crosslearning.tables.learners.features import Basis, Rotation, TaskMeans
 from crosslearning.tables.learners.trees import Trees
 from crosslearning.tasks import TaskIndex
 from crosslearning.tasks.labels import as_objects
 
 _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
-_BESIDE = (_RESULTS, _COEFFICIENTS, "report.html", "estimator.npz")
 _KIND = "table model"
-_PARTS = (
-    "task", "target", "metric", "encoder", "rotation", "state", "residuals", "horizon", "levels",
-)  # fmt: skip
+_BESIDE = ("findings", "coefficients")  # the archive
 _CLASSES = (
     TableEncoder, Rotation, Basis, Curves, TaskMeans, Trees, Residuals, Horizon, TaskLevels,
 )  # fmt: skip
@@ -95,6 +89,8 @@ class TableModel:
         How far ahead models were tested, if they were tested on later rows.
     levels : TaskLevels, optional
         The task columns of groups within groups.
+    wrapper : dict, optional
+        Parameters and attributes of the scikit-learn estimator whose model it is, if it was saved.
     """
 
     task: str
@@ -108,6 +104,7 @@ class TableModel:
     coefficients: pd.DataFrame | None = None
     horizon: Horizon | None = None
     levels: TaskLevels | None = None
+    wrapper: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
         size = f"n_tasks={len(self._tasks.labels)}, n_columns={len(self.encoder.columns)}"
@@ -134,7 +131,7 @@ class TableModel:
     @cached_property
     def estimator(self) -> Any:
         """The fitted estimator, such as a CrossBayesianRidge; of a blend the heaviest."""
-        from crosslearning.linear.persistence import model_of  # needs scikit-learn, which is slow
+        from crosslearning.linear._estimator import model_of  # needs scikit-learn, which is slow
 
         model = model_of(main_part(self.state))
         if self.levels is not None:
@@ -190,9 +187,8 @@ class TableModel:
         frame : DataFrame
             A table with the task column and the columns of the fit. A label stands for the task
             that it equals as a value or else as text: "1" is the task 1, and 1.0 the task "1". Rows
-            of new tasks, and rows without a label, are predicted by the centre; a warning says so
-            if no label can be that of a task, such as a word where tasks are numbers. Of groups
-            within groups, a new task is predicted by the smallest group that is in the fit.
+            of new tasks, and rows without a label, are predicted by the centre. Of groups within
+            groups, a new task is predicted by the smallest group that is in the fit.
         coverage : float, default=0.9
             Probability that a number lies between ``lower`` and ``upper``, whatever the size of
             its prediction. Quantiles have no intervals: two of them are the ends of one.
@@ -213,8 +209,6 @@ class TableModel:
         no end of an interval is.
         """
         X, codes = self.encode(frame)
-        if (codes < 0).all():
-            self._warn_of_other_labels(frame)
         columns: dict[str, Any]
         if self.classes is not None:
             shares = predictions(self.state, X, codes)
@@ -227,19 +221,6 @@ class TableModel:
             columns = with_intervals(self.state, self.residuals, X, codes, coverage)
         return pd.DataFrame(columns, index=frame.index)
 
-    def _warn_of_other_labels(self, frame: pd.DataFrame) -> None:
-        """Warn if no label of the outermost column can be that of a task."""
-        name = self.task_columns[0]
-        index = TaskIndex(tuple(self.levels.labels[0])) if self.levels else self._tasks
-        if of_another_kind(frame[name], index):
-            label = frame[name].dropna().tolist()[0]
-            warnings.warn(
-                f"No label in {name!r} is a task of the fit, and none could be: got {label!r}, "
-                f"where tasks are such as {index.labels[0]!r}. All rows are predicted by the "
-                "centre.",
-                stacklevel=3,
-            )
-
     def encode(self, frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the features of each row and the number of its task, -1 if that is new.
 
@@ -248,7 +229,7 @@ class TableModel:
         check_names(frame)
         require_columns(frame, [*self.task_columns, *self.encoder.columns], "the model")
         numbered = frame.reset_index(drop=True)
-        X = self.encoder.encode(numbered, strict=False)
+        X = self.encoder.encode(numbered)
         if self.rotation is not None:
             X = self.rotation.apply(X)
         return X, self._codes(numbered)
@@ -267,17 +248,6 @@ class TableModel:
         labels = self.written_labels(frame)
         new = labels[~is_in_fit(self.state, self._codes(frame))].astype(object)
         return dict(Counter(new.where(new.notna(), None)).most_common())
-
-    def count_in_groups(self, frame: pd.DataFrame) -> int:
-        """Count the rows of new tasks in groups that are in the fit."""
-        if self.levels is None:
-            return 0
-        codes = self._codes(frame)
-        return int(np.sum((codes >= 0) & ~is_in_fit(self.state, codes)))
-
-    def unknown_categories(self, frame: pd.DataFrame) -> dict[str, dict[str, int]]:
-        """Count the rows of each category that is new, by column."""
-        return self.encoder.unknown(frame)
 
     def untested(self, frame: pd.DataFrame) -> Untested | None:
         """Count the rows that lie later than any that models were tested on; None without them."""
@@ -305,28 +275,20 @@ class TableModel:
         """
         path = Path(folder)
         check_folder(path)
-        new = not path.exists()
+        content = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _BESIDE}
         try:
             path.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".", dir=path) as temporary:
-                parts = Path(temporary)
-                content = {name: getattr(self, name) for name in _PARTS}
-                write_archive(parts / _MODEL, _KIND, content, _CLASSES)
-                if self.findings is not None:
-                    (parts / _RESULTS).write_text(json.dumps(self.results, allow_nan=False) + "\n")
-                if self.coefficients is not None:
-                    self.coefficients.to_csv(parts / _COEFFICIENTS, index=False)
-                _forget_another(path, parts / _MODEL)
-                for part in sorted(parts.iterdir()):
-                    part.replace(path / part.name)
-        except BaseException as error:
-            if new:
-                with suppress(OSError):
-                    path.rmdir()
-            if isinstance(error, OSError):
-                why = error.strerror or error
-                raise OSError(f"Cannot write to {path}: {why}. Choose another folder.") from error
-            raise
+            write_archive(path / _MODEL, _KIND, content, _CLASSES)
+            for name in (_RESULTS, _COEFFICIENTS, "report.html"):  # of an earlier fit
+                (path / name).unlink(missing_ok=True)
+            if self.findings is not None:
+                write_json(path / _RESULTS, self.results)
+            if self.coefficients is not None:
+                with replacing(path / _COEFFICIENTS) as temporary:
+                    self.coefficients.to_csv(temporary, index=False)
+        except OSError as error:
+            why = error.strerror or error
+            raise OSError(f"Cannot write to {path}: {why}. Choose another folder.") from error
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
@@ -339,14 +301,6 @@ class TableModel:
                 "fit was saved to."
             )
         return cls(**read_archive(file, _KIND, _CLASSES))
-
-
-def _forget_another(folder: Path, model: Path) -> None:
-    """Remove what belongs to another model in a folder than this one."""
-    old = folder / _MODEL
-    if old.is_file() and old.read_bytes() != model.read_bytes():
-        for name in _BESIDE:
-            (folder / name).unlink(missing_ok=True)
 
 
 def check_folder(folder: str | os.PathLike[str]) -> None:

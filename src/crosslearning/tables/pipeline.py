@@ -5,46 +5,59 @@ from __future__ import annotations
 import os
 import time as clock
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, partial, reduce
+from operator import add
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from crosslearning.convex.families import REGISTRY
-from crosslearning.tables.checks import (
+from crosslearning.convex.sums.cells import Cells
+from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.evaluation.numbers import count
+from crosslearning.evaluation.scores import Scores
+from crosslearning.tables.columns import require_columns
+from crosslearning.tables.describe import Fit, describe
+from crosslearning.tables.engines import Collected, Engine, FrameTable
+from crosslearning.tables.final import (
     Checks,
+    Compared,
     RowSummary,
     baseline_score,
     check_intervals,
     check_trials,
+    fit_to_rows,
+    fit_to_sums,
 )
-from crosslearning.tables.columns.recognition import require_columns
-from crosslearning.tables.describe import Fit, describe
-from crosslearning.tables.engines import Collected, Engine
-from crosslearning.tables.final import Compared, Scored, fit_to_rows, fit_to_sums, unscored
-from crosslearning.tables.findings import Holdout
-from crosslearning.tables.forecast import Score, Scorer
+from crosslearning.tables.forecast import BLOCKS, Rotation, Score, Scorer, forecast
 from crosslearning.tables.learners.candidates import (
     Candidate,
+    Choice,
+    Trials,
     based,
+    best_choice,
     candidates,
+    choices,
     trees,
     with_nested,
 )
-from crosslearning.tables.learners.features import BLOCKS, Rotation
-from crosslearning.tables.learners.search import CandidateSearch
-from crosslearning.tables.learners.spaces import Spaces
-from crosslearning.tables.learners.sums import compare_by_sums
-from crosslearning.tables.learners.trials import Trials
+from crosslearning.tables.learners.search import Bases, CandidateSearch
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.reading.files import Files
-from crosslearning.tables.rows import Rows, Splits
-from crosslearning.tables.schema import Schema
+from crosslearning.tables.reading import Files
+from crosslearning.tables.rows import Rows, Splits, bounded
+from crosslearning.tables.schema import COMPARED, Schema
 from crosslearning.tables.settings import FitSettings
 
+Array = NDArray[np.float64]
+OfRows = list[tuple[Rows, Array, Array]]  # with means and standard deviations
+_FEWEST = 2_000  # tasks to compare models by sums,
+_NUMBERS = 10**7  # in which there are at most so many numbers, unless they are the fewest
+_LEARNED = 2**10  # tasks that are enough for variances to compare models by
 Progress = Callable[[str, float], object]
 HeldOut = pd.DataFrame | str | os.PathLike[str]
 
@@ -61,23 +74,24 @@ def fit(
     started = clock.monotonic()
     progress("Looking at the columns", 0.0)
     schema = Schema.of(engine.survey(settings), text_labels=engine.table.text_labels)
-    _check_held_out(held_out, schema)
+    if held_out is not None:
+        _check_held_out(held_out, schema)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about models that may not be chosen
-        compared = _Work(engine, schema, progress).compared(started + settings.time_budget)
+        compared = _Comparison(engine, schema, progress).made(started + settings.time_budget)
     trials = compared.trials
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         progress(f"Fitting the best model, {trials.chosen.label}, on all rows", 1.0)
         model = compared.model()
-        scores, notes = _held_out_scores(model, compared, held_out)
+        score, notes = _scored(model, compared, held_out) if held_out is not None else (None, [])
         _ = compared.sharing  # which may warn, too
     table = engine.table
     outcome = Fit(
         compared=compared,
         model=model,
-        held_out=scores,
-        notes=[*table.notes, *schema.notes, *compared.notes, *notes],
+        held_out=score,
+        notes=[*schema.notes, *compared.notes, *notes],
         messages=tuple(dict.fromkeys(" ".join(str(w.message).split()) for w in caught)),
         command=command,
         python=settings.python(engine.function, table.source, held_out, trials.described.label),
@@ -89,14 +103,14 @@ def fit(
 
 
 @dataclass(frozen=True, eq=False)
-class _Work:
-    """What a table holds, who goes over its rows, and what to do with them."""
+class _Comparison:
+    """How models of a table are compared: by its rows in memory, or by sums of all rows."""
 
     engine: Engine
     schema: Schema
     progress: Progress
 
-    def compared(self, moment: float) -> Compared:
+    def made(self, moment: float) -> Compared:
         """Compare all models that there is time for until a moment."""
         collected = self.engine.collect(self.schema)
         if not len(collected.ends):
@@ -117,7 +131,7 @@ class _Work:
         )
         labels, chosen = schema.labels[tasks].tolist(), predictions[trials.chosen.name]
         checks = check_intervals(chosen, labels, schema.settings.seed)
-        return self._fitted_to_sums(collected, trials, baseline, tasks, checks, [])
+        return self._fitted_to_sums(collected, trials, baseline, tasks, checks)
 
     def _by_rows(self, collected: Collected, moment: float) -> Compared:
         """Compare models on rows in memory: linear ones unless these are all rows."""
@@ -126,11 +140,10 @@ class _Work:
         rotation = Rotation.of(rows.X) if schema.complete else None
         if rotation is not None:
             rows = replace(rows, X=rotation.apply(rows.X))
-        search = self._searched(rows, splits, moment, rotated=rotation is not None)
-        trials, spaces, labels = search.finish(), search.validation.spaces, schema.labels[tasks]
-        checks = check_trials(trials, rows, search.splits, labels.tolist(), settings.seed)
-        notes = [*splits.notes(settings.folds), *spaces.notes, *search.notes]
-        notes += [*trials.notes, *checks.notes]
+        trials, bases = self._searched(rows, splits, moment, rotated=rotation is not None)
+        labels = schema.labels[tasks]
+        checks = check_trials(trials, rows, splits, labels.tolist(), settings.seed)
+        notes = [*bases.notes, *trials.notes, *checks.notes]
         if not schema.complete:
             baseline = baseline_score(rows, splits, schema.metric)
             return self._fitted_to_sums(collected, trials, baseline, tasks, checks, notes)
@@ -140,11 +153,11 @@ class _Work:
         return Compared(
             schema=schema,
             trials=trials,
-            rows=RowSummary.of_rows(rows, search.splits, schema.metric, names),
+            rows=RowSummary.of_rows(rows, splits, schema.metric, names),
             checks=checks,
             notes=notes,
-            fit=cache(partial(fit_to_rows, spaces, trials, labels)),
-            spaces=spaces,
+            fit=cache(partial(fit_to_rows, bases, trials, labels)),
+            bases=bases,
             rotation=rotation,
         )
 
@@ -155,7 +168,7 @@ class _Work:
         baseline: float,
         tasks: NDArray[np.intp],
         checks: Checks,
-        notes: list[str],
+        notes: Sequence[str] = (),
     ) -> Compared:
         """Models compared on the rows of some tasks, to be fitted to sums of all rows."""
         schema, total = self.schema, collected.sums.total()
@@ -166,23 +179,21 @@ class _Work:
             rows=rows,
             checks=checks,
             notes=[*notes, *rows.notes],
-            fit=cache(partial(fit_to_sums, self.engine, schema, total, collected.ends)),
+            fit=cache(partial(fit_to_sums, schema, total, collected.ends, self.engine.pass_over)),
         )
 
     def _searched(
         self, rows: Rows, splits: Splits, moment: float, *, rotated: bool
-    ) -> CandidateSearch:
+    ) -> tuple[Trials, Bases]:
         """Try linear models, then others whose features help, or that are wanted."""
         schema, settings = self.schema, self.schema.settings
         slow = schema.target.family == "gamma" and not settings.single_family
         family = "gaussian" if slow else schema.target.family
         base = settings.base if schema.complete and not rotated else "linear"
-        spaces = Spaces(rows, splits, base, family, settings.seed)
+        bases = Bases(rows, splits, base, family, settings.seed)
         search = CandidateSearch(
-            spaces,
-            splits,
+            bases,
             schema.metric,
-            seed=settings.seed,
             # A bound applies to a single model, and weights of a blend are those of means.
             blend=schema.complete and settings.epsilon == np.inf and settings.level is None,
             moment=moment,
@@ -191,16 +202,19 @@ class _Work:
         )
         first, *linear = self._linear(rows.X.shape[1], rotated=rotated)
         search.first(first)
-        alone = trees(settings.epsilon) if spaces.trees else []
-        search.more([*alone, *linear], share=(0.1, 0.5))
+        robust = [c for c in linear if c.family == "robust" and not settings.single_family]
+        plain = [c for c in linear if c not in robust]
+        search.more([*(trees(settings.epsilon) if bases.trees else []), *plain], share=(0.1, 0.4))
+        if robust and search.has_outliers():
+            search.more(robust, share=(0.4, 0.5))
         others = self._completed(
-            based(schema.target.kind, family, spaces.blocks, settings.epsilon, spaces.n_scores)
+            based(schema.target.kind, family, bases.blocks, settings.epsilon, bases.n_scores)
         )
         on_means = [c for c in others if "means" in BLOCKS[c.base]]
-        if on_means and not search.worth(on_means, spaces.means_help):
+        if on_means and not search.worth(on_means, bases.means_help):
             others = [c for c in others if c not in on_means]
         search.more(others, share=(0.5, 1.0))
-        return search
+        return search.finish(), bases
 
     def _linear(self, n_features: int, *, rotated: bool = False) -> list[Candidate]:
         """Linear models at their ends, cheapest first."""
@@ -227,53 +241,124 @@ class _Work:
         return tried
 
 
-def _check_held_out(held_out: HeldOut | None, schema: Schema) -> None:
+def compare_by_sums(
+    candidates: Sequence[Candidate],
+    collected: Collected,
+    parts: list[tuple[list[int], int]],
+    say: Callable[[str], object],
+) -> tuple[Trials, dict[str, OfRows], float, NDArray[np.intp]]:
+    """Fit candidates on all folds of a part but one, and score them on that by squared errors.
+
+    If tasks are very many, some decide. No model is kept, since models of many tasks are large.
+
+    Returns
+    -------
+    tuple
+        Trials; rows that were kept, with means and standard deviations, by candidate; the mean
+        squared error of predicting the mean; and the tasks that decide.
+    """
+    sums, kept = collected.sums, collected.kept
+    most = np.clip(_NUMBERS // sums.cells.scatters[:1].size, _FEWEST, COMPARED)
+    tasks = np.arange(0, sums.n_tasks, -(-sums.n_tasks // most))
+    some, levels = sums.take(tasks), kept.levels.numbers.iloc[tasks] if kept.levels else None
+    sample, folds = _of_tasks(kept, tasks, sums.n_tasks)
+    values = np.full((len(candidates), len(parts), len(tasks)), np.nan)
+    guesses, weights = np.empty((1, *values.shape[1:])), np.empty(values.shape[1:])
+    predictions: dict[str, OfRows] = {candidate.name: [] for candidate in candidates}
+    seconds = dict.fromkeys(predictions, 0.0)
+    for s, (learned, tested) in enumerate(parts):
+        # A difference would leave rounding errors in columns of zeros.
+        train, test = reduce(add, [some.fold(k) for k in learned]), some.cells[:, tested]
+        nothing, weights[s] = np.zeros((len(tasks), sums.n_features)), test.weights
+        guesses[0, s] = _scores(nothing, np.full(len(tasks), train.pooled_means()[-1]), test)
+        part = sample.take(np.flatnonzero(folds == tested))
+        for m, candidate in enumerate(candidates):
+            say(f"Trying {candidate.label}, part {s + 1} of {len(parts)}")
+            started = clock.perf_counter()
+            groups = levels if candidate.nested else None
+            values[m, s], predicted = _tried(candidate, train, groups, test, part, collected.ends)
+            predictions[candidate.name] += predicted
+            seconds[candidate.name] += clock.perf_counter() - started
+    scores = Scores(list(predictions), values, weights)
+
+    def choice(some: Sequence[Candidate]) -> Choice:
+        return best_choice(some, scores.of([c.name for c in some]))
+
+    baseline = -float(np.nanmean(Scores(["guess"], guesses, weights).by_task[0]))
+    trials = Trials(candidates, scores, scores, choices(candidates, choice), seconds=seconds)
+    return trials, predictions, baseline, tasks
+
+
+def _tried(
+    candidate: Candidate, train: Statistics, groups: Any, test: Cells, part: Rows, ends: Array
+) -> tuple[Array, OfRows]:
+    """Scores of the tasks, and predictions of rows if there are any."""
+    model = clone(candidate.estimator).fit_statistics(train, tasks=groups, learn_from=_LEARNED)
+    bounded(model, ends)
+    state = {"fitted": vars(model), "parameters": model.get_params()}
+    predicted = [(part, *forecast(state, part.X, part.codes))] if len(part.y) else []
+    return _scores(model.coef_, model.intercept_, test), predicted
+
+
+def _of_tasks(kept: Rows, tasks: NDArray[np.intp], n_tasks: int) -> tuple[Rows, NDArray[np.intp]]:
+    """Rows of some tasks, under the numbers that these have among themselves; and their folds."""
+    position = np.full(n_tasks, -1)
+    position[tasks] = np.arange(len(tasks))
+    codes = position[kept.codes]
+    at = np.flatnonzero(codes >= 0)
+    folds = np.asarray(kept.folds)[at]
+    return Rows(kept.X[at], kept.y[at], codes[at], len(tasks)), folds
+
+
+def _scores(coef: Array, intercept: Array, cells: Cells) -> Array:
+    """Minus the mean squared error of each task; NaN where it has no rows."""
+    v = np.column_stack([-coef, np.ones(len(coef))])
+    squares = np.einsum("nj,nj->n", (cells.scatters @ v[:, :, None])[:, :, 0], v)
+    gap = np.einsum("nj,nj->n", v, cells.means) - intercept
+    total = np.maximum(squares, 0.0) + cells.weights * gap**2
+    scores = np.full(len(v), np.nan)
+    np.divide(-total, cells.weights, out=scores, where=cells.weights > 0)
+    return scores
+
+
+def _check_held_out(held_out: HeldOut, schema: Schema) -> None:
     """Refuse a held-out table before anything is fitted."""
-    if held_out is None:
-        return
     if isinstance(held_out, pd.DataFrame):
-        columns = held_out.columns
-        if not schema.complete:
-            raise ValueError("A table that is read in chunks needs a path as its held-out table.")
+        header = held_out.head(0)
     else:
-        columns = pd.Index(Files.of(str(held_out)).types)
+        header = pd.DataFrame(columns=Files.of(str(held_out)).columns)
         if schema.metric.name == "auc":
             raise ValueError(
                 "A held-out table that is read in chunks has no area under a curve. Use another "
                 "metric."
             )
-    header = pd.DataFrame(columns=columns)
     tasks, table = schema.settings.task, "The held-out table"
     require_columns(header, [schema.settings.target], "the target", table)
     require_columns(header, [*tasks, *schema.encoder.columns], "the model", table)
 
 
-def _held_out_scores(
-    model: TableModel, compared: Compared, held_out: HeldOut | None
-) -> tuple[Scored | Holdout | None, list[str]]:
-    """Score models on another table: all of them, or the chosen one if it is read in chunks."""
-    if held_out is None:
-        return None, []
-    weights = compared.schema.settings.weights
-    scores: Scored | Holdout
+def _scored(model: TableModel, compared: Compared, held_out: HeldOut) -> tuple[Score, list[str]]:
+    """Score the chosen model on another table, chunk by chunk if it is read from files."""
+    weights, notes = compared.schema.settings.weights, []
+    table: Files | FrameTable
     if isinstance(held_out, pd.DataFrame):
-        columns, scores = list(held_out.columns), compared.score_all(model, held_out)
+        table = FrameTable(held_out)
     else:
-        files = Files.of(str(held_out), text=model.text_columns)
-        columns, score = list(files.types), _scored(model, files, weights)
-        scores = Holdout(rows=score.rows, scores={compared.trials.chosen.name: score.score})
-    lacking = weights is not None and weights not in columns
-    note = f"the held-out table has no column {weights}: its rows have equal weights"
-    return scores, [note] if lacking else []
-
-
-def _scored(model: TableModel, files: Files, weights: str | None) -> Score:
-    """Score a model on files, chunk by chunk."""
+        table = Files.of(str(held_out), text=model.text_columns)
     columns = [*model.task_columns, model.target, *model.encoder.columns]
+    if weights in table.columns:
+        columns.append(weights)
+    elif weights is not None:
+        notes.append(f"the held-out table has no column {weights}: its rows have equal weights")
     scorer = Scorer(model, weights)
-    columns += [weights] if weights in files.types else []
-    for _ in files.each(columns, lambda _, frame: scorer.add(frame)):
+    for _ in table.each(list(dict.fromkeys(columns)), lambda _, frame: scorer.add(frame)):
         pass
     if scorer.score is None or not scorer.weights.any():
-        raise unscored(scorer.metric, scorer.rows)
-    return scorer.score
+        why, remedy = "", ""
+        if scorer.rows:
+            why, remedy = ", and perhaps too few classes", ", or choose another metric"
+        raise ValueError(
+            f"No task of the held-out table can be scored by {scorer.metric.words}: it has "
+            f"{count(scorer.rows, 'row')} with a target{why}. Hold out another table{remedy}."
+        )
+    return scorer.score, notes

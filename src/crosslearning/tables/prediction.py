@@ -1,28 +1,23 @@
 """A table with its predictions, whole or in chunks."""
 
-import io
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
 from crosslearning.tables.forecast import Score, Scorer
 from crosslearning.tables.model import TableModel, Untested
-from crosslearning.tables.reading.files import FALSE, MISSING, TRUE, Files, frame_of, located
-from crosslearning.tables.reading.tables import (
+from crosslearning.tables.reading import (
+    Files,
     Source,
-    format_of,
     read_table,
-    read_verbatim,
     refuse_overwriting,
+    separator_of,
     writer,
 )
-
-_TRUTH = dict.fromkeys(TRUE, "1") | dict.fromkeys(FALSE, "0")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -39,9 +34,9 @@ class Predicted:
     rows : int
         Number of rows.
     unknown : Counter
-        Number of rows of each new task, predicted by the centre; None stands for no label.
-    in_groups : int
-        Number of these rows that are predicted by a group of tasks that is in the fit.
+        Number of rows of each new task; None stands for no label.
+    fallback : str
+        What predicts these rows: the centre, or their group if tasks are within groups.
     categories : dict of Counter
         Number of rows of each new category, by column.
     outside_rows, outside : int, Counter
@@ -56,19 +51,26 @@ class Predicted:
     score: Score | None = None
     rows: int = 0
     unknown: Counter[Any] = field(default_factory=Counter)
-    in_groups: int = 0
+    fallback: str = "the centre"
     categories: dict[str, Counter[str]] = field(default_factory=dict)
     outside_rows: int = 0
     outside: Counter[str] = field(default_factory=Counter)
     unread: Counter[str] = field(default_factory=Counter)
     untested: Untested | None = None
 
-    def add(self, model: TableModel, frame: pd.DataFrame) -> None:
-        """Take some rows into account."""
+    def add(self, model: TableModel, frame: pd.DataFrame, coverage: float) -> pd.DataFrame:
+        """Add predictions to some rows, which are written as they were read, and count these."""
+        predictions = model.predict(frame, coverage=coverage)
+        if twice := [name for name in predictions.columns if name in frame.columns]:
+            raise ValueError(
+                f"The table already has a column {twice[0]!r}, as the predictions do. Rename or "
+                "drop it."
+            )
         self.rows += len(frame)
+        if model.levels is not None:
+            self.fallback = "their group or the centre"
         self.unknown.update(model.unknown_tasks(frame))
-        self.in_groups += model.count_in_groups(frame)
-        for name, counts in model.unknown_categories(frame).items():
+        for name, counts in model.encoder.unknown(frame).items():
             self.categories.setdefault(name, Counter()).update(counts)
         outside_rows, outside = model.encoder.outside(frame)
         self.outside_rows += outside_rows
@@ -77,15 +79,12 @@ class Predicted:
         if late := model.untested(frame):
             before = self.untested.rows if self.untested else 0
             self.untested = late._replace(rows=before + late.rows)
+        both = pd.concat([frame, predictions], axis=1)
+        both.attrs = frame.attrs
+        return both
 
 
-def predict_table(
-    model: TableModel,
-    source: Source,
-    *,
-    coverage: float = 0.9,
-    verbatim: bool = False,
-) -> Predicted:
+def predict_table(model: TableModel, source: Source, *, coverage: float = 0.9) -> Predicted:
     """Read a table and add predictions to it, in the order of its rows.
 
     Parameters
@@ -96,23 +95,14 @@ def predict_table(
         The table.
     coverage : float, default=0.9
         Probability that a number lies in its interval.
-    verbatim : bool, default=False
-        Whether to keep the fields of a text file as written, so that they can be written again.
 
     Returns
     -------
     Predicted
     """
-    again: Any = io.BytesIO(source.read()) if hasattr(source, "read") else source
-    frame, predicted = read_table(again, text=model.text_columns), Predicted()
-    predictions = _predictions(model, frame, frame.columns, coverage)
-    predicted.add(model, frame)
+    frame, predicted = read_table(source, text=model.text_columns), Predicted()
+    predicted.table = predicted.add(model, frame, coverage)
     predicted.score = model.score(frame)
-    if verbatim:
-        if again is not source:
-            again.seek(0)
-        frame = read_verbatim(again)
-    predicted.table = _beside(frame, predictions)
     return predicted
 
 
@@ -133,7 +123,7 @@ def predict_files(
     source : path
         A file, a folder of files, or a pattern: Parquet, or CSV.
     out : path or binary stream
-        File to write, as in :func:`write_table`; fields of text files are copied as written.
+        File to write, as in :func:`write_table`; text is written in the dialect of the input.
     coverage : float, default=0.9
         Probability that a number lies in its interval.
     progress : callable, optional
@@ -147,63 +137,18 @@ def predict_files(
     say = progress or (lambda _: None)
     files = Files.of(str(source), text=model.text_columns)
     refuse_overwriting(out, files.paths)
-    text = format_of(out)[0]
-    files = replace(files, verbatim=text and files.text is not None)
-    parquet = not text and Path(str(out)).suffix == ".parquet"
+    separator_of(out)  # refuses names of no format
     predicted, scorer = Predicted(), Scorer(model)
+
+    def predict(_: int, frame: pd.DataFrame) -> pd.DataFrame:
+        say(f"Predicting rows: {predicted.rows:,}")
+        table = predicted.add(model, frame, coverage)
+        if model.metric != "auc":  # no mean over chunks
+            scorer.add(frame)
+        return table
+
     with writer(out) as write:
-        for path, start, table in files.tables(files.columns):
-            say(f"Predicting rows: {predicted.rows:,}")
-            with located(path):
-                frame = frame_of(table, start)
-                understood = _understood(model, frame) if files.verbatim else frame
-                if files.text is not None:
-                    frame.attrs["dialect"] = files.text
-                    understood.attrs["decimal"] = files.text.decimal
-                predictions = _predictions(model, understood, frame.columns, coverage)
-                predicted.add(model, understood)
-                if model.metric != "auc":  # no mean over chunks
-                    scorer.add(understood)
-            write(_appended(table, predictions) if parquet else _beside(frame, predictions))
+        for table in files.each(files.columns, predict):
+            write(table)
     predicted.score = scorer.score
     return predicted
-
-
-def _predictions(
-    model: TableModel, frame: pd.DataFrame, taken: Iterable[str], coverage: float
-) -> pd.DataFrame:
-    """Predict some rows; columns of predictions must not be `taken`."""
-    predictions = model.predict(frame, coverage=coverage)
-    if twice := [name for name in predictions.columns if name in taken]:
-        raise ValueError(
-            f"The table already has a column {twice[0]!r}, as the predictions do. Rename or drop "
-            "it."
-        )
-    return predictions
-
-
-def _appended(table: Any, predictions: pd.DataFrame) -> Any:
-    """Add columns to an Arrow table, whose own types stay as they are."""
-    import pyarrow as pa
-
-    for name in predictions.columns:
-        table = table.append_column(name, pa.Array.from_pandas(predictions[name]))
-    return table
-
-
-def _beside(frame: pd.DataFrame, predictions: pd.DataFrame) -> pd.DataFrame:
-    """Add columns to a table, which is written as it was read."""
-    both = pd.concat([frame, predictions], axis=1)
-    both.attrs = frame.attrs
-    return both
-
-
-def _understood(model: TableModel, frame: pd.DataFrame) -> pd.DataFrame:
-    """Fields of text that the fit needs, without marks of missing values."""
-    columns, horizon = {}, {model.horizon.column} if model.horizon else set()
-    used = {*model.task_columns, model.target, *model.encoder.columns, *horizon}
-    for name in used & set(frame.columns):
-        texts = pd.Series(frame[name].cat.categories, dtype=object).str.strip()
-        texts = texts.replace(_TRUTH) if name in model.encoder.plain else texts
-        columns[name] = texts.where(~texts.isin(MISSING), None).to_numpy()[frame[name].cat.codes]
-    return pd.DataFrame(columns, index=frame.index)

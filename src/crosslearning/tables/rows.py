@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -15,9 +13,9 @@ from sklearn.base import clone
 
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
-from crosslearning.linear.persistence import state_of
-from crosslearning.tables.columns.labels import TaskLevels, task_or_group
-from crosslearning.tables.columns.recognition import is_date
+from crosslearning.linear._estimator import state_of
+from crosslearning.tables.columns import is_date
+from crosslearning.tables.encoder import TaskLevels, task_or_group
 from crosslearning.tables.findings import Horizon
 from crosslearning.tables.forecast import forecast, predictions
 from crosslearning.tasks import within_task_folds
@@ -103,12 +101,6 @@ class Splits:
 
     parts: list[tuple[NDArray[np.intp], NDArray[np.intp]]]
     folds: NDArray[np.intp] | None = None
-
-    def notes(self, n_folds: int) -> list[str]:
-        """Say if rows could not be divided as often as they should."""
-        tests = len(self.parts)
-        why = f"held-out rows come from {tests} folds, not {n_folds}: there is no more to divide"
-        return [why] if tests < n_folds else []
 
     @classmethod
     def of(cls, folds: NDArray[np.intp], *, in_time: bool = False) -> Splits:
@@ -201,22 +193,23 @@ def deal(
     return (place + start) % n_folds, uniform(codes, number, seed, ROW)
 
 
-def without(sums: Statistics, fold: int) -> Statistics:
-    """Add all other folds; a difference would leave rounding errors in columns of zeros."""
-    return reduce(add, [sums.fold(k) for k in range(sums.n_folds) if k != fold])
-
-
 def fitted(
-    estimator: Any, rows: Rows, labels: NDArray[Any] | None = None, *, nested: bool = False
+    estimator: Any,
+    rows: Rows,
+    labels: NDArray[Any] | None = None,
+    *,
+    nested: bool = False,
+    sums: Statistics | None = None,
 ) -> Any:
     """Fit a clone; labels of tasks are numbers by default.
 
-    A normal model is fitted from sums, unless it is `nested`: one that knows groups of tasks.
+    A normal model is fitted from `sums`, which are those of the rows, unless it is `nested`: one
+    that knows groups of tasks.
     """
     model = clone(estimator)
     labels = np.arange(rows.n_tasks) if labels is None else labels
     if isinstance(model, CrossBayesianRidge) and not nested:
-        model.fit_statistics(rows.sums())
+        model.fit_statistics(rows.sums() if sums is None else sums)
         model.tasks_ = labels
         return bounded(model, rows.counted)
     weights = {} if rows.weights is None else {"sample_weight": rows.weights}
@@ -248,19 +241,17 @@ def bounds_of(y: Array) -> Array:
     return np.array([max(low - margin, 0.0 if low >= 0 else -np.inf), high + margin])
 
 
-def predict_rows(model: Any, rows: Rows) -> Array:
-    """Predictions, or probabilities of all classes, of a model whose labels are task numbers."""
-    values = predictions(state_of(model), rows.X, _codes(model, rows))
+def predict_rows(model: Any, rows: Rows) -> tuple[Array, Array]:
+    """Predictions of a model whose labels are task numbers, and their standard deviations.
+
+    Of classes, probabilities of all of them, without deviations (NaN).
+    """
+    state, codes = state_of(model), _codes(model, rows)
     if rows.classes is None:
-        return values
+        return forecast(state, rows.X, codes)
     shares = np.zeros((len(rows.y), len(rows.classes)))
-    shares[:, np.searchsorted(rows.classes, model.classes_)] = values
-    return shares
-
-
-def deviations_of_rows(model: Any, rows: Rows) -> Array:
-    """Return the standard deviations of numbers that such a model predicts."""
-    return forecast(state_of(model), rows.X, _codes(model, rows))[1]
+    shares[:, np.searchsorted(rows.classes, model.classes_)] = predictions(state, rows.X, codes)
+    return shares, np.full(len(rows.y), np.nan)
 
 
 def _codes(model: Any, rows: Rows) -> NDArray[np.int64]:

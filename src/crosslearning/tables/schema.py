@@ -1,7 +1,8 @@
-"""What a table holds, recognised by a first look at all rows, and what is to be done with rows."""
+"""What a table holds, by a first look at all of its rows, and what is to be done with them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,19 +13,23 @@ from numpy.typing import NDArray
 from crosslearning.convex.families import REGISTRY
 from crosslearning.convex.sums.passes import Pass, PassSums
 from crosslearning.convex.sums.statistics import Statistics
-from crosslearning.tables.columns.encoder import TableEncoder
-from crosslearning.tables.columns.labels import TaskLevels
-from crosslearning.tables.columns.recognition import (
+from crosslearning.tables.columns import (
     as_numbers,
+    check_names,
     class_codes,
-    refuse_slips,
+    has_days_first,
+    is_date,
+    listed_rows,
+    require_columns,
+    target_numbers,
     time_values,
 )
-from crosslearning.tables.columns.roles import Features, Target, features_of, remarks, target_of
+from crosslearning.tables.encoder import TableEncoder, TaskLevels, tidy
 from crosslearning.tables.findings import Horizon
 from crosslearning.tables.metrics import Metric, metric_of
 from crosslearning.tables.rows import (
     GROUP,
+    SAMPLE,
     TASK,
     Rows,
     Splits,
@@ -35,13 +40,181 @@ from crosslearning.tables.rows import (
     uniform,
 )
 from crosslearning.tables.settings import FitSettings
-from crosslearning.tables.survey import Survey, usable
+from crosslearning.tables.target import Features, Target, features_of, remarks, target_of
+from crosslearning.tasks.labels import as_objects
 
 Array = NDArray[np.float64]
 COMPARED = 50_000  # tasks that are enough to compare models by sums
+_SAMPLE = 50_000  # rows to recognise columns from
+_MOST_CLASSES = 100  # distinct targets to keep
 _FEWEST_ROWS = 10
 _FEWEST_TASKS = 50  # to compare models on that need rows
 _SHOWN = 20_000  # rows to look at predictions of
+_WHOLE = r"0|-?[1-9]\d{0,14}"
+
+
+def columns_to_read(columns: Sequence[str], settings: FitSettings) -> list[str]:
+    """Check the settings against the names of the columns; and which of these to read."""
+    check_names(columns)
+    roles = ("target", "weights", "time", "group")
+    used = [("the task", name) for name in settings.task]
+    used += [(f"the {role}", getattr(settings, role)) for role in roles if getattr(settings, role)]
+    for role, name in used:
+        require_columns(columns, [name], role)
+    require_columns(columns, settings.features or (), "the features")
+    require_columns(columns, list(settings.column_types), "numbers and categories")
+    features = columns if settings.features is None else settings.features
+    return list(dict.fromkeys([*(name for _, name in used), *features]))
+
+
+@dataclass(eq=False)
+class Survey:
+    """What is known of the rows seen so far; surveys of parts of a table can be added."""
+
+    settings: FitSettings
+    room: float = 0  # rows that may be kept in memory
+    n_rows: int = 0  # to learn from
+    dropped: int = 0  # other rows,
+    unlabelled: int = 0  # of which these have a target
+    labels: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # distinct
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # theirs
+    targets: NDArray[Any] | None = field(default_factory=lambda: np.empty(0))  # None if many
+    sample: pd.DataFrame = field(default_factory=pd.DataFrame)  # rows in order, drawn at random
+    keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # that they are drawn by
+
+    @property
+    def size(self) -> int | float:
+        """Largest number of rows in the sample."""
+        return max(self.room, _SAMPLE)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the sample has all rows."""
+        return len(self.sample) == self.n_rows
+
+    def look(self, frame: pd.DataFrame, part: int) -> None:
+        """Take rows of some part of the table into account."""
+        target = self.settings.target
+        rows, codes, labels = usable(frame, self.settings)
+        for name in rows.select_dtypes("number"):
+            as_numbers(rows[name])  # refuses infinities here, where the part is known
+        keys = uniform(part, rows.index.to_numpy(), self.settings.seed, SAMPLE)
+        full = len(self.keys) == self.size
+        few = keys < self.keys.max() if full else np.ones(len(keys), dtype=bool)
+        self.add(
+            replace(
+                self,
+                n_rows=len(rows),
+                dropped=len(frame) - len(rows),
+                unlabelled=int(frame[target].notna().sum()) - len(rows),
+                labels=labels,
+                counts=np.bincount(codes, minlength=len(labels)),
+                targets=_few(np.asarray(rows[target].unique())),
+                sample=rows[few],
+                keys=keys[few],
+            )
+        )
+
+    def add(self, other: Survey) -> None:
+        """Take rows of another survey into account."""
+        self.n_rows += other.n_rows
+        self.dropped += other.dropped
+        self.unlabelled += other.unlabelled
+        codes, self.labels = pd.factorize(_joined(self.labels, other.labels))
+        self.counts = np.bincount(codes, np.append(self.counts, other.counts)).astype(np.int64)
+        if self.targets is not None:
+            both = other.targets
+            self.targets = None if both is None else _few(pd.unique(_joined(self.targets, both)))
+        keys = np.append(self.keys, other.keys)
+        samples = [part for part in (self.sample, other.sample) if len(part)]
+        sample = pd.concat(samples) if samples else self.sample
+        if len(keys) > self.size:
+            smallest = np.sort(np.argsort(keys, kind="stable")[: int(self.size)])
+            sample, keys = sample.iloc[smallest], keys[smallest]
+        self.sample, self.keys = sample, keys
+
+    def tasks(self, *, text_labels: bool) -> tuple[pd.Index[Any], NDArray[Any], TaskLevels | None]:
+        """Labels as they are written, and as what they are, in order; those of several columns.
+
+        If all of a column were read as text, whole numbers are numbers.
+        """
+        written = pd.Index(self.labels, tupleize_cols=False)
+        if len(self.settings.task) == 1:
+            labels, ranks = _ranked(written, text_labels=text_labels)
+            return written[np.argsort(ranks)], labels, None
+        columns = [pd.Index(column) for column in zip(*self.labels, strict=True)]
+        each, codes = zip(*(_ranked(c, text_labels=text_labels) for c in columns), strict=True)
+        order = np.lexsort(codes[::-1])
+        positions = np.column_stack(codes)[order]
+        levels = TaskLevels(list(self.settings.task), list(each), positions)
+        return written[order], as_objects(levels.names), levels
+
+
+def _ranked(written: pd.Index[Any], *, text_labels: bool) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Distinct labels in order, and the position of each label among them."""
+    if text_labels and written.astype(str).str.fullmatch(_WHOLE).all():
+        written = written.astype(np.int64)
+    codes, distinct = pd.factorize(written)
+    try:
+        order = distinct.argsort()
+    except TypeError:  # labels that cannot be compared stay in order of appearance
+        order = np.arange(len(distinct))
+    return as_objects(list(distinct[order])), np.argsort(order)[codes]
+
+
+def usable(
+    frame: pd.DataFrame, settings: FitSettings
+) -> tuple[pd.DataFrame, NDArray[np.intp], NDArray[Any]]:
+    """Rows with a target, the code of each one's task, and the label of each code."""
+    columns = [_factorized(frame[name]) for name in settings.task]
+    codes, labels = columns[0] if len(columns) == 1 else _combined(columns)
+    keep = frame[settings.target].notna().to_numpy()
+    if settings.drop_unlabelled:
+        keep = keep & (codes >= 0)
+    for name, (numbers, _) in zip(settings.task, columns, strict=True):
+        if (numbers[keep] < 0).any():
+            raise ValueError(
+                f"The task column {name!r} must have a label in every row; it has none in "
+                f"{listed_rows(frame.index[keep & (numbers < 0)])}. Fill in the labels, or drop "
+                "these rows with option drop_unlabelled."
+            )
+    if not keep.all():
+        frame = frame[keep]
+        used, codes = np.unique(codes[keep], return_inverse=True)
+        labels = labels[used]
+    return frame, codes, labels
+
+
+def _factorized(column: pd.Series[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Return the code of each row's label, -1 if it has none, and the label of each code."""
+    codes, uniques = pd.factorize(column)
+    labels = tidy(pd.Series(np.asarray(uniques)))
+    empty = labels.isna().to_numpy()
+    if empty.any():
+        codes = np.where(empty[codes], -1, codes)
+    return codes, labels.to_numpy()
+
+
+def _combined(
+    columns: list[tuple[NDArray[np.intp], NDArray[Any]]],
+) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Return the same for several columns: labels are tuples."""
+    numbers = np.column_stack([codes for codes, _ in columns])
+    full = (numbers >= 0).all(axis=1)
+    distinct, positions = np.unique(numbers[full], axis=0, return_inverse=True)
+    codes = np.full(len(numbers), -1)
+    codes[full] = positions.ravel()
+    each = (labels[at].tolist() for (_, labels), at in zip(columns, distinct.T, strict=True))
+    return codes, as_objects(list(zip(*each, strict=True)))
+
+
+def _few(values: NDArray[Any]) -> NDArray[Any] | None:
+    return values if len(values) <= _MOST_CLASSES else None
+
+
+def _joined(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """Labels of both, of the type of the second if there are none before."""
+    return np.concatenate([a, b]) if len(a) else b
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -66,11 +239,12 @@ class Schema:
         _check_size(survey)
         if survey.n_rows > survey.room:
             _refuse_in_chunks(settings)
-        target, features = _target(survey), _features(survey)
+        target = _target(survey)
+        features = features_of(survey.sample, settings, survey.n_rows)
         written, labels, levels = survey.tasks(text_labels=text_labels)
         if levels is not None:
             levels.check()
-        encoder = survey.encoder(*(features.of(kind) for kind in ("number", "category", "date")))
+        kinds = (features.of(kind) for kind in ("number", "category", "date"))
         numeric = target.classes is None or target.classes.dtype.kind in "fi"
         marked = [target.name if numeric else None, settings.weights]
         in_time = {} if settings.time is None else _in_time(survey, settings.time)
@@ -79,7 +253,7 @@ class Schema:
             target=target,
             features=features,
             metric=metric_of(settings.metric, target.kind, settings.level),
-            encoder=encoder.knowing(survey.sample, [name for name in marked if name]),
+            encoder=TableEncoder.of(survey.sample, *kinds, marked=list(filter(None, marked))),
             written=written,
             labels=labels,
             levels=levels,
@@ -123,7 +297,7 @@ class Schema:
             gaps = ", and medians in place of gaps" if self.encoder.flagged else ""
             some = f"{len(survey.sample):,} rows drawn at random{gaps}"
             notes.append(f"columns were recognised from {some}")
-        return notes + remarks(survey.sample, self.features, self.settings, self.labels)
+        return notes + remarks(survey.sample, self.features, self.settings)
 
     @property
     def columns(self) -> list[str]:
@@ -180,8 +354,7 @@ class Schema:
         frame, codes, labels = usable(frame, settings)
         target, mark = frame[settings.target], self.encoder.marks.get(settings.target)
         if self.classes is None:
-            y = as_numbers(target, mark)
-            refuse_slips(target, y)
+            y = target_numbers(target, mark)
         else:
             y = class_codes(target, self.classes, mark).astype(np.float64)
         index = pd.Index(labels, tupleize_cols=False)
@@ -296,28 +469,27 @@ class Schema:
 
 def _check_size(survey: Survey) -> None:
     """Refuse few rows, one task, and one row per task."""
-    tasks, labels, n_rows = survey.settings.task, survey.labels, survey.n_rows
+    task, labels, n_rows = ", ".join(survey.settings.task), survey.labels, survey.n_rows
     if n_rows < _FEWEST_ROWS:
         raise ValueError(
             f"A fit needs at least {_FEWEST_ROWS} rows with a target; {survey.settings.target!r} "
             f"has a value in {n_rows} of {n_rows + survey.dropped} rows. Add rows."
         )
-    name = f"column{'s' if len(tasks) > 1 else ''} {', '.join(map(repr, tasks))}"
     if len(labels) < 2:
         raise ValueError(
-            f"The task {name} must have at least 2 labels; got one, "
-            f"{next(iter(pd.Index(labels)))!r}. A single task has nothing to share."
+            f"The task {task!r} must have at least 2 labels; got one, {labels[0]!r}. A single task "
+            "has nothing to share."
         )
     if len(labels) == n_rows:
         raise ValueError(
-            f"The labels of the task {name} must repeat; got {n_rows:,} different labels "
-            f"in {n_rows:,} rows. Choose a column of groups of rows."
+            f"The labels of the task {task!r} must repeat; got {n_rows:,} different labels in as "
+            "many rows. Choose a column of groups of rows."
         )
 
 
 def _refuse_in_chunks(settings: FitSettings) -> None:
     """Refuse options that need all rows in memory."""
-    possible = {"base": ("auto", "linear", "none"), "jobs": (1,), "quantile": (None,)}
+    possible = {"base": ("auto", "linear"), "jobs": (1,), "quantile": (None,)}
     wrong = [name for name, values in possible.items() if getattr(settings, name) not in values]
     wrong += ["family"] if _needs_rows(settings.family) else []
     if wrong:
@@ -348,18 +520,10 @@ def _target(survey: Survey) -> Target:
     return target
 
 
-def _features(survey: Survey) -> Features:
-    """Choose the features by a sample; gaps are counted in all rows."""
-    features = features_of(survey.sample, survey.settings, survey.n_rows)
-    if survey.complete:
-        return features
-    used = (replace(c, missing=survey.missing.get(c.name, c.missing)) for c in features.used)
-    return replace(features, used=tuple(used))
-
-
 def _in_time(survey: Survey, name: str) -> dict[str, Any]:
     """Moments that rows are divided at, and how far ahead that tests."""
-    times, day_first = survey.sample[name], name in survey.day_first
+    times = survey.sample[name]
+    day_first = is_date(times) and has_days_first(times)
     values = time_values(times, day_first=day_first)
     starts = time_starts(values, name, survey.settings.folds)
     return {"starts": starts, "horizon": horizon_of(times, values, starts, day_first=day_first)}

@@ -11,7 +11,6 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
-from itertools import chain
 from math import inf
 from numbers import Integral, Real
 from textwrap import indent, wrap
@@ -25,7 +24,7 @@ FAMILIES = (
     "auto", "gaussian", "student", "poisson", "negative-binomial", "gamma", "tweedie", "quantile",
     "ordinal",
 )  # fmt: skip
-BASES = ("auto", "linear", "splines", "boosting", "none")
+BASES = ("auto", "linear", "splines", "boosting")
 _WIDTH = 92
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -105,8 +104,8 @@ class FitSettings:
     group: str | None = option("Column of groups that are held out as a whole.", None, column=True)
     folds: int = option("Number of folds.", 5, check=(lambda value: value >= 2, "at least 2"))
     base: str = option(
-        "What is tried besides linear models: splines, boosting (boosted trees), linear or "
-        "none (no others), or auto (all of these and means of tasks, where they may help).",
+        "What is tried besides linear models: splines, boosting (boosted trees), linear (no "
+        "others), or auto (all of these and means of tasks, where they may help).",
         "auto",
         choices=BASES,
     )
@@ -126,23 +125,22 @@ class FitSettings:
     def __post_init__(self) -> None:
         for one in fields(self):
             object.__setattr__(self, one.name, checked(one, getattr(self, one.name)))
-        conflicts = chain(self._conflicts_of_columns(), self._conflicts_of_family())
-        if (conflict := next(conflicts, None)) is not None:
+        for conflict in (*self._conflicts_of_columns(), *self._conflicts_of_family()):
             raise ValueError(conflict)
 
     def _conflicts_of_columns(self) -> Iterator[str]:
         """Say which columns have two roles."""
-        tasks, target = ", ".join(map(repr, self.task)), self.target
-        if not self.task:
-            yield "Option task must name at least one column; got none."
-        if len(set(self.task)) < len(self.task):
-            yield f"Task columns must differ; got {tasks}. Name each once, outermost first."
-        if target in self.task:
+        tasks, target = self.task, self.target
+        if len(set(tasks)) != max(len(tasks), 1):
+            yield f"Option task must name at least one column, each once; got {list(tasks)}."
+        if target in tasks:
             yield f"Task and target must be two columns; got {target!r} for both."
-        for role in ("time", "group"):
-            if (name := getattr(self, role)) in (*self.task, target):
-                rule = f"Option {role} must name another column than task and target"
-                yield f"{rule}; got {name!r}."
+        for name in ("time", "group", "features"):
+            value = getattr(self, name)
+            columns = value if isinstance(value, tuple) else (value,)
+            if taken := [column for column in columns if column in (*tasks, target)]:
+                rule = f"Option {name} must not name the task or the target"
+                yield f"{rule}; got {taken[0]!r}. Name another column."
         if self.time is not None and self.group is not None:
             both = f"{self.time!r} and {self.group!r}. Choose one of the two."
             yield f"Rows can be held out by time or by group; got {both}"
@@ -151,19 +149,15 @@ class FitSettings:
 
     def _conflicts_of_family(self) -> Iterator[str]:
         """Say which options contradict the family."""
-        family, ordinal = self.family, self.family == "ordinal"
+        family = self.family
+        ordinal = family == "ordinal"
         if family != "auto" and self.kind == ("regression" if ordinal else "classification"):
             which = "classes, not numbers" if ordinal else "numbers, not classes"
             yield f"Option family={family} is for {which}. Omit one of the two."
-        if family != "quantile":
-            if self.quantile is not None:
-                yield f"Option quantile needs family=quantile; got family={family}."
-            return
-        if len(self.task) > 1:
-            names = f"{', '.join(self.task)}. Name the innermost, or choose another family."
-            yield f"Option family=quantile needs one task column; got {names}"
-        if self.base == "boosting":
-            yield "Option base=boosting is not for family=quantile. Choose base=splines."
+        if self.quantile is not None and family != "quantile":
+            yield f"Option quantile needs family=quantile; got family={family}."
+        if family == "quantile" and (len(self.task) > 1 or self.base == "boosting"):
+            yield "Option family=quantile is for one task column, and not for base=boosting."
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> FitSettings:
@@ -211,37 +205,34 @@ class FitSettings:
         """Write the lines of Python that repeat a fit of a source by a function."""
         text = f", text={list(self.categories)}" if self.categories else ""
         options = [
-            f"    {one.name}={_written(getattr(self, one.name), one)},"
+            f"    {one.name}={_written(getattr(self, one.name))},"
             for one in fields(self)
             if getattr(self, one.name) != one.default
         ]
+        in_memory = function == "fit_table"
         if hasattr(held_out, "attrs"):  # a data frame
             other = held_out.attrs.get("source", "HOLDOUT")
             options.append(f"    held_out=read_table({other!r}{text}),")
         elif held_out is not None:
             options.append(f"    held_out={str(held_out)!r},")
-        module, name = function.rsplit(".", 1)
-        read = function == "crosslearning.tables.fit_table"
+        read = f"frame = read_table({source!r}{text})\n" if in_memory else ""
         return "\n".join(
             [
-                f"from {module} import {name}{', read_table' if read else ''}",
+                f"from crosslearning.tables import {function}{', read_table' if in_memory else ''}",
                 "",
-                *([f"frame = read_table({source!r}{text})"] if read else []),
-                f"model = {name}(",
-                "    frame," if name == "fit_table" else f"    {source!r},",
+                f"{read}model = {function}(",
+                "    frame," if in_memory else f"    {source!r},",
                 *options,
                 ")",
                 'print(model.results["sentence"])',
                 f"print(model.coefficients)  # of the model: {described}",
-                *(["predictions = model.predict(frame)"] if read else []),
             ]
         )
 
 
-def _written(value: Any, one: Field[Any]) -> str:
+def _written(value: Any) -> str:
     if isinstance(value, tuple):
-        single = one.name == "task" and len(value) == 1
-        return repr(value[0]) if single else repr(list(value))
+        return repr(list(value))
     return 'float("inf")' if value == inf else repr(value)
 
 

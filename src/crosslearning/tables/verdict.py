@@ -5,31 +5,56 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.evaluation.comparison import Comparison
+from crosslearning.evaluation.comparison import (
+    Comparison,
+    Effect,
+    Measure,
+    cannot_tell,
+    than,
+)
 from crosslearning.evaluation.numbers import capital, count, joined, number
 from crosslearning.evaluation.scores import Scores
-from crosslearning.evaluation.sentences import Effect, Measure, cannot_tell, than
-from crosslearning.tables.findings import ComparisonSummary, MethodScore, TaskScores, Verdict
-from crosslearning.tables.learners.candidates import Candidate
-from crosslearning.tables.learners.features import BLOCKS
-from crosslearning.tables.learners.trials import Trials
-from crosslearning.tables.metrics import Metric
+from crosslearning.tables.findings import Verdict
+from crosslearning.tables.forecast import BLOCKS
+from crosslearning.tables.learners.candidates import Candidate, Trials
 
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
-_COMPARED = {"pooled": "pooled", "separate": "separate", "all": "cross"}  # choices, and methods
 _FEATURES = {"curved": "curves", "means": "task means", "trees": "boosted trees"}
 
 
 def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Comparison:
     """Compare the choice among all models with those among pooled and among separate models."""
-    names = _compared_choices(trials)
-    values = np.stack([trials.choices[name].scores for name in names])
-    scores = Scores([_COMPARED[name] for name in names], values, trials.scores.weights)
+    return _between(trials, _methods(trials), labels, rows)
+
+
+def _between(
+    trials: Trials, methods: dict[str, str], labels: NDArray[Any], rows: NDArray[Any]
+) -> Comparison:
+    """Compare choices, the last with the others, under the names of methods."""
+    values = np.stack([trials.choices[name].scores for name in methods])
+    scores = Scores(list(methods.values()), values, trials.scores.weights)
     return Comparison.of(scores, labels, rows, nested=len(trials.scores.weights) > 1)
 
 
-def _compared_choices(trials: Trials) -> list[str]:
-    return [name for name in _COMPARED if name in trials.choices]
+def _methods(trials: Trials) -> dict[str, str]:
+    """Choices that are compared, separate ones if they have the same learners, and their names."""
+    made = trials.choices
+    alike = made.get("paired") is made["all"]
+    names = {"pooled": "pooled", "separate": "separate", "all": "cross"}
+    return {k: v for k, v in names.items() if k in made and (alike or k != "separate")}
+
+
+def against_separate(trials: Trials, comparison: Comparison) -> Comparison | None:
+    """Compare sharing with separate models, by learners that have both, if there are any.
+
+    That is the comparison of the chosen model unless it has boosted trees.
+    """
+    if "separate" in comparison.methods:
+        return comparison
+    if "separate" not in trials.choices:
+        return None
+    methods = {"separate": "separate", "paired": "cross"}
+    return _between(trials, methods, comparison.labels, comparison.rows)
 
 
 def verdict_of(comparison: Comparison, trials: Trials) -> Verdict:
@@ -45,6 +70,7 @@ def verdict_of(comparison: Comparison, trials: Trials) -> Verdict:
         helped=helped,
         hurt=hurt,
         n_tasks=comparison.n_tasks,
+        labels={method: _label(trials, name) for name, method in _methods(trials).items()},
     )
 
 
@@ -52,7 +78,8 @@ def _effect(comparison: Comparison, trials: Trials) -> Effect:
     if not any(c.end in ("cross", "levels") for c in trials.candidates):
         return Effect.NOTHING
     pooled, end = _sign(comparison, "pooled"), trials.chosen.end
-    separate = _sign(comparison, "separate") if "separate" in comparison.methods else 0
+    alone = against_separate(trials, comparison)
+    separate = 0 if alone is None else _sign(alone, "separate")
     if end == "pooled":
         return Effect.POOL
     if pooled > 0:
@@ -75,28 +102,11 @@ def _negligible(comparison: Comparison, rival: str) -> bool:
 
 
 def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Measure) -> str:
-    """Say whether sharing helps; on a held-out table also whether the kept model does best."""
-    text, best = _on_sharing(verdict, comparison, trials, score), trials.best
-    if trials.kept is None:
-        return text
-    text = f"On the held-out table, {text[0].lower()}{text[1:]}"
-    scores = trials.scores.of([best.name, trials.kept.name])
-    against = Comparison.of(scores, comparison.labels, comparison.rows, nested=False)
-    behind = against.paired(best.name).gain < 0 and not _negligible(against, best.name)
-    ahead = than(against, best.name, best.label, score)
-    if behind and _sign(against, best.name) < 0:
-        name = _noun(trials, "all")
-        return f"On the held-out table, the model that is kept loses: {name} is {ahead}."
-    if not behind or best in [_single(trials, name) for name in _compared_choices(trials)]:
-        return text
-    return f"{text} The model that is kept does not do best there: it is {ahead}."
-
-
-def _on_sharing(verdict: Verdict, comparison: Comparison, trials: Trials, score: Measure) -> str:
+    """Say whether sharing helps."""
     effect, single = verdict.effect, _single(trials, "all")
     if effect is Effect.NOTHING:
         return "Nothing can be said about sharing: no model that shares was fitted."
-    plural, separate = single and single.end == "separate", "separate" in comparison.methods
+    plural, alone = single and single.end == "separate", against_separate(trials, comparison)
     subject = f"{_noun(trials, 'all')} {'are' if plural else 'is'}"
 
     def is_than(rival: str, **how: bool) -> str:
@@ -104,11 +114,13 @@ def _on_sharing(verdict: Verdict, comparison: Comparison, trials: Trials, score:
 
     if effect is Effect.POOL and trials.chosen.end == "pooled":
         text = "One model for all is best here; sharing among these tasks does not improve on it."
-        return f"{text} {capital(subject)} {is_than('separate')}." if separate else text
+        return text if alone is None else f"{text} {_than_separate(trials, alone, score)}."
     if effect is Effect.DIFFER:
         text = f"Tasks differ: {subject} {is_than('pooled', sure=True)}"
-        if not separate:
+        if alone is None:
             return f"{text}. Separate models of this kind were not fitted."
+        if alone is not comparison:
+            return f"{text}. {_than_separate(trials, alone, score)}."
         link = "and" if comparison.paired("separate").gain > 0 else "but"
         return f"{text}, {link} {is_than('separate', again=True)}."
     start = {
@@ -121,6 +133,14 @@ def _on_sharing(verdict: Verdict, comparison: Comparison, trials: Trials, score:
     return f"{start}: {subject} {is_than(verdict.against, sure=effect is not Effect.POOL)}."
 
 
+def _than_separate(trials: Trials, alone: Comparison, score: Measure) -> str:
+    """Compare sharing with separate models; without trees, if the chosen model has some."""
+    noun, ahead = _noun(trials, "paired"), than(alone, "separate", _noun(trials, "separate"), score)
+    if trials.choices["paired"] is trials.choices["all"]:
+        return f"{capital(noun)} is {ahead}"
+    return f"Without boosted trees, {noun} is {ahead}"
+
+
 def beyond_linear(trials: Trials, comparison: Comparison, score: Measure) -> str | None:
     """Say what curves, task means and trees bring, if the chosen model has them."""
     bases = {trials.named(name).base for name in trials.parts} - {"linear"}
@@ -128,33 +148,10 @@ def beyond_linear(trials: Trials, comparison: Comparison, score: Measure) -> str
     words = [word for block, word in _FEATURES.items() if block in blocks]
     if not words:
         return None
-    values = np.stack([trials.choices[name].scores for name in ("linear", "all")])
-    scores = Scores(["linear", "all"], values, trials.scores.weights)
-    against = Comparison.of(scores, comparison.labels, comparison.rows)
+    methods = {"linear": "linear", "all": "all"}
+    against = _between(trials, methods, comparison.labels, comparison.rows)
     ahead = than(against, "linear", "linear models chosen in the same way", score)
     return f"With {joined(words)}, the model is {ahead}."
-
-
-def comparison_summary(
-    verdict: Verdict, comparison: Comparison, trials: Trials, metric: Metric, some: NDArray[np.intp]
-) -> ComparisonSummary:
-    """Scores over all tasks, and those of some tasks."""
-    overall = comparison.summary.assign(score=lambda table: table["score"].map(metric.reported))
-    tasks = comparison.tasks.iloc[some]
-    tasks = tasks.assign(**{m: tasks[m].map(metric.reported) for m in comparison.methods})
-    methods: list[Any] = overall.reset_index(names="method").to_dict("records")
-    rows: list[Any] = tasks.reset_index().to_dict("records")
-    return ComparisonSummary(
-        **vars(verdict),
-        overall=tuple(MethodScore(**row) for row in methods),
-        tasks=tuple(TaskScores(**row) for row in rows),
-        labels=labels_of(trials),
-    )
-
-
-def labels_of(trials: Trials) -> dict[str, str]:
-    """Name the choices that are compared, by method."""
-    return {_COMPARED[name]: _label(trials, name) for name in _compared_choices(trials)}
 
 
 def _single(trials: Trials, name: str) -> Candidate | None:
@@ -166,7 +163,7 @@ def _single(trials: Trials, name: str) -> Candidate | None:
 def _label(trials: Trials, name: str) -> str:
     if single := _single(trials, name):
         return single.label
-    kind = "models" if name == "all" else f"{name} models"
+    kind = "models" if name in ("all", "paired") else f"{name} models"
     return f"the blend of {len(trials.choices[name].weights)} {kind}"
 
 
@@ -178,23 +175,16 @@ def _noun(trials: Trials, name: str) -> str:
 
 def reason(trials: Trials, words: str) -> str:
     """Say why the chosen model was chosen."""
-    chosen, blend = trials.chosen, trials.choices["all"].predictions is not None
+    chosen = trials.chosen
     means = dict(zip(trials.names, trials.means, strict=True))
     others = [c for c in trials.candidates if c is not chosen and c.kept]
     if not others:
         return "It is the only model that was tried."
-    next_best = max(others, key=lambda c: means[c.name])
-    score, other = (number(abs(means[c.name])) for c in (chosen, next_best))
+    best = max(others, key=lambda c: means[c.name])
+    score, other = (number(abs(means[c.name])) for c in (chosen, best))
+    why = f"{capital(words)} its mean over tasks is {score}, and that of {best.label}, the best "
+    why += f"other model of {len(others)}, {other}."
     if chosen.base == "blend":
-        parts = ", ".join(f"{p.weight:.0%} {p.label}" for p in trials.listed_parts)
-        why = f"its mean over tasks is {score}, and that of {next_best.label}, the best single "
-        why += f"model of {len(others)}, {other}. It consists of {parts}; the weights for a part "
-        why += "of the rows come from the others."
-    elif blend:
-        why = f"a blend of the {len(trials.candidates)} models would give it at least nine tenths "
-        why += f"of the weight. Its mean over tasks is {score}; {next_best.label} has {other}."
-    else:
-        why = f"it has the best mean over tasks of {len(trials.candidates)} models: {score} "
-        why += f"against {other} for {next_best.label}, the next best. Of equal models the "
-        why += "simplest is chosen."
-    return f"{capital(words)} {why}"
+        parts = ", ".join(f"{weight:.0%} {c.label}" for c, weight in trials.listed_parts)
+        why += f" It consists of {parts}; the weights for a part of the rows come from the others."
+    return why

@@ -48,7 +48,12 @@ def within_task_folds(
     >>> np.bincount(folds[:4]), np.bincount(folds[4:])
     (array([2, 2]), array([1, 1]))
     """
-    task = _check_codes(codes)
+    task = np.asarray(codes)
+    if task.ndim != 1 or task.dtype.kind not in "iu" or not task.size or task.min() < 0:
+        raise ValueError(
+            "`codes` must hold a task number of at least 0 per row, for at least one row; got "
+            f"shape {task.shape} and dtype {task.dtype}. Use the codes of TaskIndex.of(tasks)."
+        )
     n_rows = len(task)
     if np.asarray(n_splits).dtype.kind not in "iu" or not 2 <= n_splits <= n_rows:
         raise ValueError(
@@ -119,18 +124,3 @@ def _spread_classes(
         np.subtract.at(count, ([c, classes[other]], [k, folds[other]]), 1)
         np.add.at(count, ([c, classes[other]], [folds[other], k]), 1)
         folds[[row, other]] = folds[[other, row]]
-
-
-def _check_codes(codes: ArrayLike) -> NDArray[np.int64]:
-    task = np.asarray(codes)
-    if task.ndim != 1 or task.dtype.kind not in "iu" or not task.size:
-        raise ValueError(
-            "`codes` must hold one task number per row, for at least one row; got shape "
-            f"{task.shape} and dtype {task.dtype}. Use the codes of TaskIndex.of(tasks)."
-        )
-    if task.min() < 0:
-        raise ValueError(
-            f"`codes` must be at least 0; got {task.min()} in row {task.argmin()}. "
-            "Drop rows of tasks that are not in the index."
-        )
-    return task.astype(np.int64, copy=False)

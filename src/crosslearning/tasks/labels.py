@@ -1,11 +1,13 @@
-"""Task labels: any hashable, one per row, none missing."""
+"""Task labels: any hashable, one per row, none missing; several columns are groups in groups."""
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 from numbers import Number
 from typing import Any
 
@@ -16,6 +18,7 @@ from pandas.api.extensions import ExtensionArray
 
 from crosslearning.wording import listed
 
+Paths = list[tuple[Hashable, ...]]  # labels of each row, outermost first
 Labels = Any  # one hashable per row: a sequence, an array, or a column of pandas
 
 
@@ -153,12 +156,12 @@ def factorize(
     column = _column(values, name)
     try:
         codes, uniques = column.array.factorize()
-    except TypeError:
-        _refuse_unhashable(column, name)
-        raise
+    except TypeError as problem:
+        raise ValueError(
+            f"`{name}` must hold hashable labels such as strings, numbers or tuples; {problem}."
+        ) from problem
+    _refuse_missing(codes < 0, name)
     labels = [_native(label) for label in uniques]
-    incomplete = [-1, *(code for code, label in enumerate(labels) if _is_incomplete(label))]
-    _refuse_missing(np.isin(codes, incomplete), name)
     return codes, labels, uniques.codes if isinstance(uniques, pd.Categorical) else None
 
 
@@ -190,14 +193,6 @@ def _typed(label: Hashable) -> str:
     return f"{label!r} ({', '.join(type(part).__name__ for part in parts)})"
 
 
-def _is_incomplete(label: Hashable) -> bool:
-    """Whether a part of a tuple is missing; NaN does not equal itself."""
-    return isinstance(label, tuple) and any(
-        _is_incomplete(part) or (pd.api.types.is_scalar(part) and bool(pd.isna(part)))
-        for part in label
-    )
-
-
 def _column(values: Labels, name: str) -> pd.Series[Any]:
     """Return labels as a Series indexed by position; tuples stay labels."""
     if isinstance(values, str):
@@ -212,16 +207,12 @@ def _column(values: Labels, name: str) -> pd.Series[Any]:
     if isinstance(values, (pd.Series, pd.Index, ExtensionArray)):
         return pd.Series(values).reset_index(drop=True)
     array = _array(values)
-    if array.ndim == 0:
+    if array.ndim == 0 or (array.ndim != 1 and array.shape != (len(array), 1)):
         raise ValueError(
             f"`{name}` must hold one label per row, in a list, an array or a column; got "
-            f"{type(values).__name__}."
-        )
-    if array.ndim != 1 and array.shape != (len(array), 1):
-        raise ValueError(
-            f"`{name}` must hold one label per row, shape (n_rows,); got shape {array.shape}. "
-            "Estimators of groups within groups, such as CrossBayesianRidge, take a DataFrame of "
-            "columns, outermost first; others take a tuple per row."
+            f"{type(values).__name__} of shape {array.shape}. Estimators of groups within groups, "
+            "such as CrossBayesianRidge, take a DataFrame of columns, outermost first; others take "
+            "a tuple per row."
         )
     array = array.ravel()
     # Strings as objects, so that pandas converts nothing.
@@ -247,19 +238,117 @@ def _refuse_missing(missing: NDArray[np.bool_], name: str) -> None:
         )
 
 
-def _refuse_unhashable(column: pd.Series[Any], name: str) -> None:
-    for row, label in enumerate(column):
-        try:
-            hash(label)
-        except TypeError:
-            raise ValueError(
-                f"`{name}` must hold hashable labels such as strings, numbers or tuples; got "
-                f"{label!r} in row {row}."
-            ) from None
-
-
 def as_objects(labels: Any) -> NDArray[Any]:
     """Return labels as an array of objects, so that they keep their types."""
     array = np.empty(len(labels), dtype=object)
     array[:] = list(labels)
     return array
+
+
+def has_levels(tasks: Any) -> bool:
+    """Whether labels have several columns."""
+    columns = isinstance(tasks, pd.DataFrame | np.ndarray) and tasks.ndim == 2
+    return columns and tasks.shape[1] > 1
+
+
+def level_names(tasks: Any) -> list[str]:
+    """Names of the columns, outermost first."""
+    if not isinstance(tasks, pd.DataFrame):
+        return _numbered(tasks.shape[1])
+    names = [str(name) for name in tasks.columns]
+    if len(set(names)) < len(names):
+        raise ValueError(f"Columns of `tasks` must have distinct names; got {names}. Rename one.")
+    return names
+
+
+def _numbered(depth: int) -> list[str]:
+    return [f"level{k}" for k in range(depth)]
+
+
+def paths_of(tasks: Any, n_rows: int) -> Paths:
+    """Return the labels of each row, outermost first, as a tuple.
+
+    >>> paths_of(pd.DataFrame({"district": ["n", "s"], "school": [1, 1]}), 2)
+    [('n', 1), ('s', 1)]
+    """
+    frame, columns = pd.DataFrame(tasks), []
+    for k in range(frame.shape[1]):
+        codes, labels, _ = factorize(check_tasks(frame.iloc[:, k], n_rows), "tasks")
+        columns.append([labels[code] for code in codes.tolist()])
+    return list(zip(*columns, strict=True))
+
+
+def paths_like(tasks: Any, n_rows: int, names: Sequence[str], fitted: Paths) -> Paths:
+    """Return the paths of rows with the levels of a fit, whose columns have these names.
+
+    Labels are columns, or a tuple per row. Columns of a frame are matched by name.
+
+    >>> frame = pd.DataFrame({"school": [1], "district": ["n"]})
+    >>> paths_like(frame, 1, ["district", "school"], [("n", 1), ("s", 1)])
+    [('n', 1)]
+    """
+    frame = _columns_like(tasks, list(names))
+    paths = paths_of(frame, n_rows)
+    for level, name in enumerate(names):
+        index = TaskIndex(tuple(dict.fromkeys(path[level] for path in fitted)))
+        index.encode(frame.iloc[:, level], strict=True, name=name)
+    return paths
+
+
+def _columns_like(tasks: Any, names: list[str]) -> pd.DataFrame:
+    """Return a frame with a column for each level, outermost first."""
+    depth = len(names)
+    if isinstance(tasks, pd.DataFrame):
+        got = [str(name) for name in tasks.columns]
+        if sorted(got) == sorted(names):
+            return tasks.iloc[:, [got.index(name) for name in names]]
+        if names == _numbered(depth) and len(got) == depth:
+            return tasks
+    elif isinstance(tasks, np.ndarray) and tasks.ndim == 2:
+        if tasks.shape[1] == depth:
+            return pd.DataFrame(tasks)
+        got = _numbered(tasks.shape[1])
+    else:
+        got = labels = list(tasks)
+        if all(isinstance(label, tuple) and len(label) == depth for label in labels):
+            return pd.DataFrame(labels, columns=names, dtype=object)
+    raise ValueError(
+        f"`tasks` must have the {depth} columns of the fit, {names}, or a tuple of {depth} labels "
+        f"per row; got {reprlib.repr(got)}."
+    )
+
+
+def groups_of(tasks: Paths) -> list[Paths]:
+    """Return the groups of each level but the innermost, outermost first, in order."""
+    depth = len(tasks[0])
+    return [list(dict.fromkeys(path[:k] for path in tasks)) for k in range(1, depth)]
+
+
+def parents_of(tasks: Paths, groups: list[Paths]) -> tuple[NDArray[np.intp], ...]:
+    """Return the number of the group of each task, of the parent of each group, and so on up.
+
+    >>> parents_of([("n", 1), ("n", 2), ("s", 1)], [[("n",), ("s",)]])
+    (array([0, 0, 1]), array([0, 0]))
+    """
+    levels: list[Paths] = [tasks, *reversed(groups), [()]]
+    parents = []
+    for units, above in pairwise(levels):
+        position = {path: number for number, path in enumerate(above)}
+        parents.append(np.array([position[path[:-1]] for path in units], dtype=np.intp))
+    return tuple(parents)
+
+
+def codes_of(paths: Paths, tasks: Paths, groups: list[Paths]) -> NDArray[np.int64]:
+    """Return the number of each row's task, else that of its smallest known group, else -1.
+
+    Groups are numbered after the tasks, outermost first.
+    """
+    codes = TaskIndex(tuple(tasks)).encode(paths)
+    start = len(tasks) + sum(map(len, groups))
+    for level in range(len(groups), 0, -1):
+        start -= len(groups[level - 1])
+        new = np.flatnonzero(codes < 0)
+        index = TaskIndex(tuple(groups[level - 1]))
+        group = index.encode([paths[row][:level] for row in new])
+        codes[new] = np.where(group < 0, -1, start + group)
+    return codes

@@ -3,87 +3,110 @@
 The model: y = xᵀθ_i + noise of variance σ², θ_i = β + δ_i, δ_i ~ N(0, Σ), β ~ N(0, τ²) on the
 coefficients and flat on the intercept. Σ, σ² and τ² maximise the probability of the targets with
 all parameters integrated out (restricted maximum likelihood, where τ² is large); no rows are set
-aside.
+aside. Groups of tasks have offsets too.
+
+Student's t noise is robust to outliers: a row's noise is Gaussian with a precision of its own,
+drawn from a gamma distribution. Parameters and precisions take turns (variational Bayes), which
+never lowers a bound of the evidence.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import digamma, gammaln
 
-from crosslearning.convex.evidence._point import VariancePoint
-from crosslearning.convex.evidence.hierarchy import NestedMarginal
-from crosslearning.convex.evidence.marginal import Center, Marginal, ThinMarginal, row_factors
-from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, symmetric_root
-from crosslearning.convex.evidence.search import Parameters, Search, SearchOptions, evidence_of
-from crosslearning.convex.sums.checks import checked_weights
-from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.evidence.marginal import (
+    Hierarchy,
+    Marginal,
+    roots_of_levels,
+    row_factors,
+    symmetric_root,
+)
+from crosslearning.convex.evidence.point import EvidencePoint
+from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, Fit, NestedFit
+from crosslearning.convex.evidence.search import Parameters, Search, SearchOptions
+from crosslearning.convex.families import Student
+from crosslearning.convex.sums.rows import GLMRows, Moments
+from crosslearning.convex.sums.statistics import checked_weights
 from crosslearning.tether import Array, Flags, Indices
 
 COVARIANCES = ("auto", "block", "diagonal", "full", "levels", "pooled", "separate")
+_OF_LEVELS = ("auto", "block", "diagonal", "levels", "pooled")
 _SAMPLE = 2**14  # tasks that are enough to begin with
 _ROUNDING = 1e-13  # smallest noise, as a share of the variance of the targets
+_MAX_ROUNDS = 200
+_STRUCTURE_ROUNDS = 3  # after which the structure of the covariance stays
+_NORMAL = 1.4826  # standard deviation over median absolute deviation
+
+AnyFit = TypeVar("AnyFit", bound=Fit)
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianData:
-    """Moments of the tasks and their weights, and which columns' centre has a flat prior."""
+    """Moments and weights of the tasks, columns whose centre has a flat prior, and groups."""
 
     moments: Moments
     task_weights: Array
     flat: Flags
+    groups: Hierarchy | None = None
+
+    @classmethod
+    def of(
+        cls,
+        moments: Moments,
+        task_weights: ArrayLike | None,
+        groups: Hierarchy | None = None,
+        *,
+        flat_center: bool = False,
+    ) -> GaussianData:
+        """Check the weights; the centre of intercepts is always flat."""
+        flat = np.full(moments.n_columns, flat_center)
+        flat[moments.n_columns - moments.intercept :] = True
+        weights = checked_weights(task_weights, moments.n_tasks, "task_weights")
+        return cls(moments, weights, flat, groups)
 
     @cached_property
     def n_rows(self) -> float:
         """Number of rows, by the weights of their tasks."""
         return float(self.task_weights @ self.moments.counts)
 
-    @classmethod
-    def of(
-        cls, moments: Moments, task_weights: ArrayLike | None, *, flat_center: bool = False
-    ) -> GaussianData:
-        """Check the weights; the centre of intercepts is always flat."""
-        flat = np.full(moments.n_columns, flat_center)
-        flat[moments.n_columns - moments.intercept :] = True
-        return cls(moments, checked_weights(task_weights, moments.n_tasks, "task_weights"), flat)
+    @cached_property
+    def hierarchy(self) -> Hierarchy:
+        return self.groups or Hierarchy.flat(self.moments.n_tasks)
 
-    @property
-    def parameters(self) -> Parameters:
+    def search(self, options: SearchOptions) -> Search[EvidencePoint]:
+        """Return the search for the variances."""
         squares = np.einsum("n,njj->j", self.task_weights, self.moments.products)[:-1]
-        mean_squares = np.where(self.flat, 0.0, squares / max(self.n_rows, 1.0))
-        columns = np.arange(self.moments.n_columns)
-        return Parameters(squares, mean_squares, columns, self.moments.intercept)
-
-    def at(self, root: Array, ratio: Array | float) -> VariancePoint:
-        """Evaluate at Σ = σ² root rootᵀ and τ² = σ² ratio, for all columns or for each."""
-        products, weights = self.moments.products, self.task_weights
-        precision = np.where(self.flat, 0.0, np.divide(1.0, ratio))
-        if self._factors is None:
-            return self.point(Marginal(products, root, weights), precision)
-        return self.point(ThinMarginal(products, root, weights, self._factors), precision)
-
-    def point(self, marginal: Marginal, precision: Array) -> VariancePoint:
-        """Return the model with the best noise."""
-        center = Center.of(marginal.total, precision)
-        value, noise, n_noise = self.value(marginal, center, precision)
-        return VariancePoint(
-            marginal=marginal,
-            precision=precision,
-            coef=~self.flat,
-            center=center,
-            noise=noise,
-            n_noise=n_noise,
-            value=value,
-            dispersion=noise,
+        parameters = Parameters(
+            squares=squares,
+            mean_squares=np.where(self.flat, 0.0, squares / max(self.n_rows, 1.0)),
+            columns=np.arange(self.moments.n_columns),
+            intercept=self.moments.intercept,
+            counted=self.task_weights * (self.moments.counts > 0),
+            hierarchy=self.hierarchy,
         )
+        return Search(self.at, parameters, options)
 
-    def value(
-        self, marginal: Marginal | NestedMarginal, center: Center, precision: Array
-    ) -> tuple[float, float, float]:
-        """Log evidence, variance of the noise, and its degrees of freedom unless it is rounding."""
+    def at(self, root: Array, ratio: Array | float) -> EvidencePoint:
+        """Evaluate at Σ = σ² root rootᵀ and τ² = σ² ratio, for all columns or for each.
+
+        Roots of several levels are diagonal and follow one another. The noise is the best one.
+        """
+        precision = np.where(self.flat, 0.0, np.divide(1.0, ratio))
+        marginal = Marginal(
+            products=self.moments.products,
+            task_weights=self.task_weights,
+            hierarchy=self.hierarchy,
+            roots=roots_of_levels(root, len(self.flat)),
+            precision=precision,
+            factors=self._factors,
+        )
+        center = marginal.center
         v = np.append(-center.beta, 1.0)
         squares = max(float(v @ marginal.total @ v + precision @ center.beta**2), 0.0)
         n_free = max(self.n_rows - center.n_flat, 1.0)
@@ -93,7 +116,14 @@ class GaussianData:
         logs = marginal.log_det + center.log_det - np.log(precision[~self.flat]).sum()
         logs -= float(self.task_weights @ self.moments.log_weights)
         deviance = n_free * np.log(2.0 * np.pi * noise) + squares / noise
-        return float(-0.5 * (deviance + logs)), noise, n_free if noise > smallest else np.inf
+        return EvidencePoint(
+            marginal=marginal,
+            coef=~self.flat,
+            noise=noise,
+            n_noise=n_free if noise > smallest else np.inf,
+            value=float(-0.5 * (deviance + logs)),
+            dispersion=noise,
+        )
 
     @cached_property
     def _factors(self) -> Array | None:
@@ -154,34 +184,50 @@ def evidence_fit(
     >>> np.sqrt(np.diagonal(fit.task_covariance)).round(1)
     array([0., 2.])
     """
-    check_covariance(covariance)
+    options = SearchOptions(covariance, blocks, tol, max_iter)
+    check_covariance(options)
     data = GaussianData.of(moments, task_weights, flat_center=flat_center)
     weights, flat = data.task_weights, data.flat
     if moments.n_tasks > (learn_from or 2 * _SAMPLE) and start is None:
         few = slice(None, None, -(-moments.n_tasks // (learn_from or _SAMPLE)))
-        options = SearchOptions(covariance, blocks, tol, max_iter)._asdict()
-        sample, sample_weights = moments.take(few), weights[few]
         start = evidence_fit(
-            sample, flat_center=flat_center, task_weights=sample_weights, **options
+            moments.take(few),
+            flat_center=flat_center,
+            task_weights=weights[few],
+            **options._asdict(),
         )
         if learn_from is not None:
             return _posterior(data, start)
         covariance = start.structure
-    counted = weights * (moments.counts > 0)
-    search = Search(
-        data.at,
-        SearchOptions(covariance, blocks, tol, max_iter),
-        data.parameters,
-        sizes=np.array([counted.sum()]),
-        alone=np.array([np.count_nonzero(counted) < 2]),
-    )
+    search = data.search(options)
     if start is not None:
         search.start = np.diagonal(start.task_covariance) / start.noise_variance
         search.ratio[search.blocks[~flat]] = start.center_variances[~flat] / start.noise_variance
-    optimum, scores = search.run(covariance)
-    fit = evidence_of(optimum, scores)
-    noiseless = np.isinf(optimum.point.n_noise)
-    return replace(fit, status=EvidenceStatus.NOISELESS) if noiseless else fit
+    optimum = search.run(covariance)
+    return _unless_noiseless(optimum.fit(), optimum.point)
+
+
+def nested_fit(
+    moments: Moments,
+    hierarchy: Hierarchy,
+    *args: Any,
+    task_weights: ArrayLike | None = None,
+    **options: Any,
+) -> NestedFit:
+    """Fit groups within groups; other arguments as in :func:`evidence_fit`.
+
+    Covariances are diagonal at each level. Every evaluation takes little more than one of
+    :func:`evidence_fit`, since all but the first level have few units.
+    """
+    settings = SearchOptions(*args, **options)
+    check_covariance(settings, hierarchy)
+    search = GaussianData.of(moments, task_weights, hierarchy).search(settings)
+    optimum = search.run(settings.covariance)
+    return _unless_noiseless(optimum.nested_fit(), optimum.point)
+
+
+def _unless_noiseless(fit: AnyFit, point: EvidencePoint) -> AnyFit:
+    return replace(fit, status=EvidenceStatus.NOISELESS) if np.isinf(point.n_noise) else fit
 
 
 def _posterior(data: GaussianData, fit: EvidenceFit) -> EvidenceFit:
@@ -202,7 +248,62 @@ def _posterior(data: GaussianData, fit: EvidenceFit) -> EvidenceFit:
     )
 
 
-def check_covariance(covariance: str) -> None:
-    """Refuse structures that do not exist."""
-    if covariance not in COVARIANCES:
-        raise ValueError(f"`covariance` must be one of {COVARIANCES}; got {covariance!r}.")
+def check_covariance(options: SearchOptions, groups: Hierarchy | None = None) -> None:
+    """Refuse structures that do not exist, or not of groups within groups."""
+    structures = COVARIANCES if groups is None else _OF_LEVELS
+    if options.covariance not in structures:
+        of_groups = "" if groups is None else " of groups within groups"
+        raise ValueError(
+            f"`covariance`{of_groups} must be one of {structures}; got {options.covariance!r}."
+        )
+
+
+def robust_fit(
+    rows: GLMRows,
+    family: Student,
+    task_weights: Array,
+    options: SearchOptions,
+    groups: Hierarchy | None = None,
+) -> tuple[EvidenceFit | NestedFit, Moments]:
+    """Fit rows with real targets and Student noise: with the bound as evidence, and its moments."""
+    row_weights = task_weights[rows.tasks] * (rows.weights > 0)
+    squares, bound = _robust_squares(rows.y - rows.offset[:, 0]), -np.inf
+    fit: EvidenceFit | NestedFit | None = None
+    for n in range(_MAX_ROUNDS):
+        moments, settings = rows.moments(family.precisions(squares)), options._asdict()
+        if groups is None:
+            fit = evidence_fit(moments, task_weights=task_weights, start=fit, **settings)
+            thetas, covariances = fit.thetas, fit.task_posteriors(moments)[0]
+        else:
+            fit = nested_fit(moments, groups, task_weights=task_weights, **settings)
+            thetas, covariances = fit.means[0], fit.covariances[0]
+        previous, bound = bound, fit.log_evidence + float(row_weights @ _charge(family.df, squares))
+        if n + 1 >= _STRUCTURE_ROUNDS:
+            options = options._replace(covariance=fit.structure)
+        if n >= _STRUCTURE_ROUNDS and bound - previous <= 10.0 * options.tol:
+            break
+        squares = rows.expected_squares(thetas, covariances) / fit.noise_variance
+    else:
+        fit = replace(fit, status=EvidenceStatus.MAX_ITER)
+    return replace(fit, log_evidence=bound), moments
+
+
+def _robust_squares(y: Array) -> Array:
+    """Squared deviations from the median in robust units, to begin with."""
+    deviations = np.abs(y - np.median(y))
+    unit = _NORMAL * np.median(deviations)
+    return np.asarray((deviations / unit) ** 2) if unit > 0 else np.ones(len(y))
+
+
+def _charge(df: float, squares: Array) -> Array:
+    """Return what the bound adds to the evidence at mean precisions: ½(E log τ - log E τ) - KL."""
+    shape, rate, prior = 0.5 * (df + 1.0), 0.5 * (df + squares), 0.5 * df
+    logs = digamma(shape) - np.log(rate)
+    divergence = (
+        (shape - prior) * digamma(shape)
+        - gammaln(shape)
+        + gammaln(prior)
+        + prior * (np.log(rate) - np.log(prior))
+        + shape * (prior - rate) / rate
+    )
+    return np.asarray(0.5 * (logs - np.log(shape / rate)) - divergence)

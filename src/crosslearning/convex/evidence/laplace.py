@@ -1,33 +1,44 @@
 """The evidence for generalised linear models, by Laplace's approximation.
 
-The model is that of `evidence`, with y drawn from a family given the scores o + xᵀθ_i, where o is
+The model is that of `gaussian`, with y drawn from a family given the scores o + xᵀθ_i, where o is
 an offset. The parameters are integrated out by a Gaussian approximation at their mode.
+
+A Gaussian around the mode is far too wide where classes can nearly be separated: much of it lies
+where the targets are impossible. Of classes and counts, slopes and curvatures are therefore
+averaged over the Gaussian itself, so that it has the smallest Kullback-Leibler divergence from the
+posterior (variational inference). Averaged predictions of the rows of the fit then add up to the
+targets, but for the prior.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslearning.convex.evidence._robust import robust_fit
-from crosslearning.convex.evidence.gaussian import check_covariance, evidence_fit
+from crosslearning.convex.deadline import check_deadline
+from crosslearning.convex.evidence.gaussian import (
+    check_covariance,
+    evidence_fit,
+    nested_fit,
+    robust_fit,
+)
+from crosslearning.convex.evidence.marginal import Hierarchy, Marginal, symmetric_root
 from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint
-from crosslearning.convex.evidence.nearest import Gaussians, nearest_gaussians
-from crosslearning.convex.evidence.posterior import EvidenceFit, symmetric_root
-from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions, evidence_of
+from crosslearning.convex.evidence.posterior import EvidenceFit, Gaussians, NestedFit
+from crosslearning.convex.evidence.search import Optimum, SearchOptions
 from crosslearning.convex.families import AVERAGED, Family, Gaussian, Student
-from crosslearning.convex.sums.checks import checked_weights
-from crosslearning.convex.sums.moments import Moments
-from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.rows import GLMRows, Moments
+from crosslearning.convex.sums.statistics import checked_weights
 from crosslearning.tether import Array
 
+Average = Callable[[Array, Array], Array]  # products, given means and covariances of parameters
+
 _MAX_ROUNDS = 20
-_FREE_SCORE = 10.0  # variance of intercepts of separate models of classes around the pooled ones
+_AVERAGING_ROUNDS, _CLOSE = 10, 0.01  # and the last step, in standard deviations
 
 
 class GLMFit(NamedTuple):
@@ -45,21 +56,19 @@ class GLMFit(NamedTuple):
     def of(
         cls,
         optimum: Optimum[LaplacePoint],
-        scores: dict[str, float],
         moments: Moments,
-        average: Callable[[Array, Array], Array],
+        average: Average,
         tol: float,
     ) -> GLMFit:
         """Take the optimum of a search; `average` and `tol` are for :func:`nearest_gaussians`."""
         point = optimum.point
 
         def gaussians() -> Gaussians:
-            if not isinstance(point.data.rows.family, AVERAGED):
-                center = point.center.covariance
-                return Gaussians(point.beta, center, point.thetas, *point.task_posteriors)
-            return nearest_gaussians(point.marginal, point.precision, average, tol)
+            if isinstance(point.data.rows.family, AVERAGED):
+                return Gaussians.of(nearest_gaussians(point.marginal, average, tol))
+            return Gaussians.of(point.marginal)._replace(center=point.beta, thetas=point.thetas)
 
-        return cls(evidence_of(optimum, scores), moments, gaussians, point.data.rows.family)
+        return cls(optimum.fit(), moments, gaussians, point.data.rows.family)
 
     def shifted(self, by: Array) -> GLMFit:
         """Add to the parameters of centre and tasks."""
@@ -68,12 +77,7 @@ class GLMFit(NamedTuple):
         return self._replace(posterior=moved, gaussians=lambda: self.gaussians().shifted(by))
 
 
-def laplace_fit(
-    rows: GLMRows,
-    *,
-    task_weights: ArrayLike | None = None,
-    **options: Any,
-) -> GLMFit:
+def laplace_fit(rows: GLMRows, *, task_weights: ArrayLike | None = None, **options: Any) -> GLMFit:
     """Fit a hierarchical generalised linear model; options are those of :func:`evidence_fit`.
 
     `Gaussian` is exact, `Student` a variational approximation. The centre of intercepts has a wide
@@ -84,11 +88,106 @@ def laplace_fit(
     operations; its gradient is exact, including the change of the mode.
     """
     settings = SearchOptions(**options)
-    check_covariance(settings.covariance)
+    check_covariance(settings)
     rows.family.check(rows.y)
-    of_tasks = checked_weights(task_weights, rows.n_tasks, "task_weights")
-    moved, added = rows.around_pooled()
-    return _fit(moved, of_tasks, settings).shifted(added)
+    weights = checked_weights(task_weights, rows.n_tasks, "task_weights")
+    rows, added = rows.around_pooled()
+    if isinstance(rows.family, Student):
+        fit, moments = robust_fit(rows, rows.family, weights, settings)
+    elif type(rows.family) is Gaussian:
+        moments = rows.moments()
+        fit = evidence_fit(moments, task_weights=weights, **options)
+    else:
+        optimum, rows = _settled(rows, weights, settings)
+        # In units of the dispersion, as products of rows are.
+        products = optimum.point.dispersion * optimum.point.marginal.products
+        moments = Moments(products, rows.counts, np.zeros(rows.n_tasks), rows.intercept)
+        average = _average(rows, optimum.point.dispersion)
+        return GLMFit.of(optimum, moments, average, settings.tol).shifted(added)
+    exact = cast("EvidenceFit", fit)
+    result = GLMFit(exact, moments, lambda: Gaussians.exact(exact, moments), rows.family)
+    return result.shifted(added)
+
+
+def nested_laplace_fit(
+    rows: GLMRows,
+    hierarchy: Hierarchy,
+    *,
+    task_weights: ArrayLike | None = None,
+    averaged: bool = True,
+    **options: Any,
+) -> NestedFit:
+    """Fit a generalised linear model of groups within groups; options as in `laplace_fit`.
+
+    Of classes and counts the posterior is `averaged`; else means are modes.
+    """
+    settings = SearchOptions(**options)
+    check_covariance(settings, hierarchy)
+    family = rows.family
+    family.check(rows.y)
+    weights = checked_weights(task_weights, rows.n_tasks, "task_weights")
+    if type(family) is Gaussian:
+        return nested_fit(rows.moments(), hierarchy, task_weights=weights, **options)
+    if isinstance(family, Student):
+        robust, _ = robust_fit(rows, family, weights, settings, hierarchy)
+        return replace(cast("NestedFit", robust), family=family)
+    if isinstance(family, Gaussian):
+        raise ValueError(
+            f"Groups within groups need another family than {family.name!r}. Use 'gaussian' for "
+            "numbers or 'poisson' for counts, or name only the innermost groups as tasks."
+        )
+    rows, added = rows.around_pooled()
+    optimum, rows = _settled(rows, weights, settings, hierarchy)
+    if averaged and isinstance(rows.family, AVERAGED):
+        average = _average(rows, optimum.point.dispersion)
+        marginal = nearest_gaussians(optimum.point.marginal, average, settings.tol)
+        optimum = replace(optimum, point=replace(optimum.point, marginal=marginal))
+    fit = optimum.nested_fit()
+    center = optimum.point.marginal.center.beta
+    means = [means + added for means in fit.means]
+    return replace(fit, family=rows.family, center=center + added, means=means)
+
+
+def _settled(
+    rows: GLMRows, task_weights: Array, options: SearchOptions, groups: Hierarchy | None = None
+) -> tuple[Optimum[LaplacePoint], GLMRows]:
+    """Search for the variances, and for the dispersion of a family that has one, in turn.
+
+    Also returns the rows with the shape that the family has learned.
+    """
+    data = LaplaceData.of(rows, task_weights, groups=groups)
+    data.begin()
+    search = data.search(options)
+    optimum = search.run(options.covariance)
+    for _ in range(_MAX_ROUNDS):
+        if data.settled(optimum, optimum.ratio[search.blocks[search.columns]]):
+            break
+        # One level keeps the structure that it has chosen at the first dispersion.
+        structure = optimum.structure if groups is None else options.covariance
+        optimum = data.search(options, optimum).run(structure)
+    return optimum, cast("GLMRows", optimum.point.data.rows)
+
+
+def nearest_gaussians(marginal: Marginal, average: Average, tol: float = 1e-6) -> Marginal:
+    """Step from the mode towards averaged products until the means stay.
+
+    That is, until none moves by more than 0.01 standard deviations, or 10 √tol. Steps go half the
+    way: where classes are separable, all of it would overshoot.
+    """
+    close = max(_CLOSE, 10.0 * tol**0.5)
+    for _ in range(_AVERAGING_ROUNDS):
+        check_deadline()
+        before = marginal.means[0]
+        averaged = average(before, marginal.task_posteriors[0])
+        marginal = replace(marginal, products=0.5 * (marginal.products + averaged))
+        variances = np.einsum("njj->nj", marginal.task_posteriors[0])
+        if np.all((marginal.means[0] - before) ** 2 <= close**2 * variances):
+            break
+    return marginal
+
+
+def _average(rows: GLMRows, dispersion: float) -> Average:
+    return lambda thetas, covariances: rows.products(thetas, dispersion, covariances)
 
 
 def new_tasks(rows: GLMRows, center: Array, covariance: Array, noise: float) -> tuple[Array, Array]:
@@ -119,69 +218,11 @@ def _around(
 ) -> tuple[Gaussians, Callable[[], Gaussians]]:
     """Posteriors of tasks around a known centre: at the mode, and averaged."""
     rows = replace(rows, offset=rows.offset + rows.X @ center.reshape(rows.X.shape[1], -1))
-    p, fixed = rows.n_parameters, np.full(rows.n_parameters, np.inf)
-    data = LaplaceData(rows, np.ones(rows.n_tasks), np.zeros(p, dtype=bool), noise)
-    _, marginal = data.climb(symmetric_root(covariance), fixed)
+    data = replace(LaplaceData.of(rows, np.ones(rows.n_tasks)), dispersion=noise)
+    _, marginal = data.climb(symmetric_root(covariance), np.full(rows.n_parameters, np.inf))
 
     def averaged() -> Gaussians:
-        return nearest_gaussians(marginal, fixed, _average(rows, noise)).shifted(center)
+        nearest = nearest_gaussians(marginal, _average(rows, noise))
+        return Gaussians.of(nearest).shifted(center)
 
-    return Gaussians.of(marginal, fixed).shifted(center), averaged
-
-
-def _average(rows: GLMRows, dispersion: float) -> Callable[[Array, Array], Array]:
-    return lambda thetas, covariances: rows.products(thetas, dispersion, covariances)
-
-
-def _fit(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
-    if isinstance(rows.family, Student):
-        fit, moments = robust_fit(rows, rows.family, task_weights, options)
-    elif type(rows.family) is Gaussian:
-        moments = rows.moments()
-        fit = evidence_fit(moments, task_weights=task_weights, **options._asdict())
-    else:
-        return _settled(rows, task_weights, options)
-    return GLMFit(fit, moments, lambda: Gaussians.exact(fit, moments), rows.family)
-
-
-def _settled(rows: GLMRows, task_weights: Array, options: SearchOptions) -> GLMFit:
-    """Search for the variances, and for the dispersion of a family that has one, in turn."""
-    p, q = rows.n_parameters, rows.family.n_scores
-    none = np.zeros(rows.X.shape[1], dtype=np.intp)
-    blocks = none if options.blocks is None else options.blocks
-    data = LaplaceData(rows, task_weights, np.arange(p) >= p - q * rows.intercept)
-    data.begin()
-    optimum, scores = search_of(data, None, options).run(options.covariance)
-    for _ in range(_MAX_ROUNDS):
-        ratio = np.repeat(optimum.ratio[blocks], q)
-        evidence = partial(data.evidence, optimum.root, ratio, data.last)
-        if data.settled(optimum.point.thetas, optimum.point.n_effective, evidence):
-            break
-        optimum, _ = search_of(data, optimum, options).run(optimum.structure)
-    # In units of the dispersion, as products of rows are.
-    rows = cast("GLMRows", optimum.point.data.rows)
-    products = optimum.point.dispersion * optimum.point.marginal.products
-    moments = Moments(products, rows.counts, np.zeros(rows.n_tasks), rows.intercept)
-    average = _average(rows, optimum.point.dispersion)
-    return GLMFit.of(optimum, scores, moments, average, options.tol)
-
-
-def search_of(
-    data: LaplaceData, start: Optimum[LaplacePoint] | None, options: SearchOptions
-) -> Search[LaplacePoint]:
-    """Return the search for variances, from those of an earlier one if there is one."""
-    rows = data.rows
-    informed = np.einsum("njj->n", rows.at_zero[:, :-1, :-1]) > 0
-    counted = data.task_weights * informed
-    search = Search(
-        data.at,
-        options,
-        data.parameters,
-        sizes=np.array([counted.sum()]),
-        alone=np.array([np.count_nonzero(counted) < 2]),
-    )
-    if rows.family.link == "logit":
-        search.free = _FREE_SCORE
-    if start is not None:
-        search.start, search.ratio = np.diagonal(start.covariance), start.ratio
-    return search
+    return Gaussians.of(marginal).shifted(center), averaged

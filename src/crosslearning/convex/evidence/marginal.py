@@ -1,14 +1,23 @@
-"""The hierarchical Gaussian model with the tasks' parameters and their centre integrated out."""
+"""The hierarchical Gaussian model with the parameters of tasks, groups and centre integrated out.
+
+Tasks are units of the first level, their groups, if there are any, those of the next, and so on;
+above the last one is the centre. A unit's parameters are its parent's plus an offset:
+θ_u = θ_parent + δ_u, with δ_u ~ N(0, σ²S) and an S of each level. Integrating the offsets of a
+level out of products Z leaves the information W about the parents, and sums of W over the units of
+a parent are its Z.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri, dpstrf
+from scipy.sparse import csr_array
 
+from crosslearning.convex.sums.rows import times_each
 from crosslearning.tether import Array, Indices
 
 AT_ONCE = 2**21  # numbers in temporary arrays
@@ -16,36 +25,46 @@ _CACHED = 2**18  # those that stay in the cache
 _DETERMINED = 1e-10  # ratio of pivots from which a Cholesky factorisation is as good as eigenvalues
 
 
-def chunks(n_tasks: int, n_columns: int) -> Iterator[slice]:
-    """Slices of tasks whose matrices are small beside memory."""
+def chunks(n_units: int, n_columns: int) -> Iterator[slice]:
+    """Slices of units whose matrices are small beside memory."""
     size = max(_CACHED // (n_columns + 1) ** 2, 1)
-    return (slice(start, start + size) for start in range(0, n_tasks, size))
-
-
-def responses(products: Array, root: Array) -> tuple[Array, Array]:
-    """H_i = (I + LᵀA_iL)⁻¹ Lᵀ(A_i, b_i), and log det(I + LᵀA_iL).
-
-    L H_i (-β, 1) is the posterior mean of δ_i given β. No S is inverted, so that variances of 0
-    are exact; a root of shape (n_columns,) stands for a diagonal matrix, of which H_i has the rows
-    that are not 0.
-    """
-    p = products.shape[1] - 1
-    if root.ndim == 1:
-        free = np.flatnonzero(root)
-        scaled = root[free, None] * products[:, free]
-        system = scaled[:, :, free] * root[free]
-    else:
-        scaled = root.T @ products[:, :p]
-        system = scaled[:, :, :p] @ root
-    diagonal = np.arange(system.shape[1])
-    system[:, diagonal, diagonal] += 1.0
-    logs = np.log(np.einsum("njj->nj", np.linalg.cholesky(system))).sum(axis=1)
-    return np.asarray(np.linalg.solve(system, scaled), dtype=np.float64), 2.0 * logs
+    return (slice(start, start + size) for start in range(0, n_units, size))
 
 
 def times(rows: Array, root: Array) -> Array:
-    """L times each row."""
+    """L times each row; a vector stands for a diagonal matrix."""
     return np.asarray(rows * root if root.ndim == 1 else rows @ root.T)
+
+
+def symmetric_root(covariance: Array) -> Array:
+    """L with L Lᵀ = covariance."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def roots_of_levels(root: Array, n_parameters: int) -> list[Array]:
+    """Return the root of each level: a full one, or diagonal ones that follow one another."""
+    return [root] if root.ndim > 1 else list(root.reshape(-1, n_parameters))
+
+
+def task_covariances(products: Array, root: Array, center: Array) -> tuple[Array, Array]:
+    """Posterior covariances of the θ_i in units of the noise, and I - V_i A_i.
+
+    They are V_i + (I - V_i A_i) C (I - V_i A_i)ᵀ with V_i = L (I + LᵀA_iL)⁻¹ Lᵀ and C the
+    covariance of the centre, or of each unit's parent.
+    """
+    n, p = len(products), center.shape[-1]
+    parents = np.broadcast_to(center, (n, p, p))
+    L = np.diag(root)[:, root != 0.0] if root.ndim == 1 else root
+    if not L.size:  # units are their parents
+        return parents.copy(), np.tile(np.eye(p), (n, 1, 1))
+    covariances, rests = np.empty((n, p, p)), np.empty((n, p, p))
+    for part in chunks(n, p):
+        A = products[part, :p, :p]
+        V = L @ np.linalg.solve(L.T @ A @ L + np.eye(L.shape[1]), L.T)
+        rests[part] = np.eye(p) - V @ A
+        covariances[part] = V + rests[part] @ parents[part] @ rests[part].swapaxes(1, 2)
+    return covariances, rests
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,27 +106,35 @@ class Center:
 
 
 @dataclass(frozen=True, eq=False)
-class Marginal:
-    """Information of each task about its centre: W_i = A_i - A_i (A_i + S⁻¹)⁻¹ A_i, and more.
+class Level:
+    """Information of each unit about its parent: W = A - A (A + S⁻¹)⁻¹ A, bordered by targets.
 
-    One batched solve with p × p matrices per task: O(N p³) operations, and as much memory as the
-    products Z_iᵀZ_i. A root of shape (p,) is diagonal. :class:`ThinMarginal` is for few rows.
+    One batched solve with p × p matrices per unit: O(N p³) operations, and as much memory as the
+    products. :class:`ThinLevel` is for few rows.
     """
 
     products: Array
     root: Array
-    task_weights: Array
+
+    @cached_property
+    def information(self) -> Array:
+        return self._solved[0]
+
+    @property
+    def log_dets(self) -> Array:
+        """Log det(I + A S) of each unit."""
+        return self._solved[1]
 
     @cached_property
     def _solved(self) -> tuple[Array, Array]:
-        """Min over δ of (v - δ)ᵀ Z_iᵀZ_i (v - δ) + δᵀS⁻¹δ as a matrix, and the determinants."""
-        n_tasks, width, _ = self.products.shape
-        information, logs = np.empty_like(self.products), np.empty(n_tasks)
-        for part in chunks(n_tasks, width - 1):
+        """Min over δ of (v - δ)ᵀ ZᵀZ (v - δ) + δᵀS⁻¹δ as a matrix, and the determinants."""
+        n, width, _ = self.products.shape
+        information, logs = np.empty_like(self.products), np.empty(n)
+        full = self.root.ndim > 1
+        free = np.arange(width - 1) if full else np.flatnonzero(self.root)
+        for part in chunks(n, width - 1):
             products = self.products[part]
-            H, logs[part] = responses(products, self.root)
-            full = self.root.ndim > 1
-            free = np.arange(width - 1) if full else np.flatnonzero(self.root)
+            H, logs[part] = self._responses(products, free)
             rest = np.negative(self.root @ H if full else self.root[free, None] * H)
             rest[:, np.arange(len(free)), free] += 1.0
             # Rows of I - LH that are those of I are not multiplied. And a sum of squares: products
@@ -120,54 +147,79 @@ class Marginal:
             information[part] = quadratic + outer + H.swapaxes(1, 2) @ H
         return information, logs
 
-    @property
-    def information(self) -> Array:
-        """W_i, bordered by what the targets say."""
-        return self._solved[0]
+    def _responses(self, products: Array, free: Indices) -> tuple[Array, Array]:
+        """H = (I + LᵀAL)⁻¹ Lᵀ(A, b), and log det(I + LᵀAL).
 
-    @cached_property
-    def log_det(self) -> float:
-        """Σ_i log det(I + A_iS)."""
-        return float(self.task_weights @ self._solved[1])
+        L H (-β, 1) is the posterior mean of δ given the parent's β. No S is inverted, so that
+        variances of 0 are exact: H has the rows of the `free` parameters.
+        """
+        root, p = self.root, products.shape[1] - 1
+        if root.ndim == 1:
+            scaled = root[free, None] * products[:, free]
+            system = scaled[:, :, free] * root[free]
+        else:
+            scaled = root.T @ products[:, :p]
+            system = scaled[:, :, :p] @ root
+        diagonal = np.arange(system.shape[1])
+        system[:, diagonal, diagonal] += 1.0
+        logs = np.log(np.einsum("njj->nj", np.linalg.cholesky(system))).sum(axis=1)
+        return np.asarray(np.linalg.solve(system, scaled), dtype=np.float64), 2.0 * logs
 
-    @cached_property
-    def total(self) -> Array:
-        """Sum over tasks."""
-        return np.asarray(np.tensordot(self.task_weights, self.information, 1))
+    def products_with(self, part: slice, K: Array) -> tuple[Array, Array, Array]:
+        """W, W K and W K W of some units, where K is a covariance of their parents."""
+        p = K.shape[-1]
+        W = self.information[part, :p, :p]
+        WK = W @ K
+        return W, WK, WK @ W
 
-    def residuals(self, beta: Array) -> Array:
-        """S⁻¹ times the posterior mean of each δ_i: the gradient of the task's squared error."""
-        return np.asarray((self.information @ np.append(-beta, 1.0))[:, :-1])
-
-    def solved(self, precision: Array) -> tuple[Center, Array]:
-        """Return the posterior of the centre, and u_i where the tasks' means are β + L u_i."""
-        center = Center.of(self.total, precision)
-        return center, times(self.residuals(center.beta), self.root.T)
-
-    def pulled(self, residuals: Array) -> tuple[Array, Array]:
-        """Σ_i g_ij g_ik W_ijk and Σ_i g_ij W_ij, the parts of the observed curvature."""
-        p = self.products.shape[1] - 1
-        W = self.information[:, :p, :p]
-        by_row = np.einsum("n,nj,njk->jk", self.task_weights, residuals, W)
-        both = np.empty((p, p))
-        for j in range(p):
-            both[j] = (self.task_weights * residuals[:, j]) @ (residuals * W[:, j])
-        return both, by_row
-
-    def between(self, root: Array, group: Indices) -> Array:
-        """Σ_i RᵀW_i[g]ᵀW_i[g]R by groups g of parameters, flattened; R is a root of C."""
+    def between(self, root: Array, group: Indices, weights: Array) -> Array:
+        """Σ RᵀW[g]ᵀW[g]R over units, by groups g of parameters, flattened; R is a root of K."""
         p = len(group)
         rows = self.information[:, :p, :p] @ root
-        rows *= np.sqrt(self.task_weights)[:, None, None]
+        rows *= np.sqrt(weights)[:, None, None]
         flat = (rows[:, group == g].reshape(-1, p) for g in range(int(group.max()) + 1))
         return np.array([(block.T @ block).ravel() for block in flat])
 
-    def parts(self, C: Array) -> Iterator[tuple[Array, Array, Array, Array]]:
-        """Weights, W_i, W_i C and W_i C W_i, some tasks at a time."""
-        for part in chunks(len(self.products), len(C)):
-            W = self.information[part, :-1, :-1]
-            shared = W @ C
-            yield self.task_weights[part], W, shared, shared @ W
+
+@dataclass(frozen=True, eq=False)
+class ThinLevel(Level):
+    """Tasks with m rows, fewer than columns, in O(N m p²) operations.
+
+    `factors` F_i are m rows (columns, target) whose products are those of task i, and
+    Z_i = K_i^-½ F_i with K_i = I + X_i S X_iᵀ, so that W_i = Z_iᵀZ_i (Woodbury).
+    """
+
+    factors: Array
+
+    @cached_property
+    def _solved(self) -> tuple[Array, Array]:
+        """Z_i, and log det K_i."""
+        X = self.factors[:, :, :-1]
+        scaled = X * self.root if self.root.ndim == 1 else X @ self.root
+        K = scaled @ scaled.swapaxes(1, 2) + np.eye(X.shape[1])
+        triangle = np.linalg.cholesky(K)
+        logs = 2.0 * np.log(np.einsum("nmm->nm", triangle)).sum(axis=1)
+        return np.asarray(np.linalg.solve(triangle, self.factors)), logs
+
+    @cached_property
+    def information(self) -> Array:
+        Z = self._solved[0]
+        return np.asarray(Z.swapaxes(1, 2) @ Z)
+
+    def products_with(self, part: slice, K: Array) -> tuple[Array, Array, Array]:
+        X = self._solved[0][part, :, :-1]
+        flipped, XK = X.swapaxes(1, 2), X @ K
+        return flipped @ X, flipped @ XK, flipped @ (XK @ flipped @ X)
+
+    def between(self, root: Array, group: Indices, weights: Array) -> Array:
+        X = self._solved[0][:, :, :-1]
+        scores, moments = X @ root, []
+        weighted = (weights[:, None, None] * scores).reshape(-1, len(group))
+        for g in range(int(group.max()) + 1):
+            columns = X[:, :, group == g]
+            inner = columns @ (columns.swapaxes(1, 2) @ scores)
+            moments.append((weighted.T @ inner.reshape(-1, len(group))).ravel())
+        return np.array(moments)
 
 
 def row_factors(products: Array, n_rows: int) -> Array:
@@ -187,62 +239,173 @@ def row_factors(products: Array, n_rows: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class ThinMarginal(Marginal):
-    """Tasks with fewer rows than columns, in O(N m p²) operations and with O(N m p) numbers kept.
+class Hierarchy:
+    """Number of the parent of each unit, level by level from the tasks up; 0 is the centre's."""
 
-    `factors` F_i are m rows (columns, target) whose products are those of task i, and
-    Z_i = K_i^-½ F_i with K_i = I + X_i S X_iᵀ, so that W_i = Z_iᵀZ_i (Woodbury).
-    """
+    parents: tuple[Indices, ...]
 
-    factors: Array
-
-    @cached_property
-    def _solved(self) -> tuple[Array, Array]:
-        """Z_i, and log det K_i."""
-        X = self.factors[:, :, :-1]
-        scaled = X * self.root if self.root.ndim == 1 else X @ self.root
-        K = scaled @ scaled.swapaxes(1, 2) + np.eye(X.shape[1])
-        triangle = np.linalg.cholesky(K)
-        logs = 2.0 * np.log(np.einsum("nmm->nm", triangle)).sum(axis=1)
-        return np.asarray(np.linalg.solve(triangle, self.factors)), logs
+    @classmethod
+    def flat(cls, n_tasks: int) -> Hierarchy:
+        """Tasks of one level."""
+        return cls((np.zeros(n_tasks, dtype=np.intp),))
 
     @property
-    def information(self) -> Array:
-        Z = self._solved[0]
-        return np.asarray(Z.swapaxes(1, 2) @ Z)
+    def sizes(self) -> list[int]:
+        """Number of units of each level, tasks first."""
+        return [len(parent) for parent in self.parents]
+
+    def ancestors(self, level: int) -> Indices:
+        """Return the number of each task's unit at a level."""
+        unit = np.arange(self.sizes[0])
+        for parent in self.parents[:level]:
+            unit = parent[unit]
+        return unit
+
+
+@dataclass(eq=False, kw_only=True)
+class Marginal:
+    """Posterior of centre and units, given a root of S of each level, tasks first.
+
+    Sums over tasks count each by its weight. Everything is in units of the noise; `precision` is
+    that of the centre's prior. Units may have `shares` of S, and tasks of few rows `factors`.
+
+    Attributes
+    ----------
+    levels, information : list
+        Levels, tasks first; W of their units, sums of which are the products of the level above.
+    total, log_det : array, float
+        Sum of the information of the last level, and of log det(I + A S) over all units.
+    center : Center
+        Posterior of the centre.
+    """
+
+    products: Array
+    task_weights: Array
+    hierarchy: Hierarchy
+    roots: Sequence[Array]
+    precision: Array
+    shares: tuple[Array, ...] | None = None
+    factors: Array | None = None
+
+    def __post_init__(self) -> None:
+        self.weights = [self.task_weights, *(np.ones(n) for n in self.hierarchy.sizes[1:])]
+        self.levels: list[Level] = []
+        self.information: list[Array] = []
+        products, self.log_det = self.products, 0.0
+        for number, root in enumerate(self.roots):
+            if self.shares is None:
+                thin = number == 0 and self.factors is not None
+                level = ThinLevel(products, root, self.factors) if thin else Level(products, root)
+                self.information.append(level.information)
+            else:  # in units in which all have the same S
+                scale = np.ones((len(products), products.shape[1]))
+                scale[:, :-1] = np.sqrt(self.shares[number])[:, None]
+                unit = scale[:, :, None] * scale[:, None]
+                level = Level(products * unit, root)
+                self.information.append(level.information / unit)
+            self.levels.append(level)
+            self.log_det += float(self.weights[number] @ level.log_dets)
+            products = self.summed(number, self.information[-1])
+        self.total = np.asarray(products[0])
+        self.center = Center.of(self.total, self.precision)
+
+    def summed(self, level: int, values: Array) -> Array:
+        """Weighted sums over the units of each parent."""
+        parents, weights = self.hierarchy.parents[level], self.weights[level]
+        n = [*self.hierarchy.sizes[1:], 1][level]
+        if n == 1:
+            return np.tensordot(weights, values, 1)[None]
+        adding = csr_array((weights, (parents, np.arange(len(parents)))), (n, len(parents)))
+        flat = adding @ values.reshape(len(values), -1)
+        return np.asarray(flat.reshape(-1, *values.shape[1:]))
+
+    def _covaried(self, level: int, rows: Array) -> Array:
+        """S of each unit times its row."""
+        root = self.roots[level]
+        result = times(times(rows, root.T), root)
+        return result if self.shares is None else self.shares[level][:, None] * result
 
     @cached_property
-    def total(self) -> Array:
-        weighted = self._weighted(self._solved[0])
-        return np.asarray(weighted.T @ weighted)
+    def _down(self) -> tuple[list[Array], list[Array]]:
+        residuals: list[Array] = []
+        means = [self.center.beta[None]]
+        for level in range(len(self.roots) - 1, -1, -1):
+            parent = means[0][self.hierarchy.parents[level]]
+            signed = np.column_stack([-parent, np.ones(len(parent))])
+            residuals.insert(0, times_each(self.information[level], signed)[:, :-1])
+            means.insert(0, parent + self._covaried(level, residuals[0]))
+        return means, residuals
 
-    def residuals(self, beta: Array) -> Array:
-        Z = self._solved[0]
-        errors = Z @ np.append(-beta, 1.0)
-        return np.asarray((errors[:, None] @ Z[:, :, :-1])[:, 0])
+    @property
+    def means(self) -> list[Array]:
+        """Posterior means (units, parameters) of each level and, last, of the centre."""
+        return self._down[0]
 
-    def pulled(self, residuals: Array) -> tuple[Array, Array]:
-        X = self._solved[0][:, :, :-1]
-        scaled = self._weighted(X * residuals[:, None])
-        return scaled.T @ scaled, scaled.T @ self._weighted(X)
+    @property
+    def residuals(self) -> list[Array]:
+        """S⁻¹ times the posterior mean of the offsets: gradients of the tasks' squared errors."""
+        return self._down[1]
 
-    def between(self, root: Array, group: Indices) -> Array:
-        X = self._solved[0][:, :, :-1]
-        scores, moments = X @ root, []
-        for g in range(int(group.max()) + 1):
-            columns = X[:, :, group == g]
-            inner = columns @ (columns.swapaxes(1, 2) @ scores)
-            moments.append((self._weighted(scores).T @ self._weighted(inner)).ravel())
-        return np.array(moments)
+    @cached_property
+    def group_posteriors(self) -> list[tuple[Array, Array]]:
+        """Covariances and I - V A of the units of each level but the first and, last, the centre's.
 
-    def parts(self, C: Array) -> Iterator[tuple[Array, Array, Array, Array]]:
-        for part in chunks(len(self.products), len(C)):
-            X = self._solved[0][part, :, :-1]
-            flipped, shared = X.swapaxes(1, 2), X @ C
-            explained = flipped @ (shared @ flipped @ X)
-            yield self.task_weights[part], flipped @ X, flipped @ shared, explained
+        The latter tell how much a unit follows its parent.
+        """
+        center = self.center.covariance[None]
+        posteriors = [(center, np.eye(center.shape[1])[None])]
+        for level in range(len(self.roots) - 1, 0, -1):
+            above = posteriors[0][0][self.hierarchy.parents[level]]
+            products = self.levels[level].products
+            posteriors.insert(0, task_covariances(products, self.roots[level], above))
+        return posteriors
 
-    def _weighted(self, rows: Array) -> Array:
-        """Rows of all tasks below one another, times the roots of the tasks' weights."""
-        weighted = rows * np.sqrt(self.task_weights)[:, None, None]
-        return weighted.reshape(-1, rows.shape[2])
+    @cached_property
+    def task_posteriors(self) -> tuple[Array, Array]:
+        """Posterior covariances of the tasks' parameters, and I - V A."""
+        return task_covariances(self.products, self.roots[0], self.parent_covariances(0))
+
+    def parent_covariances(self, level: int, part: slice = slice(None)) -> Array:
+        """Posterior covariances of the parents of some units; one matrix if there is one parent."""
+        covariances = self.group_posteriors[level][0]
+        one = len(covariances) == 1
+        return covariances[0] if one else covariances[self.hierarchy.parents[level][part]]
+
+    def average_information(self, vectors: Callable[[slice], Array], n_vectors: int) -> Array:
+        """Return uᵀXᵀPXu for vectors u of tasks, (tasks, parameters, vectors), some at a time.
+
+        P is the inverse of the covariance of all targets, centre and its prior included.
+        """
+        p, parents = len(self.precision), self.hierarchy.parents[0]
+        n_parents = [*self.hierarchy.sizes[1:], 1][0]
+        D, B = np.zeros((n_parents, n_vectors, n_vectors)), np.zeros((n_parents, p, n_vectors))
+        for part in chunks(len(self.products), p):
+            u, weights = vectors(part), self.task_weights[part, None, None]
+            pull = weights * (self.information[0][part, :p, :p] @ u)
+            for total, added in ((D, u.swapaxes(1, 2) @ pull), (B, pull)):
+                if n_parents == 1:
+                    total[0] += added.sum(axis=0)
+                else:
+                    np.add.at(total, parents[part], added)
+        for level in range(1, len(self.roots)):
+            R = self.group_posteriors[level - 1][1]
+            V = R * self.roots[level] ** 2  # S - S W S
+            D = self.summed(level, D - B.swapaxes(1, 2) @ V @ B)
+            B = self.summed(level, R.swapaxes(1, 2) @ B)
+        return np.asarray(D[0] - B[0].T @ self.center.covariance @ B[0])
+
+    def response(self, push: Array) -> tuple[list[Array], Array]:
+        """How residuals of each level and the centre move when the tasks' parameters are pushed."""
+        pushes, posteriors = [], [self.task_posteriors, *self.group_posteriors]
+        for level in range(len(self.roots)):
+            pushes.append(np.einsum("njk,nj->nk", posteriors[level][1], push))
+            push = self.summed(level, pushes[-1])
+        beta = self.center.covariance @ push[0]
+        parent, moved = beta[None], []
+        p = len(beta)
+        for level in range(len(self.roots) - 1, -1, -1):
+            parent = parent[self.hierarchy.parents[level]]
+            W = self.information[level][:, :p, :p]
+            moved.insert(0, pushes[level] - times_each(W, parent))
+            parent = parent + self._covaried(level, moved[0])
+        return moved, beta

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from crosslearning.convex.evidence.laplace import GLMFit, search_of
-from crosslearning.convex.evidence.marginal import Marginal
+from crosslearning.convex.evidence.laplace import GLMFit
+from crosslearning.convex.evidence.marginal import Marginal, times
 from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint, Mode
-from crosslearning.convex.evidence.posterior import EvidenceStatus, symmetric_root
+from crosslearning.convex.evidence.posterior import EvidenceStatus
 from crosslearning.convex.evidence.search import Optimum, SearchOptions
 from crosslearning.convex.families import Family, Multinomial
 from crosslearning.convex.sums.columns import Scaling
@@ -22,11 +22,9 @@ from crosslearning.convex.sums.passes import Expansion, Pass, Passed
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.tether import Array
 
-_MAX_PASSES = 30
+_MAX_PASSES = 50
 _CLOSE = 1e-6  # largest step of a parameter at the end, relative to the largest parameter
 _NEAR, _UNDECIDED = 0.5, 3  # step below which structures are compared, and for how many passes
-_DEPTH, _CUTOFF = 6, 1e-2  # passes to extrapolate from, and singular values that count
-_AHEAD, _FARTHEST = 4.0, 4.0  # times the last change, and times a variance: how far at most
 
 
 def laplace_passes(
@@ -53,15 +51,11 @@ def laplace_passes(
     squares[len(squares) - intercept :] = 0.0
     step = -(-len(task_weights) // learn_from) if learn_from else 1
     climb = _Climb(options, task_weights, slice(None, None, step), start.thetas)
-    for n_passes in range(1, _MAX_PASSES + 1):  # noqa: B007
+    while not climb.converged and climb.n_passes < _MAX_PASSES:
         sums = passed(replace(start, thetas=climb.thetas + added))
-        climb.expand(Expansion(climb.thetas, sums, family, intercept, squares))
-        climb.search()
-        if climb.converged:
-            break
-        start = replace(start, covariances=climb.point.covariances)
+        climb.take(Expansion(climb.thetas, sums, family, intercept, squares))
+        start = replace(start, covariances=climb.optimum.point.marginal.task_posteriors[0])
     status = EvidenceStatus.CONVERGED if climb.converged else EvidenceStatus.MAX_PASSES
-    assert climb.expansion is not None
     around = replace(climb.expansion, thetas=climb.expansion.thetas + added)
 
     def average(thetas: Array, covariances: Array) -> Array:
@@ -69,9 +63,8 @@ def laplace_passes(
         sums = Expansion(thetas, passed(at), family, intercept, squares)
         return sums.products(thetas, climb.dispersion)
 
-    optimum, moments = climb.optimum, around.moments
-    fit = GLMFit.of(optimum, climb.scores, moments, average, options.tol).shifted(added)
-    fit = fit._replace(posterior=replace(fit.posterior, n_iter=n_passes, status=status))
+    fit = GLMFit.of(climb.optimum, around.moments, average, options.tol).shifted(added)
+    fit = fit._replace(posterior=replace(fit.posterior, n_iter=climb.n_passes, status=status))
     return fit, replace(start, thetas=fit.posterior.thetas, dispersion=climb.dispersion)
 
 
@@ -114,9 +107,9 @@ class _PassData(LaplaceData):
         return replace(point, value=point.value - drift)
 
     def climb(self, root: Array, precision: Array) -> tuple[Mode, Marginal]:
-        marginal = self._marginal(self.rows.thetas, root)
-        center, u = marginal.solved(precision)
-        return self._mode(center.beta, u, root, precision), marginal
+        marginal = self._marginal(self.rows.thetas, [root], precision)
+        position = [marginal.center.beta, times(marginal.residuals[0], root.T)]
+        return self._mode(position, [root], precision), marginal
 
 
 class _Climb:
@@ -126,106 +119,43 @@ class _Climb:
     from the tasks `few`.
     """
 
+    expansion: Expansion
+    optimum: Optimum[LaplacePoint]
+
     def __init__(
         self, options: SearchOptions, task_weights: Array, few: slice, thetas: Array
     ) -> None:
         self.options, self.task_weights, self.few, self.thetas = options, task_weights, few, thetas
         self.structure = "block" if options.covariance == "auto" else options.covariance
         self.damping, self.dispersion = np.ones(len(thetas)), 1.0
-        self.mixing, self.n_near, self.converged = _Mixing(), 0, False
-        self.scores: dict[str, float] = {}
-        self.expansion: Expansion | None = None
-        self.last: Optimum[LaplacePoint] | None = None
+        self.n_passes, self.n_near, self.converged = 0, 0, False
 
-    @property
-    def optimum(self) -> Optimum[LaplacePoint]:
-        """The variances of the present parameters."""
-        assert self.last is not None
-        return self.last
-
-    @property
-    def point(self) -> LaplacePoint:
-        """The posterior on the last quadratic model."""
-        return self.optimum.point
-
-    def expand(self, around: Expansion) -> None:
-        """Take in a pass, but for tasks that went too far."""
-        if self.expansion is not None:
+    def take(self, around: Expansion) -> None:
+        """Take in a pass, but for tasks that went too far; search for variances and parameters."""
+        if self.n_passes:
             around, good = around.unless_worse(self.expansion)
             self.damping = np.where(good, np.minimum(2.0 * self.damping, 1.0), 0.25 * self.damping)
         self.expansion = around
-
-    def search(self) -> None:
-        """Search for the variances, and for the parameters of the next pass."""
-        assert self.expansion is not None
-        data = self._data(self.expansion, self.task_weights)
-        if self.last is not None:
-            self.dispersion = data.pearson(self.thetas, self.point.n_effective)
+        data = _PassData.of(around, self.task_weights)
+        if self.n_passes:
+            n_effective = self.optimum.point.n_effective
+            self.dispersion = data.pearson(self.thetas, n_effective)
         if self.n_near == 1:
             self.structure = self.options.covariance
-        few = self._data(self.expansion.take(self.few), self.task_weights[self.few])
-        search = search_of(few, self.last, self.options)
-        optimum, self.scores = search.run(self.structure)
+        few = _PassData.of(around.take(self.few), self.task_weights[self.few])
+        data.dispersion = few.dispersion = self.dispersion
+        search = few.search(self.options, self.optimum if self.n_passes else None)
+        optimum = search.run(self.structure)
         if self.n_near == _UNDECIDED:
             self.structure = optimum.structure
-        root, ratio = optimum.root, optimum.ratio
-        if self.n_near:
-            root, ratio, self.dispersion = self.mixing.next(optimum, self.dispersion)
-        data.dispersion = self.dispersion
-        point = data.at(root, ratio[search.blocks[search.columns]])
-        self.last = replace(optimum, point=point, root=root, ratio=ratio)
-        self._step(self.point.thetas - self.expansion.thetas)
+        point = data.at(optimum.root, optimum.ratio[search.blocks[search.columns]])
+        self.optimum = replace(optimum, point=point)
+        self.n_passes += 1
+        self._step(point.thetas - around.thetas)
 
     def _step(self, step: Array) -> None:
-        assert self.expansion is not None
-        largest, size = np.abs(step).max(), max(1.0, np.abs(self.point.thetas).max())
+        largest, size = np.abs(step).max(), max(1.0, np.abs(self.optimum.point.thetas).max())
         settled = self.n_near >= _UNDECIDED and self.damping.min() == 1.0
         self.converged = bool(settled and largest <= _CLOSE * size)
         self.n_near += bool(self.n_near or largest < _NEAR)
         self.thetas = self.expansion.thetas + self.damping[:, None] * step
-
-    def _data(self, expansion: Expansion, task_weights: Array) -> _PassData:
-        p = expansion.n_parameters
-        intercepts = np.arange(p) >= p - expansion.family.n_scores * expansion.intercept
-        return _PassData(expansion, task_weights, intercepts, self.dispersion)
-
-
-class _Mixing:
-    """Anderson's acceleration of the fixed-point iteration for variances."""
-
-    def __init__(self) -> None:
-        self.structure = ""
-        self.used: list[Array] = []
-        self.images: list[Array] = []
-
-    def next(self, optimum: Optimum[LaplacePoint], dispersion: float) -> tuple[Array, Array, float]:
-        """Root, ratio and dispersion to use, given what came of those used before."""
-        variances, unit = optimum.root**2, optimum.root**2
-        if variances.ndim > 1:
-            variances, size = optimum.covariance, np.sqrt(np.diagonal(optimum.covariance))
-            unit = np.outer(size, size)
-        rest = np.append(optimum.ratio, dispersion)
-        new, unit = (np.append(part.ravel(), rest) for part in (variances, unit))
-        if optimum.structure != self.structure:
-            self.structure, self.used, self.images = optimum.structure, [], []
-        mixed = self._mixed(new, np.where(unit > 0, unit, 1.0))
-        ratio = mixed[variances.size : -1]
-        variances = mixed[: variances.size].reshape(variances.shape)
-        root = np.sqrt(variances) if variances.ndim == 1 else symmetric_root(variances)
-        return root, ratio, float(mixed[-1])
-
-    def _mixed(self, new: Array, unit: Array) -> Array:
-        """Extrapolate by the shares of earlier steps that leave the smallest change."""
-        mixed = new
-        if self.used:
-            self.images, self.used = [*self.images, new][-_DEPTH:], self.used[-_DEPTH:]
-            images = np.array(self.images)
-            changes = (images - np.array(self.used)) / unit
-            shares = np.linalg.lstsq(np.diff(changes, axis=0).T, changes[-1], rcond=_CUTOFF)[0]
-            ahead = -shares @ np.diff(images, axis=0)
-            size, most = np.linalg.norm(ahead / unit), _AHEAD * np.linalg.norm(changes[-1])
-            mixed = new + ahead * (most / size if size > most else 1.0)
-            within = np.clip(mixed, new / _FARTHEST, new * _FARTHEST)
-            mixed = np.where(new >= 0, within, mixed)
-        self.used.append(mixed)
-        return mixed

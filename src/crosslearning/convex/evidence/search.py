@@ -1,31 +1,38 @@
-"""Search for the variances of a structure, and for the structure, by evidence."""
+"""Variances at the maximum of the evidence: of a structure, and the structure itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Generic, NamedTuple, cast
+from functools import cached_property, partial
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import minimize, nnls
 
-from crosslearning.convex.evidence._point import VariancePoint
-from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus
-from crosslearning.convex.evidence.scoring import (
-    Point,
-    Structured,
-    full_covariance,
-    groups,
-    maximise,
-    promised,
+from crosslearning.convex.deadline import check_deadline
+from crosslearning.convex.evidence.marginal import Hierarchy
+from crosslearning.convex.evidence.point import EvidencePoint, grouped
+from crosslearning.convex.evidence.posterior import (
+    EvidenceFit,
+    EvidenceStatus,
+    NestedFit,
+    VarianceLaw,
 )
-from crosslearning.convex.evidence.variance_law import VarianceLaw
 from crosslearning.tether import Array, Flags, Indices
 
 _MENTION = 1.0  # log evidence below which a difference is not worth a mention (Kass and Raftery)
 _ROOM = 3.0  # gains of a structure in promised gains, at most: slopes see no further than a step
 _FREE = 100.0  # variance of the intercepts of separate models, in units of the noise
 _SMALLEST_RATIO = 1e-8  # smallest variance of the centre, relative to where the search begins
+_LEAST, _MOST = 1e-4, 1e8  # damping, relative to the unit's curvature
+_FLAT = 1e-10  # least curvature that a step trusts, relative to that of the unit
+_REMEMBERED, _LEAST_BEND = 4, 1e-3  # moves, and curvature along them relative to the expected one
+_NEAR = 0.3  # gain, in units of log evidence, from which the observed curvature is used
+
+
+Point = TypeVar("Point", bound=EvidencePoint, covariant=True)
 
 
 class SearchOptions(NamedTuple):
@@ -41,13 +48,17 @@ class Parameters(NamedTuple):
     """What a search begins with.
 
     `squares` are sums over the rows for each parameter, `mean_squares` means for each column, 0
-    where the centre has no t, and `columns` tell the column of each parameter.
+    where the centre has no t, and `columns` tell the column of each parameter. `counted` are the
+    weights of the tasks, 0 without rows; `free` is the variance of intercepts of separate models.
     """
 
     squares: Array
     mean_squares: Array
     columns: Indices
     intercept: bool
+    counted: Array
+    hierarchy: Hierarchy
+    free: float = _FREE
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,99 +81,97 @@ class Optimum(Generic[Point]):
     def covariance(self) -> Array:
         return np.diag(self.root**2) if self.root.ndim == 1 else self.root @ self.root.T
 
-    @property
-    def center_variances(self) -> Array:
-        """Variances of the prior of the centre, infinite where it is flat."""
-        noise, precision = self.point.noise, self.point.precision
-        flat = np.full(len(precision), np.inf)
-        return np.asarray(np.divide(noise, precision, out=flat, where=precision > 0))
+    def fit(self) -> EvidenceFit:
+        """Return variances and posterior."""
+        thetas, covariance = self.point.thetas, self.point.noise * self.covariance
+        return EvidenceFit(task_covariance=covariance, thetas=thetas, **self._results())
 
-    def results(self, scores: dict[str, float]) -> dict[str, Any]:
-        """Return what fits of one level and of several have in common."""
+    def nested_fit(self) -> NestedFit:
+        """Return those of several levels; the prior of intercepts counts as flat."""
+        point, marginal = self.point, self.point.marginal
+        results = self._results()
+        results["center_variances"][~point.coef] = np.inf
+        covariances, gains = zip(
+            marginal.task_posteriors, *marginal.group_posteriors[:-1], strict=True
+        )
+        return NestedFit(
+            hierarchy=marginal.hierarchy,
+            level_variances=point.noise * np.array(marginal.roots) ** 2,
+            means=marginal.means[:-1],
+            covariances=[point.noise * covariance for covariance in covariances],
+            gains=list(gains),
+            **results,
+        )
+
+    def _results(self) -> dict[str, Any]:
+        point = self.point
+        precision = point.marginal.precision
+        flat = np.full(len(precision), np.inf)
+        status = EvidenceStatus.CONVERGED if self.converged else EvidenceStatus.MAX_ITER
         return {
             "structure": self.structure,
-            "center_covariance": self.point.noise * self.point.center.covariance,
-            "log_evidence": self.point.value,
-            "scores": scores,
+            "noise_variance": point.dispersion,
+            "center_variances": np.divide(point.noise, precision, out=flat, where=precision > 0),
+            "center": point.beta,
+            "center_covariance": point.noise * point.center.covariance,
+            "log_evidence": point.value,
             "variance_law": self.law(),
             "n_iter": self.n_iter,
-            "status": EvidenceStatus.CONVERGED if self.converged else EvidenceStatus.MAX_ITER,
+            "status": status,
         }
-
-
-def evidence_of(optimum: Optimum[VariancePoint], scores: dict[str, float]) -> EvidenceFit:
-    """Return variances and posterior, with the scores of all structures that were tried."""
-    point = optimum.point
-    return EvidenceFit(
-        noise_variance=point.dispersion,
-        task_covariance=point.noise * optimum.covariance,
-        center_variances=optimum.center_variances,
-        center=point.beta,
-        thetas=point.thetas,
-        **optimum.results(scores),
-    )
 
 
 class Search(Generic[Point]):
     """A model as a function of the variances S of each level, tasks first, and t of the centre.
 
-    `at` evaluates it at roots of S and the t of each parameter. `sizes` are numbers of units, and
-    levels `alone` have no variance that could be told from another.
-    Begins where a task's own rows and the others' are worth the same, with t of each block that
-    explain a target of variance 1, unless `start`, by parameter, and `ratio` are changed before
-    `run`, as may be `free`, the variance of the intercepts of separate models.
+    `at` evaluates it at roots of S and the t of each parameter. Begins where a task's own rows and
+    the others' are worth the same, with t of each block that explain a target of variance 1, unless
+    `start`, by parameter, and `ratio` are changed before `run`.
     """
 
     def __init__(
-        self,
-        at: Callable[[Array, Array], Point],
-        options: SearchOptions,
-        parameters: Parameters,
-        *,
-        sizes: Array,
-        alone: Flags,
+        self, at: Callable[[Array, Array], Point], parameters: Parameters, options: SearchOptions
     ) -> None:
-        self.at, self.options, self.sizes = at, options, sizes
-        self.squares, mean_squares, self.columns, self.intercept = parameters
+        self.at, self.options, self.free = at, options, parameters.free
+        self.squares, mean_squares, self.columns, self.intercept, counted, hierarchy, _ = parameters
         none = np.zeros(len(mean_squares), dtype=np.intp)
         self.blocks = none if options.blocks is None else options.blocks
         self.start: Array | None = None
-        self.free = _FREE
         total = np.bincount(self.blocks, mean_squares)
         size = np.bincount(self.blocks, mean_squares > 0)
         self.ratio = np.divide(size, total, out=np.ones(len(total)), where=total > 0)
         self.smallest_ratio = _SMALLEST_RATIO * self.ratio
+        self.sizes = np.array([counted.sum(), *hierarchy.sizes[1:]])
+        # A level with one unit, or as many as the level below, has nothing to tell.
+        n_units = np.array([np.count_nonzero(counted), *hierarchy.sizes[1:]])
+        alone = (n_units < 2) | np.append(False, n_units[1:] == n_units[:-1])
         # Parameters whose variance is 0 unless they share it with others, and t that stay.
         self.fixed = np.repeat(alone[:, None], len(self.squares), axis=1)
         self.fixed_ratio = total == 0
         if not (self.fixed.all() and self.fixed_ratio.all()):
             evaluate, variances, _ = self.space("diagonal")
-            self.fixed |= ~evaluate(variances).point.informed.reshape(self.fixed.shape)
+            self.fixed |= ~evaluate(variances).point.informed
 
-    def run(self, covariance: str) -> tuple[Optimum[Point], dict[str, float]]:
-        """Return the best of a structure, or of all, and the scores of those that were tried."""
+    def run(self, covariance: str) -> Optimum[Point]:
+        """Return the best of a structure, or of all."""
         if covariance != "auto":
-            optimum = self._full() if covariance == "full" else self.best(covariance)
-            return optimum, {covariance: optimum.score}
+            return self._full() if covariance == "full" else self.best(covariance)
         tried = [self.best("block")]
-        # Score tests: a richer structure is tried only if it promises more than its charge, of one
-        # level for all of its variances, of several for those that are new.
+        # Score tests: a richer structure is tried only if it promises more than its charge.
         evaluate, variances, floor = self.space("diagonal", tried[0])
-        richer, charge = evaluate(variances), len(self.columns) * self._price[0]
-        if len(self.sizes) > 1:
-            charge = self._charge(richer) - (tried[0].point.value - tried[0].score)
-        if _ROOM * promised(richer, floor) > charge:
+        richer = evaluate(variances)
+        promise = _bounded(richer, richer.expected, floor, 0.0)[1]
+        if _ROOM * promise > len(self.columns) * self._price.sum():
             tried.append(self.best("diagonal", tried[0]))
-        point = tried[-1].point
-        if isinstance(point, VariancePoint):
+        if len(self.sizes) == 1:
             free = np.flatnonzero(tried[-1].root)
             pairs = len(free) * (len(free) - 1) // 2
-            if point.promise_of_full(free) > pairs * self._price[0]:
+            if tried[-1].point.promise_of_full(free) > pairs * self._price[0]:
                 tried.append(self._full(tried[-1]))
         best = tried[0]
         for other in tried[1:]:
             best = other if other.score > best.score + _MENTION else best
-        return best, {optimum.structure: optimum.score for optimum in tried}
+        return best
 
     @property
     def _price(self) -> Array:
@@ -243,7 +252,7 @@ class Search(Generic[Point]):
         start = self.best("diagonal") if start is None else start
         numbers, blocks = np.arange(len(start.root)), self.blocks[self.columns]
         root, ratio, n_iter, converged = full_covariance(
-            cast("Callable[[Array, Array], VariancePoint]", self.at),
+            self.at,
             start.root**2,
             start.ratio,
             blocks,
@@ -271,3 +280,203 @@ class Search(Generic[Point]):
             converged=converged,
             law=partial(VarianceLaw.of, here, self.sizes),
         )
+
+
+def groups(structure: str, columns: Indices, blocks: Indices, *, intercept: bool) -> Indices:
+    """Return the number of each parameter's group, given its column and each column's block.
+
+    "diagonal" has one group per column, else there is one for the coefficients of each block and
+    one for the intercepts, which are those of the last column.
+    """
+    if structure == "diagonal":
+        return columns
+    block = blocks[columns]
+    level = (columns == columns.max()) & intercept & (columns.max() > 0)
+    return np.unique(np.where(level, block.max() + 1, block), return_inverse=True)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Structured(Generic[Point]):
+    """The log evidence as a function of some variances.
+
+    `variances` are those of groups of parameters, level by level, then variances t of the centre;
+    `group` is as in `EvidencePoint`. What is `fixed` may not move. `at` evaluates the model at the
+    roots of all S, one after the other, and the t of each parameter.
+    """
+
+    variances: Array
+    fixed: Flags
+    group: Indices
+    at: Callable[[Array, Array], Point]
+
+    @cached_property
+    def point(self) -> Point:
+        each = self.variances[self.group]
+        return self.at(np.sqrt(each[:-1]).ravel(), each[-1])
+
+    @property
+    def value(self) -> float:
+        return self.point.value
+
+    @cached_property
+    def slope(self) -> Array:
+        each = np.append(self.point.slope_of_variances, self.point.slope_of_ratio)
+        slope = np.bincount(self.group.ravel(), each, len(self.variances))
+        return np.where(self.fixed, 0.0, slope)
+
+    @cached_property
+    def unit(self) -> Array:
+        """Inverse of the distance by which a variance has to move to matter."""
+        curvature = self._fixed(0.5 * grouped(self.point.expected_parts[0], self.group))
+        return np.sqrt(np.maximum(np.diagonal(curvature), np.finfo(np.float64).tiny))
+
+    @cached_property
+    def expected(self) -> Array:
+        return self._fixed(self.point.expected(self.group) + self._between)
+
+    @cached_property
+    def observed(self) -> Array:
+        """Observed curvature, which need not be positive."""
+        return self._fixed(self.point.observed(self.group) - self._between)
+
+    @cached_property
+    def _between(self) -> Array:
+        return self.point.between(self.group)
+
+    def _fixed(self, curvature: Array) -> Array:
+        fixed = self.fixed[:, None] | self.fixed
+        return np.where(fixed, np.diag(self.fixed.astype(np.float64)), curvature)
+
+
+def maximise(
+    evaluate: Callable[[Array], Structured[Point]],
+    start: Structured[Point],
+    floor: Array,
+    *,
+    tol: float,
+    max_iter: int,
+) -> tuple[Structured[Point], int, bool]:
+    """Maximise by damped Newton steps, each the exact solution of a bounded quadratic problem.
+
+    Far from the maximum the curvature is the expected one (Fisher scoring: with balanced tasks
+    one step lands at the maximum), near it the observed one, which converges quadratically. If
+    that is not positive or leads down, since it leaves out how a mode moves, the expected one is
+    corrected by how the slope changed along earlier steps. A step that ends at a bound ends there
+    exactly. Returns the best point, the number of evaluations, and whether the slope says that it
+    is a maximum.
+    """
+    best, damping, observing = start, 0.0, True
+    moves: list[tuple[Array, Array]] = []
+    for n_iter in range(1, max_iter + 1):
+        check_deadline()
+        curvature = best.expected if observing else _corrected(best.expected, moves)
+        step, gain = _bounded(best, curvature, floor, damping)
+        near = observing and gain < _NEAR
+        if near:
+            observing = near = bool(np.linalg.eigvalsh(best.observed)[0] > 0.0)
+            curvature = best.observed if near else _corrected(best.expected, moves)
+            step, gain = _bounded(best, curvature, floor, damping)
+        if gain <= tol:
+            return best, n_iter, True
+        trial = evaluate(np.maximum(best.variances + step, floor))
+        if trial.value > best.value:
+            moved = trial.variances - best.variances, best.slope - trial.slope
+            moves = [*moves[1 - _REMEMBERED :], moved]
+            best, damping = trial, (0.1 * damping if damping > _LEAST else 0.0)
+        elif near and damping == 0.0:
+            observing = False
+        elif damping > _MOST:
+            # Value and slope differ by rounding errors.
+            return best, n_iter, gain <= 1e4 * tol
+        else:
+            damping = max(10.0 * damping, _LEAST)
+    return best, max_iter, False
+
+
+def _corrected(curvature: Array, moves: list[tuple[Array, Array]]) -> Array:
+    """Make a curvature agree with how much the slope fell along each move (BFGS)."""
+    for step, fall in moves:
+        expected, bend = curvature @ step, float(step @ fall)
+        promise = float(step @ expected)
+        if bend > _LEAST_BEND * promise > 0.0:
+            along = np.outer(expected, expected) / promise
+            curvature = curvature - along + np.outer(fall, fall) / bend
+    return curvature
+
+
+def _bounded(
+    point: Structured[Point], curvature: Array, floor: Array, damping: float
+) -> tuple[Array, float]:
+    """Maximise slope·d - ½ dᵀ(curvature)d where variances + d are at least the floor: d, gain."""
+    unit = point.unit
+    values, vectors = np.linalg.eigh(curvature / np.outer(unit, unit))
+    roots = np.sqrt(np.maximum(np.abs(values), _FLAT) + damping)
+    factor, slope = (vectors * roots).T, point.slope / unit
+    room = (point.variances - floor) * unit
+    moved = nnls(factor, (vectors / roots).T @ slope + factor @ room)[0]
+    scaled = moved - room
+    gain = float(slope @ scaled - 0.5 * np.sum((factor @ scaled) ** 2))
+    return np.where(moved > 0.0, scaled / unit, floor - point.variances), gain
+
+
+def full_covariance(
+    at: Callable[[Array, Array], EvidencePoint],
+    variances: Array,
+    ratio: Array,
+    group: Indices,
+    *,
+    fixed_ratio: Flags,
+    tol: float,
+    max_iter: int,
+) -> tuple[Array, Array, int, bool]:
+    """Maximise evidence - κ/2 (log det K + tr K⁻¹), where S = D^½ K D^½.
+
+    D are the variances of the diagonal structure, those of 0 stay 0; κ, the number of parameters
+    plus 1, counts as that many tasks that agree with the diagonal. L-BFGS over the Cholesky factor
+    of K and log t; `group` holds the number of each parameter's t. Returns a root of S, a vector
+    where S is 0, all t, the number of evaluations, and whether the optimiser has converged.
+    """
+    free = np.flatnonzero(variances > 0)
+    n = len(free)
+    if not n:
+        return np.sqrt(variances), ratio, 0, True
+    rows, columns = np.tril_indices(n)
+    on_diagonal = rows == columns
+    deviations = np.sqrt(variances[free])
+    strength = n + 1.0
+
+    def unpacked(x: Array) -> tuple[Array, Array]:
+        factor = np.zeros((n, n))
+        entries = x[: len(rows)]
+        factor[rows, columns] = np.where(on_diagonal, np.exp(entries), entries)
+        root = np.zeros((len(variances), len(variances)))
+        root[np.ix_(free, free)] = deviations[:, None] * factor
+        return factor, root
+
+    def negative(x: Array) -> tuple[float, Array]:
+        check_deadline()
+        factor, root = unpacked(x)
+        t = np.exp(x[len(rows) :])
+        point = at(root, t[group])
+        inverse = solve_triangular(factor, np.eye(n), lower=True)
+        prior = -strength * (np.log(np.diagonal(factor)).sum() + 0.5 * np.sum(inverse**2))
+        pull = strength * (inverse.T @ inverse - np.eye(n)) @ inverse.T
+        slopes = deviations[:, None] * (point.slope_of_covariance @ root)[np.ix_(free, free)]
+        slope = (2.0 * slopes + pull)[rows, columns]
+        slope = np.where(on_diagonal, slope * factor[rows, columns], slope)
+        by_ratio = np.where(fixed_ratio, 0.0, np.bincount(group, point.slope_of_ratio, len(t)) * t)
+        return -(point.value + prior), -np.append(slope, by_ratio)
+
+    start = np.append(np.zeros(len(rows)), np.log(ratio))
+    try:
+        best = minimize(
+            negative,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": max_iter, "ftol": 1e-12, "gtol": 1e3 * tol},
+        )
+    except np.linalg.LinAlgError:  # rows leave no noise, and S grows beyond rounding
+        return np.sqrt(variances), ratio, 1, True
+    ratio = np.exp(best.x[len(rows) :])
+    return unpacked(best.x)[1], ratio, int(best.nfev), bool(best.success)

@@ -1,4 +1,4 @@
-"""Distributions of a target given its linear scores, one file each, and their registry.
+"""Distributions of a target given its linear scores, by kind of target, and their registry.
 
 A family has a log density and three derivatives of it. All are log-concave in their scores, except
 Student's, which has its own fit.
@@ -18,15 +18,9 @@ from typing import Any
 import numpy as np
 
 from crosslearning.convex.families.base import Family, OneScore
-from crosslearning.convex.families.classes import Bernoulli, Multinomial, contrasts
-from crosslearning.convex.families.gamma import Gamma
-from crosslearning.convex.families.gaussian import Gaussian
-from crosslearning.convex.families.negative_binomial import NegativeBinomial
-from crosslearning.convex.families.ordinal import Ordinal
-from crosslearning.convex.families.poisson import Poisson
-from crosslearning.convex.families.quantile import Quantile
-from crosslearning.convex.families.student import Student
-from crosslearning.convex.families.tweedie import Tweedie
+from crosslearning.convex.families.classes import Bernoulli, Multinomial, Ordinal, contrasts
+from crosslearning.convex.families.gaussian import Gaussian, Quantile, Student
+from crosslearning.convex.families.positive import Gamma, NegativeBinomial, Poisson, Tweedie
 from crosslearning.tether import Array
 
 __all__ = [

@@ -1,17 +1,17 @@
-"""Two or more classes, logit and softmax."""
+"""Two or more classes: logit and softmax, and a cumulative logit for those that have an order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, logit, ndtri, softmax
 
-from crosslearning.convex.families.base import Family, OneScore
+from crosslearning.convex.families.base import MASSES, NODES, Family, OneScore
 from crosslearning.tether import Array, Indices
 
 _WIDE = 0.25  # sum of the variances of scores from which errors with few nodes exceed 0.001
@@ -57,6 +57,10 @@ class Bernoulli(OneScore):
         p = expit(score)
         w = p * expit(-score)
         return y - p, w, w * (1.0 - 2.0 * p)
+
+    def probabilities(self, score: Array, variance: Array) -> Array:
+        """Mean probabilities (rows, classes) of classes whose scores are Gaussian."""
+        return np.column_stack([self.predictive(sign * score, variance)[0] for sign in (-1.0, 1.0)])
 
     def mean(self, score: Array) -> Array:
         return np.asarray(expit(score))
@@ -105,14 +109,25 @@ class Multinomial(Family):
         return np.ascontiguousarray(np.moveaxis(scores @ self.basis.T, -1, 0))
 
     def predictive(self, scores: Array, covariance: Array) -> Array:
-        """Probabilities of classes whose scores are Gaussian, given one row of scores each."""
-        return softmax_means(self.basis, scores, covariance)
+        """Mean probabilities (rows, classes) of classes whose scores (rows, n_scores) are Gaussian.
+
+        By quasi-Monte Carlo.
+        """
+        means = np.zeros((self.n_classes, len(scores)))
+        for rows, masses, p in _drawn(self.basis, scores, covariance):
+            means[:, rows] += np.tensordot(masses, p, 1)
+        return means.T
 
     def averaged(self, y: Array, scores: Array, covariance: Array) -> tuple[Array, Array]:
-        q, B, flat = self.n_scores, self.basis, y.ravel().astype(np.intp)
-        p, pairs = softmax_moments(B, scores.reshape(-1, q), covariance.reshape(-1, q, q))
-        slope = (np.eye(self.n_classes)[flat] - p) @ B
-        bend = B.T @ (p[:, :, None] * np.eye(self.n_classes) - pairs) @ B
+        k, q, B, flat = self.n_classes, self.n_scores, self.basis, y.ravel().astype(np.intp)
+        means, products = np.zeros((k, len(flat))), np.zeros((k, k, len(flat)))
+        drawn = _drawn(B, scores.reshape(-1, q), covariance.reshape(-1, q, q))
+        for rows, masses, p in drawn:
+            weighted = masses[:, None, None] * p
+            means[:, rows] += weighted.sum(axis=0)
+            products[:, :, rows] += np.einsum("njr,nkr->jkr", weighted, p)
+        slope = (np.eye(k)[flat] - means.T) @ B
+        bend = B.T @ (means.T[:, :, None] * np.eye(k) - np.moveaxis(products, -1, 0)) @ B
         return slope.reshape(scores.shape), bend.reshape(covariance.shape)
 
     def slope(self, y: Array, scores: Array) -> Array:
@@ -158,63 +173,117 @@ def normal_nodes(dimension: int, n_nodes: int) -> Nodes:
     return Nodes(np.asarray(np.linalg.solve(root, points.T).T), masses)
 
 
-def softmax_means(basis: Array, scores: Array, covariance: Array) -> Array:
-    """Mean probabilities (rows, classes), given scores (rows, n_scores) and their covariances.
-
-    By quasi-Monte Carlo; the basis maps scores to classes.
-    """
-    means = np.empty((len(scores), len(basis)))
-    for rows, nodes in _by_width(covariance):
-        mean = np.zeros((len(basis), len(rows)))
-        for masses, p in _drawn(basis, scores[rows], covariance[rows], nodes):
-            mean += np.tensordot(masses, p, 1)
-        means[rows] = mean.T
-    return means
-
-
-def softmax_moments(basis: Array, scores: Array, covariance: Array) -> tuple[Array, Array]:
-    """Mean probabilities, and the means of their products (rows, classes, classes)."""
-    n_rows, k = len(scores), len(basis)
-    means, products = np.empty((n_rows, k)), np.empty((n_rows, k, k))
-    for rows, nodes in _by_width(covariance):
-        mean, product = np.zeros((k, len(rows))), np.zeros((k, k, len(rows)))
-        for masses, p in _drawn(basis, scores[rows], covariance[rows], nodes):
-            weighted = masses[:, None, None] * p
-            mean += weighted.sum(axis=0)
-            product += np.einsum("njr,nkr->jkr", weighted, p)
-        means[rows], products[rows] = mean.T, np.moveaxis(product, -1, 0)
-    return means, products
-
-
-def _by_width(covariance: Array) -> Iterator[tuple[Indices, Nodes]]:
-    """Rows with narrow and with wide distributions of scores, and nodes for them."""
-    dimension = covariance.shape[-1]
-    wide = np.einsum("rqq->r", covariance) > _WIDE
-    for which, n_nodes in ((~wide, _FEW), (wide, _MANY)):
-        if which.any():
-            yield np.flatnonzero(which), normal_nodes(dimension, n_nodes)
-
-
 def _drawn(
-    basis: Array, scores: Array, covariance: Array, nodes: Nodes
-) -> Iterator[tuple[Array, Array]]:
-    """Masses, and probabilities (nodes, classes, rows), of some nodes at a time.
+    basis: Array, scores: Array, covariance: Array
+) -> Iterator[tuple[Indices, Array, Array]]:
+    """Rows, masses, and probabilities (nodes, classes, rows), of some nodes at a time.
 
     The first coordinates of a node are contrasts between the likeliest classes: these matter most,
-    and nothing depends on how classes are numbered.
+    and nothing depends on how classes are numbered. Wide distributions of scores need more nodes.
     """
-    middle = scores @ basis.T
-    turn = basis.T @ basis[np.argsort(-middle, axis=-1)]
-    turned = turn @ covariance @ turn.swapaxes(1, 2)
-    least = np.einsum("rqq->r", turned) * _ROUNDING + _TINY
-    factor = np.linalg.cholesky(turned + least[:, None, None] * np.eye(basis.shape[1]))
-    root = np.ascontiguousarray((basis @ turn.swapaxes(1, 2) @ factor).transpose(2, 1, 0))
-    middle = np.ascontiguousarray(middle.T)
-    size = max(_AT_ONCE // middle.size, 1)
-    for start in range(0, len(nodes.masses), size):
-        some = slice(start, start + size)
-        p = np.tensordot(nodes.points[some], root, 1) + middle
-        p -= p.max(axis=1, keepdims=True)
-        np.exp(p, out=p)
-        p /= p.sum(axis=1, keepdims=True)
-        yield nodes.masses[some], p
+    q = basis.shape[1]
+    wide = np.einsum("rqq->r", covariance) > _WIDE
+    for rows, n_nodes in ((np.flatnonzero(~wide), _FEW), (np.flatnonzero(wide), _MANY)):
+        if not len(rows):
+            continue
+        nodes, middle = normal_nodes(q, n_nodes), scores[rows] @ basis.T
+        turn = basis.T @ basis[np.argsort(-middle, axis=-1)]
+        turned = turn @ covariance[rows] @ turn.swapaxes(1, 2)
+        least = np.einsum("rqq->r", turned) * _ROUNDING + _TINY
+        factor = np.linalg.cholesky(turned + least[:, None, None] * np.eye(q))
+        root = np.ascontiguousarray((basis @ turn.swapaxes(1, 2) @ factor).transpose(2, 1, 0))
+        middle = np.ascontiguousarray(middle.T)
+        size = max(_AT_ONCE // middle.size, 1)
+        for start in range(0, n_nodes, size):
+            some = slice(start, start + size)
+            p = np.tensordot(nodes.points[some], root, 1) + middle
+            p -= p.max(axis=1, keepdims=True)
+            np.exp(p, out=p)
+            p /= p.sum(axis=1, keepdims=True)
+            yield rows, nodes.masses[some], p
+
+
+@dataclass(frozen=True)
+class Ordinal(Family):
+    """Targets 0 ... n_classes - 1, cumulative logit: P(y ≤ k) = expit(thresholds[k] - score).
+
+    Thresholds are common to all tasks. The first one stays, since the intercept moves with it; the
+    gaps between them are learned by evidence.
+    """
+
+    thresholds: tuple[float, ...]
+    name, words, link, parameters = "ordinal", "ordered classes", "logit", ("thresholds_",)
+    rule, _remedy = "numbers of classes", "Encode them"
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, Any]) -> Self:
+        """Take thresholds of a fit, or evenly spaced ones before it."""
+        evenly = np.arange(len(attributes["classes_"]) - 1.0)
+        return cls(tuple(map(float, attributes.get("thresholds_", evenly))))
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.thresholds) + 1
+
+    def begun(self, y: Array, weights: Array) -> Self:
+        shares = np.bincount(y.astype(np.intp), weights, self.n_classes) + 0.5
+        below = np.cumsum(shares)[:-1] / shares.sum()
+        return replace(self, thresholds=tuple(map(float, logit(below))))
+
+    @property
+    def shape(self) -> Array:
+        return np.log(np.diff(self.thresholds))
+
+    def with_shape(self, shape: Array) -> Self:
+        first, gaps = self.thresholds[0], np.exp(shape)
+        return replace(self, thresholds=(first, *map(float, first + np.cumsum(gaps))))
+
+    def possible(self, y: Array) -> NDArray[Any]:
+        return np.isin(y, np.arange(self.n_classes))
+
+    def start(self, y: Array, weights: Array) -> Array:  # noqa: ARG002
+        return np.zeros(1)
+
+    def _ends(self, y: Array, score: Array) -> tuple[Array, Array]:
+        """Thresholds above and below each class, less the score."""
+        ends = np.concatenate([[-np.inf], self.thresholds, [np.inf]])
+        number = y.astype(np.intp)
+        return ends[number + 1] - score, ends[number] - score
+
+    def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:  # noqa: ARG002
+        upper, lower = self._ends(y, scores[..., 0])
+        # expit(u) - expit(l) = expit(u) expit(-l) (1 - exp(l - u)), without cancellation.
+        gap = np.log(-np.expm1(lower - upper))
+        return np.asarray(gap - np.logaddexp(0.0, -upper) - np.logaddexp(0.0, lower))
+
+    def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
+        u, l = (expit(end) for end in self._ends(y, score))  # noqa: E741
+        bends = u * (1.0 - u), l * (1.0 - l)
+        third = -bends[0] * (1.0 - 2.0 * u) - bends[1] * (1.0 - 2.0 * l)
+        return u + l - 1.0, bends[0] + bends[1], third
+
+    def threshold_curvatures(self, y: Array, score: Array, weights: Array) -> tuple[Array, Array]:
+        """Minus second derivatives of the log density by thresholds, without the first of them.
+
+        By the score and a threshold, of each row; and by two thresholds, summed over the rows.
+        """
+        upper, lower = self._ends(y, score)
+        by_upper, by_lower = (expit(end) * expit(-end) for end in (upper, lower))
+        both = np.exp(lower - upper) / np.expm1(lower - upper) ** 2
+        number, n = y.astype(np.intp), self.n_classes + 1
+        with_score, together = np.zeros((len(y), n)), np.zeros((n, n))
+        rows = np.arange(len(y))
+        with_score[rows, number], with_score[rows, number + 1] = -by_lower, -by_upper
+        np.add.at(together, (number, number), weights * (both + by_lower))
+        np.add.at(together, (number + 1, number + 1), weights * (both + by_upper))
+        np.add.at(together, (number, number + 1), -weights * both)
+        together += np.triu(together, 1).T
+        return with_score[:, 2:-1], together[2:-1, 2:-1]
+
+    def probabilities(self, score: Array, variance: Array) -> Array:
+        """Mean probabilities (rows, classes) of classes whose scores are Gaussian."""
+        at = score[:, None] + np.sqrt(variance)[:, None] * NODES
+        below = [expit(threshold - at) @ MASSES for threshold in self.thresholds]
+        ends = np.column_stack([np.zeros(len(score)), *below, np.ones(len(score))])
+        return np.diff(ends, axis=1)

@@ -1,15 +1,18 @@
-"""Real targets with Gaussian noise."""
+"""Real targets: with Gaussian noise, with outliers, and their quantiles."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaln, expit, ndtri, stdtrit
 
-from crosslearning.convex.families.base import OneScore
+from crosslearning.convex.families.base import Family, OneScore
 from crosslearning.tether import Array
+
+_WIDEST = 1e4  # kernel of a quantile under which residuals far away bend the loss too
 
 
 @dataclass(frozen=True)
@@ -45,3 +48,78 @@ class Gaussian(OneScore):
         self, score: Array, variance: Array, dispersion: Array | float = 1.0
     ) -> tuple[Array, Array]:
         return score, variance + dispersion
+
+
+@dataclass(frozen=True)
+class Student(Gaussian):
+    """Real targets with outliers; fewer degrees of freedom give these less weight."""
+
+    df: float = 4.0
+    name, words, parameters = "student", "real numbers with outliers", ("df",)
+    label = "robust"
+
+    def __post_init__(self) -> None:
+        if not self.df > 0:
+            raise ValueError(f"`df` must be positive; got {self.df}. 4 is a good choice.")
+
+    def quantiles(self, mean: Array, sd: Array, dispersion: float, levels: Array) -> Array:  # noqa: ARG002
+        return np.asarray(mean + sd * stdtrit(self.df, levels))
+
+    def precisions(self, squares: Array) -> Array:
+        """Return the mean precision of rows whose squared errors, over σ², are known."""
+        return np.asarray((self.df + 1.0) / (self.df + squares))
+
+
+@dataclass(frozen=True)
+class Quantile(Gaussian):
+    """Real targets, of which the score is a quantile, in units of their noise.
+
+    An asymmetric Laplace density: the check loss (quantile - [r < 0]) r of a residual r, convolved
+    with a logistic kernel to quantile · r + width · log(1 + exp(-r / width)), over a fixed scale:
+    one learned from the same residuals would fall with every overfitted task.
+    """
+
+    quantile: float = 0.5
+    width: float = 0.1
+    name, words, parameters = "quantile", "a quantile of real numbers", ("quantile",)
+    has_dispersion, quasi = False, True
+
+    @property
+    def scale(self) -> float:
+        """Scale at which information is the variance of slopes, as of a likelihood (Bartlett)."""
+        density = np.exp(-0.5 * ndtri(self.quantile) ** 2) / np.sqrt(2.0 * np.pi)
+        return float(self.quantile * (1.0 - self.quantile) / density)
+
+    @property
+    def typical(self) -> Family:
+        return Gaussian()
+
+    @property
+    def wider(self) -> Family | None:
+        return replace(self, width=10.0 * self.width) if self.width < _WIDEST else None
+
+    def start(self, y: Array, weights: Array) -> Array:  # noqa: ARG002
+        return np.zeros(1)
+
+    def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:  # noqa: ARG002
+        rest, shape = (y - scores[..., 0]) / self.width, self.width / self.scale
+        loss = shape * (self.quantile * rest + np.logaddexp(0.0, -rest))
+        mass = betaln(shape * self.quantile, shape * (1.0 - self.quantile)) + np.log(self.width)
+        return np.asarray(-loss - mass)
+
+    def derivatives(self, y: Array, score: Array) -> tuple[Array, Array, Array]:
+        below = expit((score - y) / self.width)
+        bend = below * (1.0 - below) / (self.width * self.scale)
+        return (self.quantile - below) / self.scale, bend, bend * (1.0 - 2.0 * below) / self.width
+
+    def deviance(self, y: Array, mean: Array) -> Array:
+        rest = y - mean
+        return np.asarray(np.maximum(self.quantile * rest, (self.quantile - 1.0) * rest))
+
+    def predictive(
+        self,
+        score: Array,
+        variance: Array,
+        dispersion: Array | float = 1.0,  # noqa: ARG002
+    ) -> tuple[Array, Array]:
+        return score, variance  # of the quantile, not of the targets

@@ -1,25 +1,30 @@
-"""A hard bound, in standard deviations between tasks, added to a fit by evidence.
+"""Hard bounds, in standard deviations between tasks, added to a fit by evidence.
 
-With θ_i = c + δ_i and ‖δ‖_Σ the length in standard deviations between tasks,
+With offsets δ of tasks from the centre c, and lengths ‖δ‖_Σ in standard deviations between tasks,
 
     minimise    Σ_i [-log likelihood_i(θ_i) + ½ ‖δ_i‖²_Σ] + ½ Σ_j precision_j c_j²
     subject to  ‖δ_i‖_Σ ≤ ε
 
-where δ_i is 0 in directions that have no variance. At ε = ∞ that is the mode of the posterior.
+where δ_i is 0 in directions that have no variance. At ε = ∞ that is the mode of the posterior. Of
+groups within groups, offsets are those of units from their parents, and each level has its bound.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from crosslearning.convex.evidence.marginal import Marginal
+from crosslearning.convex.solver.augmented_lagrangian import ConvexSolution, certified
 from crosslearning.convex.solver.losses import Loss, Quadratic
-from crosslearning.convex.solver.metric import Metric
 from crosslearning.convex.solver.problem import ConvexProblem
-from crosslearning.convex.solver.solution import ConvexSolution, certified
-from crosslearning.convex.solver.tethers import BlockTethers
+from crosslearning.convex.solver.tethers import BlockTethers, Metric
+from crosslearning.convex.sums.rows import times_each
 from crosslearning.tether import Array, Tether
+
+_LEAST_DAMPING = 0.1
 
 
 def bounded(
@@ -44,8 +49,8 @@ def bounded(
     radii, springs = np.full(n_tasks + 1, epsilon), np.append(task_weights, 1.0)
     radii[-1] = 0.0
     coupling = _coupling(metric, Tether(0.0) if epsilon == 0.0 else Tether(radii, springs))
-    thetas = np.vstack([start.thetas, start.center])
-    solution = metric.inside(replace(start, thetas=thetas, forces=np.zeros_like(thetas)))
+    thetas, inverse = np.vstack([start.thetas, start.center]), metric.inverse
+    solution = ConvexSolution(thetas @ inverse.T, inverse @ start.center, np.zeros_like(thetas))
     if np.all(metric.distances(start.thetas - start.center) <= epsilon):
         solution = certified(problem.loss, coupling, solution)
     # The mode too, where a search has left it near; that of squares is exact but for rounding.
@@ -82,3 +87,88 @@ def _coupling(metric: Metric, tether: Tether) -> BlockTethers:
 def _outside(metric: Metric, solution: ConvexSolution, n_tasks: int) -> ConvexSolution:
     thetas, center = solution.thetas[:n_tasks] @ metric.matrix.T, metric.matrix @ solution.center
     return replace(solution, thetas=thetas, center=center, forces=solution.forces[:n_tasks])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BoundedLevels:
+    """Means of the units of each level, tasks first, their distances to the parents, and the proof.
+
+    `forces` are those with which units pull at their parents, prior and bound together.
+    """
+
+    means: list[Array]
+    center: Array
+    distances: list[Array]
+    forces: list[Array]
+    kkt_residual: float
+
+
+def bounded_levels(
+    marginal: Marginal,
+    epsilons: Array,
+    products: Callable[[Array], Array] | None = None,
+    *,
+    tol: float,
+    max_iter: int,
+) -> BoundedLevels:
+    """Solve within bounds of each level, tasks first.
+
+    `products` are those of the tasks at some parameters, if they depend on them; that is Newton's
+    method, from the posterior of `marginal`.
+    """
+    levels = range(len(epsilons))
+    roots = np.where(np.asarray(epsilons)[:, None] > 0, marginal.roots, 0.0)
+    strengths = [np.ones(n) for n in marginal.hierarchy.sizes]  # 1 + multipliers
+    residual, thetas, damping = np.inf, marginal.means[0], 1.0
+    for _ in range(max_iter):
+        marginal = replace(
+            marginal,
+            products=marginal.products if products is None else products(thetas),
+            roots=roots,
+            shares=tuple(1.0 / strength for strength in strengths),
+        )
+        before, thetas = thetas, marginal.means[0]
+        offsets = [  # in standard deviations
+            root * g / s[:, None]
+            for root, g, s in zip(roots, marginal.residuals, strengths, strict=True)
+        ]
+        distances = [np.asarray(np.linalg.norm(rows, axis=1)) for rows in offsets]
+        moved = float(np.abs(thetas - before).max()) / (1.0 + float(np.abs(thetas).max()))
+        slack = [_slack(d, e, s) for d, e, s in zip(distances, epsilons, strengths, strict=True)]
+        last, residual = residual, max(*slack, moved if products is not None else 0.0)
+        if residual <= tol:
+            break
+        # Units of different levels react to each other, which single steps do not foresee.
+        damping = max(0.7 * damping, _LEAST_DAMPING) if residual > last else min(1.1 * damping, 1.0)
+        for level in levels:
+            W, epsilon = marginal.information[level][:, :-1, :-1], float(epsilons[level])
+            further = _strengthened(W, roots[level], offsets[level], epsilon, strengths[level])
+            strengths[level] = strengths[level] ** (1.0 - damping) * further**damping
+    return BoundedLevels(
+        means=marginal.means[:-1],
+        center=marginal.center.beta,
+        distances=distances,
+        forces=[d * s for d, s in zip(distances, strengths, strict=True)],
+        kkt_residual=residual,
+    )
+
+
+def _slack(distances: Array, epsilon: float, strengths: Array) -> float:
+    """Relative violation of the bounds, and of complementarity where multipliers are positive."""
+    if not 0.0 < epsilon < np.inf:
+        return 0.0
+    beyond = np.maximum(distances - epsilon, 0.0)
+    idle = np.where(strengths > 1.0, np.maximum(epsilon - distances, 0.0), 0.0)
+    return float(np.max(beyond + np.minimum(idle, strengths - 1.0))) / epsilon
+
+
+def _strengthened(W: Array, root: Array, e: Array, epsilon: float, strengths: Array) -> Array:
+    """One step of Newton's method for 1 / ‖e‖ = 1 / ε, each unit given its parent."""
+    if not 0.0 < epsilon < np.inf:
+        return strengths
+    # Posterior covariance in standard deviations: c I - c L W L c, with c = 1 / (1 + μ).
+    pulled = times_each(W, root * e) * root / strengths[:, None]
+    bend = np.sum(e * (e - pulled), axis=1) / strengths
+    distances = np.linalg.norm(e, axis=1)
+    step = np.divide(distances**2, bend, out=np.zeros_like(bend), where=bend > 0)
+    return np.asarray(np.maximum(strengths + step * (distances - epsilon) / epsilon, 1.0))

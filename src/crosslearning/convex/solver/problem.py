@@ -7,10 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from crosslearning.convex.solver import _separate
-from crosslearning.convex.solver._augmented_lagrangian import SmoothProblem
+from crosslearning.convex.solver.augmented_lagrangian import (
+    ConvexSolution,
+    SmoothProblem,
+    certified,
+    solve,
+)
 from crosslearning.convex.solver.losses import Loss
-from crosslearning.convex.solver.solution import ConvexSolution, certified, solve
 from crosslearning.convex.solver.tethers import BlockTethers
 from crosslearning.coupling import nearest_center, smallest_enclosing_ball
 from crosslearning.tether import Array, Flags, Tether
@@ -26,6 +29,10 @@ _WARM = 50  # Newton steps from a similar solution, before another start is trie
 _FAR = 10.0  # residual, in tolerances, that asks for another start
 _SHARED = ("pooled", "separate", "_unseen", "_undetermined", "_balls")  # whatever the tolerance
 _ROUGH = 1e-7  # relative residual that is plenty for the end of a path
+_RANK = 1e-13  # eigenvalues of a Gram matrix below this share of the largest are rounding
+_TOL = 1e-10  # largest component of a gradient, relative to its size at 0
+_DECREASE = 1e-4  # Armijo's constant
+_ROUNDING = 1e-13  # relative error of a value
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,23 +71,27 @@ class ConvexProblem:
     @cached_property
     def separate(self) -> ConvexSolution:
         """Separate models: the limit of large radii."""
-        thetas = _separate.independent(self.loss, self.intercept, self.max_iter)
+        thetas = independent(self.loss, self.intercept, self.max_iter)
         return self._limit(thetas, self.mean(thetas), _SEPARATE)
 
     @cached_property
     def pooled(self) -> ConvexSolution:
         """The pooled model: the limit of radius 0."""
-        center = _separate.independent(self.loss.pooled(), self.intercept, self.max_iter)[0]
+        center = independent(self.loss.pooled(), self.intercept, self.max_iter)[0]
         return self._limit(center + np.zeros(self.loss.shape), center, _POOLED)
 
     @cached_property
     def _unseen(self) -> Array:
-        return _separate.unseen_directions(self.loss)
+        """Orthonormal directions, as columns, that no task's data see; most often none."""
+        together = self.loss.hessian(np.zeros(self.loss.shape)).sum(axis=0, keepdims=True)
+        values, vectors = np.linalg.eigh(together)
+        return np.asarray(vectors[0][:, ~_significant(values)[0]])
 
     @cached_property
     def _undetermined(self) -> Flags:
-        """Which tasks have undetermined parameters."""
-        return _separate.undetermined(self.loss.hessian(np.zeros(self.loss.shape)))
+        """Which tasks have directions that their data do not see."""
+        values = np.linalg.eigvalsh(self.loss.hessian(np.zeros(self.loss.shape)))
+        return np.asarray(~_significant(np.asarray(values)).all(axis=1))
 
     def mean(self, thetas: Array) -> Array:
         """Weighted mean of the tasks."""
@@ -222,7 +233,7 @@ class ConvexProblem:
         diagonal = np.arange(H.shape[1])
         H[:, diagonal, diagonal] += fixed[loose] * (size + (size == 0))[:, None]
         offsets = solution.thetas - solution.center
-        offsets[loose] = _separate.determined_part(H, offsets[loose])
+        offsets[loose] = determined_part(H, offsets[loose])
         fits = np.all(coupling.clipped(offsets) == offsets, axis=1) & loose
         thetas = np.where(fits[:, None], solution.center + offsets, solution.thetas)
         return replace(solution, thetas=thetas)
@@ -244,3 +255,67 @@ def _by_block(name: str, knob: PerBlock, blocks: tuple[str, ...]) -> list[float]
             "Omit a block to leave it free."
         )
     return [knob.get(block, _FREE[name]) for block in blocks]
+
+
+def independent(loss: Loss, intercept: slice, max_iter: int) -> Array:
+    """Minimise each task's loss by itself: Newton steps with one step length per task.
+
+    Where the data leave parameters open, those with the least coefficients are taken, as ordinary
+    least squares does. A separable classification has no minimum; its parameters grow until the
+    gradient is negligible.
+    """
+    thetas = np.zeros(loss.shape)
+    value, gradient = loss.value(thetas), loss.gradient(thetas)
+    goal = _TOL * np.maximum(np.abs(gradient).max(axis=1), 1e-4 * loss.scale)
+    for _ in range(max_iter):
+        unfinished = np.abs(gradient).max(axis=1) > goal
+        if not unfinished.any():
+            break
+        step = -_least_norm_solution(loss.hessian(thetas), gradient, intercept)
+        step[~unfinished] = 0.0
+        slope = np.einsum("np,np->n", gradient, step)
+        length = np.ones(len(thetas))
+        for _ in range(30):
+            further = thetas + length[:, None] * step
+            new = loss.value(further)
+            too_high = new > value + _DECREASE * length * slope + _ROUNDING * np.abs(value)
+            if not too_high.any():
+                break
+            length[too_high] *= 0.5
+        thetas, value, gradient = further, new, loss.gradient(further)
+    return thetas
+
+
+def determined_part(H: Array, offsets: Array) -> Array:
+    """Part of each offset that the data see: its projection onto the range of H_i."""
+    values, vectors = np.linalg.eigh(H)
+    significant = vectors * _significant(values)[:, None, :]
+    coordinates = np.matmul(significant.transpose(0, 2, 1), offsets[:, :, None])
+    return np.asarray(np.matmul(significant, coordinates)[:, :, 0])
+
+
+def _least_norm_solution(H: Array, g: Array, intercept: slice) -> Array:
+    """Solve H x = g for each task; of several solutions the one with the least coefficients."""
+    at = np.arange(H.shape[1])[intercept]
+    rest = np.setdiff1d(np.arange(H.shape[1]), at)
+    inverse = _pseudo_inverse(H[:, at[:, None], at])
+    coupling = H[:, rest[:, None], at]
+    onto = inverse @ coupling.transpose(0, 2, 1)  # intercepts that go with each coefficient
+    alone = np.matmul(inverse, g[:, at, None])
+    right = g[:, rest, None] - coupling @ alone
+    coefficients = _pseudo_inverse(H[:, rest[:, None], rest] - coupling @ onto) @ right
+    result = np.empty_like(g)
+    result[:, rest] = coefficients[:, :, 0]
+    result[:, at] = (alone - onto @ coefficients)[:, :, 0]
+    return result
+
+
+def _pseudo_inverse(H: Array) -> Array:
+    values, vectors = np.linalg.eigh(H)
+    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=_significant(values))
+    return np.asarray((vectors * inverse[:, None, :]) @ vectors.transpose(0, 2, 1))
+
+
+def _significant(values: Array) -> Flags:
+    """Which eigenvalues, in ascending order, are more than rounding errors of the largest."""
+    return np.asarray(values > _RANK * values.shape[1] * np.maximum(values[:, -1:], 0.0))

@@ -73,7 +73,8 @@ class Cells:
         Cells with equally many rows fill a dense array without padding, so that one batched product
         serves many small cells as well as a single large one.
         """
-        order = np.argsort(cell)
+        # Radix sort of short integers takes a tenth of the time.
+        order = np.argsort(cell.astype(np.min_scalar_type(len(self.counts))), kind="stable")
         sorted_cells = cell[order]
         first = np.flatnonzero(np.diff(sorted_cells, prepend=-1))
         sizes = np.diff(first, append=len(cell))

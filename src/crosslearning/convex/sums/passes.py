@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crosslearning.convex.families import Family, OneScore
-from crosslearning.convex.sums.checks import checked_weights
 from crosslearning.convex.sums.columns import Scaling
-from crosslearning.convex.sums.moments import Moments
-from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.rows import GLMRows, Moments, times_each
+from crosslearning.convex.sums.statistics import checked_weights
 from crosslearning.tether import Array, Flags, Indices
 
 _TOO_FAR, _ROUNDING = 0.25, 1e-9  # shares of the bend, and of the log likelihood
@@ -206,8 +205,3 @@ class Expansion:
         good = self.sums.values >= least - _ROUNDING * np.abs(before.sums.values)
         thetas = np.where(good[:, None], self.thetas, before.thetas)
         return replace(self, thetas=thetas, sums=self.sums.where(good, before.sums)), good
-
-
-def times_each(A: Array, thetas: Array) -> Array:
-    """A_i θ_i of all tasks."""
-    return np.asarray(np.matmul(A, thetas[:, :, None])[:, :, 0])

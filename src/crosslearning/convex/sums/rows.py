@@ -1,21 +1,142 @@
-"""Rows of a generalised linear model, and their quadratic approximation at some parameters."""
+"""Rows of a generalised linear model, and sums of products over the rows of each task."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from crosslearning.convex.sums.moments import Moments, buckets
-from crosslearning.convex.sums.scores import quadratic_forms
+from crosslearning.convex.families import Family
+from crosslearning.tether import Array, Flags, Indices
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+_LARGEST = 2**13  # rows, so that what is made of a bucket stays in the cache
 
-    from crosslearning.convex.families import Family
-    from crosslearning.tether import Array, Indices
+
+@dataclass(frozen=True, eq=False)
+class Bucket:
+    """Tasks of similar size, the positions of their rows (tasks, length), and which are no padding.
+
+    Padding repeats some row.
+    """
+
+    tasks: Indices
+    rows: Indices
+    inside: Flags
+
+
+def buckets(tasks: Indices, n_tasks: int) -> Iterator[Bucket]:
+    """Group tasks by size, rounded up to powers of 2, so that at most half is padding."""
+    order = np.argsort(tasks, kind="stable")
+    sizes = np.bincount(tasks, minlength=n_tasks)
+    first = np.cumsum(sizes) - sizes
+    magnitude = np.ceil(np.log2(np.maximum(sizes, 1)))
+    for level in np.unique(magnitude[sizes > 0]):
+        alike = np.flatnonzero((magnitude == level) & (sizes > 0))
+        position = np.arange(sizes[alike].max())
+        at_once = max(_LARGEST // len(position), 1)
+        for start in range(0, len(alike), at_once):
+            members = alike[start : start + at_once]
+            inside = position < sizes[members, None]
+            rows = order[np.where(inside, first[members, None] + position, 0)]
+            yield Bucket(members, rows, inside)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Z_iᵀZ_i of the weighted rows Z_i = (columns, target) of each task i.
+
+    `counts` are numbers of rows, `log_weights` sums of the logarithms of their weights;
+    `intercept` tells whether the last column is the intercept, and `target_mean` is what was
+    subtracted from the targets.
+    """
+
+    products: Array
+    counts: NDArray[Any]
+    log_weights: Array
+    intercept: bool
+    target_mean: float = 0.0
+
+    @classmethod
+    def of_rows(
+        cls,
+        columns: Array,
+        y: Array,
+        weights: Array,
+        tasks: Indices,
+        n_tasks: int,
+        *,
+        intercept: bool,
+    ) -> Moments:
+        """Sum products of rows; a column of ones for the intercept is last among the columns."""
+        width = columns.shape[1] + 1
+        products = np.zeros((n_tasks, width, width))
+        for bucket in buckets(tasks, n_tasks):
+            rows = np.concatenate([columns[bucket.rows], y[bucket.rows][:, :, None]], axis=2)
+            weighted = rows * (weights[bucket.rows] * bucket.inside)[:, :, None]
+            products[bucket.tasks] = weighted.swapaxes(1, 2) @ rows
+        used = weights > 0
+        counts = np.bincount(tasks[used], minlength=n_tasks)
+        logs = np.bincount(tasks[used], np.log(weights[used]), n_tasks)
+        return cls(products, counts, logs.astype(np.float64), intercept)
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.products)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, the intercept's among them."""
+        return int(self.products.shape[1] - 1)
+
+    def take(self, tasks: Indices | slice) -> Moments:
+        """Return some of the tasks."""
+        parts = {name: getattr(self, name)[tasks] for name in ("products", "counts", "log_weights")}
+        return replace(self, **parts)
+
+
+def times_each(A: Array, thetas: Array) -> Array:
+    """A_i θ_i of all tasks."""
+    return np.asarray(np.matmul(A, thetas[:, :, None])[:, :, 0])
+
+
+def quadratic_forms(columns: Array, tasks: Indices, covariances: Array) -> Array:
+    """xᵀK_ix of rows of known tasks."""
+    return score_covariances(columns, tasks, covariances, covariances[0])[:, 0, 0]
+
+
+def score_covariances(columns: Array, tasks: Indices, covariances: Array, unseen: Array) -> Array:
+    """Covariances of the scores of rows, (n_rows, n_scores, n_scores).
+
+    `covariances` are those of the tasks' parameters, matrices (columns, scores), flattened, and
+    `unseen` that of a new task, whose number is -1.
+    """
+    q = len(unseen) // columns.shape[1]
+    result = np.empty((len(columns), q, q))
+    known, new = np.flatnonzero(tasks >= 0), np.flatnonzero(tasks < 0)
+    result[new] = _padded_covariances(columns[None, new], unseen[None])[0]
+    for bucket in buckets(tasks[known], len(covariances)):
+        rows = known[bucket.rows]
+        block = _padded_covariances(columns[rows], covariances[bucket.tasks])
+        result[rows[bucket.inside]] = block[bucket.inside]
+    return result
+
+
+def _padded_covariances(X: Array, covariances: Array) -> Array:
+    """Covariances of the scores of each row of each task, (tasks, rows, scores, scores)."""
+    n_tasks, n_rows, p = X.shape
+    q = covariances.shape[1] // p
+    K = covariances.reshape(n_tasks, p, q, p, q)
+    result = np.empty((n_tasks, n_rows, q, q))
+    for k in range(q):
+        for m in range(k + 1):
+            block = np.sum((X @ K[:, :, k, :, m]) * X, axis=2)
+            result[:, :, k, m] = result[:, :, m, k] = block
+    return result
 
 
 class _Padded(NamedTuple):
@@ -137,8 +258,8 @@ class GLMRows:
                     f(rows.y, scores) for f in (self.family.slope, self.family.curvature)
                 )
             else:
-                score_covariances = _score_covariances(rows.X, covariances[rows.tasks])
-                slope, bend = self.family.averaged(rows.y, scores, score_covariances)
+                of_scores = _padded_covariances(rows.X, covariances[rows.tasks])
+                slope, bend = self.family.averaged(rows.y, scores, of_scores)
             slopes[rows.tasks] = _summed(rows.X, slope * rows.weights[:, :, None])
             bend = bend * rows.weights[:, :, None, None]
             flipped = rows.X.swapaxes(1, 2)
@@ -158,7 +279,7 @@ class GLMRows:
         g, A = self.derivatives(thetas, covariances)
         products = np.zeros((len(A), A.shape[1] + 1, A.shape[1] + 1))
         products[:, :-1, :-1] = A
-        b = g + np.matmul(A, thetas[:, :, None])[:, :, 0]
+        b = g + times_each(A, thetas)
         products[:, :-1, -1] = products[:, -1, :-1] = b
         products /= dispersion
         return products
@@ -173,8 +294,8 @@ class GLMRows:
         """Gradient by θ_i of ½ tr(A_i(θ_i) K_i) for given covariances K_i."""
         result = np.zeros((self.n_tasks, self.n_parameters))
         for rows, scores in self._scores(thetas):
-            score_covariances = _score_covariances(rows.X, covariances[rows.tasks])
-            slope = self.family.curvature_slope(rows.y, scores, score_covariances)
+            of_scores = _padded_covariances(rows.X, covariances[rows.tasks])
+            slope = self.family.curvature_slope(rows.y, scores, of_scores)
             result[rows.tasks] = _summed(rows.X, slope * rows.weights[:, :, None])
         return 0.5 / dispersion * result
 
@@ -187,16 +308,3 @@ class GLMRows:
 def _summed(X: Array, slope: Array) -> Array:
     """Sum columns times slopes over the rows of each task, flattened."""
     return np.asarray((X.swapaxes(1, 2) @ slope).reshape(len(X), -1))
-
-
-def _score_covariances(X: Array, covariances: Array) -> Array:
-    """Covariances of the scores of each row, (tasks, rows, scores, scores)."""
-    n_tasks, n_rows, p = X.shape
-    q = covariances.shape[1] // p
-    K = covariances.reshape(n_tasks, p, q, p, q)
-    result = np.empty((n_tasks, n_rows, q, q))
-    for k in range(q):
-        for m in range(k + 1):
-            block = np.sum((X @ K[:, :, k, :, m]) * X, axis=2)
-            result[:, :, k, m] = result[:, :, m, k] = block
-    return result

@@ -10,10 +10,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.convex.sums import checks
 from crosslearning.convex.sums.cells import Cells
 from crosslearning.convex.sums.columns import Scaling
-from crosslearning.convex.sums.moments import Moments
+from crosslearning.convex.sums.rows import Moments
 from crosslearning.files import replacing
 from crosslearning.tether import Array, Indices
 
@@ -101,14 +100,14 @@ class Statistics:
         `tasks` holds labels or, if distinct `labels` are given, positions among them. `folds` holds
         numbers from 0 to ``n_folds - 1``, random by default. Returns this object.
         """
-        rows = checks.checked_rows(X, y)
-        names, task = checks.encode(tasks, labels, len(rows))
-        weights = checks.checked_weights(sample_weight, len(rows))
+        rows = checked_rows(X, y)
+        names, task = encode(tasks, labels, len(rows))
+        weights = checked_weights(sample_weight, len(rows))
         if folds is None:
             rng = np.random.default_rng([self.seed, self.n_rows])
-            fold = checks.deal_folds(task, self.n_folds, rng)
+            fold = deal_folds(task, self.n_folds, rng)
         else:
-            fold = checks.checked_folds(folds, len(task), self.n_folds)
+            fold = checked_codes(folds, len(task), self.n_folds, "folds")
         used = weights > 0
         if not used.all():
             rows, weights, task, fold = rows[used], weights[used], task[used], fold[used]
@@ -168,7 +167,7 @@ class Statistics:
         if not isinstance(other, Statistics):
             return NotImplemented
         self._check_folds(other)
-        where = checks.positions(self.labels, other.labels)
+        where = positions(self.labels, other.labels)
         if where is None or np.any(self.cells.counts[where] < other.cells.counts):
             raise ValueError(
                 "Statistics can only be subtracted from statistics that include their rows; some "
@@ -290,7 +289,7 @@ class Statistics:
                 f"All task labels must be of one type; got {labels.dtype} after "
                 f"{self.labels.dtype}. Convert them, for example to strings."
             )
-        where = checks.positions(self.labels, labels)
+        where = positions(self.labels, labels)
         if where is not None:
             return where
         union = np.union1d(self.labels, labels)
@@ -305,3 +304,111 @@ class Statistics:
                 f"Both statistics must have the same number of folds; got {self.n_folds} and "
                 f"{other.n_folds}. Take their `total()` first."
             )
+
+
+def checked_rows(X: ArrayLike, y: ArrayLike) -> Array:
+    """Features with the targets as the last column."""
+    features, target = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if features.ndim != 2 or target.shape != features.shape[:1]:
+        raise ValueError(
+            "`X` must be a matrix and `y` must hold one number for each of its rows; got shapes "
+            f"{features.shape} and {target.shape}."
+        )
+    rows = np.column_stack([features, target])
+    # A sum first: it needs no array of flags.
+    if not np.isfinite(rows.sum()) and not (finite := np.isfinite(rows).all(axis=1)).all():
+        bad = int(np.argmin(finite))
+        raise ValueError(
+            f"`X` and `y` must be finite; row {bad} is not. Impute missing values, or drop the row."
+        )
+    return rows
+
+
+def checked_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Array:
+    """Weights of rows or tasks, 1 by default."""
+    if weights is None:
+        return np.ones(n)
+    checked = np.asarray(weights, dtype=np.float64)
+    if checked.shape != (n,) or not np.all((checked >= 0) & (checked < np.inf)):
+        raise ValueError(
+            f"`{name}` must hold {n} finite numbers of at least 0; got shape {checked.shape} and "
+            f"smallest value {checked.min(initial=np.inf)}."
+        )
+    return checked
+
+
+def encode(tasks: ArrayLike, labels: ArrayLike | None, n_rows: int) -> tuple[NDArray[Any], Indices]:
+    """Sorted distinct labels, and the position of each row's."""
+    array = _plain(tasks)
+    if array.shape != (n_rows,):
+        raise ValueError(
+            f"`tasks` must hold one label for each of the {n_rows} rows; got shape {array.shape}."
+        )
+    if labels is None:
+        return _unique(array, "tasks")
+    names, order = _unique(_plain(labels), "labels")
+    if len(names) != len(order):
+        raise ValueError(f"`labels` must be distinct; got {len(order)}, {len(names)} distinct.")
+    return names, order[checked_codes(array, n_rows, len(names), "tasks")]
+
+
+def checked_codes(codes: ArrayLike, n_rows: int, n: int, name: str) -> Indices:
+    """Numbers of the rows' folds, or positions of their tasks among labels."""
+    array = np.asarray(codes)
+    whole = array.shape == (n_rows,) and array.dtype.kind in "iu"
+    if not whole or (n_rows and not 0 <= array.min() <= array.max() < n):
+        raise ValueError(
+            f"`{name}` must hold a whole number from 0 to {n - 1} for each of the {n_rows} rows; "
+            f"got shape {array.shape}, dtype {array.dtype} and values such as {array.ravel()[:3]}."
+        )
+    return array.astype(np.intp, copy=False)
+
+
+def positions(sorted_labels: NDArray[Any], labels: NDArray[Any]) -> Indices | None:
+    """Where labels are among sorted ones; None unless all are there."""
+    if not len(sorted_labels) or sorted_labels.dtype.kind != labels.dtype.kind:
+        return None
+    where = np.searchsorted(sorted_labels, labels)
+    present = sorted_labels[np.minimum(where, len(sorted_labels) - 1)] == labels
+    return where if np.all(present) else None
+
+
+def deal_folds(task: Indices, n_folds: int, rng: np.random.Generator) -> Indices:
+    """Deal the rows of each task, in random order, to the folds in turn."""
+    if n_folds == 1:
+        return np.zeros(len(task), dtype=np.intp)
+    shuffled = rng.permutation(len(task))
+    dealt = shuffled[np.argsort(task[shuffled], kind="stable")]
+    folds = np.empty(len(task), dtype=np.intp)
+    # A task begins where the one before it ended, so that the folds are of one size too.
+    folds[dealt] = (rng.integers(n_folds) + np.arange(len(task))) % n_folds
+    return folds
+
+
+def _plain(labels: ArrayLike) -> NDArray[Any]:
+    """Labels as an array of a type that sorts fast and can be saved, if there is one."""
+    array = np.asarray(labels)
+    if array.dtype.kind == "O" and array.size and all(isinstance(label, str) for label in array):
+        return array.astype(str)
+    if array.dtype.kind in "iu" and array.dtype != np.uint64:
+        return array.astype(np.int64, copy=False)
+    return array
+
+
+def _unique(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], Indices]:
+    missing = labels != labels
+    if labels.dtype.kind == "O":
+        missing = np.array([label is None or label != label for label in labels], dtype=bool)
+    if missing.any():
+        raise ValueError(
+            f"`{name}` must have no missing labels; number {missing.argmax()} is missing. Drop "
+            "the row, or fill in the label."
+        )
+    try:
+        names, codes = np.unique(labels, return_inverse=True)
+    except TypeError as problem:
+        raise ValueError(
+            f"Labels in `{name}` must be of one type; got several ({problem}). Convert them, for "
+            "example to strings."
+        ) from problem
+    return names, codes.reshape(-1)

@@ -1,4 +1,4 @@
-"""Checked rows with their tasks."""
+"""Checked rows with their tasks, and squared errors of many models on the same rows."""
 
 from __future__ import annotations
 
@@ -65,3 +65,39 @@ class TaskTable:
 
 
 Data = TaskTable | Statistics  # of encoded targets; sums are for the Gaussian family alone
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredError:
+    """Negative mean squared errors by task, of many models on the same rows.
+
+    `factors` are matrices R with the products RᵀR of the tasks' weighted rows (x, 1, y), so that
+    ‖R (coef, intercept, -1)‖² is the sum of squared errors. `weights` are sums over a task's rows,
+    and `models` tells which model speaks for each task.
+    """
+
+    factors: Array
+    weights: Array
+    models: Indices
+
+    @classmethod
+    def of(cls, data: Data, models: Indices) -> SquaredError:
+        """Take deviations from the means, and the means as one heavy row."""
+        sums = data if isinstance(data, Statistics) else data.sums
+        cells, p = sums.total().cells[:, 0], sums.n_features
+        unit = np.sqrt(np.einsum("njj->nj", cells.scatters))
+        unit[unit == 0.0] = 1.0
+        values, vectors = np.linalg.eigh(cells.scatters / (unit[:, :, None] * unit[:, None]))
+        roots = np.sqrt(np.maximum(values, 0.0))[:, :, None] * vectors.swapaxes(1, 2)
+        rows = np.concatenate([roots * unit[:, None], cells.means[:, None]], axis=1)
+        rows = np.insert(rows, p, 0.0, axis=2)
+        rows[:, -1, p] = 1.0
+        rows[:, -1] *= np.sqrt(cells.weights)[:, None]
+        return cls(rows, data.task_weights, models)
+
+    def __call__(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Score of each task, NaN if it has no rows, and its weight."""
+        vectors = np.hstack([coef[:, 0], intercept, np.full_like(intercept, -1.0)])[self.models]
+        errors = np.matmul(self.factors, vectors[:, :, None])[:, :, 0]
+        squares, none = np.einsum("np,np->n", errors, errors), np.full(len(errors), np.nan)
+        return np.divide(-squares, self.weights, out=none, where=self.weights > 0), self.weights

@@ -1,48 +1,52 @@
-"""The models that are tried on a table: learners at their ends.
+"""The models that are tried on a table: learners at their ends; their results, and the choice.
 
 A learner is a base of features and a family of targets. An end is how much tasks share: one pooled
 model, a level per task, cross-learned, or separate models. Ends of a learner differ in nothing but
 the covariance of the tasks, so that comparing them tells what sharing is worth.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.convex.families import REGISTRY
+from crosslearning.evaluation.scores import Scores, nested
 from crosslearning.linear import (
     CrossBayesianGLM,
     CrossBayesianLogisticRegression,
     CrossBayesianRidge,
 )
 
+Array = NDArray[np.float64]
 End = Literal["pooled", "levels", "cross", "separate"]
 _WIDE = 60  # coefficients; with more, tasks differ in those of a block by one variance
 _SLOW = 8  # features; with more, gamma models are too slow to try unless asked for
 _ROUGH = 1e-3  # tolerance of the log evidence there
 _ROBUST_ROWS = 50_000  # beyond which outliers matter little
+_ROUNDING = 1e-9  # relative to the best score; smaller differences are ties
+_ALL: tuple[End, ...] = ("pooled", "levels", "cross", "separate")
+_THREE: tuple[End, ...] = ("pooled", "cross", "separate")
+_TWO: tuple[End, ...] = ("pooled", "cross")
 _LABELS: dict[End, str] = {
     "pooled": "one pooled model",
     "levels": "common slopes, a level per task",
     "cross": "cross-learned",
     "separate": "separate models",
 }
-_ALL: tuple[End, ...] = ("pooled", "levels", "cross", "separate")
-_THREE: tuple[End, ...] = ("pooled", "cross", "separate")
-_TWO: tuple[End, ...] = ("pooled", "cross")
+_NOUNS = _LABELS | {
+    "levels": "the model with common slopes and a level per task",
+    "cross": "cross-learning",
+}
 _WORDS = {
     "linear": "",
     "means": "with task means",
     "splines": "with curves",
     "splines-means": "with curves and task means",
-}
-_NOUNS = _LABELS | {
-    "levels": "the model with common slopes and a level per task",
-    "cross": "cross-learning",
 }
 # Task means are constant in a task, so that separate models do not see them.
 _SEPARATE_BASE = {"means": "linear", "splines-means": "splines"}
@@ -54,7 +58,8 @@ _SEPARATE_FAMILY = {"negative-binomial": "poisson"}
 class Candidate:
     """A learner at an end; `family` is empty for normal targets and classes without an order.
 
-    A model that is not `kept` is only compared with. A `nested` one knows groups of tasks.
+    Trees have no estimator. A model that is not `kept`, since it obeys no bound, is only compared
+    with. A `nested` one knows groups of tasks.
     """
 
     name: str
@@ -71,9 +76,8 @@ class Candidate:
         """Its name within a sentence."""
         if self.base not in _WORDS:
             return self.label
-        family = f"({self.family})" if self.family else ""
         nested = "nested" if self.nested else ""
-        return " ".join(filter(None, (nested, _NOUNS[self.end], _WORDS[self.base], family)))
+        return _joined(nested, _NOUNS[self.end], _WORDS[self.base], _in_brackets(self.family))
 
     @property
     def learner(self) -> tuple[str, str]:
@@ -85,6 +89,14 @@ class Candidate:
         """The learner whose separate models are those of this one."""
         family = _SEPARATE_FAMILY.get(self.family, self.family)
         return _SEPARATE_BASE.get(self.base, self.base), family
+
+
+def _joined(*words: str) -> str:
+    return " ".join(filter(None, words))
+
+
+def _in_brackets(family: str) -> str:
+    return f"({family})" if family else ""
 
 
 def trees(epsilon: float) -> list[Candidate]:
@@ -141,11 +153,7 @@ def candidates(
 
 
 def based(
-    kind: str,
-    family: str,
-    blocks: Mapping[str, NDArray[Any]],
-    epsilon: float,
-    n_scores: int = 1,
+    kind: str, family: str, blocks: Mapping[str, NDArray[Any]], epsilon: float, n_scores: int = 1
 ) -> list[Candidate]:
     """Return models on other bases; `blocks` are those of the columns by base."""
     models = []
@@ -165,8 +173,8 @@ def _models(
     base: str = "linear",
 ) -> list[Candidate]:
     """Models of one learner."""
-    wide = width > _WIDE
-    plain, model = family == "gaussian", partial[Any](CrossBayesianGLM, family)
+    wide, plain = width > _WIDE, family == "gaussian"
+    model = partial[Any](CrossBayesianGLM, family)
     if kind == "classification":
         model = partial(CrossBayesianLogisticRegression, ordered=family == "ordinal")
     elif plain:
@@ -179,10 +187,189 @@ def _models(
         covariance = end if end != "cross" else "block" if wide else "auto"
         settings = shared | {"covariance": covariance} | ({"tol": _ROUGH} if wide else {})
         settings |= {} if end == "cross" else {"epsilon": inf}
-        name = "-".join(filter(None, (end, other, base if base != "linear" else "")))
-        named = _LABELS[end], _WORDS[base], f"({other})" if other else ""
-        label = " ".join(filter(None, named))
-        # A bound is kept by cross-learned models, and by a pooled one, whatever it is.
-        kept = shared["epsilon"] == inf or end in _TWO
-        models.append(Candidate(name, label, end, model(**settings), base, other, kept))
+        models.append(
+            Candidate(
+                name="-".join(filter(None, (end, other, base if base != "linear" else ""))),
+                label=_joined(_LABELS[end], _WORDS[base], _in_brackets(other)),
+                end=end,
+                estimator=model(**settings),
+                base=base,
+                family=other,
+                # A bound is kept by cross-learned models, and by a pooled one, whatever it is.
+                kept=shared["epsilon"] == inf or end in _TWO,
+            )
+        )
     return models
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A choice among some candidates: weights by name, and scores by split and task.
+
+    The weights come from all splits. What is scored on a split is a choice made on the others,
+    whose `predictions` are there if it blends.
+    """
+
+    weights: dict[str, float]
+    scores: Array
+    predictions: Array | None = None
+
+
+def choices(
+    candidates: Sequence[Candidate], choice: Callable[[Sequence[Candidate]], Choice]
+) -> dict[str, Choice]:
+    """Choose among all candidates, and among those that a sentence compares them with.
+
+    Sharing is compared on equal terms: with pooled models ("pooled"), which all learners have, and
+    with separate models ("separate") by a choice among the learners that have them ("paired").
+    That is the choice among all, if it has no others.
+    """
+    pooled, separate = ([c for c in candidates if c.end == end] for end in ("pooled", "separate"))
+    made = {"all": choice([c for c in candidates if c.kept])}
+    if pooled:
+        made["pooled"] = choice(pooled)
+    if separate:
+        learners = {c.learner for c in separate}
+        paired = [c for c in candidates if c.kept and c.separate_end in learners]
+        others = made["all"].weights.keys() - {c.name for c in paired}
+        made["separate"] = choice(separate)
+        made["paired"] = choice(paired) if others else made["all"]
+    linear = [c for c in candidates if c.base == "linear"]
+    if len(linear) < len(candidates):
+        made["linear"] = choice(linear)
+    return made
+
+
+def best_choice(candidates: Sequence[Candidate], scores: Scores) -> Choice:
+    """Choose the candidate with the best mean; for each split, the one that is best on others."""
+    best = best_of(candidates, over_tasks(scores))
+    return Choice({best.name: 1.0}, nested(scores, {"all": range(len(candidates))}).values[0])
+
+
+def best_of(candidates: Sequence[Candidate], means: Array) -> Candidate:
+    """Return the candidate with the best mean, the cheapest of equal ones."""
+    top = means.max()
+    if top == -np.inf:
+        raise ValueError(
+            "No model could be scored: every training part lacks something, such as a class. "
+            "Hold out other parts, or fewer of them."
+        )
+    equal = means >= top - _ROUNDING * abs(top)
+    return candidates[int(equal.argmax())]
+
+
+def over_tasks(scores: Scores) -> Array:
+    """Mean over the tasks that all settings have a score of; minus infinity if one has none."""
+    values = scores.by_task
+    usable = np.isfinite(values).any(axis=1)
+    common = np.isfinite(values[usable]).all(axis=0)
+    means = values[:, common].mean(axis=1) if common.any() else np.full(len(values), -np.inf)
+    return np.where(usable, means, -np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """Results of candidates, cheapest first, on held-out rows.
+
+    `scores` are by the metric of the choice, `plain` squared errors or shares that are correct;
+    `predictions` and their standard deviations `sds` are those of all rows by name, NaN where there
+    is none. `choices` are made by :func:`choices`. `skipped` are labels of models there was no time
+    for, `failed` reasons why some are missing, by label.
+    """
+
+    candidates: Sequence[Candidate]
+    scores: Scores
+    plain: Scores
+    choices: Mapping[str, Choice]
+    predictions: dict[str, Array] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    sds: dict[str, Array] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the candidates."""
+        return [candidate.name for candidate in self.candidates]
+
+    @property
+    def means(self) -> Array:
+        """Mean score over the tasks; minus infinity for what could not be fitted."""
+        return over_tasks(self.scores)
+
+    @property
+    def chosen(self) -> Candidate:
+        """The blend, or the model that has all its weight."""
+        names = list(self.parts)
+        return self.named("blend" if len(names) > 1 else names[0])
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Weights of the models that make up the chosen one."""
+        return self.choices["all"].weights
+
+    @property
+    def listed_parts(self) -> list[tuple[Candidate, float]]:
+        """These models with their weights, the heaviest first."""
+        parts = sorted(self.parts.items(), key=lambda part: -part[1])
+        return [(self.named(name), weight) for name, weight in parts]
+
+    @property
+    def described(self) -> Candidate:
+        """The chosen model if it is linear in the columns, else the best that is.
+
+        One that is cross-learned, if there was time for one; of tasks within groups one that knows
+        the groups.
+        """
+        return self.chosen if self.chosen.base == "linear" else self._linear("cross")
+
+    @property
+    def spreading(self) -> Candidate:
+        """The described model; if its tasks share nothing, the best linear one whose tasks do.
+
+        Of tasks within groups, the best one that knows the groups.
+        """
+        described, sharing = self.described, self._linear("cross", "levels")
+        better = described.end == "separate" or (sharing.nested and not described.nested)
+        return sharing if better else described
+
+    def _linear(self, *ends: End) -> Candidate:
+        linear = [k for k, c in enumerate(self.candidates) if c.base == "linear" and c.kept]
+        nested = [k for k in linear if self.candidates[k].nested]
+        preferred = nested or [k for k in linear if self.candidates[k].end in ends] or linear
+        return best_of([self.candidates[k] for k in preferred], self.means[preferred])
+
+    @property
+    def nested_score(self) -> float:
+        """Score of the choice itself, made for every split on the others."""
+        values = self.choices["all"].scores[np.newaxis]
+        return float(over_tasks(Scores(["all"], values, self.scores.weights))[0])
+
+    @property
+    def notes(self) -> list[str]:
+        """Say which models were not tried, or could not be compared, and why."""
+        notes = []
+        if self.skipped:
+            slow = "so that results may depend on the speed of the machine"
+            more = "a larger option time_budget tries them"
+            notes.append(f"no time for {_listed(self.skipped)}, {slow}: {more}")
+        for reason in dict.fromkeys(self.failed.values()):
+            labels = [label for label, why in self.failed.items() if why == reason]
+            notes.append(f"left out, since {reason}: {_listed(labels)}")
+        return notes
+
+    def named(self, name: str) -> Candidate:
+        """Return the candidate of this name."""
+        return self.candidates[self.names.index(name)]
+
+
+def _listed(labels: list[str]) -> str:
+    return labels[0] if len(labels) == 1 else f"{labels[0]} (and {len(labels) - 1} more)"
+
+
+def paired(a: Array, b: Array) -> tuple[float, float]:
+    """Mean difference over the tasks that have both scores, and its standard error."""
+    ahead = (a - b)[np.isfinite(a) & np.isfinite(b)]
+    if len(ahead) < 2:
+        return float(ahead.sum()), 0.0
+    return float(ahead.mean()), float(ahead.std(ddof=1) / len(ahead) ** 0.5)

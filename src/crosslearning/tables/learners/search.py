@@ -1,43 +1,132 @@
-"""The search among candidates: out-of-fold predictions of each, until the budget ends."""
+"""The search among candidates: out-of-fold predictions of each, and a blend of them."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from scipy.stats import kurtosis
 from sklearn.base import clone
 
 from crosslearning.convex.deadline import OutOfTimeError, deadline
+from crosslearning.convex.families import REGISTRY
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
-from crosslearning.linear import CrossBayesianRidge
-from crosslearning.tables.learners.candidates import Candidate, End
-from crosslearning.tables.learners.features import BLOCKS
-from crosslearning.tables.learners.selection import Selection, choices
-from crosslearning.tables.learners.spaces import Spaces
-from crosslearning.tables.learners.trials import Choice, Trials
-from crosslearning.tables.metrics import Metric, plain_of
-from crosslearning.tables.rows import (
-    NotFittedError,
-    Rows,
-    Splits,
-    bounded,
-    deviations_of_rows,
-    fitted,
-    predict_rows,
-    without,
+from crosslearning.extras import require
+from crosslearning.linear import CrossBayesianRidge, SplineFeatures
+from crosslearning.tables.forecast import BLOCKS, Basis, TaskMeans, blended
+from crosslearning.tables.learners.blend import blend_weights
+from crosslearning.tables.learners.boosting import Boosting
+from crosslearning.tables.learners.candidates import (
+    Candidate,
+    Choice,
+    End,
+    Trials,
+    best_choice,
+    choices,
 )
+from crosslearning.tables.metrics import Metric, Predictions, plain_of
+from crosslearning.tables.rows import NotFittedError, Rows, Splits, fitted, predict_rows
 
 Array = NDArray[np.float64]
-_MOST_SUMS = 5e7  # numbers in the sums of tasks and folds; beyond, rows are summed again
-_MOST_SDS = 20_000  # rows with a predicted standard deviation
+_WIDEST = 100  # features, beyond which curves are not tried by default
+_COSTLY = 2e7  # tasks × coefficients³, beyond which a base is not tried if fits are iterated
+_WORTH = 2.0  # gain in log evidence for which means of tasks are tried
+_HEAVY = 0.0  # excess kurtosis of errors, beyond which robust models are tried
+_FEWEST_ROWS = 60  # for trees
+_CONSTANT = 1e-9  # share of the variance of a column that is within tasks, or between them
+_MOST_SUMS = 5e7  # numbers in the sums of tasks and splits; beyond, rows are summed again
+
+
+class Bases:
+    """The features that can be tried on a table, and its rows in them."""
+
+    def __init__(self, rows: Rows, splits: Splits, base: str, family: str, seed: int) -> None:
+        self.rows, self.splits, self.family = rows, splits, family
+        self.n_scores = 1 if family == "ordinal" else rows.n_scores
+        self.blocks: dict[str, NDArray[np.str_]] = {}  # of the columns of each base
+        self.notes: list[str] = []
+        self.boosting = Boosting(rows, splits, family, seed)
+        n, p = rows.X.shape
+        self.trees = base in ("auto", "boosting") and n >= _FEWEST_ROWS and family != "quantile"
+        self.trees = self.trees and self._trees_can_be_grown()
+        if base == "auto" and p > _WIDEST:
+            self.notes.append(f"curves were not tried, since there are {p} features")
+        elif base in ("auto", "splines"):
+            splines = SplineFeatures().fit(rows.X, sample_weight=rows.weights)
+            self.basis = Basis(splines.mean_, splines.scale_, splines.curves_)
+            self._columns = self.basis.apply(rows.X, rows.codes)
+            shares = self._means(np.arange(n)).shares
+            self._averaged = np.flatnonzero(np.minimum(shares, 1.0 - shares) > _CONSTANT)
+            self.blocks = self._possible(base)
+
+    def _trees_can_be_grown(self) -> bool:
+        """Whether LightGBM can be imported; if not, a note says why."""
+        try:
+            require("Growing boosted trees", "lightgbm")
+        except (ImportError, OSError) as reason:  # such as a missing OpenMP library
+            self.notes.append(f"boosted trees were not tried: {reason}")
+            return False
+        return True
+
+    def _possible(self, base: str) -> dict[str, NDArray[np.str_]]:
+        """Blocks of the columns of each base that can be tried."""
+        rows, n_means = self.rows, 0 if self.family == "quantile" else len(self._averaged)
+        columns = np.append(self.basis.blocks, np.repeat("means", n_means))
+        normal = rows.classes is None and self.family == "gaussian"
+        possible = {}
+        for name, blocks in BLOCKS.items():
+            used = columns[np.isin(columns, blocks)]
+            costly = rows.n_tasks * (self.n_scores * len(used)) ** 3 > _COSTLY
+            chosen = normal or not costly if base == "auto" else "curved" in blocks
+            if chosen and set(used) == set(blocks):
+                possible[name] = used
+        return possible
+
+    def of(self, base: str, split: int | None) -> Rows:
+        """Rows in a base; means of a split are those of its training rows."""
+        if base == "linear":
+            return self.rows
+        parts = [self._columns[:, np.isin(self.basis.blocks, BLOCKS[base])]]
+        if "means" in BLOCKS[base]:
+            train = np.arange(len(self.rows.y)) if split is None else self.splits.parts[split][0]
+            means = self._means(train).take(self._averaged)
+            parts.append(means.apply(self._columns, self.rows.codes))
+        return replace(self.rows, X=np.hstack(parts))
+
+    def _means(self, train: NDArray[np.intp]) -> TaskMeans:
+        """Take the means of all columns over some of the rows."""
+        rows = self.rows.take(train)
+        columns = self._columns[train, : rows.X.shape[1]]
+        return TaskMeans.of(columns, rows.codes, rows.row_weights, rows.n_tasks)
+
+    def final(self, bases: Iterable[str]) -> Basis:
+        """Return the basis for new rows, with what some bases need."""
+        if not any("means" in BLOCKS[base] for base in bases):
+            return self.basis
+        means = self._means(np.arange(len(self.rows.y))).take(self._averaged)
+        return replace(self.basis, means=means)
+
+    def means_help(self, estimator: Any) -> bool:
+        """Whether means of tasks as features raise the log evidence, or reduce the noise."""
+        base = "means" if "means" in self.blocks else "splines-means"
+        rows, blocks = self.of(base, None), self.blocks[base]
+        models = []
+        for kept in (np.ones(len(blocks), dtype=bool), blocks != "means"):
+            simple = {"covariance": "levels", "epsilon": np.inf, "blocks": blocks[kept]}
+            model = clone(estimator).set_params(**simple)
+            models.append(fitted(model, replace(rows, X=rows.X[:, kept])))
+        full, plain = models
+        if rows.classes is None and REGISTRY[self.family].quasi:  # without evidence to compare
+            return bool(len(rows.y) * np.log(plain.noise_sd_ / full.noise_sd_) > _WORTH)
+        return bool(full.log_evidence_ - plain.log_evidence_ > _WORTH)
 
 
 class FoldPredictions(NamedTuple):
-    """Out-of-fold predictions of all rows and standard deviations of some (else NaN); seconds."""
+    """Out-of-fold predictions of all rows, their standard deviations (else NaN), and seconds."""
 
     predictions: Array
     sds: Array
@@ -47,166 +136,121 @@ class FoldPredictions(NamedTuple):
 class CrossValidation:
     """Fits candidates on the training part of every split, and predicts the other."""
 
-    def __init__(self, spaces: Spaces, splits: Splits, seed: int) -> None:
-        self.spaces, self.splits = spaces, splits
-        rng, room = np.random.default_rng(seed), _MOST_SDS // len(splits.parts)
-        self.with_sds = [np.sort(rng.permutation(test)[:room]) for _, test in splits.parts]
-        self.sums: dict[str, Statistics | None] = {}
+    def __init__(self, bases: Bases) -> None:
+        self.bases, self.splits = bases, bases.splits
+        self.sums: dict[tuple[str, int], Statistics] = {}
 
-    def within(
-        self,
-        candidate: Candidate,
-        moment: float,
-        report: Callable[[float], object] = lambda _: None,
-    ) -> FoldPredictions | str | None:
+    def within(self, candidate: Candidate, moment: float) -> FoldPredictions | str | None:
         """Try a candidate; or why it failed; or None if there is no time for it until a moment."""
-        begun, n_splits = time.monotonic(), len(self.splits.parts)
-        steps = self.of(candidate)
+        begun, n_splits, rows = time.monotonic(), len(self.splits.parts), self.bases.rows
+        shape = (len(rows.y),) if rows.classes is None else (len(rows.y), len(rows.classes))
+        predictions, sds = np.full(shape, np.nan), np.full(len(rows.y), np.nan)
+        steps = self._grown if candidate.estimator is None else self._fitted
         try:
             with deadline(moment):
-                for s in range(n_splits):
-                    predictions, sds = next(steps)
+                for s, _ in enumerate(steps(candidate, predictions, sds), start=1):
                     seconds = time.monotonic() - begun
                     # The remaining splits, and all rows.
-                    if begun + seconds + (n_splits - s) * seconds / (s + 1) > moment:
+                    if begun + seconds * (1 + (n_splits - s + 1) / s) > moment:
                         return None
-                    report((s + 1) / n_splits)
         except OutOfTimeError:
             return None
         except NotFittedError as reason:
             return str(reason)
-        return FoldPredictions(predictions, sds, seconds)
+        return FoldPredictions(predictions, sds, time.monotonic() - begun)
 
-    def of(self, candidate: Candidate) -> Iterator[tuple[Array, Array]]:
-        """Predictions of all rows and standard deviations of some, after each split."""
-        rows = self.spaces.rows
-        shape = (len(rows.y),) if rows.classes is None else (len(rows.y), len(rows.classes))
-        predictions, sds = np.full(shape, np.nan), np.full(len(rows.y), np.nan)
-        estimator = candidate.estimator
-        if estimator is None:
-            yield from self._by_trees(candidate, predictions, sds)
-            return
+    def _fitted(self, candidate: Candidate, predictions: Array, sds: Array) -> Iterator[None]:
+        """Fill in predictions of a linear model, split by split."""
+        rows = self.bases.rows
         for s, (train, test) in enumerate(self.splits.parts):
-            if rows.classes is not None and len(np.unique(rows.y[train])) < 2:
-                yield predictions, sds  # a training part with a single class
-                continue
-            based = self.spaces.of(candidate.base, s)
-            model = self._model(candidate, estimator, based, train, s)
-            if getattr(estimator, "covariance", None) == "auto":
-                # Finding the structure takes most of the time: other splits have that of the first.
-                estimator = clone(estimator).set_params(covariance=model.structure_)
-            predictions[test] = predict_rows(model, based.take(test))
-            if not np.isfinite(predictions[test]).all():
-                raise NotFittedError("its predictions are not finite")
-            if rows.classes is None and len(some := self.with_sds[s]):
-                sds[some] = deviations_of_rows(model, based.take(some))
-            yield predictions, sds
+            if rows.classes is None or len(np.unique(rows.y[train])) > 1:
+                based = self.bases.of(candidate.base, s)
+                model = self._model(candidate, based, train, s)
+                if getattr(candidate.estimator, "covariance", None) == "auto":
+                    # Finding the structure takes most of the time: it is that of the first split.
+                    known = clone(candidate.estimator).set_params(covariance=model.structure_)
+                    candidate = replace(candidate, estimator=known)
+                predictions[test], sds[test] = predict_rows(model, based.take(test))
+                if not np.isfinite(predictions[test]).all():
+                    raise NotFittedError("its predictions are not finite")
+            yield
 
-    def _by_trees(
-        self, candidate: Candidate, predictions: Array, sds: Array
-    ) -> Iterator[tuple[Array, Array]]:
-        parts = self.splits.parts
-        for done in self.spaces.boosting.held_out(with_task=candidate.end == "cross"):
-            if done:
-                for (_, test), part, some in zip(parts, done, self.with_sds, strict=True):
-                    predictions[test] = part
-                    if predictions.ndim == 1:
-                        sds[some] = np.sqrt(np.mean((part - self.spaces.rows.y[test]) ** 2))
-            yield predictions, sds
+    def _grown(self, candidate: Candidate, predictions: Array, sds: Array) -> Iterator[None]:
+        """Fill in predictions of trees, all after the last split."""
+        for parts in self.bases.boosting.held_out(with_task=candidate.end == "cross"):
+            for (_, test), part in zip(self.splits.parts, parts, strict=False):
+                predictions[test] = part
+                if predictions.ndim == 1:
+                    sds[test] = np.sqrt(np.mean((part - self.bases.rows.y[test]) ** 2))
+            yield
 
-    def _model(
-        self, candidate: Candidate, estimator: Any, rows: Rows, train: NDArray[np.intp], s: int
-    ) -> Any:
-        by_sums = isinstance(estimator, CrossBayesianRidge) and not candidate.nested
-        sums = self._sums_of(candidate.base, rows) if by_sums else None
-        if sums is None:
-            model = fitted(estimator, rows.take(train), nested=candidate.nested)
-        else:
-            model = clone(estimator).fit_statistics(without(sums, s))
-            bounded(model, rows.take(train).counted)
-        return model
-
-    def _sums_of(self, base: str, rows: Rows) -> Statistics | None:
-        """Sum rows by task and fold, if a base is the same in all splits and it is not too much."""
-        folds = self.splits.folds
-        if base not in self.sums:
-            n_folds = 0 if folds is None else int(folds.max()) + 1
-            size = rows.n_tasks * n_folds * (rows.X.shape[1] + 1) ** 2
-            fixed = "means" not in BLOCKS.get(base, ())
-            possible = folds is not None and fixed and size <= _MOST_SUMS
-            self.sums[base] = rows.sums(folds=folds, n_folds=n_folds) if possible else None
-        return self.sums[base]
+    def _model(self, candidate: Candidate, rows: Rows, train: NDArray[np.intp], s: int) -> Any:
+        """Fit a linear model on the training part of a split, whose sums ends of a base share."""
+        part, sums, key = rows.take(train), None, (candidate.base, s)
+        if isinstance(candidate.estimator, CrossBayesianRidge) and not candidate.nested:
+            sums = self.sums.get(key) or part.sums()
+            if len(self.splits.parts) * sums.cells.scatters.size <= _MOST_SUMS:
+                self.sums[key] = sums
+        return fitted(candidate.estimator, part, nested=candidate.nested, sums=sums)
 
 
 class CandidateSearch:
-    """Tries candidates until a moment, in a number of processes, and chooses among them."""
+    """Tries candidates until a moment, in a number of processes, and chooses among them.
+
+    With `blend`, the choice is a blend of their predictions, otherwise the best mean score.
+    """
 
     def __init__(
         self,
-        spaces: Spaces,
-        splits: Splits,
+        bases: Bases,
         metric: Metric,
         *,
-        seed: int = 0,
         blend: bool = True,
         moment: float = np.inf,
         jobs: int = 1,
         progress: Callable[[str, float], object] = lambda *_: None,
     ) -> None:
-        self.validation = CrossValidation(spaces, splits, seed)
-        self.metrics, self.blend = (metric, plain_of(metric, spaces.rows.classes)), blend
-        self.begun, self.moment, self.jobs, self.progress = time.monotonic(), moment, jobs, progress
+        self.validation, self.rows = CrossValidation(bases), bases.rows
+        self.parts, self.metrics = bases.splits.parts, (metric, plain_of(metric, self.rows.classes))
+        self.blend, self.moment, self.jobs, self.progress = blend, moment, jobs, progress
         self.outcomes: dict[Candidate, FoldPredictions] = {}
         self.skipped: list[Candidate] = []
         self.failed: dict[str, str] = {}
-        self.notes: list[str] = []
 
     @property
     def _latest(self) -> float:
         """When to stop, so that there is time to fit all rows as candidates so far were fitted."""
-        n_splits = len(self.splits.parts)
-        return self.moment - sum(one.seconds / n_splits for one in self.outcomes.values())
-
-    @property
-    def splits(self) -> Splits:
-        """The splits that candidates are tried on."""
-        return self.validation.splits
+        return self.moment - sum(one.seconds for one in self.outcomes.values()) / len(self.parts)
 
     def first(self, candidate: Candidate) -> None:
-        """Try a candidate whatever it takes, but on fewer splits if all would take too long."""
+        """Try a candidate whatever time it takes."""
         self.progress(f"Trying {candidate.label}", 0.0)
-        steps = self.validation.of(candidate)
-        try:
-            predictions, sds = next(steps)  # which later steps fill in
-        except NotFittedError as reason:
-            raise ValueError(f"No model can be fitted to these rows: {reason}.") from reason
-        # As many as there is time for, and one more fit, of all rows.
-        affordable = (self.moment - self.begun) / (time.monotonic() - self.begun) - 1.0
-        n_splits = int(np.clip(affordable, 1, len(self.splits.parts)))
-        for _ in range(1, n_splits):
-            next(steps)
-        if n_splits < len(self.splits.parts):
-            some = f"{n_splits} of {len(self.splits.parts)} parts of the rows"
-            self.notes.append(f"models were compared on {some}, since fits take long")
-        self.validation.splits = replace(self.splits, parts=self.splits.parts[:n_splits])
-        self.outcomes[candidate] = FoldPredictions(predictions, sds, time.monotonic() - self.begun)
+        outcome = self.validation.within(candidate, np.inf)
+        if not isinstance(outcome, FoldPredictions):
+            raise ValueError(f"No model can be fitted to these rows: {outcome}.")
+        self.outcomes[candidate] = outcome
 
     def more(self, candidates: Sequence[Candidate], share: tuple[float, float]) -> None:
         """Try candidates as far as there is time; `share` is the part of all work that they are."""
-        if self.jobs == 1 or len(candidates) < 2:
-            outcomes = self._in_turn(candidates, share)
-        else:
-            self.progress("Trying models", share[0])
-            outcomes = Parallel(n_jobs=self.jobs, return_as="generator")(
-                delayed(self.validation.within)(candidate, self._latest) for candidate in candidates
-            )
-        for candidate, outcome in zip(candidates, outcomes, strict=True):
+        begin, end = share
+        work = (delayed(self.validation.within)(one, self._latest) for one in candidates)
+        outcomes = Parallel(n_jobs=self.jobs, return_as="generator")(work)
+        for k, candidate in enumerate(candidates):
+            done = begin + (end - begin) * k / len(candidates)
+            self.progress(f"Trying {candidate.label}", done)
+            outcome = next(outcomes)
             if outcome is None:
                 self.skipped.append(candidate)
             elif isinstance(outcome, str):
                 self.failed[candidate.label] = outcome
             else:
                 self.outcomes[candidate] = outcome
+
+    def has_outliers(self) -> bool:
+        """Whether errors of held-out rows, the smallest so far, have heavier tails than normal."""
+        y, each = self.rows.y, [one.predictions for one in self.outcomes.values()]
+        errors = min((y - one for one in each), key=lambda one: float(np.nansum(one**2)))
+        return bool(kurtosis(errors, nan_policy="omit") > _HEAVY)
 
     def worth(self, candidates: Sequence[Candidate], helps: Callable[[Any], bool]) -> bool:
         """Whether to try candidates, by a test of an estimator for which there may be no time."""
@@ -219,44 +263,27 @@ class CandidateSearch:
             self.failed |= {candidate.label: str(reason) for candidate in candidates}
         return False
 
-    def _in_turn(
-        self, candidates: Sequence[Candidate], share: tuple[float, float]
-    ) -> Iterator[FoldPredictions | str | None]:
-        for m, candidate in enumerate(candidates):
-            if candidate.learner in {late.learner for late in self.skipped}:
-                yield None  # of a learner that lacks an end there is no verdict
-                continue
-
-            def report(done: float, m: int = m, label: str = candidate.label) -> None:
-                begin, end = share
-                self.progress(
-                    f"Trying {label}", begin + (end - begin) * (m + done) / len(candidates)
-                )
-
-            yield self.validation.within(candidate, self._latest, report)
-
     def finish(self) -> Trials:
         """Choose among the candidates, and among those at each end."""
-        return _with_blend(self._trials(), self._selection)
+        tried = self._comparable()
+        scores = {c: self._scores(one.predictions) for c, one in tried.items()}
 
-    @property
-    def _selection(self) -> Selection:
-        return Selection(self.validation.spaces.rows, self.splits, self.metrics, self.blend)
-
-    def _trials(self) -> Trials:
-        selection, tried = self._selection, self._comparable()
-        weights, names = selection.weights, [candidate.name for candidate in tried]
-        each = np.stack([selection.scores(one.predictions) for one in tried.values()], axis=1)
-        by_metric, plain = (Scores(names, values, weights) for values in each)
+        def table(some: Iterable[Candidate], metric: int) -> Scores:
+            values = np.stack([scores[c][metric] for c in some])
+            return Scores([c.name for c in some], values, self._weights)
 
         def choice(some: Sequence[Candidate]) -> Choice:
-            return selection.choice({c: tried[c].predictions for c in some}, by_metric)
+            blend = self._blend({c: tried[c].predictions for c in some}) if self.blend else None
+            return best_choice(some, table(some, 0)) if blend is None else blend
 
+        made = choices(list(tried), choice)
+        for blend, one in _blend_of(made["all"], tried).items():
+            tried[blend], scores[blend] = one, self._scores(one.predictions)
         return Trials(
             list(tried),
-            by_metric,
-            plain,
-            choices(list(tried), choice),
+            table(tried, 0),
+            table(tried, 1),
+            made,
             predictions={c.name: one.predictions for c, one in tried.items()},
             seconds={c.name: one.seconds for c, one in tried.items()},
             sds={c.name: one.sds for c, one in tried.items()},
@@ -275,29 +302,62 @@ class CandidateSearch:
         self.failed |= {c.label: "other models of their kind are missing" for c in lacking}
         return {c: one for c, one in self.outcomes.items() if c.learner in whole}
 
+    @property
+    def _weights(self) -> Array:
+        """Weight of the test rows of each split and task."""
+        weights = np.zeros((len(self.parts), self.rows.n_tasks))
+        for of_split, (_, test) in zip(weights, self.parts, strict=True):
+            np.add.at(of_split, self.rows.codes[test], self.rows.row_weights[test])
+        return weights
 
-def _with_blend(trials: Trials, selection: Selection) -> Trials:
-    """Add the blend that was chosen, if any, to the candidates."""
-    choice = trials.choices["all"]
-    if len(choice.weights) < 2 or choice.predictions is None:
-        return trials
-    ends = {trials.named(name).end for name in choice.weights}
+    def _scores(self, predictions: Array) -> Array:
+        """Scores by both metrics, shape (2, n_splits, n_tasks)."""
+        scores = np.full((2, len(self.parts), self.rows.n_tasks), np.nan)
+        for s, (_, test) in enumerate(self.parts):
+            part = self.rows.take(test)
+            if len(test) and np.isfinite(predictions[test]).all():
+                predicted = Predictions.of(predictions[test], part.classes)
+                for m, metric in enumerate(self.metrics):
+                    scored = part.y, predicted, part.row_weights, part.codes, part.n_tasks
+                    scores[m, s] = metric.of_tasks(*scored)[0]
+        return scores
+
+    def _blend(self, predictions: dict[Candidate, Array]) -> Choice | None:
+        """Blend predictions, if there are several; weights for a split come from the others."""
+        scored = np.zeros(len(self.rows.y), dtype=bool)
+        scored[np.concatenate([test for _, test in self.parts])] = True
+        usable = {c: one for c, one in predictions.items() if np.isfinite(one[scored]).all()}
+        if len(usable) < 2 or len(self.parts) < 2:
+            return None
+        cross = np.array([c.end == "cross" for c in usable])
+        everyone = np.stack(list(usable.values()))
+
+        def weights(use: NDArray[np.bool_]) -> Array:
+            rows = self.rows.take(np.flatnonzero(use))
+            return blend_weights(everyone[:, use], rows, self.metrics[0].name, cross)
+
+        result = np.full_like(everyone[0], np.nan)
+        for _, test in self.parts:
+            others = scored.copy()
+            others[test] = False
+            if others.any():
+                result[test] = blended(weights(others), everyone[:, test])
+        final = zip(usable, weights(scored).tolist(), strict=True)
+        kept = {c.name: weight for c, weight in final if weight > 0}
+        return Choice(kept, self._scores(result)[0], result)
+
+
+def _blend_of(
+    choice: Choice, tried: dict[Candidate, FoldPredictions]
+) -> dict[Candidate, FoldPredictions]:
+    """Return the blend that was chosen as a candidate, if one was."""
+    parts = {c: one for c, one in tried.items() if c.name in choice.weights}
+    if len(parts) < 2 or choice.predictions is None:
+        return {}
+    ends = {candidate.end for candidate in parts}
     mixed: End = "cross" if "cross" in ends else "levels"
     end = ends.pop() if len(ends) == 1 else mixed
-    blend = Candidate("blend", f"blend of {len(choice.weights)} models", end, None, "blend")
     # The standard deviation of a mean is at most the mean of standard deviations.
-    sds = sum(weight * trials.sds[name] for name, weight in choice.weights.items())
-    scores = selection.scores(choice.predictions)
-    by_metric, plain = (
-        Scores([*table.settings, "blend"], np.append(table.values, [values], axis=0), table.weights)
-        for table, values in zip((trials.scores, trials.plain), scores, strict=True)
-    )
-    return replace(
-        trials,
-        candidates=[*trials.candidates, blend],
-        scores=by_metric,
-        plain=plain,
-        predictions=trials.predictions | {"blend": choice.predictions},
-        seconds=trials.seconds | {"blend": 0.0},
-        sds=trials.sds | {"blend": np.asarray(sds)},
-    )
+    sds = sum((choice.weights[c.name] * one.sds for c, one in parts.items()), np.zeros(1))
+    blend = Candidate("blend", f"blend of {len(parts)} models", end, None, "blend")
+    return {blend: FoldPredictions(choice.predictions, sds, 0.0)}

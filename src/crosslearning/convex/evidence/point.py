@@ -1,0 +1,217 @@
+"""A model evaluated at variances: log evidence, slopes and curvatures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from crosslearning.convex.evidence.marginal import (
+    AT_ONCE,
+    Center,
+    Marginal,
+    chunks,
+    symmetric_root,
+)
+from crosslearning.tether import Array, Flags, Indices
+
+_NO_INFORMATION = 1e-10  # share that rounding may leave
+_MANY = 1000  # tasks whose common uncertainty about the centre is of no account
+
+
+class Sums(NamedTuple):
+    """Sums over the units of a level: of P, its entries squared, those shared with the level above.
+
+    P = W - W K W is what a unit says about its own offset when its parent, of covariance K, is not
+    known. The last two are squares of the entries of W K W, and products of the diagonal of P.
+    """
+
+    linear: Array
+    squared: Array
+    shared: Array
+    explained: Array
+    paired: Array
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EvidencePoint:
+    """Log evidence and its derivatives by S of each level, tasks first, and by t of the centre.
+
+    t is 1 / precision of the centre's prior where `coef`; `noise` is σ², and `n_noise` its degrees
+    of freedom if it is at its best for S and t, else infinite; `dispersion` is σ² too, unless the
+    products are in units of it. Curvatures are summed over groups of variances: `group` holds the
+    number of each parameter's variance of every level, and in the last row that of its t.
+    """
+
+    marginal: Marginal
+    coef: Flags
+    noise: float
+    n_noise: float
+    value: float
+    dispersion: float
+
+    @property
+    def center(self) -> Center:
+        return self.marginal.center
+
+    @property
+    def beta(self) -> Array:
+        return self.center.beta
+
+    @property
+    def thetas(self) -> Array:
+        return self.marginal.means[0]
+
+    @property
+    def response(self) -> tuple[list[Array], Array] | None:
+        """How the mode, if it moves with the variances, changes residuals and centre."""
+        return None
+
+    @cached_property
+    def sums(self) -> list[Sums]:
+        """Sums of each level."""
+        p, result = len(self.coef), []
+        for level, parents in enumerate(self.marginal.hierarchy.parents):
+            sums = Sums(*np.zeros((5, p, p)))
+            for part in chunks(len(parents), p):
+                self._add(sums, level, part)
+            result.append(sums)
+        return result
+
+    def _add(self, sums: Sums, level: int, part: slice) -> None:
+        marginal, p = self.marginal, len(self.coef)
+        weights = marginal.weights[level][part]
+        K = marginal.parent_covariances(level, part)
+        W, WK, explained = marginal.levels[level].products_with(part, K)
+        P, shared = W - explained, WK * self._prior
+        if level + 1 < len(marginal.roots):
+            parents = marginal.hierarchy.parents[level][part]
+            shared = W - WK @ marginal.levels[level + 1].products[parents, :p, :p]
+        diagonals = np.einsum("njj->nj", P)
+        sums.linear[:] += np.tensordot(weights, P, 1)
+        sums.paired[:] += (weights[:, None] * diagonals).T @ diagonals
+        pairs = (sums.squared, P), (sums.shared, shared), (sums.explained, explained)
+        for total, each in pairs:
+            total[:] += np.einsum("n,njk,njk->jk", weights, each, each)
+
+    @property
+    def informed(self) -> Flags:
+        """Parameters of which units say more than that their parents explain it, by level."""
+        about = np.array([np.diagonal(sums.linear) for sums in self.sums])
+        return np.asarray(about > _NO_INFORMATION * np.diagonal(self.marginal.total)[:-1])
+
+    @cached_property
+    def slopes(self) -> list[Array]:
+        """Derivatives by the entries of S of each level: finite where S is 0."""
+        result = []
+        for level, (g, sums) in enumerate(zip(self.marginal.residuals, self.sums, strict=True)):
+            weighted = (self.marginal.weights[level][:, None] * g).T
+            slope = 0.5 * (weighted @ g / self.noise - sums.linear)
+            if self.response is not None:
+                moved = weighted @ self.response[0][level]
+                slope -= 0.5 * (moved + moved.T)
+            result.append(slope)
+        return result
+
+    @property
+    def slope_of_covariance(self) -> Array:
+        """Derivative by the entries of S of the tasks."""
+        return self.slopes[0]
+
+    @property
+    def slope_of_variances(self) -> Array:
+        """Derivative by the diagonals of S, level by level."""
+        return np.concatenate([np.diagonal(slope) for slope in self.slopes])
+
+    @cached_property
+    def slope_of_ratio(self) -> Array:
+        """Derivative by each t; 0 for parameters that have none."""
+        h, beta = self._prior, self.center.beta
+        squares = beta**2 / self.noise + np.diagonal(self.center.covariance)
+        slope = 0.5 * (squares * h - 1.0) * h
+        if self.response is not None:
+            slope = slope - self.response[1] * beta * h**2
+        return np.asarray(slope)
+
+    @cached_property
+    def expected_parts(self) -> tuple[Array, Array]:
+        """Twice the expected curvature with the noise as it is, and what it shares with log σ²."""
+        p, h = len(self.coef), self._prior
+        prior = np.diag(h) - self.center.covariance * np.outer(h, h)
+        size = (len(self.sums) + 1) * p
+        K = np.zeros((size, size))
+        for level, sums in enumerate(self.sums):
+            at, above = (slice(k * p, (k + 1) * p) for k in (level, level + 1))
+            K[at, at], K[at, above], K[above, at] = sums.squared, sums.shared, sums.shared.T
+        K[-p:, -p:] = prior**2
+        informations = *(sums.linear for sums in self.sums), prior
+        return K, np.concatenate([np.diagonal(information) for information in informations])
+
+    def expected(self, group: Indices) -> Array:
+        """Return the expected curvature of each unit for itself, with the noise at its best."""
+        K, k = self.expected_parts
+        return self._with_best_noise(grouped(K, group), k @ members(group))
+
+    def observed(self, group: Indices) -> Array:
+        """Return the observed curvature of one level, which need not be positive; as `expected`.
+
+        That of several is the average of observed and expected curvature (AI-REML).
+        """
+        marginal, n, p = self.marginal, int(group.max()) + 1, len(self.coef)
+        j, pull = np.arange(p), self.center.beta * self._prior
+        levels = range(len(self.sums))
+        ancestors = [marginal.hierarchy.ancestors(level) for level in levels]
+
+        def vectors(part: slice) -> Array:
+            result = np.zeros((len(ancestors[0][part]), p, n))
+            for level in levels:
+                result[:, j, group[level]] = marginal.residuals[level][ancestors[level][part]]
+            result[:, j, group[-1]] = pull
+            return result
+
+        K = marginal.average_information(vectors, n) / self.noise
+        if len(levels) == 1:
+            K = 2.0 * K - grouped(self.expected_parts[0], group)
+        pairs = zip(marginal.weights, marginal.residuals, strict=True)
+        squares = np.append([weights @ g**2 for weights, g in pairs], pull**2)
+        return self._with_best_noise(K, squares / self.noise @ members(group))
+
+    def between(self, group: Indices) -> Array:
+        """Return the expected curvature that comes from the centre which tasks share."""
+        n, p, size = int(group[0].max()) + 1, len(self.coef), int(group.max()) + 1
+        between, marginal = np.zeros((size, size)), self.marginal
+        # Of no account where tasks are many, and costly where groups are.
+        few = len(marginal.products) <= _MANY and n * p**2 <= AT_ONCE
+        if few and len(self.sums) == 1:
+            root = symmetric_root(self.center.covariance)
+            moments = marginal.levels[0].between(root, group[0], marginal.task_weights)
+            explained = grouped(self.sums[0].explained, group[0])
+            between[:n, :n] = 0.5 * (moments @ moments.T - explained)
+        return between
+
+    def promise_of_full(self, free: Indices) -> float:
+        """Score test of the covariances between some parameters: gain in log evidence."""
+        pairs, sums = np.ix_(free, free), self.sums[0]
+        curvature = np.maximum(sums.paired + sums.squared, np.finfo(np.float64).tiny)
+        gains = self.slope_of_covariance[pairs] ** 2 / curvature[pairs]
+        return float(2.0 * np.triu(gains, 1).sum())
+
+    @property
+    def _prior(self) -> Array:
+        """1 / t of coefficients, else 0."""
+        return np.where(self.coef, self.marginal.precision, 0.0)
+
+    def _with_best_noise(self, K: Array, k: Array) -> Array:
+        return np.asarray(0.5 * (K - np.outer(k, k) / self.n_noise))
+
+
+def members(group: Indices) -> Array:
+    """Matrix of ones where a parameter (row) belongs to a group (column)."""
+    return np.eye(int(group.max()) + 1)[group.ravel()]
+
+
+def grouped(K: Array, group: Indices) -> Array:
+    """Sum rows and columns by the numbers of their groups."""
+    return np.asarray(members(group).T @ K @ members(group))

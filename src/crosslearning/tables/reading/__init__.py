@@ -1,1 +1,0 @@
-"""From files to data frames, and back: formats, dialects, numerals, chunks."""
