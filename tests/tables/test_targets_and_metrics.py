@@ -188,7 +188,7 @@ def test_a_held_out_table_is_weighted_if_it_has_the_weights():
         fit_table(told, **given, weights="w", held_out=other.assign(w=list(values) * 40)).results
         for values in (few, few.values())
     )
-    assert written["holdout"]["scores"] == pytest.approx(read["holdout"]["scores"])
+    assert written["holdout"]["score"] == pytest.approx(read["holdout"]["score"])
     with pytest.raises(ValueError, match="weights in 'w' must be at least 0 in every row"):
         fit_table(frame, **given, weights="w", held_out=other.assign(w=-1.0))
 
