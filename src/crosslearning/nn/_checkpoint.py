@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from crosslearning.nn._training import Run
 
 _KIND = "a checkpoint of fit"
+_SHOWN = 3  # differences that a message lists
 _PLAIN = ("step", "stopped", "seconds")  # of a run, for JSON
 _EXTRA = "_extra_state"  # labels and pulls; the same on all ranks
 _LIKE, _SCALAR = "optimizer", "scalar"  # state that has axes, and state that has none
@@ -113,7 +114,7 @@ class Checkpoint:
         if not changed and epochs < done:
             changed = [f"`epochs` is {epochs}, but {done} are done"]
         if changed:
-            raise ValueError(f"it belongs to another run: {'; '.join(changed)}.")
+            raise ValueError(f"it belongs to another run: {'; '.join(changed[:_SHOWN])}.")
 
 
 class RankCheckpoint(Checkpoint):
@@ -265,6 +266,7 @@ def configuration(run: Run) -> dict[str, Any]:
         "rows": list(plan.sizes),
         "rows per task and step": plan.per_step,
         "steps per epoch": plan.steps,
+        "project_every": run.project_every,
         "augment": run.feed.augment is not None,
         "validation rows": None if validation is None else [*_merged(ranks.objects(rows)).values()],
         "metric": None if validation is None else name_of(validation.user_metric),

@@ -236,15 +236,6 @@ class History:
 
         return plots.training(self.epochs)
 
-    def _repr_html_(self) -> str:
-        from crosslearning.report import plots
-
-        if not self.records:
-            return repr(self)
-        best = "" if self.best_epoch is None else f"; the best was epoch {self.best_epoch}"
-        sentence = f"{len(self)} epochs of {len(self._tasks)} tasks{best}."
-        return plots.html(sentence, self.epochs.tail(5), self.plot)
-
     @property
     def epochs(self) -> pd.DataFrame:
         """Table with a row per epoch: loss and validation score averaged over tasks, and more."""
