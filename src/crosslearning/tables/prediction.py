@@ -8,8 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from crosslearning.tables.forecast import Score, Scorer
-from crosslearning.tables.model import TableModel, Untested
+from crosslearning.tables.model import Score, Scorer, TableModel, Untested
 from crosslearning.tables.reading import (
     Files,
     Source,
